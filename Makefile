@@ -1,0 +1,77 @@
+# What people and CI do with this repository. "make" alone lists it.
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 10s# for each fuzz target
+TIMEOUT ?= 20m# for the tests of one package
+
+.PHONY: help
+help: ## Show this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
+
+.PHONY: run
+run: ## Run the service (ARGS=demo: with a demo account, site and page)
+	go run -buildvcs=false ./cmd/tallygate $(ARGS)
+
+.PHONY: build
+build: ## Build the program as bin/tallygate
+	go build -buildvcs=false -trimpath -o bin/tallygate ./cmd/tallygate
+
+.PHONY: generate
+generate: ## Generate the GraphQL server's code from graph/*.graphqls
+	go tool gqlgen generate
+
+.PHONY: assets
+assets: ## Build frontend-assets/dist from its sources
+	go run -buildvcs=false ./frontend-assets/build
+
+.PHONY: setup
+setup: ## Install what the full test suite needs, where that is permitted
+	@.ci/setup
+
+.PHONY: test
+test: setup ## Run every test, under the race detector if there is a C compiler
+	@if go build -race runtime/cgo; then \
+		$(MAKE) --no-print-directory test-race; \
+	elif [ "$$CI" = true ]; then \
+		echo "the race detector cannot be built; CI must run with it"; exit 1; \
+	else \
+		echo "the race detector cannot be built: running the tests without it"; \
+		CGO_ENABLED=0 go run -buildvcs=false ./cmd/testreport -count=1 -timeout=$(TIMEOUT) ./...; \
+	fi
+
+.PHONY: test-race
+test-race: ## Run every test under the race detector, installing nothing
+	@go run -buildvcs=false ./cmd/testreport -race -count=1 -timeout=$(TIMEOUT) ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	@set -e; for package in $$(go list ./...); do \
+		targets=$$(go test -list '^Fuzz' $$package); \
+		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run '^$$' -bench . ./...
+
+.PHONY: lint
+lint: ## Check format, go vet and staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not as gofmt writes it:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+
+.PHONY: check
+check: generate ## Check that generated code, assets and go.mod are current, lint, and the layout
+	git diff --exit-code -- graph
+	@untracked=$$(git ls-files --others --exclude-standard -- graph); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
+	go run -buildvcs=false ./frontend-assets/build -check
+	go mod tidy -diff
+	@$(MAKE) --no-print-directory lint
+	go test -run '^TestLayout' ./cmd/tallygate
+
+.PHONY: fmt
+fmt: ## Format the Go code
+	gofmt -w .

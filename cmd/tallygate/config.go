@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Config is every setting of a serving process. Each can be given as a flag or as an environment variable; `tallygate
+// serve --help` lists them with their defaults and limits. Nothing else in the program reads the environment.
+type Config struct {
+	DataDir           string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
+	DatabaseURL       DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`
+	RedisURL          RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL" help:"Redis for the job queue, as redis://host:port/0 or rediss://…. Empty: a queue inside this process."`
+	Roles             []Role             `env:"TALLYGATE_ROLES" default:"control,data,worker" placeholder:"ROLE" help:"What this process does: any of control, data, worker."`
+	ControlAddr       Address            `env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the control plane listens. Port 0 picks a free one."`
+	DataAddr          Address            `env:"TALLYGATE_DATA_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the data plane listens. Port 0 picks a free one."`
+	BaseURL           Origin             `env:"TALLYGATE_BASE_URL" placeholder:"ORIGIN" help:"Public origin of the control plane, for instance https://app.example.com. Empty: http and the control address."`
+	AnalyticsURL      Origin             `env:"TALLYGATE_ANALYTICS_URL" placeholder:"ORIGIN" help:"Public origin of the script and the analytics endpoints. Empty: http and the data address."`
+	CaptchaURL        Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN" help:"Public origin of the captcha endpoints. Empty: as analytics-url."`
+	Secret            Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: made once into the data folder."`
+	TrustedProxies    []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed, as addresses or networks. Empty: none."`
+	Signups           model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"open" help:"Who may sign up: open (anybody), first-only (only the first account, the operator's) or closed."`
+	DefaultSitePlan   model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
+	RetentionMonths   int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything."`
+	AllowLocalDomains bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
+	LogLevel          slog.Level         `env:"TALLYGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Least important log lines that are written: debug, info, warn or error."`
+	LogFormat         string             `env:"TALLYGATE_LOG_FORMAT" default:"text" enum:"text,json" help:"Form of log lines: text or json."`
+}
+
+// Has reports whether the process has a role.
+func (c *Config) Has(r Role) bool { return slices.Contains(c.Roles, r) }
+
+// Validate checks what one field alone cannot tell.
+func (c *Config) Validate() error {
+	if len(c.Roles) == 0 {
+		return errors.New("--roles: name at least one of control, data, worker")
+	}
+	if _, ok := c.DefaultSitePlan.MonthlyPageviews(); !ok {
+		return fmt.Errorf("--default-site-plan: %q is not a plan with a fixed volume", c.DefaultSitePlan)
+	}
+	if c.RetentionMonths < 0 || c.RetentionMonths > maxRetentionMonths {
+		return fmt.Errorf("--retention-months: %d is not from 0 to %d", c.RetentionMonths, maxRetentionMonths)
+	}
+	return nil
+}
+
+// maxRetentionMonths is the largest retention that can be set, ten years. Who wants more keeps everything.
+const maxRetentionMonths = 120
+
+// databaseURL is the configured database, or the embedded one.
+func (c *Config) databaseURL() string {
+	if c.DatabaseURL != "" {
+		return string(c.DatabaseURL)
+	}
+	return db.EmbeddedURL(c.DataDir)
+}
+
+// Role is a part of the product that a process can play.
+type Role string
+
+// The roles (DESIGN, section 1).
+const (
+	RoleControl Role = "control"
+	RoleData    Role = "data"
+	RoleWorker  Role = "worker"
+)
+
+// The settings below check themselves when they are read, so that a wrong value stops the start with its name.
+var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(Secret), new(Network)}
+
+// UnmarshalText reads a role.
+func (r *Role) UnmarshalText(text []byte) error {
+	*r = Role(strings.TrimSpace(string(text)))
+	if *r != RoleControl && *r != RoleData && *r != RoleWorker {
+		return fmt.Errorf("%q is not one of control, data, worker", text)
+	}
+	return nil
+}
+
+// Address is a host and port to listen on.
+type Address string
+
+// UnmarshalText reads an address.
+func (a *Address) UnmarshalText(text []byte) error {
+	if _, err := net.ResolveTCPAddr("tcp", string(text)); err != nil || !strings.Contains(string(text), ":") {
+		return fmt.Errorf("%q is not host:port", text)
+	}
+	*a = Address(text)
+	return nil
+}
+
+// Origin is the scheme, host and port under which browsers reach a service, without a trailing slash.
+type Origin string
+
+// UnmarshalText reads an origin.
+func (o *Origin) UnmarshalText(text []byte) error {
+	s := strings.TrimSuffix(string(text), "/")
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || s != u.Scheme+"://"+u.Host {
+		return fmt.Errorf("%q is not an origin such as https://app.example.com", text)
+	}
+	*o = Origin(s)
+	return nil
+}
+
+// DatabaseURL is the address of a PostgreSQL server.
+type DatabaseURL string
+
+// UnmarshalText reads a database address. Its errors do not repeat it: it may hold a password.
+func (d *DatabaseURL) UnmarshalText(text []byte) error {
+	if !hasScheme(string(text), "postgres", "postgresql") {
+		return errors.New("must start with postgres://")
+	}
+	*d = DatabaseURL(text)
+	return nil
+}
+
+// RedisURL is the address of a Redis server.
+type RedisURL string
+
+// UnmarshalText reads a Redis address. Its errors do not repeat it: it may hold a password.
+func (r *RedisURL) UnmarshalText(text []byte) error {
+	if !hasScheme(string(text), "redis", "rediss") {
+		return errors.New("must start with redis:// or rediss://")
+	}
+	*r = RedisURL(text)
+	return nil
+}
+
+func hasScheme(s string, schemes ...string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && slices.Contains(schemes, u.Scheme)
+}
+
+// Secret is the application key.
+type Secret string
+
+// UnmarshalText reads an application key. Its errors do not repeat it.
+func (s *Secret) UnmarshalText(text []byte) error {
+	if n := len(text); n < 32 || n > 1024 {
+		return errors.New("must have 32 to 1024 characters")
+	}
+	*s = Secret(text)
+	return nil
+}
+
+// Network is a range of addresses; a single address is a range of one.
+type Network struct{ netip.Prefix }
+
+// UnmarshalText reads a network.
+func (n *Network) UnmarshalText(text []byte) error {
+	s := strings.TrimSpace(string(text))
+	if addr, err := netip.ParseAddr(s); err == nil {
+		n.Prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+		return nil
+	}
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an address or a network such as 10.0.0.0/8", text)
+	}
+	n.Prefix = prefix.Masked()
+	return nil
+}

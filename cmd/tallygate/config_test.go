@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// tallygate runs a command line that ends by itself, and returns its exit status and output.
+func tallygate(t *testing.T, settings map[string]string, args ...string) (status int, out, log string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := command(settings, args...)
+	cmd.Dir = t.TempDir() // where a default data folder would go
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // the status says the same
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
+
+// TestWrongSettings: a wrong value stops the start with one line that names its setting and, when it may be secret, does
+// not repeat it.
+func TestWrongSettings(t *testing.T) {
+	for _, test := range []struct {
+		setting, value string
+		flag           string
+		secret         bool
+	}{
+		{setting: "TALLYGATE_DATABASE_URL", value: "mysql://user:hunter2@127.0.0.1/x", flag: "--database-url", secret: true},
+		{setting: "TALLYGATE_REDIS_URL", value: "memcached://:hunter2@127.0.0.1", flag: "--redis-url", secret: true},
+		{setting: "TALLYGATE_ROLES", value: "control,cook", flag: "--roles"},
+		{setting: "TALLYGATE_CONTROL_ADDR", value: "8080", flag: "--control-addr"},
+		{setting: "TALLYGATE_DATA_ADDR", value: "127.0.0.1:99999", flag: "--data-addr"},
+		{setting: "TALLYGATE_BASE_URL", value: "app.example.com", flag: "--base-url"},
+		{setting: "TALLYGATE_ANALYTICS_URL", value: "https://stats.example.com/path", flag: "--analytics-url"},
+		{setting: "TALLYGATE_CAPTCHA_URL", value: "ftp://captcha.example.com", flag: "--captcha-url"},
+		{setting: "TALLYGATE_SECRET", value: "hunter2", flag: "--secret", secret: true},
+		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "10.0.0.0/8,10.0.0.0/33", flag: "--trusted-proxies"},
+		{setting: "TALLYGATE_SIGNUPS", value: "sometimes", flag: "--signups"},
+		{setting: "TALLYGATE_DEFAULT_SITE_PLAN", value: "GOLD", flag: "--default-site-plan"},
+		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121", flag: "--retention-months"},
+		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps", flag: "--allow-local-domains"},
+		{setting: "TALLYGATE_LOG_LEVEL", value: "loud", flag: "--log-level"},
+		{setting: "TALLYGATE_LOG_FORMAT", value: "xml", flag: "--log-format"},
+	} {
+		t.Run(test.setting, func(t *testing.T) {
+			status, out, log := tallygate(t, map[string]string{test.setting: test.value}, "serve")
+			if status == 0 || out != "" {
+				t.Errorf("exit status %d, output %q; want a failure and nothing", status, out)
+			}
+			if strings.Count(log, "\n") != 1 || !strings.Contains(log, test.flag) {
+				t.Errorf("want one line that names %s, got %q", test.flag, log)
+			}
+			if test.secret && strings.Contains(log, "hunter2") {
+				t.Errorf("the secret is repeated: %q", log)
+			}
+		})
+	}
+}
+
+// TestHelpTellsEverySetting: each field of the configuration stands in the help with its variable and default.
+func TestHelpTellsEverySetting(t *testing.T) {
+	status, help, _ := tallygate(t, nil, "serve", "--help")
+	if status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	fields := reflect.TypeFor[Config]()
+	for i := range fields.NumField() {
+		tag := fields.Field(i).Tag
+		for _, text := range []string{tag.Get("env"), tag.Get("default")} {
+			if !strings.Contains(help, text) {
+				t.Errorf("%s: %q is not in the help", fields.Field(i).Name, text)
+			}
+		}
+		if tag.Get("env") == "" || tag.Get("help") == "" {
+			t.Errorf("%s has no variable or no help", fields.Field(i).Name)
+		}
+	}
+}
+
+func TestUnknownCommand(t *testing.T) {
+	if status, _, log := tallygate(t, nil, "dance"); status != 2 || strings.Count(log, "\n") != 1 {
+		t.Errorf("exit status %d, log %q; want 2 and one line", status, log)
+	}
+}
+
+// TestAddressInUse: the line names the setting to change.
+func TestAddressInUse(t *testing.T) {
+	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"}, "serve")
+	status, _, log := tallygate(t, map[string]string{"TALLYGATE_DATA_ADDR": p.addr["data"]}, "serve")
+	if status != 1 || !strings.Contains(log, "--data-addr") {
+		t.Errorf("exit status %d, log %q", status, log)
+	}
+}
+
+func TestSecretIsMadeOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first, err := readOrMakeSecret(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := readOrMakeSecret(dir); err != nil || !bytes.Equal(again, first) || len(first) < 32 {
+		t.Errorf("second start: %q, %v; first start: %q", again, err, first)
+	}
+	info, err := os.Stat(filepath.Join(dir, secretFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 {
+		t.Errorf("%d files in the data folder, want the secret alone", len(files))
+	}
+}
+
+// TestAnotherSecretIsRefused: a process with another application key must not count visitors of its own.
+func TestAnotherSecretIsRefused(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		settings["TALLYGATE_SECRET"] = strings.Repeat("alpha ", 8)
+		p := start(t, settings, []string{"control", "data"})
+		settings["TALLYGATE_SECRET"] = strings.Repeat("omega ", 8)
+		status, _, log := tallygate(t, settings, "serve")
+		if status != 1 || !strings.Contains(log, "--secret") || strings.Contains(log, "alpha") || strings.Contains(log, "omega") {
+			t.Errorf("exit status %d, log %q", status, log)
+		}
+		p.kill()
+	})
+}
+
+func TestMigrateCommand(t *testing.T) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		for range 2 {
+			if status, out, log := tallygate(t, settings, "migrate"); status != 0 || out != "The schema is up to date.\n" {
+				t.Errorf("exit status %d, output %q, log %q", status, out, log)
+			}
+		}
+	})
+}
+
+// TestCancelledRun: a signal before anything is served ends the start without complaint.
+func TestCancelledRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, log bytes.Buffer
+	status := run(ctx, []string{"serve", "--data-dir", t.TempDir(), "--control-addr", "127.0.0.1:0", "--data-addr", "127.0.0.1:0"}, terminal{out: &out, log: &log})
+	if status != 0 {
+		t.Errorf("exit status %d:\n%s", status, log.String())
+	}
+}

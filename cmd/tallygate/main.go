@@ -1,0 +1,95 @@
+// Command tallygate is the whole product in one program: cookieless web analytics and a proof-of-work captcha that a site
+// owner runs for their own sites. This package reads the configuration and wires the parts together; the rules are theirs.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line.
+type commands struct {
+	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (the default command)."`
+	Demo    demoCommand    `cmd:"" help:"Run the service with a demo account, site and page, to look around."`
+	Migrate migrateCommand `cmd:"" help:"Bring the database's schema up to date and exit."`
+}
+
+// terminal is what commands print to: results on out, log lines on log.
+type terminal struct {
+	out, log io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+	}()
+	os.Exit(run(ctx, os.Args[1:], terminal{out: os.Stdout, log: os.Stderr}))
+}
+
+// run runs one command until it is done or ctx ends, and returns the exit status: 0, 1 when the command failed, 2 when the
+// command line or the environment is wrong.
+func run(ctx context.Context, args []string, term terminal) int {
+	var cli commands
+	exited := -1
+	parser, err := kong.New(&cli,
+		kong.Name("tallygate"),
+		kong.Description("Cookieless web analytics and an invisible proof-of-work captcha."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ValueFormatter(describe),
+		kong.Writers(term.out, term.log),
+		kong.Exit(func(code int) { exited = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(term),
+	)
+	if err != nil {
+		fmt.Fprintln(term.log, "tallygate:", err)
+		return 2
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		// What follows would repeat the variable's value, which may be a secret.
+		message, _, _ := strings.Cut(err.Error(), " (from envar ")
+		fmt.Fprintln(term.log, "tallygate:", message)
+		return 2
+	}
+	if err := command.Run(); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(term.log, "tallygate:", err)
+		return 1
+	}
+	return 0
+}
+
+// describe is a setting's text in the help: what it is, its default and its environment variable.
+func describe(v *kong.Value) string {
+	text := v.Help
+	if v.HasDefault && v.Default != "" {
+		text += " Default: " + v.Default + "."
+	}
+	for _, name := range v.Tag.Envs {
+		text += " ($" + name + ")"
+	}
+	return text
+}
+
+// logger writes log lines in the configured form.
+func logger(c *Config, w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+)
+
+// recovering answers a request whose handler panics with 500, and logs the panic without the client's address. A handler
+// that breaks its answer off on purpose, with http.ErrAbortHandler, goes through.
+func recovering(log *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(p)
+			default:
+				log.ErrorContext(r.Context(), "panic", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	assets "github.com/tallygate/tallygate/frontend-assets"
+
+	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/export"
+	"github.com/tallygate/tallygate/jobs"
+)
+
+type serveCommand struct {
+	Config `embed:""`
+}
+
+// Run serves until ctx ends.
+func (c *serveCommand) Run(ctx context.Context, term terminal) error {
+	app, err := open(ctx, &c.Config, logger(&c.Config, term.log))
+	if err != nil {
+		return err
+	}
+	return app.run(ctx)
+}
+
+type migrateCommand struct {
+	Config `embed:""`
+}
+
+// Run migrates and exits.
+func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
+	d, err := openDatabase(ctx, &c.Config)
+	if err != nil {
+		return err
+	}
+	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+		return errors.Join(fmt.Errorf("make partitions: %w", err), d.Close())
+	}
+	fmt.Fprintln(term.out, "The schema is up to date.")
+	return d.Close()
+}
+
+// The limits of both HTTP servers. A download extends its own write deadline while the reader keeps up.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 60 * time.Second
+	maxHeaderBytes    = 16 << 10
+)
+
+// drainTimeout bounds the whole way from the signal to the end of the process, and requestsTimeout the part of it that
+// requests under way have. It is longer than a hit can take.
+const (
+	drainTimeout    = 25 * time.Second
+	requestsTimeout = 8 * time.Second
+)
+
+// app is a process with its roles: opened, but not serving yet.
+type app struct {
+	config *Config
+	log    *slog.Logger
+	db     *db.DB
+
+	control, data *server            // nil without the role
+	analytics     *analytics.Service // nil without the data role
+	jobs          *jobs.Jobs         // nil without the worker role
+
+	draining atomic.Bool
+}
+
+// server is one listener with its HTTP server.
+type server struct {
+	http.Server
+	listener net.Listener
+	url      string // the public origin
+}
+
+// open checks the configuration against the world: it opens and migrates the database, finds the application key and
+// takes the addresses. Nothing is served before run.
+func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) {
+	a := &app{config: c, log: log}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.db, err = openDatabase(ctx, c); err != nil {
+		return nil, err
+	}
+	// Not a reason to stay away: rows without a partition go to the default one, and the worker tries again.
+	if err := a.db.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+		log.WarnContext(ctx, "make partitions", "error", err)
+	}
+	secret, err := applicationKey(ctx, c, a.db, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.listen(); err != nil {
+		return nil, err
+	}
+	clientAddr := dataplane.ClientAddr(prefixes(c.TrustedProxies))
+	if a.control != nil {
+		if err := a.openControl(secret, clientAddr); err != nil {
+			return nil, err
+		}
+	}
+	if a.data != nil {
+		a.openData(secret, clientAddr)
+	}
+	if c.Has(RoleWorker) {
+		a.jobs, err = jobs.New(jobs.Options{
+			DB:              a.db,
+			RedisURL:        string(c.RedisURL),
+			Now:             time.Now,
+			Log:             log,
+			RetentionMonths: c.RetentionMonths,
+		})
+	}
+	return a, err
+}
+
+func openDatabase(ctx context.Context, c *Config) (*db.DB, error) {
+	d, err := db.Open(c.databaseURL())
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Migrate(ctx, time.Now); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), d.Close())
+	}
+	return d, nil
+}
+
+// listen takes the addresses of the roles, and settles the public origins that follow from them.
+func (a *app) listen() error {
+	c := a.config
+	var err error
+	if c.Has(RoleControl) {
+		if a.control, err = listen("control", string(c.ControlAddr), &c.BaseURL); err != nil {
+			return err
+		}
+	}
+	if c.Has(RoleData) {
+		if a.data, err = listen("data", string(c.DataAddr), &c.AnalyticsURL); err != nil {
+			return err
+		}
+	}
+	// A process without one of the roles still names the other's origin, in script tags for instance.
+	if c.BaseURL == "" {
+		c.BaseURL = "http://" + Origin(c.ControlAddr)
+	}
+	if c.AnalyticsURL == "" {
+		c.AnalyticsURL = "http://" + Origin(c.DataAddr)
+	}
+	if c.CaptchaURL == "" {
+		c.CaptchaURL = c.AnalyticsURL
+	}
+	return nil
+}
+
+func listen(role, addr string, origin *Origin) (*server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--%s-addr: %w", role, err)
+	}
+	if *origin == "" {
+		*origin = Origin("http://" + l.Addr().String())
+	}
+	return &server{listener: l, url: string(*origin), Server: http.Server{
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		// What net/http has to say comes with the client's address, which no log may have. Our handlers speak for themselves.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}}, nil
+}
+
+func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Addr) error {
+	c := a.config
+	sessions, err := auth.New(auth.Options{
+		DB:         a.db,
+		Secret:     secret,
+		BaseURL:    string(c.BaseURL),
+		Signups:    c.Signups,
+		ClientAddr: clientAddr,
+		Now:        time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	api, err := graph.New(graph.Options{
+		DB:                a.db,
+		Auth:              sessions,
+		BaseURL:           string(c.BaseURL),
+		AnalyticsURL:      string(c.AnalyticsURL),
+		AllowLocalDomains: c.AllowLocalDomains,
+		DefaultSitePlan:   c.DefaultSitePlan,
+		Now:               time.Now,
+		Log:               a.log,
+		Introspection:     true,
+		GraphiQL:          assets.GraphiQL(),
+	})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/graphql", api)
+	mux.Handle("/graphiql/", assets.GraphiQL())
+	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.User, Log: a.log}))
+	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
+	a.health(mux)
+	a.control.Handler = recovering(a.log, mux)
+	return nil
+}
+
+func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr) {
+	a.analytics = analytics.New(analytics.Options{
+		DB:         a.db,
+		Secret:     secret,
+		ClientAddr: clientAddr,
+		Now:        time.Now,
+		Store:      a.db.HitStore(),
+		Log:        a.log,
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Assets: assets.Handler(), Log: a.log}))
+	a.health(mux)
+	a.data.Handler = recovering(a.log, mux)
+}
+
+// run serves until ctx ends, then drains.
+func (a *app) run(ctx context.Context) error {
+	defer a.close()
+	if a.analytics != nil {
+		a.analytics.Start()
+	}
+	if a.jobs != nil {
+		if err := a.jobs.Start(); err != nil {
+			return err
+		}
+	}
+	failed := make(chan error, 2)
+	for role, s := range a.servers() {
+		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)
+		go func() {
+			if err := s.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s listener: %w", role, err)
+			}
+		}()
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	return errors.Join(err, a.drain())
+}
+
+// drain ends the process's work in the order that loses nothing:
+//
+//  1. say "not ready", so that a load balancer stops sending;
+//  2. stop accepting on all listeners at once and finish the requests under way, which still need the writer; what takes
+//     longer than its share of the time, such as a download to a slow reader, is cut off;
+//  3. stop the writer, which stores whatever a request left behind;
+//  4. stop the workers, whose tasks still need the database;
+//  5. close the database (in run).
+func (a *app) drain() error {
+	a.log.Info("draining")
+	a.draining.Store(true)
+	err := a.finishRequests()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout)
+	defer cancel()
+	if a.analytics != nil {
+		err = errors.Join(err, a.analytics.Stop(ctx))
+	}
+	if a.jobs != nil {
+		err = errors.Join(err, a.jobs.Stop(ctx))
+	}
+	a.log.Info("stopped", "clean", err == nil)
+	return err
+}
+
+// finishRequests stops all listeners. A hit is answered within seconds, whatever happens; only the control plane's requests
+// are ever cut off, and that is no fault.
+func (a *app) finishRequests() error {
+	ctx, cancel := context.WithTimeout(context.Background(), requestsTimeout)
+	defer cancel()
+	var group errgroup.Group
+	for role, s := range a.servers() {
+		group.Go(func() error {
+			err := s.Shutdown(ctx)
+			if err == nil {
+				return nil
+			}
+			a.log.Warn("requests were cut off", "role", role)
+			if closeErr := s.Close(); role == "control" {
+				return closeErr
+			}
+			return fmt.Errorf("drain %s listener: %w", role, err)
+		})
+	}
+	return group.Wait()
+}
+
+// close gives back what open took. It may follow a half-done open.
+func (a *app) close() {
+	for _, s := range a.servers() {
+		_ = s.listener.Close() // usually closed by Shutdown already
+	}
+	if a.db != nil {
+		if err := a.db.Close(); err != nil {
+			a.log.Error("close the database", "error", err)
+		}
+	}
+}
+
+// servers are the listeners of this process, by role.
+func (a *app) servers() map[string]*server {
+	servers := make(map[string]*server, 2)
+	if a.control != nil {
+		servers["control"] = a.control
+	}
+	if a.data != nil {
+		servers["data"] = a.data
+	}
+	return servers
+}
+
+func prefixes(networks []Network) []netip.Prefix {
+	p := make([]netip.Prefix, len(networks))
+	for i, n := range networks {
+		p[i] = n.Prefix
+	}
+	return p
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// TestHealth: healthz speaks for the process, readyz for the database and its schema, on both listeners.
+func TestHealth(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		p := start(t, settings, []string{"control", "data"})
+		for _, role := range []string{"control", "data"} {
+			for _, path := range []string{"/healthz", "/readyz"} {
+				if status, body := get(t, "http://"+p.addr[role]+path); status != 200 || body != "ok\n" {
+					t.Errorf("%s %s: %d %q", role, path, status, body)
+				}
+			}
+		}
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
+		d := dbtest.Open(t, databaseURL)
+		if err := dbtest.Exec(d, "DELETE FROM schema_migrations"); err != nil {
+			t.Fatal(err)
+		}
+		if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != 503 || body != "migrations pending\n" {
+			t.Errorf("readyz without a migration: %d %q", status, body)
+		}
+		if err := dbtest.Exec(d, "DROP TABLE schema_migrations"); err != nil {
+			t.Fatal(err)
+		}
+		if status, body := get(t, "http://"+p.addr["control"]+"/readyz"); status != 503 || body != "database not reachable\n" {
+			t.Errorf("readyz without the table: %d %q", status, body)
+		}
+		if status, _ := get(t, "http://"+p.addr["control"]+"/healthz"); status != 200 {
+			t.Errorf("healthz without the table: %d", status)
+		}
+	})
+}
+
+// TestRolesApart: each role in a process of its own, on one PostgreSQL; what one plane stores the other one shows.
+func TestRolesApart(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		settings := settingsFor(t, dbtest.PostgresURL(t))
+		settings["TALLYGATE_ROLES"] = "control"
+		control := start(t, settings, []string{"control"})
+		settings["TALLYGATE_ROLES"] = "data"
+		data := start(t, settings, []string{"data"})
+		settings["TALLYGATE_ROLES"] = "worker"
+		worker := start(t, settings, nil)
+
+		o := newOwner(t, control)
+		site := o.signUp("crash.localhost")
+		status, err := sendPageview(http.DefaultClient, data.addr["data"], site.SiteKey, "/apart")
+		if err != nil || status != http.StatusNoContent {
+			t.Errorf("page view: %d, %v", status, err)
+		}
+		if rows := o.export(site.ID); len(rows) != 1 || rows[0]["path"] != "/apart" {
+			t.Errorf("export: %v", rows)
+		}
+		for _, p := range []*process{control, data, worker} {
+			select {
+			case <-p.done:
+				t.Errorf("a process ended by itself:\n%s", p.logged())
+			default:
+			}
+		}
+	})
+}
+
+// TestStartSeveralAtOnce: processes that find an empty database together all come up.
+func TestStartSeveralAtOnce(t *testing.T) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() { start(t, settings, []string{"control", "data"}) })
+		}
+		wg.Wait()
+	})
+}
+
+// TestHTTPLimits: headers beyond the cap and a request that never ends do not hold a connection.
+func TestHTTPLimits(t *testing.T) {
+	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
+	for _, role := range []string{"control", "data"} {
+		conn, err := net.Dial("tcp", p.addr[role])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: %s\r\n\r\n", strings.Repeat("x", 64<<10))
+		_ = conn.SetReadDeadline(time.Now().Add(patience))
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil || !strings.Contains(line, "431") {
+			t.Errorf("%s: 64 KB of headers: %q, %v; want 431", role, line, err)
+		}
+	}
+}

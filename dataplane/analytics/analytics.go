@@ -1,0 +1,176 @@
+// Package analytics is the data plane's half of the analytics contract. The life of a hit reads from top to bottom:
+// collect.go and server.go take the request, payload.go reads its body, sites.go knows whose it is, hit.go makes the hit,
+// writer.go decides what becomes of it and stores it. The rules that need nothing but their arguments are packages of their
+// own: event, visit, visitor, channel, bot.
+package analytics
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics/tally"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Options are what a Service works with. All fields are required.
+type Options struct {
+	DB         *db.DB
+	Secret     []byte // application key; the keys under visitor ids and user ids are derived from it
+	ClientAddr func(*http.Request) netip.Addr
+	Now        func() time.Time
+	Store      db.HitStore // the service closes it
+	Log        *slog.Logger
+}
+
+// Service answers the analytics endpoints. It is safe for concurrent use.
+type Service struct {
+	clientAddr func(*http.Request) netip.Addr
+	now        func() time.Time
+	log        *slog.Logger
+	userKey    []byte
+
+	bySiteKey *siteCache
+	bySecret  *siteCache // names are the bytes of a secret's hash
+	watch     func(ctx context.Context, changed func(siteID int64), synced func(bool)) error
+	days      *dayKeys
+	tally     *tally.Tally
+	writer    *writer
+
+	background sync.WaitGroup
+	cancel     context.CancelFunc // ends the background work
+}
+
+// New returns a service that stores hits after Start.
+func New(o Options) *Service {
+	return &Service{
+		clientAddr: o.ClientAddr,
+		now:        o.Now,
+		log:        o.Log,
+		userKey:    derive(o.Secret, "user id"),
+		bySiteKey:  newSiteCache(o.DB.SiteRulesByKey, o.Now),
+		bySecret: newSiteCache(func(ctx context.Context, hash string) (*model.SiteRules, error) {
+			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
+		}, o.Now),
+		watch:  o.DB.WatchSites,
+		days:   newDayKeys(o.DB.DaySalt, derive(o.Secret, "visitor id")),
+		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
+		writer: newWriter(o.Store),
+		cancel: func() {},
+	}
+}
+
+// derive makes a key of its own for each use of the application key.
+func derive(applicationKey []byte, use string) []byte {
+	key, err := hkdf.Key(sha256.New, applicationKey, nil, use, sha256.Size)
+	if err != nil {
+		panic(err) // only a longer key than the hash allows fails
+	}
+	return key
+}
+
+// forgetEvery is how often old visitor keys are looked for in memory.
+const forgetEvery = 10 * time.Minute
+
+// Start starts the writer, the flushing of counts, and the watch for changed sites and ended days. It is called once.
+func (s *Service) Start() {
+	s.writer.queue.Start()
+	s.tally.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.background.Go(func() { s.watchSites(ctx) })
+	s.background.Go(func() { s.watchDays(ctx) })
+}
+
+func (s *Service) watchSites(ctx context.Context) {
+	if err := s.watch(ctx, s.changed, s.synced); err != nil && !errors.Is(err, context.Canceled) {
+		s.log.Error("the watch for changed sites ended; changes are seen late", "error", err)
+		s.synced(false)
+	}
+}
+
+func (s *Service) watchDays(ctx context.Context) {
+	ticker := time.NewTicker(forgetEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.days.forget(model.At(s.now()).Day())
+		}
+	}
+}
+
+func (s *Service) changed(siteID int64) {
+	s.bySiteKey.changed(siteID)
+	s.bySecret.changed(siteID)
+}
+
+func (s *Service) synced(yes bool) {
+	s.bySiteKey.synced(yes)
+	s.bySecret.synced(yes)
+}
+
+// Stop stores what was accepted and ends everything that Start began. Requests that come later are answered 503
+// unavailable.
+func (s *Service) Stop(ctx context.Context) error {
+	err := s.writer.stop(ctx)
+	s.cancel()
+	s.background.Wait()
+	return errors.Join(err, s.tally.Stop(ctx))
+}
+
+// visitorOf computes a visitor's pseudonym; the address and the user agent end here.
+func (s *Service) visitorOf(ctx context.Context, site *site, at model.Instant, addr netip.Addr, userAgent string) (model.VisitorID, error) {
+	key, err := s.days.get(ctx, at.Day())
+	if err != nil {
+		return model.VisitorID{}, errUnavailable(err)
+	}
+	return key.ID(site.id, addr, userAgent), nil
+}
+
+// userIDOf is how a pseudonymous user id is stored: keyed and bound to the site, so that ids do not link across sites
+// (DESIGN, section 7). It is nil for a site that does not allow them, and for a value of another form.
+func (s *Service) userIDOf(site *site, id string) []byte {
+	if !site.allowUserID || !isUserID(id) {
+		return nil
+	}
+	mac := hmac.New(sha256.New, s.userKey)
+	_ = binary.Write(mac, binary.BigEndian, site.id) // a hash never fails
+	mac.Write([]byte(id))
+	return mac.Sum(nil)[:16]
+}
+
+// store waits until the hit is committed. The caller's leaving does not stop it: beacons are sent while a page goes away.
+func (s *Service) store(ctx context.Context, h *hit) (outcome, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	result, err := s.writer.queue.Do(ctx, h, h.size)
+	if err != nil {
+		return 0, errUnavailable(err)
+	}
+	return result, nil
+}
+
+// count adds a refused or ignored call to the site's daily counts.
+func (s *Service) count(site *site, at model.Instant, endpoint, code string) {
+	s.tally.Add(tally.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
+}
+
+// codeOf is the code under which an error is counted.
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*model.Error](err); ok {
+		return e.Code
+	}
+	return "unavailable"
+}

@@ -1,0 +1,175 @@
+// Package channel names the marketing channel of a visit: a pure function of the campaign values and the referring site
+// of the visit's first page view (analytics contract, section 2 "Campaign object").
+//
+// The rules are those of Google Analytics 4's default channel grouping, first match wins, folded into the contract's
+// thirteen values. The collect handler calls Complete before it stores a campaign and Of before it stores a visit.
+// Sites are recognised by whole host labels, so microsoft.com is not t.co; nothing here scans a list, compiles an
+// expression or touches the network.
+package channel
+
+import (
+	"strings"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Channel is one of the contract's thirteen channel values.
+type Channel string
+
+// The allowed values (contract, section 2).
+const (
+	Direct        Channel = "direct"
+	OrganicSearch Channel = "organic search"
+	PaidSearch    Channel = "paid search"
+	OrganicSocial Channel = "organic social"
+	PaidSocial    Channel = "paid social"
+	OrganicVideo  Channel = "organic video"
+	PaidVideo     Channel = "paid video"
+	Email         Channel = "email"
+	Referral      Channel = "referral"
+	Display       Channel = "display"
+	Affiliates    Channel = "affiliates"
+	OtherPaid     Channel = "other paid"
+	Unassigned    Channel = "unassigned"
+)
+
+// Complete returns the campaign with source and medium set from its click id, when it has a click id and no source
+// (contract, section 2 "Click id platforms"). The medium is then cpc whatever was sent. Of several click ids Meta's counts
+// last, because it is on unpaid links too.
+func Complete(c model.Campaign) model.Campaign {
+	if c.Source != "" {
+		return c
+	}
+	switch {
+	case c.Gclid != "" || c.Gbraid != "" || c.Wbraid != "":
+		c.Source = "google"
+	case c.Msclkid != "":
+		c.Source = "bing"
+	case c.Fbclid != "":
+		c.Source = "facebook"
+	default:
+		return c
+	}
+	c.Medium = "cpc"
+	return c
+}
+
+// Of returns the channel of a visit that began with this campaign on a page reached from referrerHost, a lower-case host
+// without port. An empty host means no referrer, or a page of the site itself.
+//
+// Campaign values outrank the referrer. A campaign that names no source is completed first and, failing that, judged by its
+// medium and the referring site; with neither source nor medium only the referring site counts.
+func Of(c model.Campaign, referrerHost string) Channel {
+	c = Complete(c)
+	source, medium := value(c.Source), value(c.Medium)
+	switch {
+	case source == "(direct)" && medium == "":
+		return Direct
+	case source == "" && medium == "":
+		return ofReferrer(referrerHost)
+	case source == "":
+		return ofCampaign(source, medium, kindOfHost(referrerHost))
+	}
+	return ofCampaign(source, medium, kindOfSource(source))
+}
+
+// value cleans a campaign value. Values arrive in lower case, so this usually copies nothing.
+func value(s string) string {
+	s = strings.ToLower(strings.TrimSpace(s))
+	if s == "(none)" || s == "(not set)" {
+		return ""
+	}
+	return s
+}
+
+func ofReferrer(host string) Channel {
+	if host == "" {
+		return Direct
+	}
+	switch kindOfHost(host) {
+	case search:
+		return OrganicSearch
+	case social:
+		return OrganicSocial
+	case video:
+		return OrganicVideo
+	case mail:
+		return Email
+	case ads: // an untagged click on a banner: the ad server is all we see
+		return Display
+	case affiliates:
+		return Affiliates
+	}
+	return Referral
+}
+
+// ofCampaign is the grouping's table, in its order with one exception: e-mail comes first, so that a mailing sent through
+// a social network or a portal still counts as e-mail.
+func ofCampaign(source, medium string, from kind) Channel {
+	paid := isPaid(medium)
+	switch {
+	case isEmail(source) || isEmail(medium):
+		return Email
+	case paid && from == search:
+		return PaidSearch
+	case paid && from == social:
+		return PaidSocial
+	case paid && from == video:
+		return PaidVideo
+	case isDisplay(medium): // includes cpm, which is a paid medium as well
+		return Display
+	case paid:
+		return OtherPaid
+	case from == social || isSocial(medium):
+		return OrganicSocial
+	case from == video || strings.Contains(medium, "video"):
+		return OrganicVideo
+	case from == search || medium == "organic":
+		return OrganicSearch
+	case medium == "affiliate" || medium == "affiliates":
+		return Affiliates
+	case medium == "referral" || medium == "app" || medium == "link":
+		return Referral
+	case source == "sms" || isMessage(medium): // the grouping's own channels for these are not among the thirteen
+		return Unassigned
+	case from == mail:
+		return Email
+	case from == ads:
+		return Display
+	case from == affiliates:
+		return Affiliates
+	case medium == "" && strings.Contains(source, "."): // a site that tags its links with its own name only
+		return Referral
+	}
+	return Unassigned
+}
+
+// isPaid is the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$: prepaid is not a paid medium.
+func isPaid(medium string) bool {
+	return strings.Contains(medium, "cp") || medium == "ppc" || medium == "retargeting" || strings.HasPrefix(medium, "paid")
+}
+
+func isEmail(s string) bool {
+	return s == "email" || s == "e-mail" || s == "e_mail" || s == "e mail"
+}
+
+func isDisplay(medium string) bool {
+	switch medium {
+	case "display", "banner", "expandable", "interstitial", "cpm":
+		return true
+	}
+	return false
+}
+
+func isSocial(medium string) bool {
+	switch medium {
+	case "social", "social-network", "social-media", "sm", "social network", "social media":
+		return true
+	}
+	return false
+}
+
+func isMessage(medium string) bool {
+	return medium == "sms" || medium == "audio" || strings.HasSuffix(medium, "push") ||
+		strings.Contains(medium, "mobile") || strings.Contains(medium, "notification")
+}

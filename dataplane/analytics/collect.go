@@ -1,0 +1,197 @@
+package analytics
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics/bot"
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const (
+	// maxBody is the largest body in bytes (analytics contract, section 8).
+	maxBody = 8 * 1024
+	// storeTimeout bounds how long a request waits for the database before it is told 503 unavailable.
+	storeTimeout = 5 * time.Second
+	// commitTimeout bounds one transaction of the writer. It is shorter, so that a request hears of the failure instead of
+	// giving up just before a success.
+	commitTimeout = 4 * time.Second
+)
+
+// collectEndpoint is collect's name in the counts of refused and ignored calls.
+const collectEndpoint = "collect"
+
+// Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is stored, or that it is one
+// of those that are ignored. The checks run in the order of DESIGN, section 7.
+func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
+	switch r.Method {
+	case http.MethodPost:
+	case http.MethodOptions:
+		return preflight(w, r)
+	default:
+		return errMethod
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	defer bodies.Put(body)
+	p, err := parsePayload(body.Bytes())
+	if err != nil {
+		return err
+	}
+	site, err := s.siteOf(r.Context(), p.siteKey)
+	if err != nil {
+		return err
+	}
+	at := model.At(s.now())
+	h := &hit{site: site, at: at, size: body.Len()}
+	ignored, err := s.collect(w, r, h, p)
+	if err != nil {
+		s.count(site, at, collectEndpoint, codeOf(err))
+		return err
+	}
+	if ignored != "" {
+		s.count(site, at, collectEndpoint, ignored)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// collect is Collect from the moment the site is known: it fills in the hit and has it stored. It returns why the call is
+// ignored, if it is.
+func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *payload) (ignored string, err error) {
+	site := h.site
+	if err := bindDomain(w, r, site); err != nil {
+		return "", err
+	}
+	addr, userAgent := s.clientAddr(r), cleanAgent(r.UserAgent())
+	switch {
+	case bot.Is(userAgent):
+		return ignoredBot, nil
+	case isExcluded(addr, site.excluded):
+		return ignoredAddress, nil
+	}
+	path, ok := pagePath(p.path)
+	if !ok {
+		return "", errBadPath
+	}
+	switch p.kind {
+	case kindEngagement:
+		if h.engagement = newEngagement(p, site); h.engagement == nil {
+			return "", nil // nothing that it could belong to
+		}
+		return s.finish(r.Context(), h)
+	case kindEvent:
+		accepted, err := checkEvent(p, site)
+		if errors.Is(err, event.ErrOwnLink) {
+			return ignoredOwnLink, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		h.event, h.path = &accepted, path
+	case kindPageview:
+		h.pageview = newPageview(p, site, path)
+	}
+	h.entry = newEntry(p.campaign, p.referrer, site.domains)
+	h.userID = s.userIDOf(site, p.userID)
+	if h.visitor, err = s.visitorOf(r.Context(), site, h.at, addr, userAgent); err != nil {
+		return "", err
+	}
+	return s.finish(r.Context(), h)
+}
+
+// checkEvent applies the event rules. Under data-auto="off" the page has turned automatic events off for itself.
+func checkEvent(p *payload, site *site) (event.Accepted, error) {
+	if p.auto == "off" && model.IsAutomaticEvent(p.event) {
+		return event.Accepted{}, event.ErrUnknown
+	}
+	return event.Check(p.event, p.properties, &site.events)
+}
+
+// finish stores a hit and tells what became of it.
+func (s *Service) finish(ctx context.Context, h *hit) (ignored string, err error) {
+	result, err := s.store(ctx, h)
+	if err != nil {
+		return "", err
+	}
+	return result.ignored(), result.err()
+}
+
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// readBody reads a body of 1 to 8,192 bytes as it was sent: compressed ones are not inflated. The caller gives the buffer
+// back.
+func readBody(r *http.Request) (*bytes.Buffer, error) {
+	if r.ContentLength > maxBody {
+		return nil, errBadBody
+	}
+	body := bodies.Get().(*bytes.Buffer)
+	body.Reset()
+	if _, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1)); err != nil || body.Len() == 0 || body.Len() > maxBody {
+		bodies.Put(body)
+		return nil, errBadBody
+	}
+	return body, nil
+}
+
+func (s *Service) siteOf(ctx context.Context, key string) (*site, error) {
+	if !model.IsSiteKey(key) {
+		return nil, errUnknownSite
+	}
+	site, err := s.bySiteKey.get(ctx, key)
+	if err != nil {
+		return nil, errUnavailable(err)
+	}
+	if site == nil {
+		return nil, errUnknownSite
+	}
+	return site, nil
+}
+
+// bindDomain checks that the calling page is on one of the site's domains (analytics contract, section 5) and, for the
+// page's own benefit, allows it to read the answer.
+func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
+	header := w.Header()
+	header["Vary"] = []string{"Origin"}
+	origins, from := r.Header["Origin"], "Origin"
+	if len(origins) == 0 {
+		origins, from = r.Header["Referer"], "Referer"
+	}
+	if len(origins) != 1 {
+		return errDomain
+	}
+	host, ok := model.OriginHost(origins[0])
+	if !ok || !model.HostBelongs(host, site.domains) {
+		return errDomain
+	}
+	if from == "Origin" {
+		header["Access-Control-Allow-Origin"] = origins
+	}
+	return nil
+}
+
+// preflight answers OPTIONS. The script never causes one; a page's own code may. The site is not known yet, so every web
+// origin may ask: the call itself is what is checked.
+func preflight(w http.ResponseWriter, r *http.Request) error {
+	header := w.Header()
+	header.Set("Vary", "Origin")
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if _, ok := model.OriginHost(origin); !ok {
+			return errDomain
+		}
+		header.Set("Access-Control-Allow-Origin", origin)
+		header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
+		header.Set("Access-Control-Allow-Headers", "Content-Type")
+		header.Set("Access-Control-Max-Age", "86400")
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,34 @@
+package analytics
+
+import (
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// The errors of both endpoints (analytics contract, section 7), beside event.ErrUnknown, event.ErrBad and errBadJSON.
+var (
+	errMethod          = &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
+	errBadBody         = &model.Error{Kind: model.Invalid, Code: "bad_body"}
+	errBadPath         = &model.Error{Kind: model.Invalid, Code: "bad_path"}
+	errVisitorRequired = &model.Error{Kind: model.Invalid, Code: "visitor_required"}
+	errMissingSecret   = &model.Error{Kind: model.Unauthenticated, Code: "missing_secret"}
+	errInvalidSecret   = &model.Error{Kind: model.Unauthenticated, Code: "invalid_secret"}
+	errDomain          = &model.Error{Kind: model.Forbidden, Code: "domain_not_allowed"}
+	errUnknownSite     = &model.Error{Kind: model.NotFound, Code: "unknown_site_key"}
+	errQuota           = &model.Error{Kind: model.QuotaExceeded, Code: "quota_exceeded"}
+)
+
+// errUnavailable answers what is temporary and ours to mend.
+func errUnavailable(cause error) error {
+	return &model.Error{Kind: model.Unavailable, Code: "unavailable", RetryAfter: time.Second, Cause: cause}
+}
+
+// Why a call is ignored: accepted, but not stored and not counted against the quota (DESIGN, section 7).
+const (
+	ignoredBot         = "bot"
+	ignoredAddress     = "excluded_address"
+	ignoredTransaction = "duplicate_transaction"
+	ignoredPageview    = "duplicate_pageview"
+	ignoredOwnLink     = "own_link" // an outbound click to one of the site's own domains
+)

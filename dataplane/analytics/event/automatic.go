@@ -1,0 +1,76 @@
+package event
+
+import (
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Limits of what the automatic events keep of a text, in characters. Longer ones are cut.
+const (
+	maxFile = 2_048 // as a path
+	maxExt  = 16    // the contract's longest is four
+	maxTerm = 100   // analytics contract, section 8
+)
+
+// maxPercent is 100, as the number that the reader compares with.
+const maxPercent = 100 * model.Money(1_000_000)
+
+// automaticProperties is the contract's table of automatic events (section 2): how each property of each event is read.
+// Every other property goes.
+var automaticProperties = map[string]map[string]func(r *reader, key string) error{
+	model.EventOutboundClick: {"host": (*reader).keepHost},
+	model.EventFileDownload:  {"file": keepText(maxFile), "ext": keepText(maxExt)},
+	model.EventScroll:        {"percent": (*reader).keepPercent},
+	model.EventSiteSearch:    {"term": keepText(maxTerm)},
+}
+
+// automatic keeps exactly the event's own properties. A property of the wrong type goes like an unknown one: the event
+// still happened.
+func (r *reader) automatic(name string, domains []string) (Accepted, error) {
+	known := automaticProperties[name]
+	err := r.properties(func(key string) error {
+		if keep := known[key]; keep != nil {
+			return keep(r, key)
+		}
+		return r.in.SkipValue()
+	})
+	if err != nil {
+		r.dropped = true
+	}
+	if r.host != "" && model.HostBelongs(r.host, domains) {
+		return Accepted{}, ErrOwnLink
+	}
+	return Accepted{Name: name, Properties: r.result()}, nil
+}
+
+// keepText makes the reading of a text that is cut to limit characters.
+func keepText(limit int) func(r *reader, key string) error {
+	return func(r *reader, key string) error {
+		text, ok, err := r.text()
+		if ok {
+			r.writeText(key, model.Clean(text, limit))
+		}
+		return err
+	}
+}
+
+// keepHost keeps a host in its normalised form, so that one host is one row of a report. What is no host goes: it could
+// be a whole address with somebody's name in it.
+func (r *reader) keepHost(key string) error {
+	text, ok, err := r.text()
+	if !ok {
+		return err
+	}
+	if r.host, ok = model.OriginHost("https://" + text); ok {
+		r.writeText(key, r.host)
+	}
+	return nil
+}
+
+// keepPercent keeps a number from 0 to 100.
+func (r *reader) keepPercent(key string) error {
+	n, ok, err := r.number(maxPercent)
+	if ok {
+		r.writeNumber(key, n)
+	}
+	return err
+}

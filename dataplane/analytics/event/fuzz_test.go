@@ -1,0 +1,104 @@
+package event_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// FuzzCheck: nothing panics; what is accepted is storable on both databases; an own event's stored properties pass again
+// and stay as they are.
+func FuzzCheck(f *testing.F) {
+	names := []string{
+		"signup", "outbound_click", "file_download", "scroll", "site_search",
+		"view_item", "add_to_cart", "begin_checkout", "purchase", "refund",
+	}
+	for _, sample := range samples {
+		for i := range names {
+			f.Add(uint8(i), []byte(sample.properties))
+		}
+	}
+	for i, properties := range []string{
+		`{"a":"x\u0000y","\ud83d":[{"b":"\n"}]}`, "{\"a\":\"\xff\"}", `{"file":"a.pdf","ext":"pdf"}`, `{"percent":90}`, `{"term":"a"}`,
+		`{"item_id":"1","price":1.5e3,"quantity":2.0}`, `{"item_id":"1","item\u0000_id":"2"}`, `{"value":1e12,"currency":"eur","items":[{}]}`,
+		`{"transaction_id":"1","value":0.0000005,"currency":"EUR","x":[[[[[[[[]]]]]]]]}`, `null`,
+	} {
+		f.Add(uint8(i), []byte(properties))
+	}
+	f.Fuzz(func(t *testing.T, i uint8, properties []byte) {
+		name := names[int(i)%len(names)]
+		got, err := event.Check(name, properties, everything)
+		if err != nil {
+			if !errors.Is(err, event.ErrBad) && !errors.Is(err, event.ErrOwnLink) || got != (event.Accepted{}) {
+				t.Fatalf("Check(%s, %q) = %+v, %v", name, properties, got, err)
+			}
+			return
+		}
+		if err := storable(got); err != nil {
+			t.Fatalf("Check(%s, %q) = %+v: %v", name, properties, got, err)
+		}
+		if again, err := event.Check("signup", []byte(got.Properties), everything); err != nil || again.Properties != got.Properties {
+			t.Fatalf("%q becomes %q, %v when it is checked again", got.Properties, again.Properties, err)
+		}
+	})
+}
+
+// storable says what is wrong with an accepted event, in terms of the standard library's JSON.
+func storable(a event.Accepted) error {
+	const most = 1_000_000_000_000_000_000
+	switch {
+	case !model.IsClean(a.Properties) || !model.IsClean(a.TransactionID):
+		return errors.New("not clean")
+	case len(a.Properties) > 4_096:
+		return fmt.Errorf("%d bytes of properties", len(a.Properties))
+	case utf8.RuneCountInString(a.TransactionID) > 128:
+		return errors.New("transaction id too long")
+	case a.Name == model.EventRefund && (a.Value > 0 || a.Value < -most):
+		return errors.New("refund out of range")
+	case a.Name != model.EventRefund && (a.Value < 0 || a.Value > most):
+		return errors.New("value out of range")
+	case len(a.Currency) != 0 && len(a.Currency) != 3, a.Currency == "" && a.Value != 0:
+		return errors.New("no currency")
+	case a.Properties == "":
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(a.Properties), &object); err != nil {
+		return err
+	}
+	return cleanInside(json.RawMessage(a.Properties))
+}
+
+// cleanInside looks at each text and key once its escapes are undone.
+func cleanInside(raw json.RawMessage) error {
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	var text string
+	switch {
+	case raw[0] == '{' && json.Unmarshal(raw, &object) == nil:
+		for key, member := range object {
+			if !model.IsClean(key) {
+				return fmt.Errorf("key %q", key)
+			}
+			if err := cleanInside(member); err != nil {
+				return err
+			}
+		}
+	case raw[0] == '[' && json.Unmarshal(raw, &list) == nil:
+		for _, element := range list {
+			if err := cleanInside(element); err != nil {
+				return err
+			}
+		}
+	case raw[0] == '"' && json.Unmarshal(raw, &text) == nil:
+		if !model.IsClean(text) {
+			return fmt.Errorf("text %q", text)
+		}
+	}
+	return nil
+}

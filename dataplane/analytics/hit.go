@@ -1,0 +1,148 @@
+package analytics
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tallygate/tallygate/dataplane/analytics/channel"
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// hit is one accepted call on its way to storage. It has a pageview, an event or an engagement.
+type hit struct {
+	site    *site
+	at      model.Instant   // when it arrived
+	visitor model.VisitorID // unset for engagement
+	userID  []byte          // keyed hash of the pseudonymous user id, or nil
+	entry   entry
+	size    int // of the body, in bytes
+
+	pageview   *model.Pageview // At and VisitID are set by the writer
+	event      *event.Accepted
+	path       string // of the event
+	engagement *model.Engagement
+}
+
+// entry is how the visitor came: the attribution of the visit that the hit may start.
+type entry struct {
+	campaign model.Campaign
+	referrer string
+	channel  channel.Channel
+}
+
+func newEntry(campaign model.Campaign, referrer string, domains []string) entry {
+	host, page := referringPage(referrer, domains)
+	return entry{campaign: campaign, referrer: page, channel: channel.Of(campaign, host)}
+}
+
+// newPageview reads the rest of a page view. An id that is missing or not of its form is made up.
+func newPageview(p *payload, site *site, path string) *model.Pageview {
+	id, ok := pageviewID(p.pageviewID)
+	if !ok {
+		id = rand.Int64()
+	}
+	return &model.Pageview{
+		SiteID:     site.id,
+		ID:         id,
+		Path:       path,
+		Language:   language(p.language),
+		WidthRange: model.WidthRange(p.width),
+		Manual:     p.manual,
+	}
+}
+
+// newEngagement reads an engagement report; nil when it names no page view.
+func newEngagement(p *payload, site *site) *model.Engagement {
+	id, ok := pageviewID(p.pageviewID)
+	if !ok {
+		return nil
+	}
+	return &model.Engagement{
+		SiteID:     site.id,
+		PageviewID: id,
+		MS:         int32(max(0, min(p.ms, int(model.MaxEngagement.Milliseconds())))),
+		Scroll:     int16(max(0, min(p.scroll, 100))),
+	}
+}
+
+// Limits of stored texts, in characters. Longer ones are cut.
+const (
+	maxPath     = 2_048 // DESIGN, section 7
+	maxReferrer = 2_048
+)
+
+// pagePath is the path of p: from its slash to the query or fragment. It is false when p is no path.
+func pagePath(p string) (string, bool) {
+	if !strings.HasPrefix(p, "/") {
+		return "", false
+	}
+	if i := strings.IndexAny(p, "?#"); i >= 0 {
+		p = p[:i]
+	}
+	return model.Clean(p, maxPath), true
+}
+
+// referringPage is the host and path of another site's page, or two empty texts for none: an address of the site itself,
+// an unreadable one, a scheme that no page has.
+func referringPage(referrer string, domains []string) (host, page string) {
+	if referrer == "" {
+		return "", ""
+	}
+	if app, ok := strings.CutPrefix(referrer, "android-app://"); ok { // how Android apps name themselves
+		referrer = "https://" + app
+	}
+	host, ok := model.OriginHost(referrer)
+	if !ok || model.HostBelongs(host, domains) {
+		return "", ""
+	}
+	u, err := url.Parse(referrer)
+	if err != nil {
+		return "", ""
+	}
+	return host, model.Clean(host+strings.TrimSuffix(u.EscapedPath(), "/"), maxReferrer)
+}
+
+// pageviewID reads the 16 hexadecimal characters of a page view id.
+func pageviewID(s string) (int64, bool) {
+	if len(s) != 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 16, 64)
+	return int64(n), err == nil
+}
+
+// language is the two-letter part of a browser language such as xx-YY, or empty.
+func language(l string) string {
+	tag, _, _ := strings.Cut(l, "-")
+	if len(tag) != 2 || !isLetter(tag[0]) || !isLetter(tag[1]) {
+		return ""
+	}
+	return strings.ToLower(tag)
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// cleanAgent writes a user agent alike whether it came in a browser's header or in a server's call, so that both name one
+// visitor.
+func cleanAgent(userAgent string) string {
+	return strings.TrimSpace(model.Clean(userAgent, maxText))
+}
+
+// isUserID reports whether s has the form of a pseudonymous user id: a SHA-256 hash in hexadecimal.
+func isUserID(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// isExcluded reports whether the owner does not want hits from the address.
+func isExcluded(addr netip.Addr, excluded []netip.Prefix) bool {
+	for _, network := range excluded {
+		if network.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,291 @@
+package analytics
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+// TestWriterAgainstModel drives random hits in random batches through the real writer, and compares every outcome and all
+// that is stored with a model that knows the contract's rules and nothing of batches, locks or databases.
+func TestWriterAgainstModel(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) { compareWithModel(t, d, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
+	w := newWriter(d.HitStore())
+	defer w.stop(context.Background())
+	sites := []*site{modelSite(t, d, "large.example", 1<<40), modelSite(t, d, "small.example", 60)}
+	expected := newModelState(sites, []int64{1 << 40, 60})
+	now := time.Date(2026, 11, 30, 20, 0, 0, 0, time.UTC) // midnight and the month's end come soon
+	number := 0                                           // of the hit; its page view's id and, to tell rows apart, the width range
+	for range 60 {
+		var hits []*hit
+		for range 1 + random.IntN(12) {
+			switch random.IntN(12) {
+			case 0:
+				now = now.Add(time.Duration(random.IntN(45)) * time.Minute)
+			case 1:
+				now = now.Add(-5 * time.Second)
+			default:
+				now = now.Add(time.Duration(random.IntN(1500)) * time.Millisecond)
+			}
+			number++
+			hits = append(hits, randomHit(random, sites, model.At(now), number))
+		}
+		outcomes, err := w.commit(t.Context(), hits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, h := range hits {
+			if want := expected.take(h); outcomes[i] != want {
+				t.Fatalf("hit at %v (%+v): outcome %d, want %d", h.at.Time(), h, outcomes[i], want)
+			}
+		}
+	}
+	expected.compare(t, d)
+}
+
+func modelSite(t testing.TB, d *db.DB, domain string, quota int64) *site {
+	t.Helper()
+	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: 1}, model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := d.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+		Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{id: row.ID, key: row.SiteKey, keyEvents: map[string]bool{model.EventPurchase: true}}
+}
+
+// randomHit makes a hit with few different values, so that rules meet. A visitor's pseudonym is its number and the day.
+func randomHit(random *rand.Rand, sites []*site, at model.Instant, number int) *hit {
+	pick := func(values ...string) string { return values[random.IntN(len(values))] }
+	h := &hit{site: sites[random.IntN(len(sites))], at: at, visitor: model.VisitorID{byte(random.IntN(3)), byte(at.Day())}}
+	h.entry.campaign.Source, h.entry.campaign.Name = pick("", "", "x", "y"), pick("", "", "", "spring")
+	h.entry.channel = "direct"
+	path := pick("/a", "/b")
+	switch random.IntN(10) {
+	case 0, 1, 2:
+		h.engagement = &model.Engagement{SiteID: h.site.id, PageviewID: int64(max(1, number-1-random.IntN(3))), MS: int32(random.IntN(5_000)), Scroll: int16(random.IntN(101))}
+	case 3, 4:
+		h.path = path
+		h.event = &event.Accepted{Name: pick("signup", model.EventPurchase, model.EventPurchase, model.EventRefund)}
+		if h.event.Name != "signup" {
+			h.event.TransactionID, h.event.Currency, h.event.Value = pick("1", "2", "3", "4", "5"), "EUR", 1
+		}
+	default:
+		h.pageview = &model.Pageview{SiteID: h.site.id, ID: int64(number), Path: path, Manual: random.IntN(3) == 0, WidthRange: int16(number)}
+	}
+	return h
+}
+
+// modelState is the model: what should be stored, by the contract alone.
+type modelState struct {
+	quota        map[int64]int64
+	used         map[model.UsageKey]int64
+	visits       []*modelVisit
+	views        []*modelView
+	events       []string
+	transactions map[model.TransactionKey]string
+	deliveries   int
+}
+
+type modelVisit struct {
+	visitor model.VisitorKey
+	source  string
+	name    string
+	last    model.Instant // 0 before the first page view
+	views   int
+}
+
+type modelView struct {
+	hit    *hit
+	visit  *modelVisit
+	ms     int64
+	scroll int16
+}
+
+func newModelState(sites []*site, quotas []int64) *modelState {
+	s := &modelState{quota: make(map[int64]int64), used: make(map[model.UsageKey]int64), transactions: make(map[model.TransactionKey]string)}
+	for i, site := range sites {
+		s.quota[site.id] = quotas[i]
+	}
+	return s
+}
+
+func (s *modelState) take(h *hit) outcome {
+	if h.engagement != nil {
+		for _, v := range s.views {
+			if v.hit.site == h.site && v.hit.pageview.ID == h.engagement.PageviewID {
+				v.ms, v.scroll = v.ms+int64(h.engagement.MS), max(v.scroll, h.engagement.Scroll)
+			}
+		}
+		return stored
+	}
+	if h.pageview != nil && h.pageview.Manual {
+		for _, v := range s.views {
+			if !v.hit.pageview.Manual && v.hit.visitorKey() == h.visitorKey() && v.hit.pageview.Path == h.pageview.Path && h.at.Sub(v.hit.at).Abs() <= time.Second {
+				return duplicatePageview
+			}
+		}
+	}
+	if h.event != nil && h.event.TransactionID != "" {
+		switch s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}] {
+		case "":
+		case h.event.Name:
+			return duplicateTransaction
+		default:
+			return badTransaction
+		}
+	}
+	key := model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
+	if s.used[key] >= s.quota[h.site.id] {
+		return overQuota
+	}
+	s.used[key]++
+	if h.event != nil {
+		s.record(h)
+	} else {
+		s.view(h)
+	}
+	return stored
+}
+
+func (s *modelState) current(h *hit) *modelVisit {
+	for _, v := range slices.Backward(s.visits) {
+		if v.visitor == h.visitorKey() {
+			return v
+		}
+	}
+	return nil
+}
+
+func (s *modelState) begin(h *hit) *modelVisit {
+	v := &modelVisit{visitor: h.visitorKey(), source: h.entry.campaign.Source, name: h.entry.campaign.Name}
+	s.visits = append(s.visits, v)
+	return v
+}
+
+func (s *modelState) view(h *hit) {
+	v, c := s.current(h), h.entry.campaign
+	differs := func(carried, current string) bool { return carried != "" && carried != current }
+	if v == nil || v.last == 0 || h.at.Sub(v.last) >= 30*time.Minute || differs(c.Source, v.source) || differs(c.Name, v.name) {
+		v = s.begin(h)
+	}
+	v.views++
+	v.last = max(v.last, h.at)
+	s.views = append(s.views, &modelView{hit: h, visit: v})
+}
+
+func (s *modelState) record(h *hit) {
+	if s.current(h) == nil {
+		s.begin(h)
+	}
+	s.events = append(s.events, fmt.Sprint(h.site.id, " ", h.event.Name, " ", h.event.TransactionID))
+	if h.event.TransactionID != "" {
+		s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}] = h.event.Name
+	}
+	if h.event.Name == model.EventPurchase {
+		s.deliveries++
+	}
+}
+
+func (s *modelState) compare(t *testing.T, d *db.DB) {
+	t.Helper()
+	for key, want := range s.used {
+		if used, err := d.MonthlyUsage(t.Context(), key.Month, []int64{key.SiteID}); err != nil || used[key.SiteID] != want {
+			t.Errorf("site %d in %v counts %d, want %d; %v", key.SiteID, key.Month, used[key.SiteID], want, err)
+		}
+	}
+	s.compareViews(t, d)
+	var visits, views []string
+	for _, v := range s.visits {
+		visits = append(visits, fmt.Sprint(v.visitor.SiteID, " ", v.visitor.Visitor[:2], " ", v.source, " ", v.name, " ", v.views))
+	}
+	type row struct {
+		SiteID      int64
+		Visitor     []byte
+		UTMSource   string `bun:"utm_source"`
+		UTMCampaign string `bun:"utm_campaign"`
+		Pageviews   int
+	}
+	rows, err := dbtest.Rows[row](d, "SELECT site_id, visitor, utm_source, utm_campaign, pageviews FROM visits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range rows {
+		views = append(views, fmt.Sprint(v.SiteID, " ", v.Visitor[:2], " ", v.UTMSource, " ", v.UTMCampaign, " ", v.Pageviews))
+	}
+	slices.Sort(visits)
+	slices.Sort(views)
+	if !slices.Equal(visits, views) {
+		t.Errorf("visits stored\n%v, want\n%v", views, visits)
+	}
+	events, err := dbtest.Rows[model.Event](d, "SELECT site_id, name, transaction_id FROM events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range events {
+		names = append(names, fmt.Sprint(e.SiteID, " ", e.Name, " ", e.TransactionID))
+	}
+	slices.Sort(names)
+	slices.Sort(s.events)
+	if !slices.Equal(names, s.events) {
+		t.Errorf("events stored\n%v, want\n%v", names, s.events)
+	}
+	for table, want := range map[string]int{"transactions": len(s.transactions), "deliveries": s.deliveries} {
+		if n, err := dbtest.Count(d, table); err != nil || n != want {
+			t.Errorf("%d %s, want %d; %v", n, table, want, err)
+		}
+	}
+}
+
+// compareViews compares each site's page views in the order in which they arrived, and the visits they are grouped into.
+func (s *modelState) compareViews(t *testing.T, d *db.DB) {
+	t.Helper()
+	for siteID := range s.quota {
+		var want []string
+		numbers := make(map[*modelVisit]int)
+		mine := slices.DeleteFunc(slices.Clone(s.views), func(v *modelView) bool { return v.hit.site.id != siteID })
+		for _, v := range mine {
+			if numbers[v.visit] == 0 {
+				numbers[v.visit] = len(numbers) + 1
+			}
+			want = append(want, fmt.Sprint(v.hit.pageview.ID, " ", v.hit.pageview.Path, " ", v.hit.pageview.Manual, " visit ", numbers[v.visit], " ", v.ms, " ms ", v.scroll, " %"))
+		}
+		var rows []db.ExportedPageview
+		err := d.ExportPageviews(t.Context(), db.ExportRange{SiteID: siteID, To: 1 << 51, Limit: 1_000_000},
+			func(p *db.ExportedPageview) error { rows = append(rows, *p); return nil })
+		slices.SortFunc(rows, func(a, b db.ExportedPageview) int { return int(a.ID - b.ID) }) // the order of arrival
+		var got []string
+		stored := make(map[int64]int)
+		for _, p := range rows {
+			if stored[p.VisitID] == 0 {
+				stored[p.VisitID] = len(stored) + 1
+			}
+			got = append(got, fmt.Sprint(p.ID, " ", p.Path, " ", p.Manual, " visit ", stored[p.VisitID], " ", p.EngagedMS, " ms ", p.Scroll, " %"))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("page views of site %d\n%v, want\n%v; %v", siteID, got, want, err)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package analytics
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tallygate/tallygate/dataplane/analytics/bot"
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const (
+	// serverEndpoint is the server endpoint's name in the counts of refused and ignored calls.
+	serverEndpoint = "server"
+	// serverSecretPrefix begins every server secret key (analytics contract, section 2).
+	serverSecretPrefix = "svcs_"
+)
+
+// call is the body of a server-side event (analytics contract, section 4). A key whose value has the wrong JSON type counts
+// as absent.
+type call struct {
+	event      string
+	ip         string
+	userAgent  string
+	path       string
+	referrer   string
+	campaign   model.Campaign
+	properties []byte // meta; JSON text, nil when absent
+	userID     string // a pseudonymous user id, as the script's identify takes it
+}
+
+func (c *call) member(d *jsontext.Decoder, key string) error {
+	switch key {
+	case "event":
+		return readText(d, &c.event, maxKey)
+	case "ip":
+		return readText(d, &c.ip, maxKey)
+	case "user_agent":
+		return readText(d, &c.userAgent, maxText)
+	case "path":
+		return readText(d, &c.path, maxText)
+	case "referrer":
+		return readText(d, &c.referrer, maxText)
+	case "campaign":
+		return readCampaign(d, &c.campaign)
+	case "meta":
+		return readRaw(d, &c.properties)
+	case "user_id":
+		return readText(d, &c.userID, maxKey)
+	}
+	return d.SkipValue()
+}
+
+// answer is what a server-side call is told: its event is recorded, or ignored for a reason, which needs no retry.
+type answer struct {
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Server answers POST /server.php (analytics contract, section 4). The checks run in this order: method, secret, body, JSON,
+// visitor, event, bot or excluded address, transaction, quota.
+func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return errMethod
+	}
+	site, err := s.siteOfSecret(r)
+	if err != nil {
+		return err
+	}
+	at := model.At(s.now())
+	ignored, err := s.serve(r, site, at)
+	if err != nil {
+		s.count(site, at, serverEndpoint, codeOf(err))
+		return err
+	}
+	reply := answer{Status: "recorded"}
+	if ignored != "" {
+		s.count(site, at, serverEndpoint, ignored)
+		reply = answer{Status: "ignored", Reason: ignored}
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(reply) // the caller may have left; the event is stored
+	return nil
+}
+
+// siteOfSecret finds the site by its server secret key, which is known by its hash only.
+func (s *Service) siteOfSecret(r *http.Request) (*site, error) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret = strings.TrimSpace(secret)
+	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
+		return nil, errMissingSecret
+	}
+	if !model.IsSecret(serverSecretPrefix, secret) { // a typo costs no look-up
+		return nil, errInvalidSecret
+	}
+	site, err := s.bySecret.get(r.Context(), string(model.HashToken(secret)))
+	if err != nil {
+		return nil, errUnavailable(err)
+	}
+	if site == nil {
+		return nil, errInvalidSecret
+	}
+	return site, nil
+}
+
+// serve is Server from the moment the site is known. It returns why the call is ignored, if it is.
+func (s *Service) serve(r *http.Request, site *site, at model.Instant) (ignored string, err error) {
+	body, err := readBody(r)
+	if err != nil {
+		return "", err
+	}
+	defer bodies.Put(body)
+	var c call
+	if err := parseObject(body.Bytes(), c.member); err != nil {
+		return "", err
+	}
+	addr, err := netip.ParseAddr(strings.TrimSpace(c.ip))
+	userAgent := cleanAgent(c.userAgent)
+	if err != nil || userAgent == "" {
+		return "", errVisitorRequired
+	}
+	addr = addr.Unmap().WithZone("")
+	accepted, err := event.Check(c.event, c.properties, &site.events)
+	switch {
+	case errors.Is(err, event.ErrOwnLink):
+		return ignoredOwnLink, nil
+	case err != nil:
+		return "", err
+	case bot.Is(userAgent):
+		return ignoredBot, nil
+	case isExcluded(addr, site.excluded):
+		return ignoredAddress, nil
+	}
+	path, ok := pagePath(c.path)
+	if !ok {
+		path = "/" // the field is optional
+	}
+	h := &hit{
+		site:   site,
+		at:     at,
+		userID: s.userIDOf(site, c.userID),
+		entry:  newEntry(c.campaign, c.referrer, site.domains),
+		event:  &accepted,
+		path:   path,
+		size:   body.Len(),
+	}
+	if h.visitor, err = s.visitorOf(r.Context(), site, at, addr, userAgent); err != nil {
+		return "", err
+	}
+	return s.finish(r.Context(), h)
+}

@@ -1,0 +1,150 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/batch"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// outcome is what became of a hit.
+type outcome uint8
+
+const (
+	stored               outcome = iota // committed; for an engagement report also: nothing to add it to
+	overQuota                           // the site's month is used up
+	siteGone                            // the site was deleted since the snapshot
+	duplicatePageview                   // a manual page view that repeats an automatic one
+	duplicateTransaction                // a purchase or refund that is recorded already
+	badTransaction                      // a refund under a purchase's id, or the other way round
+)
+
+// err is the error that the outcome is answered with, or nil.
+func (o outcome) err() error {
+	switch o {
+	case overQuota:
+		return errQuota
+	case siteGone:
+		return errUnknownSite
+	case badTransaction:
+		return event.ErrBad
+	}
+	return nil
+}
+
+// ignored is why a call is ignored, or empty.
+func (o outcome) ignored() string {
+	switch o {
+	case duplicatePageview:
+		return ignoredPageview
+	case duplicateTransaction:
+		return ignoredTransaction
+	}
+	return ""
+}
+
+// writer stores hits in batches. Everything in it belongs to the queue's one goroutine.
+type writer struct {
+	queue  *batch.Queue[*hit, outcome]
+	store  db.HitStore
+	lastAt model.Instant
+}
+
+func newWriter(store db.HitStore) *writer {
+	w := &writer{store: store}
+	w.queue = batch.New(w.commit, batch.Options{Isolate: db.IsBadData})
+	return w
+}
+
+func (w *writer) stop(ctx context.Context) error {
+	return errors.Join(w.queue.Stop(ctx), w.store.Close())
+}
+
+// commit stores a batch in one transaction.
+func (w *writer) commit(ctx context.Context, hits []*hit) ([]outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	outcomes := make([]outcome, len(hits))
+	err := w.store.Update(ctx, keysOf(hits), func(state *db.HitState) *db.HitChanges {
+		return decide(state, hits, outcomes, w.stamp)
+	})
+	return outcomes, err
+}
+
+// maxAhead is how far stored moments may run ahead of the clock to stay distinct, before the clock is believed to have
+// stepped back.
+const maxAhead = time.Second
+
+// stamp returns the moment under which a hit that arrived at the given one is stored: that moment, or one microsecond
+// after the last, so that rows of this process share one only in a clock's step or a day's last microsecond. A hit never
+// leaves its day: its visitor and its month's count belong to it.
+func (w *writer) stamp(at model.Instant) model.Instant {
+	if at <= w.lastAt && w.lastAt.Sub(at) < maxAhead {
+		at = min(w.lastAt+1, (at.Day()+1).Start()-1)
+	}
+	w.lastAt = max(w.lastAt, at)
+	return at
+}
+
+// keysOf lists what a batch has to lock and read, each key once and in order.
+func keysOf(hits []*hit) db.HitKeys {
+	keys := db.HitKeys{Since: hits[0].at, Until: hits[0].at}
+	for _, h := range hits {
+		keys.Since, keys.Until = min(keys.Since, h.at), max(keys.Until, h.at)
+		keys.Usage = append(keys.Usage, h.usageKey())
+		switch {
+		case h.engagement != nil:
+		case h.converts():
+			keys.Converting = append(keys.Converting, h.visitorKey())
+		default:
+			keys.Visitors = append(keys.Visitors, h.visitorKey())
+		}
+		if key, ok := h.transactionKey(); ok {
+			keys.Transactions = append(keys.Transactions, key)
+		}
+		if h.isManual() {
+			keys.Manual = append(keys.Manual, db.ManualPageview{Visitor: h.visitorKey(), Path: h.pageview.Path, At: h.at})
+		}
+	}
+	keys.Since, keys.Until = keys.Since.Day().Start(), (keys.Until.Day() + 1).Start()
+	keys.Usage = sorted(keys.Usage, model.UsageKey.Compare)
+	keys.Transactions = sorted(keys.Transactions, model.TransactionKey.Compare)
+	keys.Converting = sorted(keys.Converting, model.VisitorKey.Compare)
+	keys.Visitors = slices.DeleteFunc(sorted(keys.Visitors, model.VisitorKey.Compare), func(key model.VisitorKey) bool {
+		_, converts := slices.BinarySearchFunc(keys.Converting, key, model.VisitorKey.Compare)
+		return converts
+	})
+	return keys
+}
+
+// sorted puts keys in order, each once.
+func sorted[Key comparable](keys []Key, compare func(a, b Key) int) []Key {
+	slices.SortFunc(keys, compare)
+	return slices.Compact(keys)
+}
+
+func (h *hit) usageKey() model.UsageKey {
+	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
+}
+
+func (h *hit) visitorKey() model.VisitorKey {
+	return model.VisitorKey{SiteID: h.site.id, Visitor: h.visitor}
+}
+
+func (h *hit) isManual() bool { return h.pageview != nil && h.pageview.Manual }
+
+// transactionKey names the purchase or refund that the hit is; it is false for everything else.
+func (h *hit) transactionKey() (model.TransactionKey, bool) {
+	if h.event == nil || h.event.TransactionID == "" {
+		return model.TransactionKey{}, false
+	}
+	return model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}, true
+}
+
+// converts reports whether the hit calls the site's conversion webhook.
+func (h *hit) converts() bool { return h.event != nil && h.site.keyEvents[h.event.Name] }

@@ -1,0 +1,291 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/tallygate/tallygate/dataplane/batch"
+)
+
+// double is a commit that remembers what it stored and answers each item with twice its value.
+type double struct {
+	stored  []int // only the writer touches it until Stop
+	batches []int
+}
+
+func (d *double) commit(_ context.Context, items []int) ([]int, error) {
+	outs := make([]int, len(items))
+	for i, item := range items {
+		outs[i] = 2 * item
+	}
+	d.stored = append(d.stored, items...)
+	d.batches = append(d.batches, len(items))
+	return outs, nil
+}
+
+// awaitLen waits until n items wait for the writer.
+func awaitLen(q *batch.Queue[int, int], n int) {
+	for q.Len() < n {
+		runtime.Gosched()
+	}
+}
+
+func TestEachRequestGetsItsOwnOutcome(t *testing.T) {
+	var d double
+	const n = 1_000
+	q := batch.New(d.commit, batch.Options{MaxItems: 7, MaxQueued: n})
+	q.Start()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if got, err := q.Do(t.Context(), i, 1); err != nil || got != 2*i {
+				t.Errorf("Do(%d) = %d, %v; want %d", i, got, err, 2*i)
+			}
+		})
+	}
+	wg.Wait()
+	if err := q.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(d.stored)
+	for i := range n {
+		if d.stored[i] != i {
+			t.Fatalf("item %d is missing or doubled: %d stands in its place", i, d.stored[i])
+		}
+	}
+	if largest := slices.Max(d.batches); largest > 7 {
+		t.Errorf("a batch of %d items; the limit is 7", largest)
+	}
+}
+
+func TestWhatGathersDuringACommitIsOneBatch(t *testing.T) {
+	var d double
+	entered, leave := make(chan struct{}), make(chan struct{})
+	q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
+		entered <- struct{}{}
+		<-leave
+		return d.commit(ctx, items)
+	}, batch.Options{})
+	q.Start()
+	var wg sync.WaitGroup
+	do := func(i int) { wg.Go(func() { _, _ = q.Do(t.Context(), i, 1) }) }
+	do(0)
+	<-entered
+	for i := 1; i <= 20; i++ {
+		do(i)
+	}
+	awaitLen(q, 20)
+	leave <- struct{}{}
+	<-entered
+	leave <- struct{}{}
+	wg.Wait()
+	if want := []int{1, 20}; !slices.Equal(d.batches, want) {
+		t.Errorf("batch sizes %v, want %v", d.batches, want)
+	}
+	_ = q.Stop(t.Context())
+}
+
+func TestFullQueueRefusesAtOnce(t *testing.T) {
+	for name, options := range map[string]batch.Options{
+		"items": {MaxItems: 2, MaxQueued: 2},
+		"bytes": {MaxBytes: 2, MaxQueued: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := batch.New((&double{}).commit, options) // not started: nothing leaves the queue
+			var wg sync.WaitGroup
+			for i := range 4 {
+				wg.Go(func() { _, _ = q.Do(t.Context(), i, 1) })
+			}
+			awaitLen(q, 4)
+			if _, err := q.Do(t.Context(), 9, 1); !errors.Is(err, batch.ErrFull) {
+				t.Errorf("fifth item: %v, want ErrFull", err)
+			}
+			_ = q.Stop(t.Context())
+			wg.Wait()
+		})
+	}
+}
+
+func TestStopStoresWhatWaitsAndRefusesTheRest(t *testing.T) {
+	var d double
+	q := batch.New(d.commit, batch.Options{})
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() {
+			if _, err := q.Do(context.Background(), i, 1); err != nil {
+				t.Errorf("item %d, accepted before Stop: %v", i, err)
+			}
+		})
+	}
+	awaitLen(q, 10)
+	for range 2 { // stopping twice is allowed
+		if err := q.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	if len(d.stored) != 10 {
+		t.Errorf("stored %d items, want 10", len(d.stored))
+	}
+	if _, err := q.Do(t.Context(), 1, 1); !errors.Is(err, batch.ErrClosed) {
+		t.Errorf("after Stop: %v, want ErrClosed", err)
+	}
+}
+
+func TestStopGivesUpOnAStuckCommit(t *testing.T) {
+	q := batch.New(func(ctx context.Context, _ []int) ([]int, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, batch.Options{})
+	q.Start()
+	answer := make(chan error, 1)
+	go func() {
+		_, err := q.Do(context.Background(), 1, 1)
+		answer <- err
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := q.Stop(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Stop = %v, want context.Canceled", err)
+	}
+	if err := <-answer; err == nil {
+		t.Error("the waiting request was told its item is stored")
+	}
+}
+
+func TestRequestThatLeavesEarlyIsWithdrawn(t *testing.T) {
+	var d double
+	q := batch.New(d.commit, batch.Options{}) // not started yet
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if got, err := q.Do(t.Context(), 1, 1); err != nil || got != 2 {
+			t.Errorf("the request that stayed: %d, %v; want 2", got, err)
+		}
+	})
+	awaitLen(q, 1)
+	left := make(chan error)
+	go func() {
+		_, err := q.Do(ctx, 7, 1)
+		left <- err
+	}()
+	awaitLen(q, 2)
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the request that left: %v, want context.Canceled", err)
+	}
+	if err := q.Stop(t.Context()); err != nil || !slices.Equal(d.stored, []int{1}) {
+		t.Errorf("Stop = %v, stored %v; want only what was waited for", err, d.stored)
+	}
+	wg.Wait()
+}
+
+func TestRequestThatLeavesLateDoesNotCancelTheCommit(t *testing.T) {
+	var d double
+	entered, leave := make(chan struct{}), make(chan struct{})
+	q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
+		close(entered)
+		<-leave
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return d.commit(ctx, items)
+	}, batch.Options{})
+	q.Start()
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error)
+	go func() {
+		_, err := q.Do(ctx, 1, 1)
+		left <- err
+	}()
+	<-entered
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("Do = %v, want context.Canceled", err)
+	}
+	close(leave)
+	if err := q.Stop(t.Context()); err != nil || len(d.stored) != 1 {
+		t.Errorf("Stop = %v, stored %v; want the item stored all the same", err, d.stored)
+	}
+}
+
+// TestBadItemsFailAlone is a property test: whatever items are bad, exactly they fail and all others are stored once.
+func TestBadItemsFailAlone(t *testing.T) {
+	errBad := errors.New("bad item")
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 200 {
+		n := 1 + random.IntN(40)
+		bad := make(map[int]bool)
+		for range random.IntN(4) {
+			bad[random.IntN(n)] = true
+		}
+		var d double
+		q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
+			if slices.ContainsFunc(items, func(i int) bool { return bad[i] }) {
+				return nil, fmt.Errorf("commit: %w", errBad)
+			}
+			return d.commit(ctx, items)
+		}, batch.Options{Isolate: func(err error) bool { return errors.Is(err, errBad) }})
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				got, err := q.Do(context.Background(), i, 1)
+				if bad[i] != errors.Is(err, errBad) || (err == nil && got != 2*i) {
+					t.Errorf("round %d: Do(%d) = %d, %v; bad items %v", round, i, got, err, bad)
+				}
+			})
+		}
+		awaitLen(q, n)
+		_ = q.Stop(t.Context())
+		wg.Wait()
+		if len(d.stored) != n-len(bad) {
+			t.Fatalf("round %d: stored %d of %d items, %d bad", round, len(d.stored), n, len(bad))
+		}
+	}
+}
+
+func TestOtherErrorsFailTheWholeBatchOnce(t *testing.T) {
+	errAway := errors.New("database away")
+	calls := 0
+	q := batch.New(func(context.Context, []int) ([]int, error) { calls++; return nil, errAway },
+		batch.Options{Isolate: func(error) bool { return false }})
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			if _, err := q.Do(context.Background(), i, 1); !errors.Is(err, errAway) {
+				t.Errorf("Do(%d): %v, want %v", i, err, errAway)
+			}
+		})
+	}
+	awaitLen(q, 5)
+	_ = q.Stop(t.Context())
+	wg.Wait()
+	if calls != 1 {
+		t.Errorf("%d commits, want 1", calls)
+	}
+}
+
+func BenchmarkDo(b *testing.B) {
+	var d double
+	q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
+		d.stored = d.stored[:0]
+		return d.commit(ctx, items)
+	}, batch.Options{})
+	q.Start()
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := q.Do(context.Background(), 1, 1); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	_ = q.Stop(context.Background())
+}

@@ -1,0 +1,93 @@
+package dataplane
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// statusOf is the data plane's one table of kinds and HTTP statuses (analytics contract, section 7).
+var statusOf = map[model.Kind]int{
+	model.Invalid:          http.StatusBadRequest,
+	model.Unauthenticated:  http.StatusUnauthorized,
+	model.Forbidden:        http.StatusForbidden,
+	model.NotFound:         http.StatusNotFound,
+	model.MethodNotAllowed: http.StatusMethodNotAllowed,
+	model.QuotaExceeded:    http.StatusTooManyRequests,
+	model.RateLimited:      http.StatusTooManyRequests,
+	model.Unavailable:      http.StatusServiceUnavailable,
+}
+
+// handler is an HTTP handler that returns its error instead of writing it.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// serve turns a handler's error into the contract's answer. Whatever is not a model.Error, a panic included, is ours to mend
+// and, for the caller, temporary: 503 unavailable, logged here and nowhere else. The methods are those that the handler takes.
+func serve(log *slog.Logger, methods string, h handler) http.HandlerFunc {
+	failures := quietLog{log: log}
+	return func(w http.ResponseWriter, r *http.Request) {
+		err := recovered(h, w, r)
+		if err == nil {
+			return
+		}
+		shown, ok := errors.AsType[*model.Error](err)
+		if !ok || shown.Kind == model.Internal {
+			shown = &model.Error{Kind: model.Unavailable, Code: "unavailable", Cause: err}
+		}
+		if shown.Kind == model.Unavailable {
+			failures.say(r, err)
+		}
+		if shown.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
+		}
+		if shown.Kind == model.MethodNotAllowed {
+			w.Header().Set("Allow", methods)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(statusOf[shown.Kind])
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": shown.Code}) // the client may have left; nothing to do then
+	}
+}
+
+// recovered runs a handler and returns a panic as an error, with its stack.
+func recovered(h handler, w http.ResponseWriter, r *http.Request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return h(w, r)
+}
+
+// quietLog logs failures of requests, at most one a second: an outage under load must not fill the disk.
+type quietLog struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	last    time.Time
+	skipped int
+}
+
+func (q *quietLog) say(r *http.Request, err error) {
+	q.mu.Lock()
+	now := time.Now()
+	if now.Sub(q.last) < time.Second {
+		q.skipped++
+		q.mu.Unlock()
+		return
+	}
+	skipped := q.skipped
+	q.last, q.skipped = now, 0
+	q.mu.Unlock()
+	q.log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "error", err, "more_since_last", skipped)
+}

@@ -1,0 +1,313 @@
+package dataplane_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// faultyStore is a real store with a fault before it and one within.
+type faultyStore struct {
+	db.HitStore
+	before func(ctx context.Context) error // of the transaction; nil for none
+	spoil  func(*db.HitChanges)            // what is stored; nil for not at all
+}
+
+func (s *faultyStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db.HitState) *db.HitChanges) error {
+	if s.before != nil {
+		if err := s.before(ctx); err != nil {
+			return err
+		}
+	}
+	return s.HitStore.Update(ctx, keys, func(state *db.HitState) *db.HitChanges {
+		changes := decide(state)
+		if s.spoil != nil {
+			s.spoil(changes)
+		}
+		return changes
+	})
+}
+
+// TestFailedCommitIsNo204: what could not be committed is answered 503, with the advice to come back.
+func TestFailedCommitIsNo204(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := &faultyStore{HitStore: d.HitStore(), before: func(context.Context) error { return errors.New("disk full") }}
+		p := newPlaneOn(t, d, store)
+		site := p.shop("shop.example")
+		bearer := "Bearer " + p.secret(site)
+		for name, c := range map[string]call{
+			"page view": viewCall(site, "", nil), "event": eventCall(site, "", "signup", nil, nil),
+			"engagement": viewCall(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": 1}),
+		} {
+			response := p.send(c)
+			response.Body.Close()
+			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+				t.Errorf("%s: %d, Retry-After %q; want 503 and some", name, response.StatusCode, response.Header.Get("Retry-After"))
+			}
+		}
+		if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})); status != 503 || body != `{"error":"unavailable"}` {
+			t.Errorf("server: %d %s, want 503 unavailable", status, body)
+		}
+		if rows, events, used := len(p.rows(site)), len(p.events(site)), p.used(site); rows+events+int(used) != 0 {
+			t.Errorf("%d page views, %d events, %d counted; want nothing", rows, events, used)
+		}
+	})
+}
+
+// TestStuckStoreIsBounded: a database that does not answer makes nobody wait for ever.
+func TestStuckStoreIsBounded(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	store := &faultyStore{HitStore: d.HitStore(), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	p := newPlaneOn(t, d, store)
+	site := p.site("example.com", quota)
+	p.http.Timeout = 20 * time.Second // the bound is 5 s; a busy machine gets more
+	if status, code := p.collect(viewCall(site, "", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
+		t.Errorf("got %d %s, want 503 unavailable", status, code)
+	}
+}
+
+// TestLeavingCancelsNothing: a browser that closes the connection right after sending, as pages do when they go away, has
+// its page view stored.
+func TestLeavingCancelsNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		entered, release := make(chan struct{}, 1), make(chan struct{})
+		store := &faultyStore{HitStore: d.HitStore(), before: func(ctx context.Context) error {
+			entered <- struct{}{}
+			select {
+			case <-release:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		p := newPlaneOn(t, d, store)
+		site := p.site("example.com", quota)
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/collect.php", strings.NewReader(mustJSON(t, viewCall(site, "", nil).body)))
+			if err == nil {
+				request.Header.Set("Origin", "https://example.com")
+				request.Header.Set("User-Agent", chrome)
+				_, err = p.http.Do(request) //nolint:bodyclose // it never comes
+			}
+			gone <- err
+		}()
+		<-entered
+		leave()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Fatalf("the browser got %v, want to have left", err)
+		}
+		close(release)
+		p.stop()
+		if n := len(p.rows(site)); n != 1 {
+			t.Errorf("%d page views stored, want 1", n)
+		}
+	})
+}
+
+// TestOneBadHitSpoilsNobodyElse: a hit that the database refuses fails alone; the rest of its batch is stored and counted.
+func TestOneBadHitSpoilsNobodyElse(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		gathered, release := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		store := &faultyStore{HitStore: d.HitStore(),
+			before: func(context.Context) error { // hold the first batch, so that the others meet in the second
+				once.Do(func() { close(gathered); <-release })
+				return nil
+			},
+			spoil: func(changes *db.HitChanges) { // a row that breaks its table's key whenever it is stored
+				if i := slices.IndexFunc(changes.Pageviews, func(p model.Pageview) bool { return p.Path == "/bad" }); i >= 0 {
+					changes.Pageviews = append(changes.Pageviews, changes.Pageviews[i])
+				}
+			},
+		}
+		p := newPlaneOn(t, d, store)
+		site := p.site("example.com", quota)
+		var wg sync.WaitGroup
+		send := func(path string, want int) {
+			wg.Go(func() {
+				if status, code := p.collect(viewCall(site, "", m{"p": path})); status != want {
+					t.Errorf("%s: %d %s, want %d", path, status, code, want)
+				}
+			})
+		}
+		send("/first", http.StatusNoContent)
+		<-gathered
+		for range 10 {
+			send("/good", http.StatusNoContent)
+		}
+		send("/bad", http.StatusServiceUnavailable)
+		for range 10 {
+			send("/good", http.StatusNoContent)
+		}
+		close(release)
+		wg.Wait()
+		if rows, used := len(p.rows(site)), p.used(site); rows != 21 || used != 21 {
+			t.Errorf("%d stored, %d counted; want 21 of both", rows, used)
+		}
+	})
+}
+
+// TestConnectionsCut: the server ends every connection under load, again and again. What was acknowledged is stored once,
+// an event never without its delivery, and the plane recovers by itself.
+func TestConnectionsCut(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		if err := d.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		acknowledged := make(map[string]bool)
+		for sender := range 8 {
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					id := strings.Repeat("x", sender+1) + "-" + mustJSON(t, n)
+					status, code := p.collect(eventCall(site, "", "purchase", m{"transaction_id": id, "value": 1, "currency": "EUR"}, nil))
+					switch status {
+					case http.StatusNoContent:
+						mu.Lock()
+						acknowledged[id] = true
+						mu.Unlock()
+					case http.StatusServiceUnavailable:
+					default:
+						t.Errorf("purchase: %d %s", status, code)
+					}
+				}
+			})
+		}
+		count := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(acknowledged)
+		}
+		for range 20 {
+			before := count()
+			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
+				t.Logf("cut: %v", err) // the cutter's own pool is cut as well
+			}
+			p.await("an acknowledgement after the cut", func() bool { return count() > before })
+		}
+		close(stop)
+		wg.Wait()
+		stored := make(map[string]int)
+		for _, e := range p.events(site) {
+			stored[e.TransactionID]++
+		}
+		for id := range acknowledged {
+			if stored[id] != 1 {
+				t.Errorf("purchase %s was acknowledged and is stored %d times", id, stored[id])
+			}
+		}
+		if deliveries, used := len(p.deliveries(site)), p.used(site); deliveries != len(stored) || used != int64(len(stored)) {
+			t.Errorf("%d events, %d deliveries, %d counted; want as many of each", len(stored), deliveries, used)
+		}
+		if transactions, err := dbtest.Count(d, "transactions"); err != nil || transactions != len(stored) {
+			t.Errorf("%d transactions, %v; want %d", transactions, err, len(stored))
+		}
+		t.Logf("%d acknowledged, %d stored", len(acknowledged), len(stored))
+	})
+}
+
+// TestDatabaseRestarted: the database crashes and comes back. Hits are refused in between, nothing acknowledged is lost, and
+// the plane needs no restart.
+func TestDatabaseRestarted(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		acknowledged := 0
+		for range 3 {
+			for range 20 {
+				p.event(site, "", "signup")
+				acknowledged++
+			}
+			dbtest.RestartPostgres(t)
+			p.await("an acknowledgement after the restart", func() bool {
+				status, _ := p.collect(eventCall(site, "", "signup", nil, nil))
+				if status == http.StatusNoContent {
+					acknowledged++
+				}
+				return status == http.StatusNoContent
+			})
+		}
+		if events, deliveries := len(p.events(site)), len(p.deliveries(site)); events != acknowledged || deliveries != acknowledged {
+			t.Errorf("%d acknowledged, %d events, %d deliveries stored; want as many of each", acknowledged, events, deliveries)
+		}
+	})
+}
+
+// TestPoolExhausted: while every connection of the pool is busy, hits of known sites are still stored: the writer has a
+// connection of its own.
+func TestPoolExhausted(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		p.view(site, "", nil) // the site and the day are known now
+		ctx, release := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 40 { // more than the pool has
+			wg.Go(func() { _ = dbtest.ExecContext(ctx, d, "SELECT pg_sleep(60)") })
+		}
+		p.await("a busy pool", func() bool { return dbtest.IsBusy(d) })
+		p.view(site, "", nil)
+		release()
+		wg.Wait()
+		if n := len(p.rows(site)); n != 2 {
+			t.Errorf("%d page views stored, want 2", n)
+		}
+	})
+}
+
+// TestLockWait: while another session holds the site's row, hits wait in bounded time, and go on when it lets go.
+func TestLockWait(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		p.view(site, "", nil)
+		holder := d.HitStore()
+		defer holder.Close()
+		held, release := make(chan struct{}), make(chan struct{})
+		ended := make(chan error)
+		key := model.UsageKey{SiteID: site.ID, Month: model.At(noon).Month()}
+		go func() {
+			ended <- holder.Update(context.Background(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges {
+				close(held)
+				<-release
+				return &db.HitChanges{}
+			})
+		}()
+		<-held
+		if status, code := p.collect(viewCall(site, "", nil)); status != http.StatusServiceUnavailable {
+			t.Errorf("while the row is held: %d %s, want 503", status, code)
+		}
+		close(release)
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		p.view(site, "", nil)
+		if rows, used := len(p.rows(site)), p.used(site); rows != 2 || used != 2 {
+			t.Errorf("%d stored, %d counted; want the first and the last", rows, used)
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// signupLock is the key of the PostgreSQL advisory lock that makes sign-ups take turns, so that exactly one of them finds
+// the installation empty. SQLite needs none: a writing transaction is exclusive there.
+const signupLock = 7_211_906_115
+
+// ErrSignupsClosed is returned by SignUp while the policy admits nobody.
+var ErrSignupsClosed = &model.Error{
+	Kind: model.Forbidden, Code: "signups_closed", Message: "This installation does not take new accounts.",
+}
+
+// SignUp stores an account and its first user, and returns the user with the account and both ids. The first user of an
+// installation becomes its operator. It fails with ErrSignupsClosed, or with the Conflict email_taken.
+func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if d.pg != nil {
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", signupLock); err != nil {
+				return err
+			}
+		}
+		anybody, err := hasUsers(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if !admits(policy, anybody) {
+			return ErrSignupsClosed
+		}
+		if _, err := tx.NewInsert().Model(&account).Exec(ctx); err != nil {
+			return err
+		}
+		user.AccountID = account.ID
+		user.Operator = !anybody
+		_, err = tx.NewInsert().Model(&user).Exec(ctx)
+		return err
+	})
+	switch {
+	case IsUnique(err): // the only unique key besides the generated ids
+		return nil, &model.Error{
+			Kind: model.Conflict, Code: "email_taken", Field: "email",
+			Message: "There is an account with this e-mail address already.", Cause: err,
+		}
+	case errors.Is(err, ErrSignupsClosed):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("sign up: %w", err)
+	}
+	user.Account = &account
+	return &user, nil
+}
+
+// SignupsOpen reports whether the policy would admit somebody now. SignUp decides in the end.
+func (d *DB) SignupsOpen(ctx context.Context, policy model.SignupPolicy) (bool, error) {
+	if policy != model.SignupsFirstOnly {
+		return admits(policy, true), nil
+	}
+	anybody, err := hasUsers(ctx, d.read)
+	if err != nil {
+		return false, fmt.Errorf("look for users: %w", err)
+	}
+	return admits(policy, anybody), nil
+}
+
+func admits(policy model.SignupPolicy, anybody bool) bool {
+	return policy == model.SignupsOpen || policy == model.SignupsFirstOnly && !anybody
+}
+
+func hasUsers(ctx context.Context, idb bun.IDB) (bool, error) {
+	return idb.NewSelect().Model((*model.User)(nil)).Exists(ctx)
+}
+
+// UserByEmail returns the user with this normalised e-mail address, with the account, or model.ErrNotFound.
+func (d *DB) UserByEmail(ctx context.Context, email string) (*model.User, error) {
+	var user model.User
+	if err := d.read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx); err != nil {
+		return nil, orNotFound(err) // without the address: errors are logged
+	}
+	return &user, nil
+}
+
+// UserByID returns the user with the account, or model.ErrNotFound.
+func (d *DB) UserByID(ctx context.Context, id int64) (*model.User, error) {
+	return userByID(ctx, d.read, id)
+}
+
+func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
+	var user model.User
+	if err := idb.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.id = ?", id).Scan(ctx); err != nil {
+		return nil, orNotFound(err)
+	}
+	return &user, nil
+}
+
+// SetPasswordHash replaces a user's password hash, unless it is no longer the one that was read.
+func (d *DB) SetPasswordHash(ctx context.Context, userID int64, was, hash string) error {
+	_, err := d.write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
+		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("set password hash of user %d: %w", userID, err)
+	}
+	return nil
+}

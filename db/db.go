@@ -1,0 +1,149 @@
+// Package db is the only place with SQL: one file per aggregate, both dialects side by side. The control plane, the data
+// plane and the jobs call it; it calls nobody but db/model.
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// DB is a database of either dialect. It is safe for concurrent use.
+type DB struct {
+	write *bun.DB // SQLite: the one writing connection, which queues writers fairly; PostgreSQL: the same pool as read
+	read  *bun.DB
+	pg    *pgx.ConnConfig // nil on SQLite
+
+	watchers siteWatchers // of SQLite; PostgreSQL tells every process itself
+}
+
+const (
+	connectTimeout  = 3 * time.Second
+	sqliteReaders   = 8
+	postgresPool    = 16
+	pingAfter       = 50 * time.Millisecond
+	sqliteScheme    = "sqlite:"
+	defaultDatabase = "tallygate.sqlite"
+)
+
+// EmbeddedURL is the database used when none is configured: one SQLite file in the data directory.
+func EmbeddedURL(dataDir string) string {
+	return sqliteScheme + filepath.Join(dataDir, defaultDatabase)
+}
+
+// Open prepares a database from "sqlite:<path>" or "postgres://…". It does not wait for a server to answer: see Ping.
+func Open(rawURL string) (*DB, error) {
+	switch {
+	case strings.HasPrefix(rawURL, sqliteScheme):
+		return openSQLite(strings.TrimPrefix(rawURL, sqliteScheme))
+	case strings.HasPrefix(rawURL, "postgres://"), strings.HasPrefix(rawURL, "postgresql://"):
+		return openPostgres(rawURL)
+	}
+	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
+}
+
+func openSQLite(path string) (*DB, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("create data directory: %w", err)
+	}
+	write, err := sql.Open("sqlite", sqliteDSN(path, "immediate"))
+	if err != nil {
+		return nil, err
+	}
+	write.SetMaxOpenConns(1)
+	write.SetMaxIdleConns(1)
+	read, err := sql.Open("sqlite", sqliteDSN(path, "deferred"))
+	if err != nil {
+		return nil, errors.Join(err, write.Close())
+	}
+	read.SetMaxOpenConns(sqliteReaders)
+	read.SetMaxIdleConns(sqliteReaders)
+	return &DB{
+		write: bun.NewDB(write, sqlitedialect.New()),
+		read:  bun.NewDB(read, sqlitedialect.New()),
+	}, nil
+}
+
+// sqliteDSN carries every option in the address, so that each pooled connection has them. Writers take the lock when they
+// begin: a transaction that upgrades from reading to writing fails at once instead of waiting its turn. FULL makes a commit
+// survive a power cut, not only a crash.
+func sqliteDSN(path, txlock string) string {
+	q := url.Values{
+		"_txlock": {txlock},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-16000)"},
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+func openPostgres(rawURL string) (*DB, error) {
+	cfg, err := pgx.ParseConfig(rawURL)
+	if err != nil {
+		return nil, errors.New("the database URL cannot be read") // pgx's own error could repeat the password
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectTimeout
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "tallygate"
+	}
+	pool := cfg.Copy()
+	// bun writes values into the statement text, so preparing each distinct text would only fill caches.
+	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	// A connection that rested may have lost its server. pgx tells database/sql so, which then takes another one, only where
+	// it asks first: without that, a restarted server would cost one failed statement for each resting connection.
+	sqlDB := stdlib.OpenDB(*pool, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
+		return p.IdleDuration > pingAfter
+	}))
+	sqlDB.SetMaxOpenConns(postgresPool)
+	sqlDB.SetMaxIdleConns(postgresPool)
+	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
+	b := bun.NewDB(sqlDB, pgdialect.New())
+	return &DB{write: b, read: b, pg: cfg}, nil
+}
+
+// Dialect is "sqlite" or "postgres".
+func (d *DB) Dialect() string {
+	if d.pg != nil {
+		return "postgres"
+	}
+	return "sqlite"
+}
+
+// Ping reports whether the database answers.
+func (d *DB) Ping(ctx context.Context) error { return d.read.PingContext(ctx) }
+
+// Close closes all connections.
+func (d *DB) Close() error {
+	err := d.write.Close()
+	if d.read != d.write {
+		err = errors.Join(err, d.read.Close())
+	}
+	return err
+}
+
+// inTx runs fn in one transaction.
+func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
+	return d.write.RunInTx(ctx, nil, fn)
+}
+
+// orNotFound turns the driver's "no rows" into model.ErrNotFound.
+func orNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return model.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+// Package dbtest gives tests fresh, migrated databases of both dialects: SQLite files, and PostgreSQL databases cloned
+// from a migrated template. PostgreSQL is the server named by TALLYGATE_TEST_POSTGRES_URL, or a private one started from
+// the installed binaries.
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/peterldowns/pgtestdb"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Each runs test once per dialect, as subtests named "sqlite" and "postgres", each with its own fresh database.
+func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	EachURL(t, func(t *testing.T, databaseURL string) { test(t, Open(t, databaseURL)) })
+}
+
+// EachURL is Each for tests that open the database themselves, for instance in another process.
+func EachURL(t *testing.T, test func(t *testing.T, databaseURL string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { test(t, SQLiteURL(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, PostgresURL(t)) })
+}
+
+// EachBenchmark is Each for benchmarks. Both engines are then as durable as in production.
+func EachBenchmark(b *testing.B, bench func(b *testing.B, d *db.DB)) {
+	b.Run("sqlite", func(b *testing.B) { bench(b, Open(b, SQLiteURL(b))) })
+	b.Run("postgres", func(b *testing.B) { bench(b, Open(b, PostgresURL(b))) })
+}
+
+// EachEmptyURL is EachURL with databases that were never migrated.
+func EachEmptyURL(t *testing.T, test func(t *testing.T, databaseURL string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "empty.sqlite")) })
+	t.Run("postgres", func(t *testing.T) { test(t, postgresURL(t, pgtestdb.NoopMigrator{})) })
+}
+
+// SQLiteURL returns the address of a fresh, migrated SQLite database.
+func SQLiteURL(tb testing.TB) string {
+	tb.Helper()
+	databaseURL := "sqlite:" + filepath.Join(tb.TempDir(), "test.sqlite")
+	migrate(tb, databaseURL)
+	return databaseURL
+}
+
+// PostgresURL returns the address of a fresh, migrated PostgreSQL database. Without a server the test is skipped, or
+// fails when CI=true.
+func PostgresURL(tb testing.TB) string {
+	tb.Helper()
+	return postgresURL(tb, migrator{})
+}
+
+func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {
+	tb.Helper()
+	u, err := url.Parse(postgresServer(tb))
+	if err != nil {
+		tb.Fatalf("TALLYGATE_TEST_POSTGRES_URL: %v", err)
+	}
+	password, _ := u.User.Password()
+	conf := pgtestdb.Custom(tb, pgtestdb.Config{
+		DriverName: "pgx",
+		Host:       u.Hostname(),
+		Port:       u.Port(),
+		User:       u.User.Username(),
+		Password:   password,
+		Database:   strings.TrimPrefix(u.Path, "/"),
+		Options:    u.RawQuery,
+		TestRole:   &pgtestdb.Role{Username: u.User.Username(), Password: password},
+	}, m)
+	return conf.URL()
+}
+
+// Open opens a database and closes it with the test.
+func Open(tb testing.TB, databaseURL string) *db.DB {
+	tb.Helper()
+	d, err := db.Open(databaseURL)
+	if err != nil {
+		tb.Fatalf("open %s: %v", databaseURL, err)
+	}
+	tb.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			tb.Errorf("close database: %v", err)
+		}
+	})
+	return d
+}
+
+// Exec runs a statement for a test that needs a state which the product itself does not make.
+func Exec(d *db.DB, statement string, args ...any) error {
+	return ExecContext(context.Background(), d, statement, args...)
+}
+
+// ExecContext is Exec until ctx ends.
+func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) error {
+	return db.ExecForTest(ctx, d, statement, args...)
+}
+
+// IsBusy reports whether all pooled connections are in use.
+func IsBusy(d *db.DB) bool { return db.IsBusyForTest(d) }
+
+// Rows reads rows for a test that looks at what the product itself does not show.
+func Rows[Row any](d *db.DB, query string, args ...any) ([]Row, error) {
+	var rows []Row
+	err := db.RowsForTest(d, &rows, query, args...)
+	return rows, err
+}
+
+// Count returns the number of rows of a table.
+func Count(d *db.DB, table string) (int, error) { return db.CountForTest(d, table) }
+
+func migrate(tb testing.TB, databaseURL string) {
+	tb.Helper()
+	d, err := db.Open(databaseURL)
+	if err != nil {
+		tb.Fatalf("open %s: %v", databaseURL, err)
+	}
+	defer d.Close()
+	if err := d.Migrate(context.Background(), time.Now); err != nil {
+		tb.Fatalf("migrate %s: %v", databaseURL, err)
+	}
+}
+
+// migrator makes pgtestdb's template with our own migrations and partitions.
+type migrator struct{}
+
+// Hash names the template. It holds the partitions of this month, so another month needs another one.
+func (migrator) Hash() (string, error) {
+	return fmt.Sprintf("%s_%d", db.MigrationsHash(), model.At(time.Now()).Month()), nil
+}
+
+func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) error {
+	d, err := db.Open(conf.URL())
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Migrate(ctx, time.Now); err != nil {
+		return err
+	}
+	for _, now := range []time.Time{clock, time.Now()} {
+		if err := d.EnsurePartitions(ctx, model.At(now)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clock is the day on which tests with a clock of their own play: its months have partitions, too.
+var clock = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+
+// Missing skips the test because a program it needs is not installed. In CI that is a failure.
+func Missing(tb testing.TB, what string) {
+	tb.Helper()
+	if os.Getenv("CI") == "true" {
+		tb.Fatalf("CI must run every test, but %s", what)
+	}
+	tb.Skipf("skipped: %s", what)
+}

@@ -1,0 +1,264 @@
+package db
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// postgresHits sends a batch in two round trips on a connection of its own: begin, lock and read; then write and commit.
+// Every list travels as arrays, so that each statement is one prepared plan at any batch size.
+type postgresHits struct {
+	config *pgx.ConnConfig
+	conn   *pgx.Conn // nil until needed and after a failure
+}
+
+func newPostgresHits(config *pgx.ConnConfig) *postgresHits {
+	return &postgresHits{config: config.Copy()}
+}
+
+// pgSession is what this connection needs beyond the server's defaults. It is set by a statement, not at connecting, where
+// poolers refuse it.
+//   - A commit is durable even where the server's default is not.
+//   - Every statement looks up the keys of a few arrays by index. The planner must not decide otherwise for a table that was
+//     small when the plan was made, nor plan anew for each batch.
+//   - A process that is frozen inside its transaction must not hold its sites' locks for long.
+const pgSession = `
+SET synchronous_commit = on;
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_bitmapscan = off;
+SET enable_material = off;
+SET idle_in_transaction_session_timeout = '10s'`
+
+// pgBegin names the isolation that the locks rely on: what is read after a lock is what its last holder committed.
+const pgBegin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+// Without statistics, as in a new table, the planner takes any index that a condition fits, also one that finds all rows of
+// a site or of a day. Hence "site_id + 0", which fits none, where the other condition has an index of its own, and OFFSET 0,
+// which keeps a look-up per key from being turned into a join. Conditions on the time, or on the id that grows with it, leave
+// out the months that cannot hold the row.
+const (
+	pgLockUsage = `
+SELECT u.site_id, u.month, u.used, s.monthly_pageviews
+FROM unnest($1::bigint[], $2::integer[]) AS k (site_id, month)
+JOIN site_usage u USING (site_id, month)
+JOIN sites s ON s.id = u.site_id
+ORDER BY u.site_id, u.month
+FOR NO KEY UPDATE OF u`
+
+	pgAddUsage = `
+INSERT INTO site_usage (site_id, month, used)
+SELECT s.id, k.month, 0
+FROM unnest($1::bigint[], $2::integer[]) AS k (site_id, month)
+JOIN sites s ON s.id = k.site_id
+ORDER BY s.id, k.month
+ON CONFLICT DO NOTHING`
+
+	pgReadVisits = `
+SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.utm_source, v.utm_campaign
+FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
+  LATERAL (SELECT * FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $3 AND id < $4 OFFSET 0) v`
+
+	pgReadAttribution = `
+SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.utm_source, v.utm_campaign,
+  v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid
+FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
+  LATERAL (SELECT * FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $3 AND id < $4 OFFSET 0) v`
+
+	pgReadTransactions = `
+SELECT t.site_id, t.transaction_id, t.event
+FROM unnest($1::bigint[], $2::text[]) AS k (site_id, transaction_id)
+JOIN transactions t USING (site_id, transaction_id)`
+
+	pgReadAutomatic = `
+SELECT k.number, max(p.at)
+FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::bigint[]) WITH ORDINALITY AS k (site_id, visitor, path, at, number),
+  LATERAL (SELECT id FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $5 AND id < $6
+    AND last_pageview_at >= k.at - $7 OFFSET 0) v,
+  LATERAL (SELECT at FROM pageviews WHERE site_id = k.site_id AND at BETWEEN k.at - $7 AND k.at + $7
+    AND visit_id = v.id AND path = k.path AND NOT manual OFFSET 0) p
+GROUP BY k.number`
+
+	pgNewVisits = `
+INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, referrer, utm_source,
+  utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[],
+  $8::bytea[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
+  $17::text[], $18::text[], $19::text[])`
+
+	pgContinueVisits = `
+UPDATE visits v SET last_pageview_at = k.last_pageview_at, pageviews = k.pageviews, user_id = coalesce(k.user_id, v.user_id)
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[])
+  AS k (site_id, id, last_pageview_at, pageviews, user_id)
+WHERE v.site_id = k.site_id AND v.id = k.id AND v.id >= $6 AND v.id < $7`
+
+	pgPageviews = `
+INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[],
+  $7::smallint[], $8::boolean[], $9::text[], $10::text[])`
+
+	pgEngagement = `
+UPDATE pageviews p SET engaged_ms = least(p.engaged_ms + k.ms, $5), scroll = greatest(p.scroll, k.scroll)
+FROM (
+  SELECT e.site_id, newest.at, e.id, e.ms, e.scroll
+  FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::smallint[]) AS e (site_id, id, ms, scroll),
+    LATERAL (SELECT at FROM pageviews WHERE id = e.id AND site_id + 0 = e.site_id AND at >= $6 AND at < $7
+      ORDER BY at DESC LIMIT 1) newest
+) AS k
+WHERE p.site_id = k.site_id AND p.at = k.at AND p.id = k.id AND p.at >= $6 AND p.at < $7`
+
+	pgEvents = `
+INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, transaction_id, properties)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
+  $8::text[], $9::text[], $10::text[])`
+
+	pgTransactions = `
+INSERT INTO transactions (site_id, transaction_id, event, at)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])`
+
+	pgDeliveries = `
+INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[],
+  $8::bigint[], $9::text[])`
+
+	pgUsed = `
+UPDATE site_usage u SET used = k.used
+FROM unnest($1::bigint[], $2::integer[], $3::bigint[]) AS k (site_id, month, used)
+WHERE u.site_id = k.site_id AND u.month = k.month`
+)
+
+func (h *postgresHits) Update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) error {
+	return repeat(func() error { return h.update(ctx, keys, decide) })
+}
+
+func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) (err error) {
+	defer func() {
+		if err != nil {
+			h.abandon()
+		}
+	}()
+	state, err := h.begin(ctx, keys)
+	if err != nil {
+		return err
+	}
+	if len(state.Usage) < len(keys.Usage) {
+		// The first hits of a month, or a site that is gone. The missing rows are added outside the transaction, which
+		// holds locks already, so that two processes cannot wait for each other.
+		if state, err = h.addUsage(ctx, keys); err != nil {
+			return err
+		}
+	}
+	return h.commit(ctx, keys, decide(state))
+}
+
+// begin opens the transaction and reads. A connection that turns out to be dead is replaced once: nothing was written yet.
+func (h *postgresHits) begin(ctx context.Context, keys HitKeys) (*HitState, error) {
+	if h.conn != nil {
+		state, err := h.read(ctx, keys)
+		if err == nil || !h.conn.IsClosed() || ctx.Err() != nil {
+			return state, err
+		}
+	}
+	if err := h.connect(ctx); err != nil {
+		return nil, err
+	}
+	return h.read(ctx, keys)
+}
+
+func (h *postgresHits) connect(ctx context.Context) error {
+	h.abandon()
+	conn, err := pgx.ConnectConfig(ctx, h.config)
+	if err != nil {
+		return err
+	}
+	h.conn = conn
+	_, err = conn.PgConn().Exec(ctx, pgSession).ReadAll()
+	return err
+}
+
+func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error) {
+	state := newHitState(keys)
+	firstVisit, endVisit := keys.visitIDs()
+	var b pgx.Batch
+	b.Queue(pgBegin)
+	sites, months := usageColumns(keys.Usage)
+	b.Queue(pgLockUsage, sites, months).Query(func(rows pgx.Rows) error { return scanUsage(rows, state) })
+	if v := keys.Visitors; len(v) > 0 {
+		sites, visitors := visitorColumns(v)
+		b.Queue(pgReadVisits, sites, visitors, firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanVisits(rows, state) })
+	}
+	if v := keys.Converting; len(v) > 0 {
+		sites, visitors := visitorColumns(v)
+		b.Queue(pgReadAttribution, sites, visitors, firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanAttribution(rows, state) })
+	}
+	if t := keys.Transactions; len(t) > 0 {
+		b.Queue(pgReadTransactions, transactionKeyColumns(t)...).Query(func(rows pgx.Rows) error { return scanTransactions(rows, state) })
+	}
+	if m := keys.Manual; len(m) > 0 {
+		columns := append(manualColumns(m), firstVisit, endVisit, DuplicateWindow.Microseconds())
+		b.Queue(pgReadAutomatic, columns...).Query(func(rows pgx.Rows) error { return scanAutomatic(rows, m, state) })
+	}
+	return state, h.conn.SendBatch(ctx, &b).Close()
+}
+
+func (h *postgresHits) addUsage(ctx context.Context, keys HitKeys) (*HitState, error) {
+	if _, err := h.conn.Exec(ctx, "rollback"); err != nil {
+		return nil, err
+	}
+	sites, months := usageColumns(keys.Usage)
+	if _, err := h.conn.Exec(ctx, pgAddUsage, sites, months); err != nil {
+		return nil, err
+	}
+	return h.read(ctx, keys)
+}
+
+func (h *postgresHits) commit(ctx context.Context, keys HitKeys, changes *HitChanges) error {
+	firstVisit, endVisit := keys.visitIDs()
+	var b pgx.Batch
+	if v := changes.NewVisits; len(v) > 0 {
+		b.Queue(pgNewVisits, newVisitColumns(v)...)
+	}
+	if v := changes.Continued; len(v) > 0 {
+		b.Queue(pgContinueVisits, append(continuedColumns(v), firstVisit, endVisit)...)
+	}
+	if p := changes.Pageviews; len(p) > 0 {
+		b.Queue(pgPageviews, pageviewColumns(p)...)
+	}
+	if e := changes.Engagement; len(e) > 0 {
+		b.Queue(pgEngagement, append(engagementColumns(e), keys.Since.Add(-EngagementWindow), keys.Until.Add(time.Minute))...)
+	}
+	if e := changes.Events; len(e) > 0 {
+		b.Queue(pgEvents, eventColumns(e)...)
+	}
+	if t := changes.Transactions; len(t) > 0 {
+		b.Queue(pgTransactions, transactionColumns(t)...)
+	}
+	if d := changes.Deliveries; len(d) > 0 {
+		b.Queue(pgDeliveries, deliveryColumns(d)...)
+	}
+	if u := changes.Used; len(u) > 0 {
+		b.Queue(pgUsed, usedColumns(u)...)
+	}
+	b.Queue("commit")
+	return h.conn.SendBatch(ctx, &b).Close()
+}
+
+// abandon gives the connection up after a failure; closing it rolls back. Failures are rare enough for a new connection.
+func (h *postgresHits) abandon() {
+	if h.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	defer cancel()
+	_ = h.conn.Close(ctx)
+	h.conn = nil
+}
+
+func (h *postgresHits) Close() error {
+	h.abandon()
+	return nil
+}

@@ -1,0 +1,62 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+func TestMigrateTwiceChangesNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if err := d.Migrate(t.Context(), time.Now); err != nil {
+			t.Fatal(err)
+		}
+		pending, err := d.PendingMigrations(t.Context())
+		if err != nil || len(pending) != 0 {
+			t.Fatalf("pending migrations %v, error %v; want none", pending, err)
+		}
+	})
+}
+
+func TestMigrateSeveralAtOnce(t *testing.T) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		const starters = 8
+		errs := make([]error, starters)
+		var wg sync.WaitGroup
+		for i := range starters {
+			wg.Go(func() {
+				d, err := db.Open(databaseURL)
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				errs[i] = errors.Join(d.Migrate(context.Background(), time.Now), d.Close())
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatalf("%d concurrent starts on an empty database: %v", starters, err)
+		}
+	})
+}
+
+func TestPendingMigrationsOnAnEmptyDatabase(t *testing.T) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		d, err := db.Open(databaseURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if pending, err := d.PendingMigrations(t.Context()); err == nil {
+			t.Fatalf("got %v and no error from a database that was never migrated", pending)
+		}
+	})
+}

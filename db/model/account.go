@@ -1,0 +1,77 @@
+package model
+
+import (
+	"crypto/sha256"
+	"net/mail"
+	"strings"
+)
+
+// Account owns sites and captcha sitekeys. Every tenant row belongs to one.
+type Account struct {
+	ID        int64   `bun:",pk,autoincrement"`
+	Name      string  `bun:",notnull"`
+	CreatedAt Instant `bun:",notnull"`
+}
+
+// User is a person who signs in. A user belongs to one account.
+type User struct {
+	ID           int64   `bun:",pk,autoincrement"`
+	AccountID    int64   `bun:",notnull"`
+	Email        string  `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
+	PasswordHash string  `bun:",notnull"` // argon2id in PHC string form
+	Operator     bool    `bun:",notnull"` // may set plans; the first user of an installation is one
+	CreatedAt    Instant `bun:",notnull"`
+
+	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // when it was asked for
+}
+
+// Session is a signed-in browser. The cookie holds a random id; only its SHA-256 is stored.
+type Session struct {
+	IDHash     []byte  `bun:",pk"`
+	UserID     int64   `bun:",notnull"`
+	CreatedAt  Instant `bun:",notnull"`
+	LastSeenAt Instant `bun:",notnull"`
+	ExpiresAt  Instant `bun:",notnull"`
+}
+
+// HashToken is how every bearer secret with enough randomness of its own is stored and looked up.
+func HashToken(token string) []byte {
+	h := sha256.Sum256([]byte(token))
+	return h[:]
+}
+
+// ParseEmail normalises an e-mail address to lower case. At most 254 characters, one bare address.
+func ParseEmail(s string) (string, error) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || len(s) > 254 || strings.ContainsAny(s, " \t\"<>") {
+		return "", InvalidField("email", "invalid_email", "Enter an e-mail address such as name@example.com.")
+	}
+	return s, nil
+}
+
+// The length of a password in bytes. The upper bound keeps hashing cheap to refuse.
+const (
+	MinPassword = 8
+	MaxPassword = 1024
+)
+
+// CheckPassword reports a password that is too short or too long.
+func CheckPassword(s string) error {
+	if len(s) < MinPassword || len(s) > MaxPassword {
+		return InvalidField("password", "invalid_password", "Use a password of 8 to 1024 bytes.")
+	}
+	return nil
+}
+
+// ParseName trims the display name of an account, site or key and checks its length, 1 to 100 characters.
+func ParseName(field, s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if n := len([]rune(s)); n < 1 || n > 100 {
+		return "", InvalidField(field, "invalid_name", "Use a name of 1 to 100 characters.")
+	}
+	if !IsClean(s) {
+		return "", InvalidField(field, "invalid_name", "Use a name without control characters.")
+	}
+	return s, nil
+}

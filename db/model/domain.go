@@ -1,0 +1,125 @@
+package model
+
+import (
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// maxDomainLength is the longest DNS name in characters (RFC 1035, section 2.3.4).
+const maxDomainLength = 253
+
+// ParseDomain normalises a domain that an owner typed: lower case, no trailing dot, internationalised labels in their
+// ASCII form. It refuses addresses, ports, paths, single labels and localhost (analytics contract, section 5, rule 4).
+// With allowLocal a name ending in .localhost is accepted, for demos and tests; localhost itself never is.
+func ParseDomain(s string, allowLocal bool) (string, error) {
+	host, ok := normalHost(strings.TrimSpace(s))
+	switch {
+	case !ok:
+		return "", InvalidField("domain", "invalid_domain", "Enter a domain name such as example.com, without https://, port or path.")
+	case isAddress(host):
+		return "", InvalidField("domain", "invalid_domain", "An IP address cannot be a site's domain.")
+	case isLocal(host) && (!allowLocal || host == "localhost"):
+		return "", InvalidField("domain", "invalid_domain", "localhost cannot be a site's domain.")
+	case !strings.Contains(host, "."):
+		return "", InvalidField("domain", "invalid_domain", "Enter a full domain name such as example.com.")
+	}
+	return host, nil
+}
+
+// OriginHost returns the normalised host of an Origin or Referer header value. It is false for anything that is not
+// one http or https address with a host, such as "null".
+func OriginHost(value string) (string, bool) {
+	u, err := url.Parse(value)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
+		return "", false
+	}
+	return normalHost(u.Hostname())
+}
+
+// HostBelongs reports whether host is one of the domains or a subdomain of one (analytics contract, section 5, rules 1
+// and 2). Both sides must be normalised. Bare addresses and localhost never belong (rule 4).
+func HostBelongs(host string, domains []string) bool {
+	if host == "localhost" || isAddress(host) {
+		return false
+	}
+	for _, d := range domains {
+		if rest, ok := strings.CutSuffix(host, d); ok && (rest == "" || rest[len(rest)-1] == '.') {
+			return true
+		}
+	}
+	return false
+}
+
+// hostProfile maps what browsers and people write to the form that is compared: as browsers do, without the registrar's
+// stricter rules, so that a name with an underscore is still a name.
+var hostProfile = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
+
+func normalHost(s string) (string, bool) {
+	s = strings.TrimSuffix(s, ".")
+	if isPlainHost(s) && !hasPunycode(s) {
+		return s, true
+	}
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.String(), true
+	}
+	host, err := hostProfile.ToASCII(s)
+	if err != nil || !isPlainHost(host) {
+		return "", false
+	}
+	// A form that does not stand for itself comes from bytes that are no text, or from a label that only looks encoded.
+	again, err := hostProfile.ToASCII(host)
+	return host, err == nil && again == host
+}
+
+// isPlainHost reports whether s is already in the compared form: dot-separated labels of lower-case letters, digits,
+// hyphens and underscores.
+func isPlainHost(s string) bool {
+	if s == "" || len(s) > maxDomainLength {
+		return false
+	}
+	label := 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '.':
+			if label == 0 {
+				return false
+			}
+			label = 0
+			continue
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
+			label++
+		default:
+			return false
+		}
+		if label > 63 {
+			return false
+		}
+	}
+	return label > 0
+}
+
+// hasPunycode reports whether a label claims to be internationalised, so that it goes through the full check.
+func hasPunycode(s string) bool {
+	return strings.HasPrefix(s, "xn--") || strings.Contains(s, ".xn--")
+}
+
+func isLocal(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
+
+// isAddress reports whether host is an IP address. A name whose last label is a number is one too: browsers read
+// "127.1" and "0x7f.1" as addresses.
+func isAddress(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	if last == "" {
+		return false
+	}
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(last, "0123456789") == ""
+}

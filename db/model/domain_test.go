@@ -1,0 +1,77 @@
+package model_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func TestParseDomain(t *testing.T) {
+	label63 := strings.Repeat("a", 63)
+	for _, test := range []struct {
+		in    string
+		local bool   // TALLYGATE_ALLOW_LOCAL_DOMAINS
+		want  string // empty: refused
+	}{
+		{in: "example.com", want: "example.com"},
+		{in: " Example.COM. ", want: "example.com"},
+		{in: "www.example.co.uk", want: "www.example.co.uk"},
+		{in: "bücher.example", want: "xn--bcher-kva.example"},
+		{in: "XN--BCHER-KVA.example", want: "xn--bcher-kva.example"},
+		{in: "例え.jp", want: "xn--r8jz45g.jp"},
+		{in: "under_score.example", want: "under_score.example"},
+		{in: label63 + ".example", want: label63 + ".example"},
+		{in: "demo.localhost", local: true, want: "demo.localhost"},
+		{in: "demo.localhost"},
+		{in: "localhost"},
+		{in: "localhost", local: true},
+		{in: ""},
+		{in: "."},
+		{in: "example"},
+		{in: "example..com"},
+		{in: ".example.com"},
+		{in: "https://example.com"},
+		{in: "example.com/path"},
+		{in: "example.com:443"},
+		{in: "user@example.com"},
+		{in: "exa mple.com"},
+		{in: "example.com\x00"},
+		{in: "*.example.com"},
+		{in: "127.0.0.1"},
+		{in: "127.1"},
+		{in: "0x7f.1"},
+		{in: "1.2.3.0x4"},
+		{in: "::1"},
+		{in: "[::1]"},
+		{in: "xn--a.example"}, // not the ASCII form of anything
+		{in: "a" + label63 + ".example"},
+		{in: strings.Repeat("abcdefg.", 32) + "com"},
+	} {
+		got, err := model.ParseDomain(test.in, test.local)
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("ParseDomain(%q, %v) = %q, %v; want %q", test.in, test.local, got, err, test.want)
+		}
+		if e, ok := err.(*model.Error); err != nil && (!ok || e.Kind != model.Invalid || e.Field != "domain") {
+			t.Errorf("ParseDomain(%q): error %#v is not one for the field domain", test.in, err)
+		}
+	}
+}
+
+func FuzzOriginHost(f *testing.F) {
+	for _, s := range []string{"https://example.com", "http://EXAMPLE.com.:80", "null", "https://[::1]:1", "https://Bücher.de", "https://xn--a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, origin string) {
+		host, ok := model.OriginHost(origin)
+		if !ok {
+			return
+		}
+		if again, ok := model.OriginHost("https://" + host); !strings.Contains(host, ":") && (!ok || again != host) {
+			t.Errorf("OriginHost(%q) = %q, which reads as %q, %v", origin, host, again, ok)
+		}
+		if model.HostBelongs(host, []string{"example.com"}) && host != "example.com" && !strings.HasSuffix(host, ".example.com") {
+			t.Errorf("%q from %q belongs to example.com", host, origin)
+		}
+	})
+}

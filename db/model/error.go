@@ -1,0 +1,63 @@
+package model
+
+import (
+	"errors"
+	"time"
+)
+
+// Kind says what sort of trouble an Error is. Each edge (data plane, GraphQL, jobs) translates kinds once, in one table.
+type Kind uint8
+
+// The kinds. The zero value is Internal, so that an error nobody classified is never shown.
+const (
+	Internal Kind = iota
+	Invalid
+	NotFound
+	Conflict
+	Unauthenticated
+	Forbidden
+	MethodNotAllowed
+	RateLimited
+	QuotaExceeded
+	Unavailable
+)
+
+// Error is an error whose Code and Message may be shown to the caller. Cause is only ever logged.
+type Error struct {
+	Kind       Kind
+	Code       string        // stable, machine-readable, for instance "bad_path"
+	Field      string        // the input field at fault, when there is one
+	Message    string        // one sentence for a person
+	RetryAfter time.Duration // when it makes sense to try again; zero says nothing
+	Cause      error
+}
+
+func (e *Error) Error() string {
+	s := e.Code
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// InvalidField is the error for one input field that does not follow its rule.
+func InvalidField(field, code, message string) *Error {
+	return &Error{Kind: Invalid, Code: code, Field: field, Message: message}
+}
+
+// KindOf returns the kind of the first Error in err's chain, or Internal.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Internal
+}
+
+// ErrNotFound is returned for a row that does not exist or is not the caller's: the two are never told apart.
+var ErrNotFound = &Error{Kind: NotFound, Code: "not_found", Message: "No such object."}

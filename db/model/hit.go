@@ -1,0 +1,152 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"math/rand/v2"
+	"time"
+)
+
+// Campaign is what the campaign object of a hit says (analytics contract, section 2): the five utm values in lower case
+// and the click ids. Empty means absent.
+type Campaign struct {
+	Source  string `bun:"utm_source,nullzero"`
+	Medium  string `bun:"utm_medium,nullzero"`
+	Name    string `bun:"utm_campaign,nullzero"` // utm_campaign
+	Content string `bun:"utm_content,nullzero"`
+	Term    string `bun:"utm_term,nullzero"`
+	Gclid   string `bun:",nullzero"`
+	Gbraid  string `bun:",nullzero"`
+	Wbraid  string `bun:",nullzero"`
+	Fbclid  string `bun:",nullzero"`
+	Msclkid string `bun:",nullzero"`
+}
+
+// VisitorID is the pseudonym of a visitor of one site on one UTC day.
+type VisitorID [16]byte
+
+// VisitorKey names one visitor of one site.
+type VisitorKey struct {
+	SiteID  int64
+	Visitor VisitorID
+}
+
+// Visit is a run of page views by one visitor. Its attribution is that of its first page view.
+type Visit struct {
+	SiteID         int64
+	ID             int64 // see NewTimeID
+	Visitor        VisitorID
+	StartedAt      Instant
+	LastPageviewAt Instant // never moves back; 0 while the visit has events only
+	Pageviews      int32
+	UserID         []byte // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
+	Referrer       string // host and path of another site's page; empty for none
+	Channel        string
+	Campaign
+}
+
+// idEpoch is 2020-01-01 00:00 UTC, so that ids made of time fit 63 bits until 2091.
+const idEpoch = Instant(1_577_836_800_000_000)
+
+// NewTimeID makes an id for a row of the given moment: microseconds since 2020 in the upper 51 bits, 12 random bits below.
+// Such ids grow with time, which keeps their index dense and lets a table be cut by month.
+func NewTimeID(at Instant) int64 { return FirstTimeID(at) | rand.Int64N(1<<12) }
+
+// FirstTimeID is the smallest id that NewTimeID makes for the moment.
+func FirstTimeID(at Instant) int64 { return int64(at-idEpoch) << 12 }
+
+// Pageview is one view of one page.
+type Pageview struct {
+	SiteID     int64
+	At         Instant
+	ID         int64 // the 16 hexadecimal characters of the page view id, as a number
+	VisitID    int64
+	Path       string
+	Language   string // two letters; empty when unknown
+	WidthRange int16  // lower bound of the screen width range in CSS pixels, see the analytics package; -1 when unknown
+	EngagedMS  int32  // time in view, milliseconds, 0 to 24 h
+	Scroll     int16  // scroll depth, 0 to 100 percent
+	Manual     bool   // sent by the page's own call svc('pageview')
+}
+
+// Event is one custom, automatic or e-commerce event.
+type Event struct {
+	SiteID        int64
+	At            Instant
+	ID            int64 // random
+	VisitID       int64
+	Name          string
+	Path          string
+	Value         Money  // of an e-commerce event; negative for a refund
+	Currency      string // three capital letters; empty: the event has no value
+	TransactionID string // of a purchase or refund
+	Properties    string // JSON object, without what has a field of its own; empty for none
+}
+
+// Transaction is the record that makes a purchase or refund count once.
+type Transaction struct {
+	SiteID        int64
+	TransactionID string
+	Event         string // EventPurchase or EventRefund
+	At            Instant
+}
+
+// TransactionKey names a purchase or refund of a site.
+type TransactionKey struct {
+	SiteID        int64
+	TransactionID string
+}
+
+// Delivery is something that has to be sent to a site's owner, stored together with the fact that it tells.
+type Delivery struct {
+	SiteID        int64
+	ID            int64 // grows with time, see NewTimeID
+	Kind          string
+	Event         string
+	State         string
+	Attempts      int32
+	CreatedAt     Instant
+	NextAttemptAt Instant
+	Body          string // JSON, sent byte by byte as it is at each attempt
+}
+
+// Kinds and states of deliveries.
+const (
+	DeliveryConversion = "conversion"
+
+	DeliveryPending   = "pending"
+	DeliveryDelivered = "delivered"
+	DeliveryFailed    = "failed"
+)
+
+// Engagement adds time in view and scroll depth to a page view.
+type Engagement struct {
+	SiteID     int64
+	PageviewID int64
+	MS         int32 // 0 to 24 h in milliseconds
+	Scroll     int16 // 0 to 100 percent
+}
+
+// UsageKey names a site's count of page views and events in one month.
+type UsageKey struct {
+	SiteID int64
+	Month  Month
+}
+
+// MaxEngagement bounds a page view's time in view.
+const MaxEngagement = 24 * time.Hour
+
+// Compare orders by site, then visitor.
+func (k VisitorKey) Compare(other VisitorKey) int {
+	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), bytes.Compare(k.Visitor[:], other.Visitor[:]))
+}
+
+// Compare orders by site, then month.
+func (k UsageKey) Compare(other UsageKey) int {
+	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.Month, other.Month))
+}
+
+// Compare orders by site, then transaction id.
+func (k TransactionKey) Compare(other TransactionKey) int {
+	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.TransactionID, other.TransactionID))
+}

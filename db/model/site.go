@@ -1,0 +1,95 @@
+package model
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/netip"
+)
+
+// Site is one measured website (analytics contract, section 2).
+type Site struct {
+	ID               int64   `bun:",pk,autoincrement"`
+	AccountID        int64   `bun:",notnull"`
+	SiteKey          string  `bun:",notnull"` // 32 hexadecimal characters; public
+	Domain           string  `bun:",notnull"` // normalised, see ParseDomain
+	Name             string  `bun:",notnull"`
+	Plan             Plan    `bun:",notnull"`
+	MonthlyPageviews int64   `bun:",notnull"` // quota of page views and events per UTC month
+	CreatedAt        Instant `bun:",notnull"`
+
+	MeasureSiteSearch       bool   // site_search events are accepted
+	MeasureEcommerce        bool   // e-commerce events are accepted
+	AllowPseudonymousUserID bool   `bun:"allow_pseudonymous_user_id"`
+	AutomaticEvents         bool   // automatic events are accepted; on for a new site
+	ServerSecretHash        []byte `bun:",nullzero"` // SHA-256, see HashToken; nil without a server secret
+	ServerSecretHint        string `bun:",nullzero"` // the last characters of the server secret
+	ConversionWebhookURL    string `bun:"conversion_webhook_url,nullzero"`
+}
+
+// Limits of one site (analytics contract, section 8).
+const (
+	MaxExtraDomains     = 20
+	MaxRegisteredEvents = 50
+	MaxExcludedNetworks = 200 // ours; the contract names none
+)
+
+// SiteRules is a site with all that decides about its hits: what the data plane keeps in memory.
+type SiteRules struct {
+	Site
+	ExtraDomains []string // normalised
+	Registered   []string // the site's own event names
+	KeyEvents    []string // marked by the owner; purchase is one without being listed
+	Excluded     []netip.Prefix
+}
+
+// Domains lists every domain whose pages may send hits for the site; subdomains are implied.
+func (s *SiteRules) Domains() []string { return append([]string{s.Domain}, s.ExtraDomains...) }
+
+// NewSiteKey returns 32 random hexadecimal characters.
+func NewSiteKey() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// IsSiteKey reports whether s has the form of a site key.
+func IsSiteKey(s string) bool { return len(s) == 32 && isLowerHex(s) }
+
+func isLowerHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// Plan is a site's price plan (analytics contract, section 8).
+type Plan string
+
+// The plans. An Enterprise site's volume is agreed with its owner.
+const (
+	PlanFree       Plan = "FREE"
+	PlanPro100K    Plan = "PRO_100K"
+	PlanPro500K    Plan = "PRO_500K"
+	PlanPro1M      Plan = "PRO_1M"
+	PlanPro2M      Plan = "PRO_2M"
+	PlanPro5M      Plan = "PRO_5M"
+	PlanEnterprise Plan = "ENTERPRISE"
+)
+
+var planPageviews = map[Plan]int64{
+	PlanFree:    10_000,
+	PlanPro100K: 100_000,
+	PlanPro500K: 500_000,
+	PlanPro1M:   1_000_000,
+	PlanPro2M:   2_000_000,
+	PlanPro5M:   5_000_000,
+}
+
+// MonthlyPageviews is the plan's quota per UTC month. It is false for a plan without a fixed volume (Enterprise) and
+// for an unknown plan.
+func (p Plan) MonthlyPageviews() (int64, bool) {
+	n, ok := planPageviews[p]
+	return n, ok
+}

@@ -1,0 +1,69 @@
+package model
+
+import "time"
+
+// Instant is a moment as microseconds since 1970-01-01 00:00:00 UTC. Both databases store it as a 64-bit integer, so that
+// no time zone or precision is lost between them.
+type Instant int64
+
+// At converts a time, cutting it to whole microseconds.
+func At(t time.Time) Instant { return Instant(t.UnixMicro()) }
+
+// Time returns the moment in UTC.
+func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
+
+// Add returns the moment d later (earlier when d is negative), to the microsecond.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Microseconds()) }
+
+// Sub returns the time from j to i.
+func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i-j) * time.Microsecond }
+
+const microsPerDay = 24 * 60 * 60 * 1_000_000
+
+// Day is a UTC calendar day as the number of days since 1970-01-01.
+type Day int32
+
+// Day returns the UTC day that contains the moment.
+func (i Instant) Day() Day {
+	d := int64(i) / microsPerDay
+	if int64(i)%microsPerDay < 0 {
+		d--
+	}
+	return Day(d)
+}
+
+// Start is the first moment of the day, 00:00 UTC.
+func (d Day) Start() Instant { return Instant(int64(d) * microsPerDay) }
+
+// String formats the day as YYYY-MM-DD.
+func (d Day) String() string { return d.Start().Time().Format(time.DateOnly) }
+
+// ParseDay reads YYYY-MM-DD.
+func ParseDay(s string) (Day, error) {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return 0, err
+	}
+	return At(t).Day(), nil
+}
+
+// Month is a UTC calendar month written as year*100+month, for instance 202611. It is the quota period
+// (analytics contract, section 8).
+type Month int32
+
+// Month returns the UTC month that contains the moment.
+func (i Instant) Month() Month {
+	y, m, _ := i.Time().Date()
+	return Month(y*100 + int(m))
+}
+
+// Start is the first moment of the month, 00:00 UTC on the 1st.
+func (m Month) Start() time.Time {
+	return time.Date(int(m)/100, time.Month(int(m)%100), 1, 0, 0, 0, 0, time.UTC)
+}
+
+// Next is the month after m.
+func (m Month) Next() Month { return At(m.Start().AddDate(0, 1, 0)).Month() }
+
+// String formats the month as YYYY-MM.
+func (m Month) String() string { return m.Start().Format("2006-01") }

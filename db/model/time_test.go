@@ -1,0 +1,79 @@
+package model_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func TestDayAndMonth(t *testing.T) {
+	for _, test := range []struct {
+		at         time.Time
+		day, month string
+	}{
+		{time.Date(2026, 11, 30, 23, 59, 59, 999_999_999, time.UTC), "2026-11-30", "2026-11"},
+		{time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), "2026-12-01", "2026-12"},
+		{time.Date(2028, 2, 29, 12, 0, 0, 0, time.UTC), "2028-02-29", "2028-02"},
+		{time.Date(2027, 1, 1, 0, 30, 0, 0, time.FixedZone("", 3600)), "2026-12-31", "2026-12"}, // UTC decides
+		{time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC), "1969-12-31", "1969-12"},
+	} {
+		at := model.At(test.at)
+		if at.Day().String() != test.day || at.Month().String() != test.month {
+			t.Errorf("%v: day %v, month %v; want %s, %s", test.at, at.Day(), at.Month(), test.day, test.month)
+		}
+		if d, err := model.ParseDay(test.day); err != nil || d != at.Day() {
+			t.Errorf("ParseDay(%s) = %v, %v", test.day, d, err)
+		}
+		if start := at.Day().Start(); start > at || at.Sub(start) >= 24*time.Hour {
+			t.Errorf("%v does not lie in its day, which starts %v", test.at, start.Time())
+		}
+	}
+	if next := model.Month(202612).Next(); next != 202701 {
+		t.Errorf("the month after 202612 is %d, want 202701", next)
+	}
+}
+
+func TestTimeIDGrowsWithTime(t *testing.T) {
+	at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	for i := range 1_000 {
+		if a, b := model.NewTimeID(at.Add(time.Duration(i)*time.Microsecond)), model.NewTimeID(at.Add(time.Duration(i+1)*time.Microsecond)); a >= b || a < 0 {
+			t.Fatalf("id %d at one moment, %d a microsecond later", a, b)
+		}
+	}
+	if id := model.NewTimeID(model.At(time.Date(2090, 12, 31, 0, 0, 0, 0, time.UTC))); id < 0 {
+		t.Errorf("id %d in 2090", id)
+	}
+}
+
+func TestNodeID(t *testing.T) {
+	id := model.NodeID("Site", 42)
+	if n, ok := model.ParseNodeID("Site", id); !ok || n != 42 {
+		t.Errorf("ParseNodeID(%s) = %d, %v", id, n, ok)
+	}
+	for _, bad := range []string{"", "42", "U2l0ZTo0Mg", "U2l0ZTowNDI=", "U2l0ZTotMQ==", model.NodeID("User", 42), id + "\n", model.NodeID("Site", 0)} {
+		if n, ok := model.ParseNodeID("Site", bad); ok {
+			t.Errorf("ParseNodeID(%q) = %d", bad, n)
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	for _, test := range []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{"plain", 10, "plain"},
+		{"tab\tnul\x00del\x7f", 20, "tabnuldel"},
+		{"bad\xffbyte", 20, "bad\ufffdbyte"},
+		{"äöü", 2, "äö"},
+		{"äöü", 3, "äöü"},
+		{"😀😀", 1, "😀"},
+		{"", 0, ""},
+	} {
+		if got := model.Clean(test.in, test.limit); got != test.want {
+			t.Errorf("Clean(%q, %d) = %q, want %q", test.in, test.limit, got, test.want)
+		}
+	}
+}

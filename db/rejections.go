@@ -1,0 +1,88 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// RejectionKey names calls of one site on one UTC day to one endpoint that were refused or ignored for one reason.
+type RejectionKey struct {
+	SiteID   int64
+	Day      model.Day
+	Endpoint string // "collect" or "server"
+	Code     string // the error code or the reason to ignore (analytics contract, sections 4 and 7)
+}
+
+// Rejection is how many such calls there were.
+type Rejection struct {
+	RejectionKey `bun:",extend"`
+	Count        int64
+}
+
+// Compare orders by site, day, endpoint and code.
+func (k RejectionKey) Compare(other RejectionKey) int {
+	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.Day, other.Day),
+		cmp.Compare(k.Endpoint, other.Endpoint), cmp.Compare(k.Code, other.Code))
+}
+
+// rejectionsPerStatement keeps the text of one statement below some 100 KB.
+const rejectionsPerStatement = 1_000
+
+// AddRejections adds counts to those that are stored, all of them or, with an error, none. Sites that no longer exist are
+// left out.
+func (d *DB) AddRejections(ctx context.Context, counts map[RejectionKey]int64) error {
+	if len(counts) == 0 {
+		return nil
+	}
+	// Each process locks the rows in this order, within and across statements, so that none waits for one that waits for it.
+	keys := slices.SortedFunc(maps.Keys(counts), RejectionKey.Compare)
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for part := range slices.Chunk(keys, rejectionsPerStatement) {
+			if err := addRejections(ctx, tx, part, counts); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("add %d counts of refused calls: %w", len(counts), err)
+	}
+	return nil
+}
+
+func addRejections(ctx context.Context, idb bun.IDB, keys []RejectionKey, counts map[RejectionKey]int64) error {
+	rows := make([]Rejection, len(keys))
+	for i, key := range keys {
+		rows[i] = Rejection{RejectionKey: key, Count: counts[key]}
+	}
+	// _order is the position in rows: the database's own order of texts may differ from ours.
+	_, err := idb.NewRaw(`
+WITH added (site_id, day, endpoint, code, count, _order) AS (?)
+INSERT INTO rejections (site_id, day, endpoint, code, count)
+SELECT site_id, day, endpoint, code, count FROM added
+WHERE EXISTS (SELECT 1 FROM sites WHERE sites.id = added.site_id)
+ORDER BY _order
+ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.count + excluded.count`,
+		idb.NewValues(&rows).WithOrder()).Exec(ctx)
+	return err
+}
+
+// Rejections returns the site's counts since the day from, the newest day first, then by endpoint and code. The caller has
+// loaded the site already, so it may see them.
+func (d *DB) Rejections(ctx context.Context, siteID int64, from model.Day) ([]Rejection, error) {
+	var rows []Rejection
+	err := d.read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
+		Where("site_id = ?", siteID).Where("day >= ?", from).
+		OrderExpr("day DESC, endpoint, code").Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read refused calls of site %d: %w", siteID, err)
+	}
+	return rows, nil
+}

@@ -1,0 +1,146 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Dropped is what DropOldData took away.
+type Dropped struct {
+	Partitions int64 // whole months of a table (PostgreSQL)
+	Rows       int64 // single rows: all of them in SQLite, those of the default parts in PostgreSQL
+}
+
+const (
+	// deleteChunk is how many rows one transaction deletes at most. Between two of them others get their turn.
+	deleteChunk = 1000
+
+	rejectionDays     = 400                 // a year, with the same month of last year beside this one
+	usageMonths       = 25                  // two years and the current month
+	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up
+)
+
+// DropOldData takes away all visits, page views and events of months before the given one. PostgreSQL drops the months'
+// parts, each with a short wait for its lock (see EnsurePartitions). SQLite deletes row by row in short transactions and
+// reuses the freed pages; its file does not shrink.
+//
+// Transactions stay: with them a purchase or refund counts once for good, however old it is. So do the counters and the
+// deliveries, which DeleteOldRecords looks after.
+//
+// An error leaves the rest for the next call.
+func (d *DB) DropOldData(ctx context.Context, before model.Month) (Dropped, error) {
+	var all Dropped
+	for _, table := range partitionedTables { // visits last: a page view or event never stands without its visit
+		if d.pg != nil {
+			n, err := d.dropParts(ctx, table, before)
+			all.Partitions += n
+			if err != nil {
+				return all, err
+			}
+		}
+		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
+		if d.pg != nil {
+			rows.table = table.rest()
+		}
+		n, err := d.deleteInChunks(ctx, rows)
+		all.Rows += n
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// dropParts drops the table's months before the given one and returns how many there were.
+func (d *DB) dropParts(ctx context.Context, table partitioned, before model.Month) (int64, error) {
+	have, err := d.parts(ctx, table)
+	if err != nil {
+		return 0, fmt.Errorf("list the parts of %s: %w", table.name, err)
+	}
+	var dropped int64
+	for month := range have {
+		if month >= before {
+			continue
+		}
+		err := d.changeParts(ctx, func(tx bun.Tx) error {
+			_, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.part(month))) // another process may have done it
+			return err
+		})
+		if err != nil {
+			return dropped, fmt.Errorf("drop %s: %w", table.part(month), err)
+		}
+		dropped++
+	}
+	return dropped, nil
+}
+
+// DeleteOldRecords deletes what nobody looks at any more, whatever the retention of visits: rejections after 400 days, usage
+// of months more than two years ago, and deliveries that ended and are older than 30 days. It returns how many rows it
+// deleted.
+func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
+	var all int64
+	for _, rows := range []oldRows{
+		{table: "rejections", key: "site_id, day, endpoint, code", column: "day", bound: int64(now.Day() - rejectionDays)},
+		{table: "site_usage", key: "site_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
+		{
+			table: "deliveries", key: "site_id, id", column: "id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
+			condition: "AND state <> '" + model.DeliveryPending + "'",
+		},
+	} {
+		n, err := d.deleteInChunks(ctx, rows)
+		all += n
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// oldRows are the rows of a table whose column is less than the bound and that meet the condition.
+type oldRows struct {
+	table     string
+	key       string // the primary key; it begins with the site and the column
+	column    string
+	bound     int64
+	condition string
+}
+
+// deleteInChunks deletes the rows site by site, so that the primary key finds them, a few in each transaction.
+func (d *DB) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
+	old := fmt.Sprintf("FROM %s WHERE site_id = ? AND %s < ? %s", rows.table, rows.column, rows.condition)
+	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table, rows.key, old, deleteChunk)
+	var all int64
+	for site := int64(-1); ; {
+		var next []int64
+		if err := d.read.NewRaw("SELECT site_id FROM "+rows.table+" WHERE site_id > ? ORDER BY site_id LIMIT 1", site).Scan(ctx, &next); err != nil {
+			return all, fmt.Errorf("look for sites in %s: %w", rows.table, err)
+		}
+		if len(next) == 0 {
+			return all, nil
+		}
+		site = next[0]
+		for {
+			var any bool // asked first, because deleting nothing would make SQLite's writers wait, too
+			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", site, rows.bound).Scan(ctx, &any); err != nil {
+				return all, fmt.Errorf("look for old rows of site %d in %s: %w", site, rows.table, err)
+			}
+			if !any {
+				break
+			}
+			result, err := d.write.ExecContext(ctx, remove, site, rows.bound)
+			if err != nil {
+				return all, fmt.Errorf("delete old rows of site %d from %s: %w", site, rows.table, err)
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return all, err
+			}
+			all += n
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// How long a session lives: without being used, and in all. Being used is written at most once per sessionTouch, so that
+// reading a page is not a write.
+const (
+	SessionIdle     = 14 * 24 * time.Hour
+	SessionLifetime = 90 * 24 * time.Hour
+	sessionTouch    = time.Minute
+)
+
+// CreateSession stores a session that starts at s.CreatedAt, and in the same transaction deletes the one it replaces
+// (nil for none).
+func (d *DB) CreateSession(ctx context.Context, s model.Session, replaced []byte) error {
+	s.LastSeenAt = s.CreatedAt
+	s.ExpiresAt = sessionExpiry(s.CreatedAt, s.LastSeenAt)
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if len(replaced) > 0 {
+			if err := deleteSession(ctx, tx, replaced); err != nil {
+				return err
+			}
+		}
+		_, err := tx.NewInsert().Model(&s).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create session of user %d: %w", s.UserID, err)
+	}
+	return nil
+}
+
+// SessionUser returns the user, with the account, of a session that is neither ended nor expired, and notes that it was
+// used. model.ErrNotFound otherwise.
+func (d *DB) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
+	var s model.Session
+	err := d.read.NewSelect().Model(&s).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	user, err := userByID(ctx, d.read, s.UserID)
+	if err != nil {
+		return nil, err
+	}
+	if seen := now.Add(-sessionTouch); s.LastSeenAt <= seen {
+		// Only one of several requests at once writes.
+		_, err := d.write.NewUpdate().Model((*model.Session)(nil)).
+			Set("last_seen_at = ?", now).Set("expires_at = ?", sessionExpiry(s.CreatedAt, now)).
+			Where("id_hash = ?", idHash).Where("last_seen_at <= ?", seen).Exec(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("note use of a session of user %d: %w", s.UserID, err)
+		}
+	}
+	return user, nil
+}
+
+// sessionExpiry is when a session ends unless it is used again: the nearer of both limits.
+func sessionExpiry(created, seen model.Instant) model.Instant {
+	return min(seen.Add(SessionIdle), created.Add(SessionLifetime))
+}
+
+// DeleteSession ends one session. One that does not exist is no error.
+func (d *DB) DeleteSession(ctx context.Context, idHash []byte) error {
+	return deleteSession(ctx, d.write, idHash)
+}
+
+func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
+	if _, err := idb.NewDelete().Model((*model.Session)(nil)).Where("id_hash = ?", idHash).Exec(ctx); err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+// DeleteUserSessions ends every session of a user and returns how many there were.
+func (d *DB) DeleteUserSessions(ctx context.Context, userID int64) (int64, error) {
+	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("delete sessions of user %d: %w", userID, err)
+	}
+	return res.RowsAffected()
+}
+
+// DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and returns how many.
+func (d *DB) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int64, error) {
+	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("expires_at <= ?", now).Exec(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("delete expired sessions: %w", err)
+	}
+	return res.RowsAffected()
+}

@@ -1,0 +1,139 @@
+package db_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model.Instant) []byte {
+	t.Helper()
+	hash := model.HashToken(token)
+	if err := d.CreateSession(t.Context(), model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
+// sessionLives reports whether the session is found at the moment. Finding it counts as use.
+func sessionLives(t *testing.T, d *db.DB, hash []byte, at model.Instant) bool {
+	t.Helper()
+	user, err := d.SessionUser(t.Context(), hash, at)
+	if err != nil && !errors.Is(err, model.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return user != nil
+}
+
+func TestSessionFindsItsUser(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		newUser(t, d, "other@example.com")
+		owner := newUser(t, d, "owner@example.com")
+		hash := newSession(t, d, owner, "token", start)
+		got, err := d.SessionUser(t.Context(), hash, start)
+		if err != nil || got.ID != owner.ID || got.Account == nil || got.Account.ID != owner.AccountID {
+			t.Fatalf("got %+v, error %v; want %+v", got, err, owner)
+		}
+		if sessionLives(t, d, model.HashToken("another token"), start) {
+			t.Error("an unknown session was found")
+		}
+	})
+}
+
+func TestSessionEndsWhenUnusedAndInTheEnd(t *testing.T) {
+	const tick = time.Microsecond
+	tests := []struct {
+		name string
+		uses []time.Duration // after its start; each must find the session
+		dead time.Duration
+	}{
+		{"never used", nil, db.SessionIdle},
+		{"last moment", []time.Duration{db.SessionIdle - tick}, 2*db.SessionIdle - tick},
+		{"used within a minute is not written", []time.Duration{time.Minute - tick}, db.SessionIdle},
+		{"used after a minute", []time.Duration{time.Minute}, db.SessionIdle + time.Minute},
+		{"clock stepped back", []time.Duration{time.Hour, -time.Hour}, db.SessionIdle + time.Hour},
+		{"used every ten days", days(10, 20, 30, 40, 50, 60, 70, 80), db.SessionLifetime},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user := newUser(t, d, "owner@example.com")
+		for _, test := range tests {
+			hash := newSession(t, d, user, test.name, start)
+			for _, use := range test.uses {
+				if !sessionLives(t, d, hash, start.Add(use)) {
+					t.Errorf("%s: gone %v after its start", test.name, use)
+				}
+			}
+			if sessionLives(t, d, hash, start.Add(test.dead)) {
+				t.Errorf("%s: still there %v after its start", test.name, test.dead)
+			}
+			if !sessionLives(t, d, hash, start.Add(test.dead-tick)) {
+				t.Errorf("%s: gone before %v after its start", test.name, test.dead)
+			}
+		}
+	})
+}
+
+func days(n ...int) []time.Duration {
+	durations := make([]time.Duration, len(n))
+	for i := range n {
+		durations[i] = time.Duration(n[i]) * 24 * time.Hour
+	}
+	return durations
+}
+
+func TestSessionsAreDeleted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		owner, other := newUser(t, d, "owner@example.com"), newUser(t, d, "other@example.com")
+		hashes := map[string][]byte{}
+		for name, user := range map[string]*model.User{"a": owner, "b": owner, "c": owner, "other": other} {
+			hashes[name] = newSession(t, d, user, name, start)
+		}
+		alive := func(want ...string) {
+			t.Helper()
+			for name, hash := range hashes {
+				wanted := false
+				for _, w := range want {
+					wanted = wanted || w == name
+				}
+				if sessionLives(t, d, hash, start) != wanted {
+					t.Errorf("session %s alive: %v, want %v", name, !wanted, wanted)
+				}
+			}
+		}
+		if err := d.DeleteSession(ctx, hashes["a"]); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.DeleteSession(ctx, hashes["a"]); err != nil {
+			t.Fatalf("deleting a session twice: %v", err)
+		}
+		alive("b", "c", "other")
+		if err := d.CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: start}, hashes["b"]); err != nil {
+			t.Fatal(err)
+		}
+		alive("a", "c", "other")
+		if n, err := d.DeleteUserSessions(ctx, owner.ID); err != nil || n != 2 {
+			t.Fatalf("deleted %d sessions of the owner, error %v; want 2", n, err)
+		}
+		alive("other")
+	})
+}
+
+func TestExpiredSessionsAreCleanedUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user := newUser(t, d, "owner@example.com")
+		old := newSession(t, d, user, "old", start)
+		young := newSession(t, d, user, "young", start.Add(time.Microsecond))
+		now := start.Add(db.SessionIdle)
+		if n, err := d.DeleteExpiredSessions(t.Context(), now); err != nil || n != 1 {
+			t.Fatalf("deleted %d, error %v; want 1", n, err)
+		}
+		if sessionLives(t, d, old, start) || !sessionLives(t, d, young, now) {
+			t.Error("the wrong session was deleted")
+		}
+	})
+}

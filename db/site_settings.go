@@ -1,0 +1,353 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// This file is what an owner can set on a site, and how the data plane reads it. Every change locks the site's row first, so
+// that the limits are exact however many changes arrive at once, and tells the watchers (see WatchSites). A site of another
+// account is model.ErrNotFound. What a change asks for twice is done once: adding what is there and removing what is not
+// there succeed.
+
+// AddSiteDomain adds an extra domain, normalised (see model.ParseDomain), of which a site has at most model.MaxExtraDomains.
+// The site's own domain is refused: it needs no entry and would take the place of one.
+func (d *DB) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+		if domain == site.Domain {
+			return model.InvalidField("domain", "own_domain", "This is the site's own domain; it needs no entry.")
+		}
+		return addToSite(ctx, tx, "site_domains", "domain", siteID, domain, model.MaxExtraDomains, &model.Error{
+			Kind: model.Conflict, Code: "too_many_domains", Field: "domain",
+			Message: fmt.Sprintf("A site has at most %d extra domains.", model.MaxExtraDomains),
+		})
+	})
+}
+
+// RemoveSiteDomain removes an extra domain.
+func (d *DB) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+		return removeFromSite(ctx, tx, "site_domains", "domain", siteID, domain)
+	})
+}
+
+// RegisterEvent adds one of the site's own event names, of which it has at most model.MaxRegisteredEvents.
+func (d *DB) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	switch {
+	case !model.IsEventName(name):
+		return model.InvalidField("name", "invalid_event_name", "Use a name of 1 to 48 lower-case letters, digits, underscores and hyphens.")
+	case model.IsReservedEvent(name):
+		return model.InvalidField("name", "reserved_event_name", "This name has a meaning of its own and cannot be registered.")
+	}
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+		return addToSite(ctx, tx, "registered_events", "name", siteID, name, model.MaxRegisteredEvents, &model.Error{
+			Kind: model.Conflict, Code: "too_many_events", Field: "name",
+			Message: fmt.Sprintf("A site has at most %d registered event names.", model.MaxRegisteredEvents),
+		})
+	})
+}
+
+// UnregisterEvent removes one of the site's own event names, which then is no key event any more either.
+func (d *DB) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil || model.IsReservedEvent(name) {
+			return err // a reserved name never was registered; its mark has nothing to do with it
+		}
+		return removeFromSite(ctx, tx, "key_events", "name", siteID, name)
+	})
+}
+
+// MarkKeyEvent makes an event call the conversion webhook. It must be registered, automatic or an e-commerce event. A
+// purchase is a key event already.
+func (d *DB) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+		if name == model.EventPurchase {
+			return nil
+		}
+		if !model.IsAutomaticEvent(name) && !model.IsEcommerceEvent(name) {
+			registered, err := tx.NewSelect().Table("registered_events").Where("site_id = ?", siteID).Where("name = ?", name).Exists(ctx)
+			if err != nil {
+				return err
+			}
+			if !registered {
+				return model.InvalidField("name", "event_not_registered", "Register this event name first.")
+			}
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING", siteID, name)
+		return err
+	})
+}
+
+// UnmarkKeyEvent takes the mark away. A purchase always is a key event.
+func (d *DB) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+		if name == model.EventPurchase {
+			return model.InvalidField("name", "always_key_event", "A purchase always is a key event.")
+		}
+		return removeFromSite(ctx, tx, "key_events", "name", siteID, name)
+	})
+}
+
+// SiteUpdate holds the settings to change; nil leaves one as it is.
+type SiteUpdate struct {
+	Name                    *string
+	MeasureSiteSearch       *bool
+	MeasureEcommerce        *bool
+	AllowPseudonymousUserID *bool
+	AutomaticEvents         *bool
+	ExcludedAddresses       *[]netip.Prefix // the whole list; at most model.MaxExcludedNetworks
+}
+
+// UpdateSite changes settings, all of them or, when one is refused, none. Every wrong field is reported, by joined errors.
+func (d *DB) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpdate) error {
+	var name string
+	var networks []string
+	var nameErr, networksErr error
+	if u.Name != nil {
+		name, nameErr = model.ParseName("name", *u.Name)
+	}
+	if u.ExcludedAddresses != nil {
+		networks, networksErr = networkTexts(*u.ExcludedAddresses)
+	}
+	if err := errors.Join(nameErr, networksErr); err != nil {
+		return err
+	}
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+		if u.Name != nil {
+			site.Name = name
+		}
+		setIfGiven(&site.MeasureSiteSearch, u.MeasureSiteSearch)
+		setIfGiven(&site.MeasureEcommerce, u.MeasureEcommerce)
+		setIfGiven(&site.AllowPseudonymousUserID, u.AllowPseudonymousUserID)
+		setIfGiven(&site.AutomaticEvents, u.AutomaticEvents)
+		_, err := tx.NewUpdate().Model(site).WherePK().
+			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events").Exec(ctx)
+		if err != nil || u.ExcludedAddresses == nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID); err != nil || len(networks) == 0 {
+			return err
+		}
+		rows := make([]excludedAddress, len(networks))
+		for i, network := range networks {
+			rows[i] = excludedAddress{SiteID: siteID, Network: network}
+		}
+		_, err = tx.NewInsert().Model(&rows).Exec(ctx)
+		return err
+	})
+}
+
+type excludedAddress struct {
+	bun.BaseModel `bun:"table:excluded_addresses"`
+
+	SiteID  int64
+	Network string
+}
+
+func setIfGiven[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+// networkTexts brings networks into their stored form: host bits cleared, IPv4 never inside IPv6, sorted, each once.
+func networkTexts(networks []netip.Prefix) ([]string, error) {
+	const field = "excludedAddresses"
+	texts := make([]string, 0, len(networks))
+	for _, network := range networks {
+		network = plainNetwork(network)
+		if !network.IsValid() {
+			return nil, model.InvalidField(field, "invalid_network", "Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32.")
+		}
+		texts = append(texts, network.String())
+	}
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	if len(texts) > model.MaxExcludedNetworks {
+		return nil, &model.Error{
+			Kind: model.Conflict, Code: "too_many_networks", Field: field,
+			Message: fmt.Sprintf("A site has at most %d excluded addresses.", model.MaxExcludedNetworks),
+		}
+	}
+	return texts, nil
+}
+
+// plainNetwork is the network without host bits, and as IPv4 when it lies within IPv6's ::ffff:0:0/96.
+func plainNetwork(n netip.Prefix) netip.Prefix {
+	if n.Addr().Is4In6() && n.Bits() >= 96 {
+		n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96)
+	}
+	return n.Masked()
+}
+
+// SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by which its owner recognises it.
+// The old one is dead from then on.
+func (d *DB) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
+	return d.setColumns(ctx, accountID, siteID, func(site *model.Site) { site.ServerSecretHash, site.ServerSecretHint = hash, hint },
+		"server_secret_hash", "server_secret_hint")
+}
+
+// RevokeServerSecret takes the server secret away: no server can send events until there is a new one.
+func (d *DB) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
+	return d.SetServerSecret(ctx, accountID, siteID, nil, "")
+}
+
+// maxURLLength bounds a webhook URL, in bytes.
+const maxURLLength = 2048
+
+// SetConversionWebhook sets the HTTPS address that is called for key events. Empty takes it away.
+func (d *DB) SetConversionWebhook(ctx context.Context, accountID, siteID int64, address string) error {
+	if address != "" {
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || len(address) > maxURLLength || !model.IsClean(address) {
+			return model.InvalidField("url", "invalid_url", "Enter an address such as https://example.com/hook, without user name or password.")
+		}
+	}
+	return d.setColumns(ctx, accountID, siteID, func(site *model.Site) { site.ConversionWebhookURL = address }, "conversion_webhook_url")
+}
+
+// SetSitePlan puts any account's site on a plan; the caller has made sure that the operator asks. A plan with a fixed volume
+// takes that volume, whether it is given or 0. An Enterprise plan needs one.
+func (d *DB) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews int64) error {
+	volume, fixed := plan.MonthlyPageviews()
+	switch {
+	case !fixed && plan != model.PlanEnterprise:
+		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
+	case !fixed && monthlyPageviews < 1:
+		return model.InvalidField("monthlyPageviews", "invalid_volume", "An Enterprise plan needs the agreed number of page views a month.")
+	case fixed && monthlyPageviews != 0 && monthlyPageviews != volume:
+		return model.InvalidField("monthlyPageviews", "invalid_volume", fmt.Sprintf("This plan has %d page views a month.", volume))
+	case !fixed:
+		volume = monthlyPageviews
+	}
+	return d.setColumns(ctx, anyAccount, siteID, func(site *model.Site) { site.Plan, site.MonthlyPageviews = plan, volume },
+		"plan", "monthly_pageviews")
+}
+
+// setColumns changes columns of the site's own row.
+func (d *DB) setColumns(ctx context.Context, accountID, siteID int64, set func(*model.Site), columns ...string) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+		set(site)
+		_, err := tx.NewUpdate().Model(site).WherePK().Column(columns...).Exec(ctx)
+		return err
+	})
+}
+
+// anyAccount is the account id of the operator's changes. No account has it.
+const anyAccount = -1
+
+// changeSite runs a change in a transaction that holds the site's row, and tells the watchers.
+func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change func(tx bun.Tx, site *model.Site) error) error {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var site model.Site
+		q := tx.NewSelect().Model(&site).Where("id = ?", siteID)
+		if accountID != anyAccount {
+			q.Where("account_id = ?", accountID)
+		}
+		if d.pg != nil { // SQLite: the transaction excludes every other writer
+			q.For("NO KEY UPDATE")
+		}
+		if err := q.Scan(ctx); err != nil {
+			return orNotFound(err)
+		}
+		if err := change(tx, &site); err != nil {
+			return err
+		}
+		return d.tellSite(ctx, tx, siteID)
+	})
+	if _, shown := errors.AsType[*model.Error](err); err != nil && !shown {
+		return fmt.Errorf("change site %d: %w", siteID, err)
+	}
+	if err == nil {
+		d.watchers.tell(siteID)
+	}
+	return err
+}
+
+// addToSite adds a value to one of the site's lists, or returns full when the list has limit values already.
+func addToSite(ctx context.Context, tx bun.Tx, table, column string, siteID int64, value string, limit int64, full error) error {
+	result, err := tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
+		bun.Ident(table), bun.Ident(column), siteID, value)
+	if err != nil {
+		return err
+	}
+	if added, err := result.RowsAffected(); err != nil || added == 0 {
+		return err
+	}
+	n, err := tx.NewSelect().Table(table).Where("site_id = ?", siteID).Count(ctx)
+	if err == nil && n > limit {
+		err = full // which takes the new row back
+	}
+	return err
+}
+
+func removeFromSite(ctx context.Context, tx bun.Tx, table, column string, siteID int64, value string) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID, bun.Ident(column), value)
+	return err
+}
+
+// SiteRulesByKey returns the site with this site key and all that decides about its hits, or model.ErrNotFound.
+func (d *DB) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
+	return d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) })
+}
+
+// SiteRulesByServerSecret is SiteRulesByKey by the hash of the server secret, see model.HashToken.
+func (d *DB) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
+	return d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) })
+}
+
+// SiteRulesByID is SiteRulesByKey by id, for the site's owner.
+func (d *DB) SiteRulesByID(ctx context.Context, accountID, id int64) (*model.SiteRules, error) {
+	return d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.account_id = ?", accountID).Where("site.id = ?", id) })
+}
+
+// siteRow is a site with its lists. No value of theirs has a space in it, so a space separates them.
+type siteRow struct {
+	bun.BaseModel `bun:"table:sites,alias:site"`
+	model.Site    `bun:",extend"`
+
+	ExtraDomains, Registered, KeyEvents, Excluded string `bun:",scanonly"`
+}
+
+// siteRules reads a site by one statement, so that all parts are of one moment.
+func (d *DB) siteRules(ctx context.Context, where func(*bun.SelectQuery)) (*model.SiteRules, error) {
+	var row siteRow
+	q := d.read.NewSelect().Model(&row).ColumnExpr("site.*").
+		ColumnExpr("(SELECT string_agg(domain, ' ') FROM site_domains WHERE site_id = site.id) AS extra_domains").
+		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
+		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").
+		ColumnExpr("(SELECT string_agg(network, ' ') FROM excluded_addresses WHERE site_id = site.id) AS excluded")
+	where(q)
+	if err := q.Scan(ctx); err != nil {
+		return nil, orNotFound(err)
+	}
+	rules := &model.SiteRules{
+		Site:         row.Site,
+		ExtraDomains: sortedFields(row.ExtraDomains),
+		Registered:   sortedFields(row.Registered),
+		KeyEvents:    sortedFields(row.KeyEvents),
+	}
+	for _, text := range sortedFields(row.Excluded) {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("excluded address of site %d: %w", row.ID, err)
+		}
+		rules.Excluded = append(rules.Excluded, network)
+	}
+	return rules, nil
+}
+
+func sortedFields(s string) []string {
+	fields := strings.Fields(s)
+	slices.Sort(fields)
+	return fields
+}

@@ -1,0 +1,86 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract has it. A domain that another site of the account has is the Conflict
+// domain_taken.
+func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
+	site.AutomaticEvents = true
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {
+			return err
+		}
+		return d.tellSite(ctx, tx, site.ID)
+	})
+	if IsUnique(err) { // site keys are random, so it is the domain
+		return nil, &model.Error{
+			Kind: model.Conflict, Code: "domain_taken", Field: "domain",
+			Message: "You have a site with this domain already.", Cause: err,
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create site of account %d: %w", site.AccountID, err)
+	}
+	d.watchers.tell(site.ID)
+	return &site, nil
+}
+
+// SiteByID returns a site of the account. One of another account is model.ErrNotFound like one that does not exist.
+func (d *DB) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
+	var site model.Site
+	err := d.read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	return &site, nil
+}
+
+// Sites returns at most limit sites of the account in the order of their ids, beginning after the id after (0 for the
+// first page).
+func (d *DB) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
+	var sites []*model.Site
+	err := d.read.NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
+		Order("id").Limit(limit).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
+	}
+	return sites, nil
+}
+
+// SiteCount is the number of sites of the account.
+func (d *DB) SiteCount(ctx context.Context, accountID int64) (int64, error) {
+	n, err := d.read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
+	}
+	return n, nil
+}
+
+// MonthlyUsage returns how many page views and events each site has recorded in the month. Sites without any are left
+// out. The caller has loaded the sites already, so it may see them.
+func (d *DB) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int64) (map[int64]int64, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+	var rows []struct {
+		SiteID int64
+		Used   int64
+	}
+	err := d.read.NewSelect().Table("site_usage").Column("site_id", "used").
+		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read usage of %d sites in %s: %w", len(siteIDs), month, err)
+	}
+	used := make(map[int64]int64, len(rows))
+	for _, row := range rows {
+		used[row.SiteID] = row.Used
+	}
+	return used, nil
+}

@@ -1,0 +1,149 @@
+package db
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
+)
+
+// siteChannel is the PostgreSQL channel that carries the ids of changed sites.
+const siteChannel = "tallygate_site"
+
+const (
+	// A listening connection that says nothing is asked for a sign of life: a host or firewall may have forgotten it
+	// without a word.
+	watchSilence = 3 * time.Second
+	watchAnswer  = 2 * time.Second
+
+	watchPauseMin = 100 * time.Millisecond
+	watchPauseMax = 2 * time.Second
+)
+
+// WatchSites calls changed with the id of every site that was made or changed, also by other processes on a PostgreSQL
+// database, until ctx ends; then it returns ctx's error. A change is told after it is committed, usually within
+// milliseconds, and may be told more than once.
+//
+// Changes are told only while in sync. WatchSites begins out of sync. It calls synced(true) when every later change will be
+// told, and synced(false) when it lost the database, as soon as it knows (within five seconds): whoever keeps sites in memory
+// must read them again after each synced(true), and should not trust them for long in between.
+//
+// With SQLite only changes made through this DB are told, before the call that makes them returns, and WatchSites is in sync
+// all the time. There changed may run in several goroutines at once.
+//
+// Both functions must be quick and must not change sites. They are not called any more when WatchSites has returned.
+func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced func(bool)) error {
+	if d.pg == nil {
+		remove := d.watchers.add(changed)
+		defer remove()
+		synced(true)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	config := d.pg.Copy()
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.RuntimeParams["application_name"] += " watch" // tells an operator why it is idle
+	pause := watchPauseMin
+	for {
+		_ = listen(ctx, config, changed, func() { // whatever ended it, the next attempt tells whether it is over
+			pause = watchPauseMin
+			synced(true)
+		}, func() { synced(false) })
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause/2 + rand.N(pause/2)): // many processes lose a database at once
+			pause = min(2*pause, watchPauseMax)
+		}
+	}
+}
+
+// listen tells changes over one connection until that breaks or ctx ends. It calls began when it listens and, if it did,
+// lost when the connection broke.
+func listen(ctx context.Context, config *pgx.ConnConfig, changed func(int64), began, lost func()) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), watchAnswer)
+		defer cancel()
+		_ = conn.Close(ctx) // usually broken already
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+siteChannel); err != nil {
+		return err
+	}
+	began()
+	for {
+		id, err := nextChange(ctx, conn)
+		if err != nil {
+			if ctx.Err() == nil {
+				lost()
+			}
+			return err
+		}
+		if id != 0 {
+			changed(id)
+		}
+	}
+}
+
+// nextChange returns the id of the next changed site, or 0 when there was none for a while and the connection is well.
+func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
+	wait, cancel := context.WithTimeout(ctx, watchSilence)
+	defer cancel()
+	notification, err := conn.WaitForNotification(wait)
+	if notification != nil {
+		return strconv.ParseInt(notification.Payload, 10, 64)
+	}
+	if wait.Err() == nil || ctx.Err() != nil {
+		return 0, err
+	}
+	answer, cancel := context.WithTimeout(ctx, watchAnswer)
+	defer cancel()
+	return 0, conn.Ping(answer)
+}
+
+// tellSite announces a change of a site to every process, when tx commits.
+func (d *DB) tellSite(ctx context.Context, tx bun.Tx, siteID int64) error {
+	if d.pg == nil {
+		return nil // SQLite tells its watchers after the commit
+	}
+	_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", siteChannel, strconv.FormatInt(siteID, 10))
+	return err
+}
+
+// siteWatchers are the functions that SQLite's changes are told to.
+type siteWatchers struct {
+	mu      sync.RWMutex
+	next    int
+	changed map[int]func(siteID int64)
+}
+
+func (w *siteWatchers) add(changed func(int64)) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.changed == nil {
+		w.changed = make(map[int]func(int64))
+	}
+	id := w.next
+	w.next++
+	w.changed[id] = changed
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.changed, id)
+	}
+}
+
+func (w *siteWatchers) tell(siteID int64) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, changed := range w.changed {
+		changed(siteID)
+	}
+}

@@ -1,0 +1,202 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Page is one tab.
+type Page struct {
+	browser *Browser
+	ctx     context.Context
+	close   context.CancelFunc
+
+	mu       sync.Mutex // guards what follows
+	console  []Message
+	requests []Request
+}
+
+// Message is one line of the page's console, an uncaught exception, or a complaint of the browser itself.
+type Message struct {
+	// Level is the name of the console function ("log", "warning", "error", …), "exception", or for the browser's own
+	// complaints, such as a file that could not be loaded or a breach of the Content-Security-Policy, their level.
+	Level string
+	// Text is what it says.
+	Text string
+}
+
+// Request is one request that the page made, including beacons. What it carried is for the test's server to say, since the
+// browser does not show it for all of them.
+type Request struct {
+	Method string
+	URL    string
+}
+
+// Open opens a new tab on an address and waits until it has loaded.
+func (b *Browser) Open(address string) *Page {
+	b.t.Helper()
+	p := b.NewPage()
+	p.Goto(address)
+	return p
+}
+
+// NewPage opens a new, empty tab, which becomes the visible one.
+func (b *Browser) NewPage() *Page {
+	b.t.Helper()
+	p := &Page{browser: b}
+	p.ctx, p.close = chromedp.NewContext(b.ctx)
+	b.t.Cleanup(p.close)
+	chromedp.ListenTarget(p.ctx, p.record)
+	// The first Run makes the tab, and gives it the context's lifetime; so it must not be one that ends after this call.
+	if err := chromedp.Run(p.ctx, network.Enable(), log.Enable(), cdppage.BringToFront()); err != nil {
+		b.t.Fatalf("open a tab: %v", err)
+	}
+	return p
+}
+
+// record keeps what the browser tells about the page.
+func (p *Page) record(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		var words []string
+		for _, arg := range e.Args {
+			words = append(words, text(arg))
+		}
+		p.console = append(p.console, Message{string(e.Type), strings.Join(words, " ")})
+	case *runtime.EventExceptionThrown:
+		p.console = append(p.console, Message{"exception", e.ExceptionDetails.Error()})
+	case *log.EventEntryAdded:
+		p.console = append(p.console, Message{string(e.Entry.Level), strings.TrimSpace(e.Entry.Text + " " + e.Entry.URL)})
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, Request{e.Request.Method, e.Request.URL})
+	}
+}
+
+// text is an argument of a console call as one would read it.
+func text(arg *runtime.RemoteObject) string {
+	var s string
+	if json.Unmarshal(arg.Value, &s) == nil {
+		return s
+	}
+	if arg.Description != "" {
+		return arg.Description
+	}
+	return string(arg.Value)
+}
+
+// Do runs actions of the driver in the tab: clicks, keys, and whatever this package has no word for.
+func (p *Page) Do(actions ...chromedp.Action) {
+	p.browser.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		p.browser.t.Fatalf("browser: %v", err)
+	}
+}
+
+// Goto leads the tab to an address and waits until the page has loaded.
+func (p *Page) Goto(address string) {
+	p.browser.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, chromedp.Navigate(address)); err != nil {
+		p.browser.t.Fatalf("open %s: %v", address, err)
+	}
+}
+
+// Before runs a script in every page that the tab opens from now on, before any script of the page.
+func (p *Page) Before(script string) {
+	p.browser.t.Helper()
+	p.Do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := cdppage.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
+		return err
+	}))
+}
+
+// Eval evaluates a JavaScript expression in the page, waits for it if it is a promise, and reads its value, as JSON, into the
+// given pointer; nil discards it. An exception fails the test.
+func (p *Page) Eval(expression string, value any) {
+	p.browser.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	await := func(e *runtime.EvaluateParams) *runtime.EvaluateParams {
+		return e.WithAwaitPromise(true).WithUserGesture(true)
+	}
+	if value == nil {
+		// Whatever it is, and even if JSON has no form for it.
+		expression = "(async () => { await (" + expression + ") })()"
+	}
+	if err := chromedp.Run(ctx, chromedp.Evaluate(expression, value, await)); err != nil {
+		p.browser.t.Fatalf("evaluate %s: %v", expression, err)
+	}
+}
+
+// WaitFor waits until a JavaScript expression is true in the page, also across a change of the page.
+//
+// It asks again and again from outside: timers within a page stand still in hidden tabs, and end with the page. While the page
+// changes there is nothing to evaluate in, so an error means not yet.
+func (p *Page) WaitFor(expression string) {
+	p.browser.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		var holds bool
+		err := chromedp.Run(ctx, chromedp.Evaluate("!!("+expression+")", &holds))
+		if holds {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v", expression, patience, err, p.Console())
+		}
+	}
+}
+
+// Click clicks on the first element that a CSS selector finds, as soon as it is visible.
+func (p *Page) Click(selector string) {
+	p.browser.t.Helper()
+	p.Do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
+}
+
+// Front makes the tab the visible one of the browser's window; the one that was visible becomes hidden.
+func (p *Page) Front() {
+	p.browser.t.Helper()
+	p.Do(cdppage.BringToFront())
+}
+
+// Console returns what has been written to the page's console since the tab was opened.
+func (p *Page) Console() []Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.console)
+}
+
+// Requests returns the requests that the page has made since the tab was opened, in order.
+func (p *Page) Requests() []Request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.requests)
+}
+
+// Close closes the tab, as a visitor would: the page gets its pagehide event.
+func (p *Page) Close() {
+	p.browser.t.Helper()
+	// The tab does not answer any more once it is closed, so neither an answer nor its absence tells anything.
+	_ = chromedp.Run(p.ctx, cdppage.Close())
+	p.close()
+}

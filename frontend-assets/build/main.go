@@ -1,0 +1,87 @@
+// Command build makes the files of frontend-assets/dist from the TypeScript in frontend-assets/src:
+//
+//	go run ./frontend-assets/build          writes them, and prints the size of each
+//	go run ./frontend-assets/build -check   writes nothing; fails when a committed file is not what the sources give
+//	go run ./frontend-assets/build -parts   also prints what the script's optional parts cost
+//
+// It bundles with esbuild's Go API, so that nobody needs npm to build. The same sources give the same bytes on every machine.
+// Each file is stored three times (as it is, .gz, .br), so that the server never compresses.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	check := flag.Bool("check", false, "compare with the committed files instead of writing them")
+	parts := flag.Bool("parts", false, "also print the size without each optional part")
+	flag.Parse()
+	if err := run(os.Stdout, *check, *parts); err != nil {
+		fmt.Fprintln(os.Stderr, "assets:", err)
+		os.Exit(1)
+	}
+}
+
+// run builds every asset below the frontend-assets folder of the module that the working directory lies in.
+func run(out io.Writer, check, parts bool) error {
+	root, err := assetsRoot()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{}
+	for _, a := range assets {
+		b, err := a.build(root)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, b)
+		if err := b.withinBudget(); err != nil {
+			return err
+		}
+		if parts {
+			if err := printParts(out, root, b); err != nil {
+				return err
+			}
+		}
+		files[a.Out], files[a.Out+".gz"], files[a.Out+".br"] = b.Raw, b.Gzip, b.Brotli
+	}
+	dist := filepath.Join(root, "dist")
+	if check {
+		return compare(dist, files)
+	}
+	return write(dist, files)
+}
+
+// printParts prints the size of an asset without each of its optional parts, and what the part therefore costs.
+func printParts(out io.Writer, root string, whole built) error {
+	for _, part := range whole.Optional {
+		b, err := whole.without(part).build(root)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s   (without %s: %+d gzip)\n", b, part, len(b.Gzip)-len(whole.Gzip))
+	}
+	return nil
+}
+
+// assetsRoot finds the frontend-assets folder beside the go.mod above the working directory.
+func assetsRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "frontend-assets"), nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("no go.mod above the working directory: run this inside the repository")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCommittedFilesAreWhatTheSourcesGive(t *testing.T) {
+	var out strings.Builder
+	if err := run(&out, true, false); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("sizes in bytes:\n%s", out.String())
+}
+
+func TestCheckNamesEveryDifference(t *testing.T) {
+	root, err := assetsRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := assets[0].build(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"svc.js": b.Raw, "svc.js.gz": b.Gzip, "svc.js.br": b.Brotli}
+	change := func(name string, content []byte) func(*testing.T, string) {
+		return func(t *testing.T, dist string) {
+			if err := os.WriteFile(filepath.Join(dist, name), content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	other, err := gzipped([]byte("something else"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*testing.T, string)
+		want   string // part of the error; empty for none
+	}{
+		{"nothing changed", func(*testing.T, string) {}, ""},
+		{"edited script", change("svc.js", []byte("x")), "dist/svc.js: differs"},
+		{"other script in the .gz", change("svc.js.gz", other), "dist/svc.js.gz: differs"},
+		{"broken .br", change("svc.js.br", []byte("x")), "dist/svc.js.br: differs"},
+		{"file without a source", change("old.js", nil), "dist/old.js: no source"},
+		{"missing file", func(t *testing.T, dist string) {
+			if err := os.Remove(filepath.Join(dist, "svc.js")); err != nil {
+				t.Fatal(err)
+			}
+		}, "dist/svc.js: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dist := t.TempDir()
+			if err := write(dist, files); err != nil {
+				t.Fatal(err)
+			}
+			test.change(t, dist)
+			err := compare(dist, files)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("compare = %v, want an error with %q", err, test.want)
+			}
+			if err := write(dist, files); err != nil {
+				t.Fatal(err)
+			}
+			if err := compare(dist, files); err != nil {
+				t.Errorf("after writing once more: %v", err)
+			}
+		})
+	}
+}
+
+func TestBudgetIsHeld(t *testing.T) {
+	b := built{asset: asset{Out: "svc.js", Budget: 3}, Gzip: []byte("abc")}
+	if err := b.withinBudget(); err != nil {
+		t.Errorf("3 of 3 bytes: %v", err)
+	}
+	b.Budget = 2
+	if err := b.withinBudget(); err == nil || !strings.Contains(err.Error(), "svc.js has 3 bytes gzip-compressed, its budget is 2") {
+		t.Errorf("3 of 2 bytes: %v", err)
+	}
+}
+
+func TestOptionalPartsCanBeLeftOut(t *testing.T) {
+	root, err := assetsRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range assets {
+		whole, err := a.build(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range a.Optional {
+			b, err := a.without(part).build(root)
+			if err != nil {
+				t.Errorf("%s without %s: %v", a.Out, part, err)
+			} else if len(b.Raw) >= len(whole.Raw) {
+				t.Errorf("%s has %d bytes without %s, %d with it", a.Out, len(b.Raw), part, len(whole.Raw))
+			}
+		}
+	}
+}

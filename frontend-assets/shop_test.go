@@ -1,0 +1,316 @@
+package assets_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	assets "github.com/tallygate/tallygate/frontend-assets"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+// shop is the website of the tests that ask what is stored in the end: its pages carry the script, and the real data plane
+// serves the script, receives what it sends and stores it in a database of the test's own.
+//
+// The site's domain is shop.test and its extra domain shop-extra.test; "signup" is registered, searches, sales and user ids
+// are measured. The pages are served under www.shop.test, shop.test, shop-extra.test and, as somebody else's, other.test.
+type shop struct {
+	t       *testing.T
+	db      *db.DB
+	site    *model.Site
+	browser *browsertest.Browser
+	told    chan string // what pages said by fetch("/tell?…")
+	stop    func()      // ends the data plane, which stores its counts of refused calls
+
+	pages   map[string]string // by path, the same under every host name
+	headers http.Header       // of every page
+
+	mu    sync.Mutex // guards what follows
+	now   time.Time  // the data plane's clock, which only the test moves
+	calls []exchange // to /collect.php, in the order of their answers
+	seen  int        // how many of them the test has spoken of
+}
+
+// exchange is a request to /collect.php with its answer.
+type exchange struct {
+	request string // as it stood on the wire
+	status  int
+	answer  string
+}
+
+// newShop starts servers and browser, for a test that runs beside the others.
+func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
+	t.Helper()
+	t.Parallel()
+	s := &shop{t: t, db: d, pages: pages, headers: http.Header{}, told: make(chan string, 100),
+		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	s.register()
+
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	service := analytics.New(analytics.Options{
+		DB:         d,
+		Secret:     []byte("a secret for tests, 32 bytes or more"),
+		ClientAddr: dataplane.ClientAddr([]netip.Prefix{}),
+		Now:        s.clock,
+		Store:      d.HitStore(),
+		Log:        log,
+	})
+	service.Start()
+	s.stop = sync.OnceFunc(func() {
+		if err := service.Stop(context.Background()); err != nil {
+			t.Errorf("stop the service: %v", err)
+		}
+	})
+	t.Cleanup(s.stop)
+	plane := httptest.NewServer(s.record(dataplane.Handler(dataplane.Options{Analytics: service, Assets: assets.Handler(), Log: log})))
+	t.Cleanup(plane.Close)
+	site := httptest.NewServer(http.HandlerFunc(s.servePage))
+	t.Cleanup(site.Close)
+	s.browser = browsertest.New(t,
+		browsertest.Host("data.example.test", plane.URL),
+		browsertest.Host("shop.test", site.URL),
+		browsertest.Host("*.shop.test", site.URL),
+		browsertest.Host("shop-extra.test", site.URL),
+		browsertest.Host("other.test", site.URL),
+		// As if it were by TLS: browsers lend caches, service workers and prerendering to secure pages only.
+		browsertest.WithFlag("unsafely-treat-insecure-origin-as-secure", "http://www.shop.test"),
+	)
+	return s
+}
+
+// register makes the site.
+func (s *shop) register() {
+	s.t.Helper()
+	ctx, at := s.t.Context(), model.At(s.now)
+	user, err := s.db.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Shop", CreatedAt: at},
+		model.User{Email: "owner@shop.test", PasswordHash: "-", CreatedAt: at})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.site, err = s.db.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: siteKey, Domain: "shop.test", Name: "Shop",
+		Plan: model.PlanEnterprise, MonthlyPageviews: 10_000, CreatedAt: at})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	yes := true
+	for _, err := range []error{
+		s.db.AddSiteDomain(ctx, user.AccountID, s.site.ID, "shop-extra.test"),
+		s.db.RegisterEvent(ctx, user.AccountID, s.site.ID, "signup"),
+		s.db.UpdateSite(ctx, user.AccountID, s.site.ID, db.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes}),
+	} {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/tell" {
+		s.told <- r.URL.RawQuery
+		return
+	}
+	page, ok := s.pages[r.URL.Path]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	maps.Copy(w.Header(), s.headers)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, "<!doctype html><link rel=icon href=data:,>"+page)
+}
+
+// record notes what browsers send to /collect.php and what they are answered.
+func (s *shop) record(plane http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/collect.php" {
+			plane.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			s.t.Errorf("read a request to collect.php: %v", err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		var request strings.Builder
+		fmt.Fprintf(&request, "%s %s\n", r.Method, r.URL)
+		_ = r.Header.Write(&request)
+		request.Write(body)
+
+		answer := httptest.NewRecorder()
+		plane.ServeHTTP(answer, r)
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.calls = append(s.calls, exchange{request.String(), answer.Code, answer.Body.String()})
+	})
+}
+
+// clock is the data plane's clock.
+func (s *shop) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// later moves the data plane's clock.
+func (s *shop) later(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// open opens a page whose clock only the test moves.
+func (s *shop) open(address string) *browsertest.Page {
+	s.t.Helper()
+	page := s.browser.NewPage()
+	page.Before(clock)
+	page.Goto(address)
+	return page
+}
+
+// answered waits until the data plane has answered so many calls more, and returns them. One call too many fails the test,
+// at the latest when the next ones are waited for.
+func (s *shop) answered(n int) []exchange {
+	s.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		s.mu.Lock()
+		calls := slices.Clone(s.calls[s.seen:])
+		s.mu.Unlock()
+		if len(calls) == n {
+			s.seen += n
+			return calls
+		}
+		if len(calls) > n || time.Now().After(deadline) {
+			var all strings.Builder
+			for _, c := range calls {
+				fmt.Fprintf(&all, "\n%d %s\n%s", c.status, c.answer, c.request)
+			}
+			s.t.Fatalf("%d calls were answered, want %d:%s", len(calls), n, all.String())
+		}
+		time.Sleep(2 * time.Millisecond) // browsers send in their own time
+	}
+}
+
+// stored waits for so many answers, all of them 204, and for nothing else.
+func (s *shop) stored(calls int) {
+	s.t.Helper()
+	for _, c := range s.answered(calls) {
+		if c.status != http.StatusNoContent {
+			s.t.Fatalf("answer %d %s to\n%s", c.status, c.answer, c.request)
+		}
+	}
+}
+
+// everything is the range of all rows of the site.
+func (s *shop) everything() db.ExportRange {
+	return db.ExportRange{SiteID: s.site.ID, To: 1 << 51, Limit: 10_000}
+}
+
+// views are all stored page views.
+func (s *shop) views() []db.ExportedPageview {
+	s.t.Helper()
+	var rows []db.ExportedPageview
+	err := s.db.ExportPageviews(s.t.Context(), s.everything(), func(row *db.ExportedPageview) error { rows = append(rows, *row); return nil })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return rows
+}
+
+// events are all stored events.
+func (s *shop) events() []db.ExportedEvent {
+	s.t.Helper()
+	var rows []db.ExportedEvent
+	err := s.db.ExportEvents(s.t.Context(), s.everything(), func(row *db.ExportedEvent) error { rows = append(rows, *row); return nil })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return rows
+}
+
+// hasViews compares all stored page views with lines of the form "/path 1500ms 90%", with " manual" behind, in any order.
+func (s *shop) hasViews(want ...string) {
+	s.t.Helper()
+	got := []string{}
+	for _, row := range s.views() {
+		line := fmt.Sprintf("%s %dms %d%%", row.Path, row.EngagedMS, row.Scroll)
+		if row.Manual {
+			line += " manual"
+		}
+		got = append(got, line)
+	}
+	s.same("page views", got, want)
+}
+
+// hasEvents compares all stored events with lines of the form `/path name {"property": "value"}`, in any order.
+func (s *shop) hasEvents(want ...string) {
+	s.t.Helper()
+	got := []string{}
+	for _, row := range s.events() {
+		got = append(got, strings.TrimSpace(row.Path+" "+row.Name+" "+row.Properties))
+	}
+	s.same("events", got, want)
+}
+
+func (s *shop) same(what string, got, want []string) {
+	s.t.Helper()
+	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		s.t.Errorf("stored %s\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// refused ends the data plane and compares its counts of refused and ignored calls by code.
+func (s *shop) refused(want map[string]int64) {
+	s.t.Helper()
+	s.answered(0)
+	s.stop()
+	rejections, err := s.db.Rejections(s.t.Context(), s.site.ID, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, r := range rejections {
+		got[r.Code] += r.Count
+	}
+	if !maps.Equal(got, want) {
+		s.t.Errorf("refused and ignored calls %v, want %v", got, want)
+	}
+}
+
+// visit is what is stored of a row's visit, but for its moments.
+func visit(v db.ExportedVisit) string {
+	line := fmt.Sprintf("%s; referrer %q", v.Channel, v.Referrer)
+	for _, value := range []struct{ name, value string }{
+		{"source", v.Source}, {"medium", v.Medium}, {"campaign", v.Campaign.Name}, {"content", v.Content}, {"term", v.Term},
+		{"gclid", v.Gclid}, {"gbraid", v.Gbraid}, {"wbraid", v.Wbraid}, {"fbclid", v.Fbclid}, {"msclkid", v.Msclkid},
+	} {
+		if value.value != "" {
+			line += "; " + value.name + " " + value.value
+		}
+	}
+	return line
+}

@@ -1,0 +1,20 @@
+import { path } from './address';
+import { guard, listen } from './guard';
+import { current, pageview, previous } from './pageview';
+
+/** Counts a page view at each change of the path in a single-page application. Other changes of the address are none. */
+export const watchRoutes = (): void => {
+  const look = guard(() => {
+    if (path() !== current.p) pageview(previous());
+  });
+  for (const name of ['pushState', 'replaceState'] as const) {
+    // A proxy keeps all that the page can see of the function: name, length, properties, receiver, result and exceptions.
+    history[name] = new Proxy(history[name], {
+      apply(native, receiver, args) {
+        Reflect.apply(native, receiver, args);
+        look();
+      },
+    });
+  }
+  listen(window, 'popstate', look);
+};

@@ -1,0 +1,231 @@
+package assets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// These tests ask what the real data plane has stored of what people did in a real browser. The exact messages in between are
+// the matter of the other tests.
+
+// tall is a page of ten screens.
+const tall = `<body style="margin: 0"><div id=content style="height: 1000vh"></div>`
+
+// stub is what owners put before the tag to call svc at any time.
+const stub = `window.svc = window.svc || function () { (svc.q = svc.q || []).push(arguments) };`
+
+func TestChromiumStoredPageviews(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, map[string]string{
+			"/from":  `<meta name=referrer content=unsafe-url><a href="http://www.shop.test/start?utm_source=News&utm_medium=E-Mail&secret=1#x">to the shop</a>`,
+			"/start": tag(""), "/": tag(""), "/away": "no script here",
+		})
+		page := s.browser.NewPage()
+		page.Before(clock)
+		page.Goto("http://other.test/from?private=1")
+		page.Click("a")
+		s.stored(1)
+		s.hasViews("/start 0ms 0%")
+
+		page.Eval("later(1000), history.pushState(0, '', '/one?secret=2')", nil)
+		s.stored(2)
+		// Changes of query and fragment are no page views.
+		page.Eval("later(500), history.pushState(0, '', '/one?secret=3'), location.hash = 'y', history.replaceState(0, '', '?z'), history.replaceState(1, '')", nil)
+		page.Eval("later(1500), history.replaceState(0, '', '/two')", nil)
+		s.stored(2)
+		page.Eval("later(3000), new Promise(done => { addEventListener('popstate', done, {once: true}); history.go(-2) })", nil)
+		s.stored(2)
+		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 0ms 0%")
+
+		// A manual page view just after is filtered by the script; or by the server, whose clock has not moved.
+		page.Eval("later(500), svc('pageview')", nil)
+		page.Eval("later(600), svc('pageview')", nil)
+		s.stored(2)
+		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 1100ms 100%")
+		s.later(2 * time.Second)
+		page.Eval("svc('pageview')", nil)
+		s.stored(1)
+
+		// Back from the back/forward cache.
+		page.Eval("window.kept = 1, later(4000), location.href = '/away'", nil)
+		page.WaitFor("location.pathname === '/away'")
+		s.stored(1)
+		page.Eval("history.back()", nil)
+		page.WaitFor("window.kept")
+		s.stored(1)
+		page.Eval("later(5000)", nil)
+		page.Goto("about:blank")
+		s.stored(1)
+		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 1100ms 100%", "/one 4000ms 100% manual", "/one 5000ms 100%")
+
+		// All of it is one visit, which came from the other site; the site's own pages are no referrers.
+		ids := map[int64]bool{}
+		for _, view := range s.views() {
+			ids[view.ID] = true
+			if got, want := visit(view.ExportedVisit), `email; referrer "other.test/from"; source news; medium e-mail`; got != want || view.Pageviews != 6 {
+				t.Errorf("%s: visit of %d page views, %s; want 6, %s", view.Path, view.Pageviews, got, want)
+			}
+			if view.Language != "en" || view.WidthRange < 0 {
+				t.Errorf("%s: language %q, width range %d", view.Path, view.Language, view.WidthRange)
+			}
+		}
+		if len(ids) != 6 {
+			t.Errorf("%d page view ids, want 6", len(ids))
+		}
+
+		// Half an hour later it is another visit. The site's other names belong to it, other domains do not.
+		s.later(31 * time.Minute)
+		s.open("http://shop.test/?gclid=Ab-1")
+		s.stored(1)
+		s.open("http://shop-extra.test/")
+		s.stored(1)
+		s.open("http://deep.sub.shop.test/start")
+		s.stored(1)
+		s.open("http://other.test/")
+		if c := s.answered(1)[0]; c.status != 403 {
+			t.Errorf("from a foreign domain: status %d", c.status)
+		}
+		views := s.views()
+		if len(views) != 9 {
+			t.Fatalf("%d page views, want 9", len(views))
+		}
+		for _, view := range views[6:] {
+			if got, want := visit(view.ExportedVisit), `paid search; referrer ""; source google; medium cpc; gclid Ab-1`; got != want || view.Pageviews != 3 {
+				t.Errorf("%s: visit of %d page views, %s; want 3, %s", view.Path, view.Pageviews, got, want)
+			}
+		}
+		s.refused(map[string]int64{"duplicate_pageview": 1, "domain_not_allowed": 1})
+	})
+}
+
+func TestChromiumStoredPrerenderedPage(t *testing.T) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
+		"/": "",
+		"/start": `<script type=speculationrules>{"prerender": [{"source": "list", "urls": ["/ahead", "/never"], "eagerness": "immediate"}]}</script>
+			<script>new BroadcastChannel("go").onmessage = () => { location.href = "/ahead" }</script>`,
+		"/ahead": tag("") + `<script>addEventListener("load", () => fetch("/tell?prerendering=" + document.prerendering));
+			document.addEventListener("prerenderingchange", () => fetch("/tell?activated"))</script>`,
+		"/never": tag("") + `<script>addEventListener("load", () => fetch("/tell?prerendering=" + document.prerendering))</script>`,
+	})
+	told := func(want string) {
+		t.Helper()
+		select {
+		case got := <-s.told:
+			if got != want {
+				t.Fatalf("the page tells %q, want %q", got, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("the page does not tell %q", want)
+		}
+	}
+	// Chromium prerenders nothing in a tab that the test driver is attached to.
+	page := s.browser.Open("http://www.shop.test/")
+	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
+	told("prerendering=true")
+	told("prerendering=true")
+	s.answered(0)
+	page.Eval(`new BroadcastChannel("go").postMessage(1)`, nil)
+	told("activated")
+	s.stored(1)
+	s.hasViews("/ahead 0ms 0%")
+}
+
+func TestChromiumStoredEngagement(t *testing.T) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
+		"/":        tag("") + tall + `<a href="/short" style="position: fixed; top: 0">next</a>`,
+		"/short":   tag("") + `short`,
+		"/growing": tag("") + `<body style="margin: 0"><div id=content style="height: 200vh"></div>`,
+		"/behind":  tag("") + tall,
+	})
+	scroll := func(screens string) string {
+		return `new Promise(done => { addEventListener("scroll", () => requestAnimationFrame(() => done()), {once: true}); scrollTo(0, innerHeight * ` + screens + `) })`
+	}
+
+	// Hidden, shown, hidden, and left by a click: the spans add up, and the deepest point counts.
+	page := s.open("http://www.shop.test/")
+	s.stored(1)
+	page.Eval(scroll("4"), nil)
+	page.Eval("later(5000)", nil)
+	elsewhere := s.browser.NewPage()
+	s.stored(1)
+	s.hasViews("/ 5000ms 50%")
+	page.Eval("later(3600000), dispatchEvent(new Event('pagehide'))", nil) // out of sight
+	page.Front()
+	page.WaitFor("!document.hidden")
+	page.Eval(scroll("1"), nil)
+	page.Eval("later(2000)", nil)
+	elsewhere.Front()
+	s.stored(1)
+	page.Front()
+	page.WaitFor("!document.hidden")
+	page.Eval("later(300)", nil)
+	page.Click("a")
+	page.WaitFor("location.pathname === '/short'")
+	s.stored(2) // engagement by the click, none by the leaving; and the next page's view
+	s.hasViews("/ 7300ms 50%", "/short 0ms 0%")
+
+	// A page shorter than its window has been seen whole. Leaving tells of it by two events, which make one message.
+	page.Eval("later(400)", nil)
+	page.Close()
+	elsewhere.Close()
+	s.stored(1)
+	s.hasViews("/ 7300ms 50%", "/short 400ms 100%")
+
+	// A page that grows has been seen to a lesser part; a change of route ends its account, and begins the next one's.
+	page = s.open("http://shop.test/growing")
+	s.stored(1)
+	page.Eval(scroll("0.5"), nil)
+	page.Eval(`content.style.height = "600vh", later(600), history.pushState(0, "", "/route")`, nil)
+	s.stored(2)
+	page.Eval("scrollTo(0, 0), later(700)", nil)
+	page.Goto("about:blank")
+	s.stored(1)
+	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%")
+
+	// Hidden from the start: the time counts from the first look.
+	front := s.browser.NewPage()
+	page = s.browser.NewPage()
+	page.Before(clock)
+	front.Front()
+	page.WaitFor("document.hidden")
+	page.Goto("http://shop.test/behind")
+	s.stored(1)
+	page.Eval("later(60000)", nil)
+	page.Front()
+	page.WaitFor("!document.hidden")
+	page.Eval("later(800)", nil)
+	page.Goto("about:blank")
+	s.stored(1)
+	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%", "/behind 800ms 10%")
+	s.refused(map[string]int64{})
+}
+
+func TestChromiumStoredEvents(t *testing.T) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
+		"/": `<script>` + stub + `svc("event", "signup", {from: "before"})</script>
+			<script>` + stub + `svc("identify", "` + userID + `"); svc("event", "signup", {from: "another script"})</script>` + tag("") +
+			`<script defer src="data:text/javascript,svc('event', 'signup', {from: 'after'})"></script>
+			<script type=module>svc("event", "signup", {from: "module"})</script>`,
+	})
+	page := s.browser.Open("http://www.shop.test/")
+	s.stored(5)
+	s.hasViews("/ 0ms 0%")
+	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`)
+	if view := s.views()[0]; len(view.UserID) != 16 {
+		t.Errorf("the visit has the user id %x, want the identified one", view.UserID)
+	}
+
+	page.Eval(`svc.q.push(["event", "signup"]), svc("event", "signup", {text: "x".repeat(5000)})`, nil)
+	page.Eval(`svc("event", "purchase", {transaction_id: "T1", value: 19.9, currency: "EUR", items: [{item_id: "a"}]})`, nil)
+	s.stored(3)
+	page.Eval(`svc("event", "purchase", {transaction_id: "T1", value: 19.9, currency: "EUR"})`, nil)
+	s.stored(1)
+	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`,
+		`/ signup`, `/ signup`, `/ purchase {"items":[{"item_id":"a"}]}`)
+	page.Eval(`svc("event", "unheard-of"), svc("event", "Bad Name"), svc("event"), svc("event", 7)`, nil)
+	s.answered(2)
+	s.refused(map[string]int64{"unknown_event": 1, "bad_event": 1, "duplicate_transaction": 1})
+}

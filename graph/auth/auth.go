@@ -1,0 +1,186 @@
+// Package auth knows who is calling: sign-up, sign-in, sign-out and the sessions of the account application. The GraphQL
+// handler and the export handler share one Auth. It never decides what a user may do: that is part of each query's WHERE
+// clause.
+package auth
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/gorilla/sessions"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// MinSecret is the least number of bytes of the application key.
+const MinSecret = 32
+
+// Options is what an Auth needs. Every field is required, except that the zero Signups is "closed".
+type Options struct {
+	DB         *db.DB
+	Secret     []byte                         // application key, at least MinSecret bytes; keys for each use are derived from it
+	BaseURL    string                         // {base_url}; https decides the cookies' name and Secure attribute
+	Signups    model.SignupPolicy             // who may sign up
+	ClientAddr func(*http.Request) netip.Addr // the client's address behind the configured proxies
+	Now        func() time.Time
+}
+
+// Auth signs users up, in and out, and recognises them. It is safe for concurrent use.
+type Auth struct {
+	db         *db.DB
+	signups    model.SignupPolicy
+	clientAddr func(*http.Request) netip.Addr
+	now        func() time.Time
+
+	sessions  *store
+	devices   *devices
+	throttle  throttleKey
+	passwords *passwords
+}
+
+// New checks the options and returns an Auth. It starts nothing.
+func New(o Options) (*Auth, error) {
+	switch {
+	case o.DB == nil, o.ClientAddr == nil, o.Now == nil:
+		return nil, errors.New("auth: DB, ClientAddr and Now are required")
+	case len(o.Secret) < MinSecret:
+		return nil, fmt.Errorf("auth: the application key has %d bytes, it needs at least %d", len(o.Secret), MinSecret)
+	}
+	base, err := url.Parse(o.BaseURL)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return nil, fmt.Errorf("auth: the base URL %q is not an http or https address", o.BaseURL)
+	}
+	keys := make(map[string][]byte, 3)
+	for _, use := range []string{"session cookie", "device cookie", "sign-in throttle"} {
+		if keys[use], err = hkdf.Key(sha256.New, o.Secret, nil, "tallygate "+use, sha256.Size); err != nil {
+			return nil, fmt.Errorf("auth: derive the key of the %s: %w", use, err)
+		}
+	}
+	secure := base.Scheme == "https"
+	return &Auth{
+		db:         o.DB,
+		signups:    o.Signups,
+		clientAddr: o.ClientAddr,
+		now:        o.Now,
+		sessions:   newStore(o.DB, keys["session cookie"], secure, o.Now),
+		devices:    newDevices(keys["device cookie"], secure),
+		throttle:   keys["sign-in throttle"],
+		passwords:  newPasswords(),
+	}, nil
+}
+
+// Middleware lets the handlers beneath it use Viewer, SignUp, SignIn and SignOut with the request's context. It reads no
+// database itself: the viewer is looked up when somebody first asks.
+func (a *Auth) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visitor{auth: a, w: w}
+		r = r.WithContext(context.WithValue(r.Context(), visitorKey{}, v))
+		v.r = r
+		next.ServeHTTP(w, r)
+	})
+}
+
+// User returns the user whose session the request carries, with the account, or nil when there is none. Handlers outside
+// Middleware may call it too.
+func (a *Auth) User(r *http.Request) (*model.User, error) {
+	if v, ok := r.Context().Value(visitorKey{}).(*visitor); ok {
+		return v.viewer()
+	}
+	return (&visitor{auth: a, r: r}).viewer()
+}
+
+// Viewer returns the user who is signed in, with the account, or nil when nobody is. It fails only with the database.
+// The context must come through Middleware; after SignUp, SignIn and SignOut it gives their outcome.
+func Viewer(ctx context.Context) (*model.User, error) {
+	v, ok := ctx.Value(visitorKey{}).(*visitor)
+	if !ok {
+		return nil, nil
+	}
+	return v.viewer()
+}
+
+// visitor is the caller of one request: nobody is looked up before somebody asks.
+type visitor struct {
+	auth *Auth
+	w    http.ResponseWriter
+	r    *http.Request
+
+	mu     sync.Mutex
+	loaded bool
+	user   *model.User // nil for nobody
+}
+
+type visitorKey struct{}
+
+// visitorOf returns the caller whose cookies may be read and set. Without Middleware the program is wrong.
+func visitorOf(ctx context.Context) *visitor {
+	v, ok := ctx.Value(visitorKey{}).(*visitor)
+	if !ok {
+		panic("auth: the request did not pass Auth.Middleware")
+	}
+	return v
+}
+
+func (v *visitor) viewer() (*model.User, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.loaded {
+		return v.user, nil
+	}
+	session, err := v.session()
+	if err != nil {
+		return nil, err
+	}
+	v.user, v.loaded = userOf(session), true
+	return v.user, nil
+}
+
+func (v *visitor) session() (*sessions.Session, error) {
+	session, err := v.auth.sessions.Get(v.r, v.auth.sessions.name)
+	if err != nil {
+		return nil, fmt.Errorf("find session: %w", err)
+	}
+	return session, nil
+}
+
+// begin ends the request's session, if it has one, and starts a new one for the user under a new id.
+func (v *visitor) begin(user *model.User) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	session, err := v.session()
+	if err != nil {
+		return err
+	}
+	session.Options.MaxAge = v.auth.sessions.options.MaxAge // sign-out may have come before in the same request
+	setUser(session, user)
+	if err := session.Save(v.r, v.w); err != nil {
+		return fmt.Errorf("start session: %w", err)
+	}
+	v.user, v.loaded = user, true
+	return nil
+}
+
+// end deletes the request's session, if it has one, and its cookie.
+func (v *visitor) end() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	session, err := v.session()
+	if err != nil {
+		return err
+	}
+	session.Options.MaxAge = -1
+	if err := session.Save(v.r, v.w); err != nil {
+		return fmt.Errorf("end session: %w", err)
+	}
+	v.user, v.loaded = nil, true
+	return nil
+}

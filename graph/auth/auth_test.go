@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func TestPasswords(t *testing.T) {
+	p := newPasswords()
+	hash, err := p.hash(t.Context(), "correct horse")
+	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Fatalf("hash %q, error %v", hash, err)
+	}
+	weak := argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+	old, err := argon2id.CreateHash("correct horse", &weak)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, password, stored string
+		ok, outdated           bool
+	}{
+		{"right", "correct horse", hash, true, false},
+		{"wrong", "correct hors", hash, false, false},
+		{"hashed at a lower cost", "correct horse", old, true, true},
+		{"nobody's", "correct horse", p.nobody, false, false},
+	}
+	for _, test := range tests {
+		ok, outdated, err := p.check(t.Context(), test.password, test.stored)
+		if ok != test.ok || outdated != test.outdated || err != nil {
+			t.Errorf("%s: ok %v, outdated %v, error %v", test.name, ok, outdated, err)
+		}
+	}
+	if _, _, err := p.check(t.Context(), "x", "not a hash"); err == nil {
+		t.Error("an unreadable stored hash is no error")
+	}
+	if len(p.turns) != 0 {
+		t.Errorf("%d turns were not given back", len(p.turns))
+	}
+}
+
+func TestHashingWaitsForItsTurn(t *testing.T) {
+	p := newPasswords()
+	p.wait = 20 * time.Millisecond
+	for range cap(p.turns) {
+		p.turns <- struct{}{}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ctx := range map[string]context.Context{"patient": t.Context(), "gone": gone} {
+		_, err := p.hash(ctx, "correct horse")
+		if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "unavailable" || e.Kind != model.Unavailable || e.RetryAfter == 0 {
+			t.Errorf("%s: error %v, want unavailable", name, err)
+		}
+	}
+	<-p.turns
+	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
+		t.Errorf("with a turn free: %v", err)
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	same := [][2]string{
+		{"192.0.2.1", "::ffff:192.0.2.1"},
+		{"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff"},
+		{"fe80::1%eth0", "fe80::2%eth1"},
+	}
+	different := [][2]string{
+		{"192.0.2.1", "192.0.2.2"},
+		{"2001:db8::1", "2001:db8:0:1::1"},
+	}
+	of := func(s string) string { return string(network(netip.MustParseAddr(s))) }
+	for _, pair := range same {
+		if of(pair[0]) != of(pair[1]) {
+			t.Errorf("%s and %s count as two networks", pair[0], pair[1])
+		}
+	}
+	for _, pair := range different {
+		if of(pair[0]) == of(pair[1]) {
+			t.Errorf("%s and %s count as one network", pair[0], pair[1])
+		}
+	}
+	if network(netip.Addr{}) != nil {
+		t.Error("no address is not its own network")
+	}
+}
+
+func TestNewChecksItsOptions(t *testing.T) {
+	if _, err := New(Options{}); err == nil {
+		t.Error("no options were accepted")
+	}
+}

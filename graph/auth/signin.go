@@ -1,0 +1,135 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// errWrongCredentials is the one answer to an unknown e-mail address and to a wrong password.
+var errWrongCredentials = &model.Error{
+	Kind: model.Invalid, Code: "wrong_credentials", Message: "The e-mail address or the password is wrong.",
+}
+
+// SignUp creates an account and its first user, and signs that user in. Input that does not follow its rule is reported
+// as one or more joined model.Errors with the fields email, password and accountName.
+func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) (*model.User, error) {
+	v := visitorOf(ctx)
+	address, emailErr := model.ParseEmail(email)
+	name, nameErr := model.ParseName("accountName", accountName)
+	if err := errors.Join(emailErr, model.CheckPassword(password), nameErr); err != nil {
+		return nil, err
+	}
+	// Ask before hashing: a closed installation must not be made to work. SignUp below decides.
+	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
+		return nil, err
+	} else if !open {
+		return nil, db.ErrSignupsClosed
+	}
+	hash, err := a.passwords.hash(ctx, password)
+	if err != nil {
+		return nil, err
+	}
+	now := model.At(a.now())
+	user, err := a.db.SignUp(ctx, a.signups,
+		model.Account{Name: name, CreatedAt: now},
+		model.User{Email: address, PasswordHash: hash, CreatedAt: now})
+	if err != nil {
+		return nil, err
+	}
+	return user, a.welcome(v, user)
+}
+
+// SignIn checks a password and signs the user in under a new session id. A wrong password and an unknown address are the
+// same model.Error, wrong_credentials, in the same time; too many of them are rate_limited with RetryAfter (see limits).
+func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User, error) {
+	v := visitorOf(ctx)
+	address, err := model.ParseEmail(email)
+	if err != nil || model.CheckPassword(password) != nil {
+		return nil, errWrongCredentials // nobody can have signed up with these
+	}
+	limits := a.limits(v.r, address)
+	now := model.At(a.now())
+	wait, err := a.db.BeginSignIn(ctx, now, limits...)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		return nil, tooManyAttempts(wait)
+	}
+	user, err := a.checkPassword(ctx, address, password)
+	if errors.Is(err, errWrongCredentials) {
+		return nil, err
+	}
+	if err != nil { // the password was not looked at, perhaps because the caller has gone
+		return nil, errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
+	}
+	if err := a.db.SignInSucceeded(ctx, limits...); err != nil {
+		return nil, err
+	}
+	return user, a.welcome(v, user)
+}
+
+// SignOut ends the caller's session, or with everywhere all sessions of the caller. Nobody signed in is no error.
+func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
+	v := visitorOf(ctx)
+	user, err := v.viewer()
+	if err != nil || user == nil {
+		return err
+	}
+	if everywhere {
+		if _, err := a.db.DeleteUserSessions(ctx, user.ID); err != nil {
+			return err
+		}
+	}
+	return v.end()
+}
+
+// checkPassword finds the user with this address and password. An unknown address costs one hash as well, so that the
+// time of the answer does not tell who has an account.
+func (a *Auth) checkPassword(ctx context.Context, address, password string) (*model.User, error) {
+	user, err := a.db.UserByEmail(ctx, address)
+	if err != nil && model.KindOf(err) != model.NotFound {
+		return nil, err
+	}
+	stored := a.passwords.nobody
+	if user != nil {
+		stored = user.PasswordHash
+	}
+	ok, outdated, err := a.passwords.check(ctx, password, stored)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || user == nil {
+		return nil, errWrongCredentials
+	}
+	if outdated {
+		hash, err := a.passwords.hash(ctx, password)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.db.SetPasswordHash(ctx, user.ID, stored, hash); err != nil {
+			return nil, err
+		}
+	}
+	return user, nil
+}
+
+func (a *Auth) welcome(v *visitor, user *model.User) error {
+	if err := v.begin(user); err != nil {
+		return err
+	}
+	return a.devices.remember(v.w, v.r, user.Email)
+}
+
+func tooManyAttempts(wait time.Duration) error {
+	seconds := int64((wait + time.Second - 1) / time.Second)
+	return &model.Error{
+		Kind: model.RateLimited, Code: "rate_limited", RetryAfter: wait,
+		Message: fmt.Sprintf("Too many attempts to sign in. Try again in %d s.", seconds),
+	}
+}

@@ -1,0 +1,242 @@
+// Package export is the download of a site's raw rows by its owner (analytics contract, section 4,
+// GET /products/analytics/api/export.php). Rows are read live and streamed.
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Path is where the handler is mounted.
+const Path = "/products/analytics/api/export.php"
+
+// Limits of one request, in rows (analytics contract, section 8).
+const (
+	defaultLimit = 10_000
+	maxLimit     = 50_000
+	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
+)
+
+// Options are what the handler works with.
+type Options struct {
+	DB   *db.DB
+	User func(*http.Request) (*model.User, error) // the signed-in user; nil for none
+	Log  *slog.Logger
+}
+
+// Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in (401), unknown_site
+// (404, also for a site of another account), bad_parameter (400, with the parameter's name), method_not_allowed (405).
+func Handler(o Options) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A download that its owner cancels ends here too: the request's context cancels the query.
+		if err := o.serve(w, r); err != nil && r.Context().Err() == nil {
+			o.fail(w, r, err)
+		}
+	})
+}
+
+func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
+	}
+	user, err := o.User(r)
+	if err != nil {
+		return err
+	}
+	if user == nil {
+		return &model.Error{Kind: model.Unauthenticated, Code: "not_signed_in"}
+	}
+	request, err := parse(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	site, err := o.site(r.Context(), user.AccountID, request.site)
+	if err != nil {
+		return err
+	}
+	request.rows.SiteID = site.ID
+	return o.stream(w, r, site, request)
+}
+
+var errUnknownSite = &model.Error{Kind: model.NotFound, Code: "unknown_site"}
+
+func (o Options) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
+	siteID, ok := model.ParseNodeID("Site", id)
+	if !ok {
+		return nil, errUnknownSite
+	}
+	site, err := o.DB.SiteByID(ctx, accountID, siteID)
+	if errors.Is(err, model.ErrNotFound) {
+		return nil, errUnknownSite
+	}
+	return site, err
+}
+
+// kind is one type of rows that can be downloaded.
+type kind struct {
+	name  string
+	blank []field // a row without content
+	// each calls row with the columns of each row of the range.
+	each func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]field) error) error
+}
+
+// kinds are the values of the parameter type (analytics contract, section 4).
+var kinds = map[string]kind{
+	"pageviews": newKind("pageviews", (*db.DB).ExportPageviews, pageviewFields),
+	"events":    newKind("events", (*db.DB).ExportEvents, eventFields),
+}
+
+func newKind[Row any](
+	name string,
+	export func(d *db.DB, ctx context.Context, r db.ExportRange, each func(*Row) error) error,
+	fields func(*Row) []field,
+) kind {
+	return kind{
+		name:  name,
+		blank: fields(new(Row)),
+		each: func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]field) error) error {
+			return export(d, ctx, r, func(stored *Row) error { return row(fields(stored)) })
+		},
+	}
+}
+
+// request is one export call, checked.
+type request struct {
+	site string
+	kind kind
+	rows db.ExportRange
+	csv  bool
+}
+
+func parse(q url.Values) (*request, error) {
+	bad := func(name string) (*request, error) {
+		return nil, &model.Error{Kind: model.Invalid, Code: "bad_parameter", Field: name}
+	}
+	r := &request{site: q.Get("site_id")}
+	if r.site == "" {
+		return bad("site_id")
+	}
+	from, err := model.ParseDay(q.Get("from"))
+	if err != nil {
+		return bad("from")
+	}
+	to, err := model.ParseDay(q.Get("to"))
+	if err != nil || to < from {
+		return bad("to")
+	}
+	r.rows.From, r.rows.To = from.Start(), (to + 1).Start()
+	var ok bool
+	if r.kind, ok = kinds[q.Get("type")]; !ok {
+		return bad("type")
+	}
+	switch q.Get("format") {
+	case "", "json":
+	case "csv":
+		r.csv = true
+	default:
+		return bad("format")
+	}
+	if r.rows.Limit, ok = number(q, "limit", defaultLimit, 1, maxLimit); !ok {
+		return bad("limit")
+	}
+	if r.rows.Offset, ok = number(q, "offset", 0, 0, maxOffset); !ok {
+		return bad("offset")
+	}
+	if c := q.Get("cursor"); c != "" {
+		if r.rows.After, ok = parseRowID(c); !ok {
+			return bad("cursor")
+		}
+	}
+	return r, nil
+}
+
+func number(q url.Values, name string, missing, lowest, highest int) (int, bool) {
+	s := q.Get(name)
+	if s == "" {
+		return missing, true
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n >= lowest && n <= highest
+}
+
+// stallTimeout is how long the reader may take no data before the download is given up.
+const stallTimeout = 30 * time.Second
+
+// flushEvery is the number of rows after which what was written is sent and the stall timeout starts again.
+const flushEvery = 500
+
+func (o Options) stream(w http.ResponseWriter, r *http.Request, site *model.Site, request *request) error {
+	control := http.NewResponseController(w)
+	var out rowWriter = newJSONRows(w)
+	contentType, extension := "application/json", "json"
+	if request.csv {
+		out, contentType, extension = newCSVRows(w, request.kind.blank), "text/csv; charset=utf-8", "csv"
+	}
+	header := w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("Content-Disposition", `attachment; filename="`+site.Domain+"-"+request.kind.name+"."+extension+`"`)
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	rows := 0
+	err := request.kind.each(r.Context(), o.DB, request.rows, func(row []field) error {
+		if rows++; rows%flushEvery == 1 {
+			_ = control.SetWriteDeadline(time.Now().Add(stallTimeout))
+		}
+		if err := out.row(row); err != nil {
+			return err
+		}
+		if rows%flushEvery == 0 {
+			return out.flush()
+		}
+		return nil
+	})
+	if err == nil {
+		return out.end()
+	}
+	if out.begun() {
+		o.Log.ErrorContext(r.Context(), "export broken off", "rows", rows, "error", err)
+		panic(http.ErrAbortHandler) // the status is sent: only a broken connection says that the file is not whole
+	}
+	return err
+}
+
+var statusOf = map[model.Kind]int{
+	model.Invalid:          http.StatusBadRequest,
+	model.Unauthenticated:  http.StatusUnauthorized,
+	model.NotFound:         http.StatusNotFound,
+	model.MethodNotAllowed: http.StatusMethodNotAllowed,
+}
+
+func (o Options) fail(w http.ResponseWriter, r *http.Request, err error) {
+	body := struct {
+		Error     string `json:"error"`
+		Parameter string `json:"parameter,omitempty"`
+	}{Error: "unavailable"}
+	status := http.StatusServiceUnavailable
+	if shown, ok := errors.AsType[*model.Error](err); ok && statusOf[shown.Kind] != 0 {
+		status, body.Error, body.Parameter = statusOf[shown.Kind], shown.Code, shown.Field
+	} else {
+		o.Log.ErrorContext(r.Context(), "export failed", "error", err)
+	}
+	header := w.Header()
+	header.Del("Content-Disposition")
+	header.Set("Content-Type", "application/json")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if status == http.StatusMethodNotAllowed {
+		header.Set("Allow", "GET, HEAD")
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client may have left; nothing to do then
+}

@@ -1,0 +1,559 @@
+package export_test
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/export"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// shop is a site with page views, its owner, and the download handler.
+type shop struct {
+	t     *testing.T
+	db    *db.DB
+	owner *model.User
+	site  *model.Site
+	url   string
+}
+
+func newShop(t *testing.T, d *db.DB, domain string) *shop {
+	t.Helper()
+	at := model.At(noon)
+	owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
+		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := d.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+		Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{t: t, db: d, owner: owner, site: site}
+	server := httptest.NewServer(export.Handler(export.Options{
+		DB:   d,
+		User: func(r *http.Request) (*model.User, error) { return s.user(r) },
+		Log:  slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}))
+	t.Cleanup(server.Close)
+	s.url = server.URL + export.Path
+	return s
+}
+
+// user takes the place of the session: the owner, unless the request says that nobody is signed in.
+func (s *shop) user(r *http.Request) (*model.User, error) {
+	if r.Header.Get("X-Nobody") != "" {
+		return nil, nil
+	}
+	return s.owner, nil
+}
+
+// store stores page views of one visit, one second apart, with the given paths.
+func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
+	s.t.Helper()
+	v.SiteID, v.ID, v.StartedAt, v.LastPageviewAt = s.site.ID, model.NewTimeID(model.At(at)), model.At(at), model.At(at)
+	v.Pageviews = int32(len(paths))
+	changes := db.HitChanges{NewVisits: []model.Visit{v}}
+	for i, path := range paths {
+		changes.Pageviews = append(changes.Pageviews, model.Pageview{SiteID: s.site.ID, At: model.At(at).Add(time.Duration(i) * time.Second),
+			ID: int64(i) - 1, VisitID: v.ID, Path: path, Language: "de", WidthRange: 1920, EngagedMS: 1500, Scroll: 40, Manual: i == 0})
+	}
+	hits := s.db.HitStore()
+	defer hits.Close()
+	key := model.UsageKey{SiteID: s.site.ID, Month: model.At(at).Month()}
+	err := hits.Update(s.t.Context(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges { return &changes })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// storeEvent stores an event of a visit that has page views at the visit's moments, or none when LastPageviewAt is 0.
+func (s *shop) storeEvent(v model.Visit, e model.Event) {
+	s.t.Helper()
+	v.ID = model.NewTimeID(e.At)
+	null := func(s string) any { // a text that is stored as NULL when it is empty
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	var value any
+	if e.Currency != "" {
+		value = int64(e.Value)
+	}
+	err := errors.Join(
+		dbtest.Exec(s.db, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, utm_source)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			s.site.ID, v.ID, v.Visitor[:], e.At, v.LastPageviewAt, v.Pageviews, v.Channel, v.UserID, null(v.Source)),
+		dbtest.Exec(s.db, `INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, transaction_id, properties)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			s.site.ID, e.At, e.ID, v.ID, e.Name, e.Path, value, null(e.Currency), null(e.TransactionID), null(e.Properties)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// get downloads with parameters on top of those that every download needs; an empty value takes one away.
+func (s *shop) get(parameters map[string]string, header http.Header) (*http.Response, string) {
+	s.t.Helper()
+	all := url.Values{"site_id": {model.NodeID("Site", s.site.ID)}, "type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}
+	for name, value := range parameters {
+		if all.Set(name, value); value == "" {
+			all.Del(name)
+		}
+	}
+	request, err := http.NewRequest(http.MethodGet, s.url+"?"+all.Encode(), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request.Header = header.Clone()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+func (s *shop) rows(parameters map[string]string) []map[string]any {
+	s.t.Helper()
+	response, body := s.get(parameters, nil)
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(body), &rows); err != nil || response.StatusCode != http.StatusOK {
+		s.t.Fatalf("%v: %s %s, %v", parameters, response.Status, body, err)
+	}
+	return rows
+}
+
+func paths(rows []map[string]any) []string {
+	paths := make([]string, len(rows))
+	for i, row := range rows {
+		paths[i] = row["path"].(string)
+	}
+	return paths
+}
+
+func TestErrors(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
+		foreign := model.NodeID("Site", other.site.ID)
+		for _, test := range []struct {
+			name       string
+			parameters map[string]string
+			header     http.Header
+			status     int
+			body       string
+		}{
+			{"no session", nil, http.Header{"X-Nobody": {"1"}}, 401, `{"error":"not_signed_in"}`},
+			{"no session comes before a bad parameter", map[string]string{"limit": "x"}, http.Header{"X-Nobody": {"1"}}, 401, `{"error":"not_signed_in"}`},
+			{"no site", map[string]string{"site_id": ""}, nil, 400, `{"error":"bad_parameter","parameter":"site_id"}`},
+			{"an id of no form", map[string]string{"site_id": "7"}, nil, 404, `{"error":"unknown_site"}`},
+			{"an unknown site", map[string]string{"site_id": model.NodeID("Site", 999)}, nil, 404, `{"error":"unknown_site"}`},
+			{"a foreign site", map[string]string{"site_id": foreign}, nil, 404, `{"error":"unknown_site"}`},
+			{"the id of something else", map[string]string{"site_id": model.NodeID("User", s.site.ID)}, nil, 404, `{"error":"unknown_site"}`},
+			{"no from", map[string]string{"from": ""}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
+			{"a day that is none", map[string]string{"from": "2026-02-30"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
+			{"a day in another form", map[string]string{"to": "20.11.2026"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
+			{"to before from", map[string]string{"to": "2026-11-19"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
+			{"no type", map[string]string{"type": ""}, nil, 400, `{"error":"bad_parameter","parameter":"type"}`},
+			{"another type", map[string]string{"type": "visits"}, nil, 400, `{"error":"bad_parameter","parameter":"type"}`},
+			{"another format", map[string]string{"format": "xml"}, nil, 400, `{"error":"bad_parameter","parameter":"format"}`},
+			{"limit 0", map[string]string{"limit": "0"}, nil, 400, `{"error":"bad_parameter","parameter":"limit"}`},
+			{"limit 50001", map[string]string{"limit": "50001"}, nil, 400, `{"error":"bad_parameter","parameter":"limit"}`},
+			{"limit in words", map[string]string{"limit": "ten"}, nil, 400, `{"error":"bad_parameter","parameter":"limit"}`},
+			{"negative offset", map[string]string{"offset": "-1"}, nil, 400, `{"error":"bad_parameter","parameter":"offset"}`},
+			{"an offset beyond numbers", map[string]string{"offset": "99999999999999999999"}, nil, 400, `{"error":"bad_parameter","parameter":"offset"}`},
+			{"a cursor that is none", map[string]string{"cursor": "x"}, nil, 400, `{"error":"bad_parameter","parameter":"cursor"}`},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				response, body := s.get(test.parameters, test.header)
+				if response.StatusCode != test.status || strings.TrimSpace(body) != test.body {
+					t.Errorf("got %d %s, want %d %s", response.StatusCode, body, test.status, test.body)
+				}
+			})
+		}
+		response, err := http.Post(s.url, "text/plain", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("POST: %d, Allow %q", response.StatusCode, response.Header.Get("Allow"))
+		}
+	})
+}
+
+func TestRange(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		midnight := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+		s.store(midnight.Add(-time.Microsecond), model.Visit{Channel: "direct", Visitor: model.VisitorID{1}}, "/19th")
+		s.store(midnight, model.Visit{Channel: "direct", Visitor: model.VisitorID{2}}, "/20th first")
+		s.store(midnight.Add(24*time.Hour-time.Microsecond), model.Visit{Channel: "direct", Visitor: model.VisitorID{2}}, "/20th last")
+		s.store(midnight.Add(24*time.Hour), model.Visit{Channel: "direct", Visitor: model.VisitorID{3}}, "/21st")
+		for _, test := range []struct {
+			from, to string
+			want     []string
+		}{
+			{"2026-11-20", "2026-11-20", []string{"/20th first", "/20th last"}},
+			{"2026-11-19", "2026-11-20", []string{"/19th", "/20th first", "/20th last"}},
+			{"2026-11-21", "2026-12-31", []string{"/21st"}},
+			{"2026-11-22", "2026-12-31", []string{}},
+		} {
+			if got := paths(s.rows(map[string]string{"from": test.from, "to": test.to})); !slices.Equal(got, test.want) {
+				t.Errorf("%s to %s: %q, want %q", test.from, test.to, got, test.want)
+			}
+		}
+	})
+}
+
+func TestPaging(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		var want []string
+		for i := range 25 {
+			want = append(want, fmt.Sprintf("/%02d", i))
+		}
+		s.store(noon, model.Visit{Channel: "direct"}, want...)
+		var byOffset, byCursor []string
+		cursor := ""
+		for i := 0; i < len(want); i += 7 {
+			byOffset = append(byOffset, paths(s.rows(map[string]string{"limit": "7", "offset": fmt.Sprint(i)}))...)
+			page := s.rows(map[string]string{"limit": "7", "cursor": cursor})
+			byCursor = append(byCursor, paths(page)...)
+			cursor = page[len(page)-1]["row_id"].(string)
+		}
+		if !slices.Equal(byOffset, want) {
+			t.Errorf("by offset: %q", byOffset)
+		}
+		if !slices.Equal(byCursor, want) {
+			t.Errorf("by cursor: %q", byCursor)
+		}
+		if rest := s.rows(map[string]string{"cursor": cursor}); len(rest) != 0 {
+			t.Errorf("after the last row: %v", rest)
+		}
+	})
+}
+
+// TestColumns compares a whole row, in both formats.
+func TestColumns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 15: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
+			Campaign: model.Campaign{Source: "google", Medium: "cpc", Name: "=1+1", Content: "a,b", Term: "\"tea\"", Gclid: "G", Gbraid: "-B", Wbraid: "W", Fbclid: "F", Msclkid: "M"}},
+			"/shop")
+		row := s.rows(nil)[0]
+		visitID := row["visit_id"].(string)
+		want := map[string]any{
+			"row_id": "1795176000000000-ffffffffffffffff", "time": "2026-11-20T12:00:00.000000Z", "pageview_id": "ffffffffffffffff",
+			"path": "/shop", "language": "de", "screen_width": "1920+", "engaged_ms": 1500.0, "scroll_percent": 40.0, "manual": true,
+			"visitor_id": "ab0000000000000000000000000000cd", "visit_id": visitID, "visit_started_at": "2026-11-20T12:00:00.000000Z",
+			"visit_last_pageview_at": "2026-11-20T12:00:00.000000Z", "visit_pageviews": 1.0, "channel": "paid search",
+			"referrer": "www.google.com", "utm_source": "google", "utm_medium": "cpc", "utm_campaign": "=1+1", "utm_content": "a,b",
+			"utm_term": `"tea"`, "gclid": "G", "gbraid": "-B", "wbraid": "W", "fbclid": "F", "msclkid": "M",
+			"user_id": "fe000000000000000000000000000001",
+		}
+		if got, want := fmt.Sprint(row), fmt.Sprint(want); got != want {
+			t.Errorf("JSON row\n%s, want\n%s", got, want)
+		}
+
+		response, body := s.get(map[string]string{"format": "csv"}, nil)
+		if got := response.Header.Get("Content-Disposition"); got != `attachment; filename="shop.example-pageviews.csv"` {
+			t.Errorf("Content-Disposition %q", got)
+		}
+		records, err := csv.NewReader(strings.NewReader(body)).ReadAll()
+		if err != nil || len(records) != 2 {
+			t.Fatalf("CSV %q: %v", body, err)
+		}
+		for i, name := range records[0] {
+			wantCell := fmt.Sprint(want[name])
+			switch name { // what a spreadsheet would run
+			case "utm_campaign":
+				wantCell = "'=1+1"
+			case "gbraid":
+				wantCell = "'-B"
+			}
+			if got := records[1][i]; got != wantCell {
+				t.Errorf("CSV column %s: %q, want %q", name, got, wantCell)
+			}
+		}
+		if len(records[0]) != len(want) {
+			t.Errorf("%d CSV columns, want %d", len(records[0]), len(want))
+		}
+	})
+}
+
+// TestEventColumns compares a whole row as it is sent, in both formats.
+func TestEventColumns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		at := model.At(noon)
+		s.storeEvent(
+			model.Visit{Visitor: model.VisitorID{0xab, 15: 0xcd}, LastPageviewAt: at, Pageviews: 2, Channel: "direct",
+				UserID: []byte{0xfe, 15: 0x01}, Campaign: model.Campaign{Source: "@newsletter"}},
+			model.Event{At: at, ID: 7, Name: "refund", Path: "/return", Value: -12_340_000, Currency: "EUR", TransactionID: "=R1",
+				Properties: `{"items":[{"item_id":"a, b","price":6.17}],"note":"\"x\""}`})
+		visitID := s.rows(map[string]string{"type": "events"})[0]["visit_id"].(string)
+
+		_, body := s.get(map[string]string{"type": "events"}, nil)
+		want := `[
+{"row_id":"1795176000000000-0000000000000007","time":"2026-11-20T12:00:00.000000Z","event":"refund","path":"/return",` +
+			`"value":-12.34,"currency":"EUR","transaction_id":"=R1",` +
+			`"properties":{"items":[{"item_id":"a, b","price":6.17}],"note":"\"x\""},` +
+			`"visitor_id":"ab0000000000000000000000000000cd","visit_id":"` + visitID + `","visit_started_at":"2026-11-20T12:00:00.000000Z",` +
+			`"visit_last_pageview_at":"2026-11-20T12:00:00.000000Z","visit_pageviews":2,"channel":"direct","referrer":null,` +
+			`"utm_source":"@newsletter","utm_medium":null,"utm_campaign":null,"utm_content":null,"utm_term":null,` +
+			`"gclid":null,"gbraid":null,"wbraid":null,"fbclid":null,"msclkid":null,"user_id":"fe000000000000000000000000000001"}]
+`
+		if body != want {
+			t.Errorf("JSON\n%s, want\n%s", body, want)
+		}
+
+		response, body := s.get(map[string]string{"type": "events", "format": "csv"}, nil)
+		if got := response.Header.Get("Content-Disposition"); got != `attachment; filename="shop.example-events.csv"` {
+			t.Errorf("Content-Disposition %q", got)
+		}
+		want = "row_id,time,event,path,value,currency,transaction_id,properties,visitor_id,visit_id,visit_started_at," +
+			"visit_last_pageview_at,visit_pageviews,channel,referrer,utm_source,utm_medium,utm_campaign,utm_content,utm_term," +
+			"gclid,gbraid,wbraid,fbclid,msclkid,user_id\r\n" +
+			"1795176000000000-0000000000000007,2026-11-20T12:00:00.000000Z,refund,/return,-12.34,EUR,'=R1," +
+			`"{""items"":[{""item_id"":""a, b"",""price"":6.17}],""note"":""\""x\""""}",` +
+			"ab0000000000000000000000000000cd," + visitID + ",2026-11-20T12:00:00.000000Z,2026-11-20T12:00:00.000000Z,2,direct,," +
+			"'@newsletter,,,,,,,,,,fe000000000000000000000000000001\r\n"
+		if body != want {
+			t.Errorf("CSV\n%s, want\n%s", body, want)
+		}
+	})
+}
+
+// TestAmounts: every amount is a number with all its decimals, in both formats.
+func TestAmounts(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		amounts := map[model.Money]string{
+			0: "0", 1: "0.000001", -1: "-0.000001", 19_990_000: "19.99", 1e18: "1000000000000", -1e18: "-1000000000000",
+			100_000_000_000_100_000: "100000000000.1",
+		}
+		for value := range amounts {
+			s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: model.At(noon), ID: int64(value), Name: "purchase", Path: "/", Value: value, Currency: "JPY"})
+		}
+		var rows []struct {
+			RowID string          `json:"row_id"`
+			Value json.RawMessage `json:"value"`
+		}
+		_, body := s.get(map[string]string{"type": "events"}, nil)
+		if err := json.Unmarshal([]byte(body), &rows); err != nil || len(rows) != len(amounts) {
+			t.Fatalf("%d rows, %v: %s", len(rows), err, body)
+		}
+		_, body = s.get(map[string]string{"type": "events", "format": "csv"}, nil)
+		records, err := csv.NewReader(strings.NewReader(body)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range rows {
+			id, _ := strconv.ParseUint(row.RowID[len(row.RowID)-16:], 16, 64)
+			want := amounts[model.Money(id)]
+			if string(row.Value) != want {
+				t.Errorf("JSON value of %d: %s, want %s", int64(id), row.Value, want)
+			}
+			if got := records[i+1][4]; got != want {
+				t.Errorf("CSV value of %d: %s, want %s", int64(id), got, want)
+			}
+		}
+	})
+}
+
+// TestEventPaging: range, offset and cursor mean for events what they mean for page views, and neither shows up among the
+// other.
+func TestEventPaging(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
+		s.store(noon, model.Visit{Channel: "direct"}, "/a page view")
+		midnight := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+		event := func(s *shop, at model.Instant, id int64, path string) {
+			s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: at, ID: id, Name: "signup", Path: path})
+		}
+		event(s, midnight.Add(-time.Microsecond), 0, "/19th")
+		event(s, midnight.Add(24*time.Hour), 0, "/21st")
+		event(other, midnight.Add(time.Hour), 0, "/of another site")
+		want := []string{"/-2", "/-1", "/0", "/1", "/2"} // of one moment, in the order of ids
+		for i := range int64(5) {
+			event(s, midnight, i-2, want[i])
+		}
+		var byOffset, byCursor []string
+		cursor := ""
+		for i := 0; i < len(want); i += 2 {
+			byOffset = append(byOffset, paths(s.rows(map[string]string{"type": "events", "limit": "2", "offset": fmt.Sprint(i)}))...)
+			page := s.rows(map[string]string{"type": "events", "limit": "2", "cursor": cursor})
+			byCursor = append(byCursor, paths(page)...)
+			cursor = page[len(page)-1]["row_id"].(string)
+		}
+		if !slices.Equal(byOffset, want) {
+			t.Errorf("by offset: %q", byOffset)
+		}
+		if !slices.Equal(byCursor, want) {
+			t.Errorf("by cursor: %q", byCursor)
+		}
+		if got := paths(s.rows(nil)); !slices.Equal(got, []string{"/a page view"}) {
+			t.Errorf("page views: %q", got)
+		}
+	})
+}
+
+// TestFarRange: days beyond those that an id made of time can tell are days like any other.
+func TestFarRange(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		s.store(noon, model.Visit{Channel: "direct"}, "/")
+		for _, test := range []struct {
+			from, to, cursor string
+			want             int
+		}{
+			{"0001-01-01", "9999-12-31", "", 1},
+			{"2019-12-31", "2093-06-01", "", 1},
+			{"9999-12-31", "9999-12-31", "", 0},
+			{"0001-01-01", "9999-12-31", "9223372036854775807-7fffffffffffffff", 0},
+		} {
+			if got := s.rows(map[string]string{"from": test.from, "to": test.to, "cursor": test.cursor}); len(got) != test.want {
+				t.Errorf("%s to %s after %q: %d rows, want %d", test.from, test.to, test.cursor, len(got), test.want)
+			}
+		}
+	})
+}
+
+func TestNothingToExport(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		for kind, header := range map[string]string{"pageviews": "row_id,time,pageview_id,", "events": "row_id,time,event,"} {
+			if _, body := s.get(map[string]string{"type": kind}, nil); strings.TrimSpace(body) != "[]" {
+				t.Errorf("JSON of no %s: %q", kind, body)
+			}
+			_, body := s.get(map[string]string{"type": kind, "format": "csv"}, nil)
+			if !strings.HasPrefix(body, header) || strings.Count(body, "\n") != 1 {
+				t.Errorf("CSV of no %s: %q", kind, body)
+			}
+		}
+	})
+}
+
+// TestNullColumns: what is not known is null in JSON and empty in CSV.
+func TestNullColumns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		s.store(noon, model.Visit{Channel: "direct"}, "/")
+		s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: model.At(noon), Name: "signup", Path: "/"}) // a visit of events only
+		for kind, columns := range map[string][]string{
+			"pageviews": {"referrer", "utm_source", "gclid", "user_id"},
+			"events": {"value", "currency", "transaction_id", "properties", "visit_last_pageview_at",
+				"referrer", "utm_source", "gclid", "user_id"},
+		} {
+			row := s.rows(map[string]string{"type": kind})[0]
+			_, body := s.get(map[string]string{"type": kind, "format": "csv"}, nil)
+			records, err := csv.NewReader(strings.NewReader(body)).ReadAll()
+			if err != nil || len(records) != 2 {
+				t.Fatalf("CSV of %s: %q, %v", kind, body, err)
+			}
+			for _, name := range columns {
+				if value, ok := row[name]; value != nil || !ok {
+					t.Errorf("JSON of %s: %s is %v, present %v; want null", kind, name, value, ok)
+				}
+				if i := slices.Index(records[0], name); i < 0 || records[1][i] != "" {
+					t.Errorf("CSV of %s: %s is %q; want nothing", kind, name, records[1])
+				}
+			}
+		}
+	})
+}
+
+func TestDatabaseAway(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		response, body := s.get(nil, nil)
+		if response.StatusCode != http.StatusServiceUnavailable || strings.TrimSpace(body) != `{"error":"unavailable"}` {
+			t.Errorf("got %d %s, want 503 unavailable", response.StatusCode, body)
+		}
+	})
+}
+
+// unread starts a download that nobody reads. The rows are more than the sockets' buffers hold.
+func (s *shop) unread() *http.Response {
+	s.t.Helper()
+	response, err := http.Get(s.url + "?" + url.Values{"site_id": {model.NodeID("Site", s.site.ID)}, "type": {"pageviews"},
+		"from": {"2026-11-20"}, "to": {"2026-11-20"}, "limit": {"50000"}}.Encode())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func (s *shop) storeMany() {
+	s.t.Helper()
+	many := make([]string, 8_000)
+	for i := range many {
+		many[i] = "/" + strings.Repeat("x", 2_000)
+	}
+	s.store(noon, model.Visit{Channel: "direct"}, many...)
+}
+
+// TestSlowReadersHoldNobody: downloads that nobody reads take no database connection from others.
+func TestSlowReadersHoldNobody(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		s.storeMany()
+		for range 24 { // more than either pool has connections
+			s.unread()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+			t.Errorf("another query: %v", err)
+		}
+	})
+}
+
+// TestBrokenDownload: an error after the first bytes breaks the connection, so that half a file cannot pass for a whole one.
+func TestBrokenDownload(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		s.storeMany()
+		response := s.unread()
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("status %d", response.StatusCode)
+		}
+		if err := dbtest.Exec(d, "DROP TABLE pageviews"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("the reader got to the end with %v, want an unexpected end", err)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func FuzzCursor(f *testing.F) {
+	for _, s := range []string{"", cursor(1), cursor(math.MaxInt64), "YWZ0ZXI6MDE=", "YWZ0ZXI6MQ==\n", model.NodeID(kindSite, 1)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if id, err := parseCursor(&s); err == nil && (cursor(id) != s || id < 1) {
+			t.Errorf("%q is read as %d, which is written %q", s, id, cursor(id))
+		}
+	})
+}
+
+func TestUsageOfAListIsOneStatement(t *testing.T) {
+	for _, n := range []int{1, 50} {
+		statements := 0
+		loader := newUsageLoader(202611, func(_ context.Context, month model.Month, ids []int64) (map[int64]int64, error) {
+			statements++
+			if month != 202611 {
+				t.Errorf("month %s", month)
+			}
+			return map[int64]int64{ids[0]: 5}, nil
+		})
+		var sites []*model.Site
+		for i := range n {
+			sites = append(sites, &model.Site{ID: int64(i + 1), MonthlyPageviews: 10})
+		}
+		loader.expect(sites)
+		for _, site := range sites {
+			usage, err := loader.of(t.Context(), site)
+			want := int64(0)
+			if site.ID == 1 {
+				want = 5
+			}
+			if err != nil || usage.Pageviews != want || usage.Percent != float64(want*10) {
+				t.Errorf("site %d: %+v, %v", site.ID, usage, err)
+			}
+		}
+		if statements != 1 {
+			t.Errorf("%d sites took %d statements, want 1", n, statements)
+		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	tests := []struct {
+		used, quota int64
+		want        float64
+	}{
+		{0, 10, 0}, {1, 3, 33.3}, {2, 3, 66.6}, {9_999_999, 10_000_000, 99.9}, {10, 10, 100}, {15, 10, 150},
+		{0, 0, 100}, {1, 1_000_000, 0}, {999, 1000, 99.9}, {57, 1000, 5.7}, {29, 100, 29},
+	}
+	for _, test := range tests {
+		if got := percent(test.used, test.quota); got != test.want {
+			t.Errorf("%s: %v, want %v", fmt.Sprintf("%d of %d", test.used, test.quota), got, test.want)
+		}
+	}
+}

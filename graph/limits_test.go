@@ -1,0 +1,285 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// spend is more time than any refused request may take, with the race detector on.
+const spend = 2 * time.Second
+
+// TestHostileRequests sends requests that must be refused cheaply. The database is closed: one that reached it would
+// answer "internal".
+func TestHostileRequests(t *testing.T) {
+	many := func(n int, part func(i int) string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(part(i))
+		}
+		return b.String()
+	}
+	queries := []struct{ name, query, want string }{
+		{"depth 13", `{ viewer { account` + strings.Repeat(` { sites { edges { node`, 4) + strings.Repeat(` } } }`, 4) + ` } }`, "too_complex"},
+		{"depth 200", strings.Repeat("{ a ", 200) + strings.Repeat("}", 200), "too_complex"},
+		{"31 aliases", "{ viewer { " + many(31, func(i int) string { return fmt.Sprintf("a%d: id ", i) }) + "} }", "too_complex"},
+		{"5,000 aliases", "{ " + many(5_000, func(i int) string { return fmt.Sprintf("a%d:id ", i) }) + "}", "too_complex"},
+		{"11 root fields", "{ " + strings.Repeat("viewer { id } ", 11) + "}", "too_complex"},
+		{"root fields in a fragment", "{ ...f } fragment f on Query { " + strings.Repeat("viewer { id } ", 11) + "}", "too_complex"},
+		{"501 fields", "{ viewer { " + strings.Repeat("id ", 501) + "} }", "too_complex"},
+		{"fields of an unused fragment", "{ viewer { id } } fragment f on User { " + strings.Repeat("id ", 501) + "}", "too_complex"},
+		{"complexity", `{ sites(first: 100) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "too_complex"},
+		{"complexity in a variable", `query($n: Int! = 100) { sites(first: $n) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "too_complex"},
+		{"two passwords", `mutation { a: signIn(input: {email: "a@example.com", password: "12345678"}) { userErrors { code } }
+			b: signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "too_complex"},
+		{"3,000 directives", "{ viewer { id " + strings.Repeat("@skip(if: true) ", 3_000) + "} }", "too_complex"},
+		{"500 directives", "{ viewer { id " + strings.Repeat("@x ", 500) + "} }", "validation_failed"},
+		{"fragment bomb", "{ viewer { ...f0 } } " + many(40, func(i int) string {
+			return fmt.Sprintf("fragment f%d on User { ...f%d ...f%d } ", i, i+1, i+1)
+		}) + "fragment f40 on User { id }", "too_complex"},
+		{"hollow fragment bomb", "{ viewer { ...f0 } } " + many(40, func(i int) string {
+			return fmt.Sprintf("fragment f%d on User { ...f%d ...f%d } ", i, i+1, i+1)
+		}), "too_complex"},
+		{"fragment cycle", "{ viewer { ...a } } fragment a on User { ...b } fragment b on User { ...a }", "validation_failed"},
+		{"fragment of itself", "{ viewer { ...a } } fragment a on User { ...a }", "validation_failed"},
+		{"many operations", many(300, func(i int) string { return fmt.Sprintf("query q%d { viewer { id } } ", i) }), "too_complex"},
+		{"deep value", `{ node(id: ` + strings.Repeat("[", 1_900) + strings.Repeat("]", 1_900) + `) { id } }`, "validation_failed"},
+		{"deep type", `query($a: ` + strings.Repeat("[", 1_500) + "ID" + strings.Repeat("]", 1_500) + `) { viewer { id } }`, "validation_failed"},
+		{"long introspection", `{ __schema { types { ` + strings.Repeat("fields { type { ", 12) + "name" + strings.Repeat(" } }", 12) + ` } } }`, "too_complex"},
+		{"wide introspection", "{ " + strings.Repeat("__schema { types { name } } ", 11) + "}", "too_complex"},
+		{"pairs to compare", "{ viewer { " + strings.Repeat("account { id name: id } ", 160) + "} }", "too_complex"},
+		{"pairs that conflict", "{ viewer { " + strings.Repeat("sites: id sites: email ", 14) + strings.Repeat("account { id name } ", 150) + "} }", "validation_failed"},
+		{"unknown field", `{ viewer { emial } }`, "validation_failed"},
+		{"unknown operation type", `subscription { viewer { id } }`, "validation_failed"},
+		{"two operations, none named", `query a { viewer { id } } query b { viewer { id } }`, "validation_failed"},
+		{"no operation", `fragment a on User { id }`, "validation_failed"},
+		{"nothing", `#`, "validation_failed"},
+		{"syntax", `{ viewer {`, "parse_failed"},
+		{"bad character", "{ viewer { \x01 } }", "parse_failed"},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		d.Close()
+		for _, test := range queries {
+			began := time.Now()
+			got := c.query(test.query)
+			if took := time.Since(began); took > spend {
+				t.Errorf("%s took %v", test.name, took)
+			}
+			if got.Status != http.StatusBadRequest || !strings.Contains(" "+got.codes()+" ", " "+test.want+" ") {
+				t.Errorf("%s: status %d, %.300s; want 400 and %s", test.name, got.Status, got.Body, test.want)
+			}
+			if strings.Contains(got.Body, `"data"`) { // nothing was run
+				t.Errorf("%s: the answer has data: %.300s", test.name, got.Body)
+			}
+			if strings.Contains(got.Body, "Did you mean") {
+				t.Errorf("%s: the answer guesses: %s", test.name, got.Body)
+			}
+		}
+	})
+}
+
+func TestHostileHTTP(t *testing.T) {
+	const viewer = `{"query":"{ viewer { id } }"}`
+	const jsonType = "application/json"
+	tests := []struct {
+		name, method, contentType, body string
+		header                          []string
+		status                          int
+		code                            string
+	}{
+		{"1 MB document", "POST", jsonType, `{"query":"` + strings.Repeat("#", 1<<20) + `"}`, nil, 413, "too_large"},
+		{"64 KB and a bit", "POST", jsonType, `{"query":"{ viewer { id } }` + strings.Repeat(" ", 64<<10) + `"}`, nil, 413, "too_large"},
+		{"form", "POST", "application/x-www-form-urlencoded", "query=%7Bviewer%7Bid%7D%7D", nil, 415, "bad_request"},
+		{"multipart", "POST", "multipart/form-data; boundary=x", "--x--", nil, 415, "bad_request"},
+		{"text", "POST", "text/plain", viewer, nil, 415, "bad_request"},
+		{"graphql", "POST", "application/graphql", "{ viewer { id } }", nil, 415, "bad_request"},
+		{"no content type", "POST", "", viewer, nil, 415, "bad_request"},
+		{"empty body", "POST", jsonType, "", nil, 400, "bad_request"},
+		{"no query", "POST", jsonType, `{"variables":{}}`, nil, 400, "bad_request"},
+		{"no object", "POST", jsonType, `"{ viewer { id } }"`, nil, 400, "bad_request"},
+		{"batch", "POST", jsonType, "[" + viewer + "," + viewer + "]", nil, 400, "bad_request"},
+		{"two objects", "POST", jsonType, viewer + viewer, nil, 400, "bad_request"},
+		{"deep variables", "POST", jsonType, `{"query":"{ viewer { id } }","variables":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, nil, 400, "bad_request"},
+		{"cross-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, 403, "cross_origin"},
+		{"same-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"}, 403, "cross_origin"},
+		{"old browser", "POST", jsonType, viewer, []string{"Origin", "https://evil.example"}, 403, "cross_origin"},
+		{"opaque origin", "POST", jsonType, viewer, []string{"Origin", "null"}, 403, "cross_origin"},
+		{"GET with a query", "GET", "", "", nil, 405, "bad_request"},
+		{"PUT", "PUT", jsonType, viewer, nil, 405, "bad_request"},
+		{"websocket", "GET", "", "", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}, 405, "bad_request"},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		d.Close()
+		for _, test := range tests {
+			began := time.Now()
+			got := c.send(test.method, test.contentType, test.body, test.header...)
+			if took := time.Since(began); took > spend {
+				t.Errorf("%s took %v", test.name, took)
+			}
+			if got.Status != test.status || got.codes() != test.code {
+				t.Errorf("%s: status %d, %.300s; want %d and %s", test.name, got.Status, got.Body, test.status, test.code)
+			}
+			if len(got.Body) > 500 {
+				t.Errorf("%s: the answer has %d bytes", test.name, len(got.Body))
+			}
+		}
+		if log := a.log.String(); log != "" {
+			t.Errorf("logged: %.1000s", log)
+		}
+	})
+}
+
+func TestRequestsThatAreWithinTheLimits(t *testing.T) {
+	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := `{ viewer { id email operator createdAt account { id name createdAt sites(first: 50) { totalCount
+		pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
+		edges { cursor node { id siteKey domain name plan scriptTag createdAt usage { period pageviews quota percent resetsAt } } } } } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		for range 2 { // the second time from the query cache
+			for name, query := range map[string]string{"a tool's introspection": string(introspection), "everything": page} {
+				c.query(query).ok(t, "")
+				if t.Failed() {
+					t.Fatal(name)
+				}
+			}
+		}
+		same := c.send("POST", "application/json; charset=utf-8", `{"query":"{ viewer { email } }"}`,
+			"Sec-Fetch-Site", "same-origin", "Origin", strings.TrimSuffix(a.url, "/graphql"))
+		if same.at("viewer.email") != "owner@example.com" {
+			t.Errorf("from our own page: %s", same.Body)
+		}
+		if same.Header.Get("Cache-Control") != "no-store" || same.Header.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("headers %v", same.Header)
+		}
+		asked := c.send("POST", "application/json", `{"query":"{ viewer { email } }"}`, "Accept", "application/graphql-response+json")
+		if asked.Header.Get("Content-Type") != "application/graphql-response+json; charset=utf-8" {
+			t.Errorf("content type %s", asked.Header.Get("Content-Type"))
+		}
+		named := c.send("POST", "application/json", `{"query":"query a { viewer { id } } query b { viewer { email } }","operationName":"b"}`)
+		if named.Body != `{"data":{"viewer":{"email":"owner@example.com"}}}` {
+			t.Errorf("the operation by name: %s", named.Body)
+		}
+	})
+}
+
+func TestIntrospectionIsASetting(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d, func(s *settings) { s.graph.Introspection = false }).client()
+		for _, query := range []string{`{ __schema { types { name } } }`, `{ a: __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`} {
+			if got := c.query(query); got.codes() != "validation_failed" || got.Status != 400 {
+				t.Errorf("%s: %s", query, got.Body)
+			}
+		}
+		if got := c.query(`{ __typename }`); got.Body != `{"data":{"__typename":"Query"}}` {
+			t.Errorf("__typename: %s", got.Body)
+		}
+	})
+}
+
+func TestBrowsersSeeGraphiQL(t *testing.T) {
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("GraphiQL")) })
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		with := newApp(t, d, func(s *settings) { s.graph.GraphiQL = page }).client()
+		if got := with.send("GET", "", "", "Accept", browser); got.Status != 200 || got.Body != "GraphiQL" {
+			t.Errorf("with GraphiQL: status %d, %s", got.Status, got.Body)
+		}
+		if got := with.send("GET", "", ""); got.Status != 405 || got.Header.Get("Allow") != "POST" {
+			t.Errorf("a program's GET: status %d, Allow %q", got.Status, got.Header.Get("Allow"))
+		}
+		if got := newApp(t, d).client().send("GET", "", "", "Accept", browser); got.Status != 404 {
+			t.Errorf("without GraphiQL: status %d", got.Status)
+		}
+	})
+}
+
+// The numbers that errors.graphqls tells callers are those that limits.go enforces.
+func TestTheSchemaTellsTheLimits(t *testing.T) {
+	schema, err := os.ReadFile("errors.graphqls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("limits.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(schema), ",", "")
+	for _, name := range []string{"maxDepth", "maxRootFields", "maxAliases", "maxFields", "maxTokens", "maxComplexity", "passwordComplexity"} {
+		found := regexp.MustCompile(name + ` += ([0-9_]+)`).FindSubmatch(source)
+		if found == nil {
+			t.Fatalf("limits.go does not set %s", name)
+		}
+		n, err := strconv.Atoi(strings.ReplaceAll(string(found[1]), "_", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`\b` + strconv.Itoa(n) + `\b`).MatchString(text) {
+			t.Errorf("errors.graphqls does not mention %s, %d", name, n)
+		}
+	}
+}
+
+// Every type, field, argument, input field and enum value of ours is described.
+func TestEverythingIsDescribed(t *testing.T) {
+	const query = `{ __schema { types { name kind description
+		fields { name description args { name description } } inputFields { name description } enumValues { name description } } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		type named struct {
+			Name, Description string
+			Args              []named
+		}
+		var schema struct {
+			Data struct {
+				Schema struct {
+					Types []struct {
+						named
+						Fields, InputFields, EnumValues []named
+					}
+				} `json:"__schema"`
+			}
+		}
+		if err := json.Unmarshal([]byte(newApp(t, d).client().query(query).ok(t, "").Body), &schema); err != nil {
+			t.Fatal(err)
+		}
+		check := func(where string, list []named) {
+			for _, n := range list {
+				for _, arg := range n.Args {
+					if arg.Description == "" && arg.Name != "input" {
+						t.Errorf("%s%s(%s) has no description", where, n.Name, arg.Name)
+					}
+				}
+				if n.Description == "" {
+					t.Errorf("%s%s has no description", where, n.Name)
+				}
+			}
+		}
+		for _, typ := range schema.Data.Schema.Types {
+			if strings.HasPrefix(typ.Name, "__") {
+				continue
+			}
+			check("", []named{{Name: typ.Name, Description: typ.Description}})
+			for _, list := range [][]named{typ.Fields, typ.InputFields, typ.EnumValues} {
+				check(typ.Name+".", list)
+			}
+		}
+	})
+}

@@ -1,0 +1,157 @@
+// Package graph is the control plane: the GraphQL schema in *.graphqls, its resolvers, and the limits that keep a hostile
+// query cheap. It calls db and auth; the program mounts it at /graphql. It never serves a hit.
+package graph
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// Options is what a Server needs. Everything up to Log is required.
+type Options struct {
+	DB              *db.DB
+	Auth            *auth.Auth
+	BaseURL         string     // {base_url}: pages from there may send requests
+	AnalyticsURL    string     // {analytics_url}, for script tags
+	DefaultSitePlan model.Plan // of new sites; one with a fixed volume
+	Now             func() time.Time
+	Log             *slog.Logger
+
+	AllowLocalDomains bool         // lets *.localhost be a site's domain
+	Introspection     bool         // lets callers read the schema
+	GraphiQL          http.Handler // the page that a browser gets at GET /graphql; nil for none
+}
+
+// New checks the options and returns the GraphQL endpoint, to be mounted at /graphql. It starts nothing.
+func New(o Options) (http.Handler, error) {
+	if o.DB == nil || o.Auth == nil || o.Now == nil || o.Log == nil {
+		return nil, errors.New("graph: DB, Auth, Now and Log are required")
+	}
+	quota, ok := o.DefaultSitePlan.MonthlyPageviews()
+	if !ok {
+		return nil, fmt.Errorf("graph: the default plan %q has no fixed volume", o.DefaultSitePlan)
+	}
+	if u, err := url.Parse(o.AnalyticsURL); err != nil || u.Host == "" {
+		return nil, fmt.Errorf("graph: the analytics URL %q is not an address", o.AnalyticsURL)
+	}
+	origins := http.NewCrossOriginProtection()
+	if err := origins.AddTrustedOrigin(origin(o.BaseURL)); err != nil {
+		return nil, fmt.Errorf("graph: base URL: %w", err)
+	}
+	origins.SetDenyHandler(http.HandlerFunc(refuseOrigin))
+
+	resolver := &Resolver{
+		db:           o.DB,
+		auth:         o.Auth,
+		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
+		allowLocal:   o.AllowLocalDomains,
+		plan:         o.DefaultSitePlan,
+		planQuota:    quota,
+		now:          o.Now,
+		usage:        o.DB.MonthlyUsage,
+	}
+	post := o.Auth.Middleware(newExecutor(resolver, o))
+	return byMethod(origins.Handler(resolver.withRequest(post)), o.GraphiQL), nil
+}
+
+// newExecutor is gqlgen with our limits, our errors and our one transport.
+func newExecutor(resolver *Resolver, o Options) http.Handler {
+	srv := handler.New(generated.NewExecutableSchema(generated.Config{Resolvers: resolver, Complexity: complexity()}))
+	cache := newQueryCache()
+	errs := presenter{log: o.Log}
+	srv.AddTransport(jsonPost{})
+	srv.SetQueryCache(cache)
+	srv.SetParserTokenLimit(maxTokens)
+	srv.SetValidationRulesFn(silentRules)
+	srv.SetDisableSuggestion(true)
+	srv.SetErrorPresenter(errs.present)
+	srv.SetRecoverFunc(recovered)
+	srv.Use(gate{cache: cache, introspection: o.Introspection})
+	srv.Use(extension.FixedComplexityLimit(maxComplexity))
+	if o.Introspection {
+		srv.Use(extension.Introspection{})
+	}
+	return srv
+}
+
+// byMethod sends POST to the schema and a browser's GET to GraphiQL.
+func byMethod(post, graphiQL http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		switch {
+		case r.Method == http.MethodPost:
+			w.Header().Set("Cache-Control", "no-store")
+			post.ServeHTTP(w, r)
+		case (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			if graphiQL == nil {
+				http.NotFound(w, r)
+				return
+			}
+			graphiQL.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Allow", http.MethodPost)
+			refuse(w, r, http.StatusMethodNotAllowed, libraryError(generated.ErrorCodeBadRequest, "Send a POST request."))
+		}
+	})
+}
+
+func refuseOrigin(w http.ResponseWriter, r *http.Request) {
+	refuse(w, r, http.StatusForbidden,
+		libraryError(generated.ErrorCodeCrossOrigin, "A page of another site sent this request."))
+}
+
+// origin is the scheme and host of an address.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// request is what the resolvers of one request share.
+type request struct {
+	id    string // shown to the caller beside an internal error, and logged with it
+	usage *usageLoader
+}
+
+type requestKey struct{}
+
+// withRequest gives each request its number, its loaders, and an answer when it panics outside a resolver.
+func (r *Resolver) withRequest(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		state := &request{
+			id:    rand.Text()[:16],
+			usage: newUsageLoader(model.At(r.now()).Month(), r.usage),
+		}
+		w.Header().Set("X-Request-Id", state.id)
+		w.Header().Set("Content-Type", responseType(req)) // for gqlgen's answer after a panic
+		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), requestKey{}, state)))
+	})
+}
+
+// requestOf returns what the resolvers of the request share. Without withRequest the program is wrong.
+func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
+
+func requestID(ctx context.Context) string {
+	if state, ok := ctx.Value(requestKey{}).(*request); ok {
+		return state.id
+	}
+	return "none"
+}

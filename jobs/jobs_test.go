@@ -1,0 +1,435 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/redistest"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// patience bounds every wait for a task. Tasks run within a second or two; after a queue came back within a minute.
+const patience = 60 * time.Second
+
+// clock is a clock that tests set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, log slog.Handler) *jobs.Jobs {
+	t.Helper()
+	if log == nil {
+		log = slog.NewTextHandler(t.Output(), nil)
+	}
+	return startWorkerWith(t, jobs.Options{DB: d, RedisURL: redisURL, Now: now, Log: slog.New(log)})
+}
+
+func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
+	t.Helper()
+	j, err := jobs.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Stop(context.Background()); err != nil {
+			t.Errorf("stop the worker: %v", err)
+		}
+	})
+	return j
+}
+
+// litter leaves what housekeeping has to clean away at noon, beside what it must keep.
+func litter(t *testing.T, d *db.DB) {
+	t.Helper()
+	at := model.At(noon)
+	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []struct {
+		text string
+		args []any
+	}{
+		{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)", []any{[]byte("expired"), user.ID, at.Add(-time.Second)}},
+		{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)", []any{[]byte("valid"), user.ID, at.Add(2 * time.Hour)}},
+		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("old"), at.Add(-30 * 24 * time.Hour)}},
+		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("recent"), at}},
+	} {
+		if err := dbtest.Exec(d, statement.text, statement.args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, days := range []model.Day{0, 1, 2, 30} {
+		if _, err := d.DaySalt(t.Context(), at.Day()-days); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// left counts what is left: sessions, sign-in failures, day salts.
+func left(t *testing.T, d *db.DB) [3]int {
+	t.Helper()
+	var n [3]int
+	for i, table := range []string{"sessions", "signin_failures", "day_salts"} {
+		var err error
+		if n[i], err = dbtest.Count(d, table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// await waits until what is left is as wanted.
+func await(t *testing.T, d *db.DB, want [3]int) {
+	t.Helper()
+	awaitThat(t, func() (string, bool) {
+		got := left(t, d)
+		return fmt.Sprintf("sessions, sign-in failures, day salts left: %v, want %v", got, want), got == want
+	})
+}
+
+// awaitThat waits until done reports true; else it fails with what done last said.
+func awaitThat(t *testing.T, done func() (string, bool)) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		said, ok := done()
+		if ok {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatal(said)
+		case <-time.After(20 * time.Millisecond): // rows tell nobody that they come or go
+		}
+	}
+}
+
+// clean is what housekeeping leaves of the litter: the valid session, the recent failure, the salts of today and yesterday.
+var clean = [3]int{1, 1, 2}
+
+func TestHousekeepingEmbedded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		litter(t, d)
+		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
+		await(t, d, clean)
+	})
+}
+
+func TestHousekeepingRealRedis(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		litter(t, d)
+		startWorker(t, d, redistest.New(t).URL(), (&clock{now: noon}).Now, nil)
+		await(t, d, clean)
+	})
+}
+
+// TestRetention: the worker keeps as many whole months as it is told, and everything when it is not told.
+func TestRetention(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+		for id, at := range []time.Time{thisMonth.AddDate(-3, 0, 0), thisMonth.AddDate(0, -2, 0), thisMonth.AddDate(0, -1, 0), thisMonth} {
+			err := dbtest.Exec(d, `INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+				VALUES (1, ?, ?, 1, 0, 0, 0, ?, '/')`, model.At(at), id, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, step := range []struct{ months, want int }{{0, 4}, {12, 3}, {1, 2}} {
+			// A usage row that goes in any case shows that the tasks ran.
+			if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202001, 1)"); err != nil {
+				t.Fatal(err)
+			}
+			worker := startWorkerWith(t, jobs.Options{
+				DB: d, Now: (&clock{now: noon}).Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: step.months,
+			})
+			awaitThat(t, func() (string, bool) {
+				usage, err := dbtest.Count(d, "site_usage")
+				pageviews, err2 := dbtest.Count(d, "pageviews")
+				if err := errors.Join(err, err2); err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Sprintf("keeping %d months: %d old usage rows and %d page views left, want 0 and %d", step.months, usage, pageviews, step.want),
+					usage == 0 && pageviews == step.want
+			})
+			if err := worker.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestPartitionsAhead: the worker makes the coming months' partitions.
+func TestPartitionsAhead(t *testing.T) {
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	startWorker(t, d, "", (&clock{now: noon.AddDate(0, 6, 0)}).Now, nil)
+	awaitThat(t, func() (string, bool) {
+		_, err := dbtest.Count(d, "events_202707")
+		return fmt.Sprintf("the partition of a month ahead: %v", err), err == nil
+	})
+}
+
+// TestDaySaltDiesOnTime: a salt is destroyed 24 h after its day ended, and not before.
+func TestDaySaltDiesOnTime(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		today := model.At(noon).Day()
+		if _, err := d.DaySalt(t.Context(), today); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			after time.Duration // after the day's end
+			want  int64
+		}{{24*time.Hour - time.Microsecond, 0}, {24 * time.Hour, 1}} {
+			at := (today + 1).Start().Add(test.after)
+			if n, err := d.DestroyDaySalts(t.Context(), at.Day()-1); err != nil || n != test.want {
+				t.Errorf("%v after the day ended: %d destroyed, %v; want %d", test.after, n, err, test.want)
+			}
+		}
+	})
+}
+
+// TestFlushRealRedis: a Redis that forgets everything delays the work of a period at most until the next one.
+func TestFlushRealRedis(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+		server := redistest.New(t)
+		now := &clock{now: noon.Add(-2 * time.Hour)}
+		startWorker(t, d, server.URL(), now.Now, nil)
+		litter(t, d)
+		if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		now.add(2 * time.Hour)
+		await(t, d, clean)
+	})
+}
+
+// TestStartWithoutRealRedis: a worker may start before its Redis does.
+func TestStartWithoutRealRedis(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+		server := redistest.New(t)
+		server.Kill()
+		j := startWorker(t, d, server.URL(), (&clock{now: noon}).Now, slog.DiscardHandler)
+		litter(t, d)
+		if err := j.Ping(t.Context()); err == nil {
+			t.Error("Ping gives no error without a Redis")
+		}
+		server.Start()
+		await(t, d, clean)
+		if err := j.Ping(t.Context()); err != nil {
+			t.Errorf("Ping: %v", err)
+		}
+	})
+}
+
+// TestRestartRealRedis: the worker goes on by itself when a Redis that was killed under it is there again, and says both in
+// one line each.
+func TestRestartRealRedis(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+		server := redistest.New(t)
+		logged := &countHandler{}
+		litter(t, d)
+		j := startWorker(t, d, server.URL(), (&clock{now: noon}).Now, logged)
+		await(t, d, clean)
+
+		before := logged.all()
+		server.Kill()
+		for range 5 { // about two seconds each, in which the worker's own parts fail as well
+			if err := j.Ping(t.Context()); err == nil {
+				t.Fatal("Ping gives no error while Redis is away")
+			}
+		}
+		if away, all := logged.of("the queue is away; background work waits"), logged.all()-before; away != 1 || all > 2 {
+			t.Errorf("%d lines say that the queue is away, among %d in all; want 1 of at most 2", away, all)
+		}
+
+		if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("another")); err != nil {
+			t.Fatal(err)
+		}
+		server.Start()
+		await(t, d, clean)
+		if n := logged.of("the queue is back"); n != 1 {
+			t.Errorf("%d lines say that the queue is back, want 1", n)
+		}
+	})
+}
+
+// TestTwoWorkersRealRedis: of two workers, one runs the task of a period.
+func TestTwoWorkersRealRedis(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		databaseURL := dbtest.PostgresURL(t)
+		d := dbtest.Open(t, databaseURL)
+		litter(t, d)
+		server := redistest.New(t)
+		counted := &countHandler{}
+		for range 2 {
+			startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted)
+		}
+		await(t, d, clean)
+		if n := counted.of("day salts destroyed"); n != 1 {
+			t.Errorf("the day salts were destroyed %d times, want once", n)
+		}
+	})
+}
+
+// countHandler counts log lines by their message.
+type countHandler struct {
+	slog.Handler
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *countHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *countHandler) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = make(map[string]int)
+	}
+	c.n[r.Message]++
+	return nil
+}
+
+func (c *countHandler) of(message string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[message]
+}
+
+func (c *countHandler) all() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := 0
+	for _, n := range c.n {
+		sum += n
+	}
+	return sum
+}
+
+func TestStopTwiceAndWithoutStart(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	j, err := jobs.New(jobs.Options{DB: d, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := j.Stop(t.Context()); err != nil {
+			t.Errorf("Stop without Start: %v", err)
+		}
+	}
+	started := startWorker(t, d, "", time.Now, nil)
+	for range 2 {
+		if err := started.Stop(t.Context()); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+	}
+}
+
+// TestStopWithASilentRedis: a Redis that accepts connections and never answers does not hold the process.
+func TestStopWithASilentRedis(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does, and nothing comes back
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	j, err := jobs.New(jobs.Options{DB: d, RedisURL: "redis://" + silent.Addr().String(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := j.Stop(ctx); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
+func TestNewRefusesWhatItCannotUse(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	log := slog.New(slog.DiscardHandler)
+	for _, test := range []struct {
+		options jobs.Options
+		want    string
+	}{
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "memcached://user:hunter2@127.0.0.1"}, "the Redis URL must start with redis:// or rediss://"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1:port"}, "the Redis URL cannot be read"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1/zero"}, "the Redis URL cannot be read"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-sentinel://:hunter2@127.0.0.1?master=m"},
+			"the Redis URL must name a single server: redis-sentinel:// is not supported yet"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-cluster://:hunter2@127.0.0.1"},
+			"the Redis URL must name a single server: redis-cluster:// is not supported yet"},
+		{jobs.Options{Now: time.Now, Log: log}, "jobs: DB, Now and Log are required"},
+		{jobs.Options{DB: d, Log: log}, "jobs: DB, Now and Log are required"},
+		{jobs.Options{DB: d, Now: time.Now}, "jobs: DB, Now and Log are required"},
+	} {
+		if _, err := jobs.New(test.options); err == nil || err.Error() != test.want {
+			t.Errorf("New with Redis %q: error %v, want %q", test.options.RedisURL, err, test.want)
+		}
+	}
+}
+
+// TestUserRealRedis: a Redis that knows users lets the worker in as the user of its URL; a wrong password only makes it wait.
+func TestUserRealRedis(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+		server := redistest.New(t)
+		if err := server.Client().ACLSetUser(t.Context(), "worker", "on", ">letmein", "~*", "&*", "+@all").Err(); err != nil {
+			t.Fatal(err)
+		}
+		as := func(user string) string { return strings.Replace(server.URL(), "://", "://"+user+"@", 1) }
+		litter(t, d)
+		refused := startWorker(t, d, as("worker:wrong"), (&clock{now: noon}).Now, slog.DiscardHandler)
+		if err := refused.Ping(t.Context()); err == nil {
+			t.Error("Ping gives no error with a wrong password")
+		}
+		if err := server.Client().ACLSetUser(t.Context(), "default", "off").Err(); err != nil {
+			t.Fatal(err)
+		}
+		startWorker(t, d, as("worker:letmein"), (&clock{now: noon}).Now, nil)
+		await(t, d, clean)
+	})
+}

@@ -1,0 +1,63 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// periodic is a task that runs once in each period of the UTC clock, in one of the workers.
+type periodic struct {
+	name  string // its type in the queue; it stays when the program changes
+	every time.Duration
+	run   func(*Jobs, context.Context) error
+}
+
+// schedule is everything that happens on time. Each task is idempotent: a Redis that forgets may run it again.
+var schedule = []periodic{
+	{"housekeeping:sessions", time.Hour, (*Jobs).deleteSessions},
+	{"housekeeping:sign-in-failures", time.Hour, (*Jobs).deleteSignInFailures},
+	{"housekeeping:day-salts", time.Hour, (*Jobs).destroyDaySalts},
+	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},
+	{"housekeeping:old-data", time.Hour, (*Jobs).dropOldData}, // hourly, because a busy table may refuse it
+	{"housekeeping:old-records", 24 * time.Hour, (*Jobs).deleteOldRecords},
+}
+
+// tick puts the tasks of the current periods into the queue, again and again, until Stop. Every worker does: the task's id
+// carries its period, so that the queue takes it once.
+func (j *Jobs) tick() {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for {
+		if err := j.enqueueDue(); err != nil {
+			j.quiet.Error(err)
+		}
+		select {
+		case <-j.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (j *Jobs) enqueueDue() error {
+	ctx, cancel := context.WithTimeout(j.ctx, enqueueTimeout)
+	defer cancel()
+	now := j.now().UTC()
+	for _, task := range j.schedule {
+		period := now.Truncate(task.every)
+		_, err := j.client.EnqueueContext(ctx, asynq.NewTask(task.name, nil),
+			asynq.TaskID(fmt.Sprintf("%s:%d", task.name, period.Unix())),
+			asynq.Retention(task.every), // remembered for as long as its id could be enqueued again
+			asynq.MaxRetry(taskRetries),
+			asynq.Timeout(taskTimeout),
+		)
+		if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
+			return fmt.Errorf("enqueue %s: %w", task.name, err)
+		}
+	}
+	return nil
+}
