@@ -311,3 +311,39 @@ func TestLockWait(t *testing.T) {
 		}
 	})
 }
+
+// TestFloodOfUnknownKeys: made-up site keys, each another one, keep no site from being served. They are answered 404, or 503
+// when there are too many.
+func TestFloodOfUnknownKeys(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		p.view(site, "", nil)
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					status, code := p.collect(call{body: m{"k": model.NewSiteKey(), "t": "pageview", "p": "/"}, origin: "https://example.com"})
+					if status != http.StatusNotFound && status != http.StatusServiceUnavailable {
+						t.Errorf("a made-up key: %d %s, want 404 or 503", status, code)
+					}
+				}
+			})
+		}
+		for i := range 20 {
+			p.clock.set(noon.Add(time.Duration(i) * time.Minute)) // each time the snapshot is too old
+			p.view(site, "", nil)
+		}
+		close(stop)
+		wg.Wait()
+		if n := len(p.rows(site)); n != 21 {
+			t.Errorf("%d page views stored, want 21", n)
+		}
+	})
+}

@@ -20,7 +20,14 @@ const (
 	unknownTTL  = 2 * time.Second        // so old is the knowledge that a key is nobody's
 	siteLimit   = 50_000                 // snapshots kept
 	unknownMax  = 10_000                 // names kept that are nobody's, apart, so that made-up ones push no site out
+
+	// strangerLimit is how many names that are not among the snapshots a cache looks up at once. It leaves connections for
+	// everybody else: SQLite has eight to read with, PostgreSQL's pool has sixteen, and there are two caches.
+	strangerLimit = 3
+	strangerWait  = time.Second // so long such a look-up waits for its turn
 )
+
+var errStrangers = errors.New("too many unknown sites are asked for")
 
 // site is what a request needs to know of the site it names: a snapshot, never changed.
 type site struct {
@@ -64,24 +71,34 @@ func setOf(names []string) map[string]bool {
 }
 
 // siteCache keeps snapshots of sites by what requests name them with: site keys, or hashes of server secrets. Concurrent
-// requests for one name ask the database once. It is bounded, so that a flood of made-up keys cannot grow it.
+// requests for one name ask the database once. It is bounded, so that a flood of made-up keys cannot grow it; and names
+// without a snapshot wait for a few places, so that such a flood does not keep the snapshots from being renewed.
 type siteCache struct {
-	load     func(ctx context.Context, name string) (*model.SiteRules, error)
-	now      func() time.Time
-	entries  *lru.Cache[string, siteEntry]
-	unknown  *lru.Cache[string, time.Time] // since when
-	flight   singleflight.Group
-	changes  atomic.Int64 // counts notices, so that what was loaded across one is not kept
-	unsynced atomic.Bool
+	load      func(ctx context.Context, name string) (*model.SiteRules, error)
+	now       func() time.Time
+	entries   *lru.Cache[string, *siteEntry]
+	unknown   *lru.Cache[string, time.Time] // since when
+	flight    singleflight.Group
+	strangers chan struct{} // one token for each look-up of a name without an entry
+	changes   atomic.Int64  // counts notices, so that what was loaded across one is not used again
+	unsynced  atomic.Bool
 }
 
+// siteEntry stays when it is out of date: its name is then known to be a site's, or to have been one until now.
 type siteEntry struct {
-	site   *site
-	loaded time.Time
+	site    *site
+	loaded  time.Time
+	changed atomic.Bool // the site may be another since
 }
 
 func newSiteCache(load func(context.Context, string) (*model.SiteRules, error), now func() time.Time) *siteCache {
-	c := &siteCache{load: load, now: now, entries: newLRU[siteEntry](siteLimit), unknown: newLRU[time.Time](unknownMax)}
+	c := &siteCache{
+		load:      load,
+		now:       now,
+		entries:   newLRU[*siteEntry](siteLimit),
+		unknown:   newLRU[time.Time](unknownMax),
+		strangers: make(chan struct{}, strangerLimit),
+	}
 	c.unsynced.Store(true) // until the watch says otherwise
 	return c
 }
@@ -96,7 +113,8 @@ func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 
 // get returns the snapshot of the site with this name, or nil when there is none.
 func (c *siteCache) get(ctx context.Context, name string) (*site, error) {
-	if entry, ok := c.entries.Get(name); ok && c.isFresh(entry.loaded, siteTTL) {
+	entry, known := c.entries.Get(name)
+	if known && !entry.changed.Load() && c.isFresh(entry.loaded, siteTTL) {
 		return entry.site, nil
 	}
 	if since, ok := c.unknown.Get(name); ok && c.isFresh(since, unknownTTL) {
@@ -106,7 +124,10 @@ func (c *siteCache) get(ctx context.Context, name string) (*site, error) {
 		// Several requests share this look-up: the first one's leaving must not fail the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
-		return c.fetch(ctx, name)
+		if known {
+			return c.fetch(ctx, name)
+		}
+		return c.fetchStranger(ctx, name)
 	})
 	if err != nil {
 		return nil, err
@@ -119,6 +140,19 @@ func (c *siteCache) isFresh(since time.Time, ttl time.Duration) bool {
 		ttl = unsyncedTTL
 	}
 	return c.now().Sub(since) < ttl
+}
+
+// fetchStranger is fetch for a name that may well be made up.
+func (c *siteCache) fetchStranger(ctx context.Context, name string) (*site, error) {
+	turn := time.NewTimer(strangerWait)
+	defer turn.Stop()
+	select {
+	case c.strangers <- struct{}{}:
+		defer func() { <-c.strangers }()
+		return c.fetch(ctx, name)
+	case <-turn.C:
+		return nil, errStrangers
+	}
 }
 
 func (c *siteCache) fetch(ctx context.Context, name string) (*site, error) {
@@ -135,32 +169,34 @@ func (c *siteCache) fetch(ctx context.Context, name string) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := newSite(rules)
-	c.entries.Add(name, siteEntry{site: found, loaded: loaded})
+	entry := &siteEntry{site: newSite(rules), loaded: loaded}
+	c.entries.Add(name, entry)
 	if c.changes.Load() != changes { // after Add: either changed sees the entry, or this sees the change
-		c.entries.Remove(name)
+		entry.changed.Store(true)
 	}
-	return found, nil
+	return entry.site, nil
 }
 
-// changed forgets a site. A request that comes after it sees the change, unless it shares a look-up that had begun before:
-// that one ends within moments and is not kept.
+// changed makes the next request read a site again. A request that comes after it sees the change, unless it shares a
+// look-up that had begun before: that one ends within moments and is not used again.
 func (c *siteCache) changed(siteID int64) {
-	c.changes.Add(1)
-	for _, name := range c.entries.Keys() {
-		if entry, ok := c.entries.Peek(name); ok && entry.site.id == siteID {
-			c.entries.Remove(name)
-		}
-	}
-	c.unknown.Purge() // a name may be this site's from now on
+	c.forget(func(s *site) bool { return s.id == siteID })
 }
 
-// synced says whether notices of changes arrive. Whatever was missed is forgotten when they do again.
+// synced says whether notices of changes arrive. Whatever was missed is read again when they do.
 func (c *siteCache) synced(yes bool) {
 	c.unsynced.Store(!yes)
 	if yes {
-		c.changes.Add(1)
-		c.entries.Purge()
-		c.unknown.Purge()
+		c.forget(func(*site) bool { return true })
 	}
+}
+
+func (c *siteCache) forget(which func(*site) bool) {
+	c.changes.Add(1)
+	for _, entry := range c.entries.Values() {
+		if which(entry.site) {
+			entry.changed.Store(true)
+		}
+	}
+	c.unknown.Purge() // a name may be a site's from now on
 }
