@@ -12,7 +12,7 @@ import (
 type HitStore interface {
 	// Update runs one transaction. It takes the usage rows that keys name as locks, so that writers of one site take turns
 	// in every process, reads what keys name, lets decide turn that into changes, stores them and commits. An error means
-	// that decide's changes are not stored, except when the connection was lost during the commit itself.
+	// that decide's changes are not stored, except when the connection was lost, or ctx ended, during the commit itself.
 	//
 	// decide has no effects of its own and may run several times: a transaction that lost to another one is repeated.
 	Update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) error

@@ -153,7 +153,7 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 
 // store waits until the hit is committed. The caller's leaving does not stop it: beacons are sent while a page goes away.
 func (s *Service) store(ctx context.Context, h *hit) (outcome, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
 	defer cancel()
 	result, err := s.writer.queue.Do(ctx, h, h.size)
 	if err != nil {

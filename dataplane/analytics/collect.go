@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/bot"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
@@ -17,15 +16,9 @@ import (
 const (
 	// maxBody is the largest body in bytes (analytics contract, section 8).
 	maxBody = 8 * 1024
-	// storeTimeout bounds how long a request waits for the database before it is told 503 unavailable.
-	storeTimeout = 5 * time.Second
-	// commitTimeout bounds one transaction of the writer. It is shorter, so that a request hears of the failure instead of
-	// giving up just before a success.
-	commitTimeout = 4 * time.Second
+	// collectEndpoint is collect's name in the counts of refused and ignored calls.
+	collectEndpoint = "collect"
 )
-
-// collectEndpoint is collect's name in the counts of refused and ignored calls.
-const collectEndpoint = "collect"
 
 // Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is stored, or that it is one
 // of those that are ignored. The checks run in the order of DESIGN, section 7.

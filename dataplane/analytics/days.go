@@ -34,7 +34,7 @@ func (d *dayKeys) get(ctx context.Context, day model.Day) (*visitor.DayKey, erro
 		return key, nil
 	}
 	found, err, _ := d.flight.Do(day.String(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
 		defer cancel()
 		return d.fetch(ctx, day)
 	})

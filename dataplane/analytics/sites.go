@@ -122,7 +122,7 @@ func (c *siteCache) get(ctx context.Context, name string) (*site, error) {
 	}
 	found, err, _ := c.flight.Do(name, func() (any, error) {
 		// Several requests share this look-up: the first one's leaving must not fail the others.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
 		defer cancel()
 		if known {
 			return c.fetch(ctx, name)

@@ -48,6 +48,15 @@ func (o outcome) ignored() string {
 	return ""
 }
 
+const (
+	// StoreTimeout bounds each of a request's waits for the database: for the site, for the day's key and for its hit to be
+	// stored. Then it is told 503 unavailable.
+	StoreTimeout = 5 * time.Second
+	// commitTimeout bounds the storing of one batch. A hit that waited so long for its turn that less than this is left of
+	// its StoreTimeout is refused instead of stored: a request that is told 503 may send its hit again.
+	commitTimeout = StoreTimeout / 2
+)
+
 // writer stores hits in batches. Everything in it belongs to the queue's one goroutine.
 type writer struct {
 	queue  *batch.Queue[*hit, outcome]
@@ -57,7 +66,7 @@ type writer struct {
 
 func newWriter(store db.HitStore) *writer {
 	w := &writer{store: store}
-	w.queue = batch.New(w.commit, batch.Options{Isolate: db.IsBadData})
+	w.queue = batch.New(w.commit, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData})
 	return w
 }
 
@@ -67,8 +76,6 @@ func (w *writer) stop(ctx context.Context) error {
 
 // commit stores a batch in one transaction.
 func (w *writer) commit(ctx context.Context, hits []*hit) ([]outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
 	outcomes := make([]outcome, len(hits))
 	err := w.store.Update(ctx, keysOf(hits), func(state *db.HitState) *db.HitChanges {
 		return decide(state, hits, outcomes, w.stamp)

@@ -6,18 +6,20 @@ package batch
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
+	"time"
 )
 
-// Errors that Do returns beside those of the commit function. In each case the item is not known to be stored.
+// Errors that Do returns beside those of the commit function. In each case the item is not stored.
 var (
 	ErrFull   = errors.New("batch: too many items are waiting")
+	ErrLate   = errors.New("batch: too little time is left to store the item")
 	ErrClosed = errors.New("batch: the writer has stopped")
 )
 
 // Commit stores items in one transaction and returns one outcome per item, in order. An error means that nothing was
-// stored. It is never called twice at once. Its context ends when Stop gives up waiting, never with a request.
+// stored. It is never called twice at once. Its context ends with Options.Timeout and when Stop gives up waiting, never with
+// a request; it must return soon after that.
 type Commit[In, Out any] func(ctx context.Context, items []In) ([]Out, error)
 
 // Options bound the queue. Zero values take the defaults.
@@ -25,6 +27,10 @@ type Options struct {
 	MaxItems  int // most items in one batch; default 2,000
 	MaxBytes  int // most bytes in one batch, by the sizes that Do is told; default 1 MiB
 	MaxQueued int // most batches waiting before Do answers ErrFull; default 8
+
+	// Timeout bounds the storing of one batch, with all that Isolate repeats. An item whose request would give up within it,
+	// or a tenth later, is answered with ErrLate when the writer comes to it, and not stored. Default: no bound.
+	Timeout time.Duration
 
 	// Isolate reports whether a commit error is the fault of one item's values, so that the others may succeed without it.
 	// Default: never.
@@ -58,10 +64,11 @@ type group[In, Out any] struct {
 
 // entry is one request's item and its outcome.
 type entry[In, Out any] struct {
-	item In
-	left bool // the request has gone
-	out  Out
-	err  error
+	item     In
+	deadline time.Time // when the request gives up; zero: never
+	left     bool      // the request has gone
+	out      Out
+	err      error
 }
 
 // New returns a queue that starts taking items at once and storing them after Start.
@@ -111,10 +118,13 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 }
 
 // Do queues an item of the given size in bytes and waits until it is stored. When ctx ends first, Do returns its error and
-// the item is withdrawn, unless the writer has taken it already: then it may still be stored.
+// the item is withdrawn, unless the writer has taken it already: then it may still be stored. With a Timeout the writer takes
+// no item that it cannot answer for before ctx's deadline, so that only a cancelled request is left without the outcome.
 func (q *Queue[In, Out]) Do(ctx context.Context, item In, size int) (Out, error) {
 	var none Out
-	g, e, err := q.add(item, size)
+	deadline, _ := ctx.Deadline()
+	e := &entry[In, Out]{item: item, deadline: deadline}
+	g, err := q.add(e, size)
 	if err != nil {
 		return none, err
 	}
@@ -138,20 +148,20 @@ func (q *Queue[In, Out]) Len() int {
 	return n
 }
 
-func (q *Queue[In, Out]) add(item In, size int) (*group[In, Out], *entry[In, Out], error) {
+// add puts an entry into a group and returns that.
+func (q *Queue[In, Out]) add(e *entry[In, Out], size int) (*group[In, Out], error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return nil, nil, ErrClosed
+		return nil, ErrClosed
 	}
 	g := q.open(size)
 	if g == nil {
-		return nil, nil, ErrFull
+		return nil, ErrFull
 	}
-	e := &entry[In, Out]{item: item}
 	g.entries = append(g.entries, e)
 	g.bytes += size
-	return g, e, nil
+	return g, nil
 }
 
 // open returns the group that takes the next item, or nil when too many wait.
@@ -207,7 +217,7 @@ func (q *Queue[In, Out]) write() {
 		g, more := q.next()
 		switch {
 		case g != nil:
-			q.store(g.staying())
+			q.storeGroup(g)
 			close(g.done)
 		case more:
 			<-q.wake
@@ -217,26 +227,50 @@ func (q *Queue[In, Out]) write() {
 	}
 }
 
-// staying lists the entries whose requests still wait.
-func (g *group[In, Out]) staying() []*entry[In, Out] {
-	return slices.DeleteFunc(g.entries, func(e *entry[In, Out]) bool { return e.left })
+// storeGroup stores the entries whose requests will still wait for the outcome. All attempts share one end, which is known
+// before: that is what makes the outcome reach them in time.
+func (q *Queue[In, Out]) storeGroup(g *group[In, Out]) {
+	timeout := q.options.Timeout
+	if timeout <= 0 {
+		q.store(q.ctx, g.staying(time.Time{}))
+		return
+	}
+	end := time.Now().Add(timeout)
+	ctx, cancel := context.WithDeadline(q.ctx, end)
+	defer cancel()
+	q.store(ctx, g.staying(end.Add(timeout/10))) // a tenth for the way back to the request
+}
+
+// staying lists the entries whose requests still wait, and will until the given moment.
+func (g *group[In, Out]) staying(until time.Time) []*entry[In, Out] {
+	staying := g.entries[:0]
+	for _, e := range g.entries {
+		switch {
+		case e.left:
+		case !e.deadline.IsZero() && e.deadline.Before(until):
+			e.err = ErrLate
+		default:
+			staying = append(staying, e)
+		}
+	}
+	return staying
 }
 
 // store stores entries and fills in their outcomes. One bad item among n is found by halving, which costs about 2 log n
 // extra commits.
-func (q *Queue[In, Out]) store(entries []*entry[In, Out]) {
+func (q *Queue[In, Out]) store(ctx context.Context, entries []*entry[In, Out]) {
 	if len(entries) == 0 {
 		return
 	}
-	outs, err := q.try(entries)
+	outs, err := q.try(ctx, entries)
 	switch {
 	case err == nil:
 		for i, e := range entries {
 			e.out = outs[i]
 		}
 	case len(entries) > 1 && q.options.Isolate(err):
-		q.store(entries[:len(entries)/2])
-		q.store(entries[len(entries)/2:])
+		q.store(ctx, entries[:len(entries)/2])
+		q.store(ctx, entries[len(entries)/2:])
 	default:
 		for _, e := range entries {
 			e.err = err
@@ -244,13 +278,16 @@ func (q *Queue[In, Out]) store(entries []*entry[In, Out]) {
 	}
 }
 
-func (q *Queue[In, Out]) try(entries []*entry[In, Out]) ([]Out, error) {
+func (q *Queue[In, Out]) try(ctx context.Context, entries []*entry[In, Out]) ([]Out, error) {
 	if q.ctx.Err() != nil {
 		return nil, ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	items := make([]In, len(entries))
 	for i, e := range entries {
 		items[i] = e.item
 	}
-	return q.commit(q.ctx, items)
+	return q.commit(ctx, items)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/batch"
 )
@@ -268,6 +270,157 @@ func TestOtherErrorsFailTheWholeBatchOnce(t *testing.T) {
 	wg.Wait()
 	if calls != 1 {
 		t.Errorf("%d commits, want 1", calls)
+	}
+}
+
+// slow is a commit that takes its time, in a synctest's clock, and ends with its context as a database does.
+type slow struct {
+	double
+	takes func() time.Duration
+}
+
+func (s *slow) commit(ctx context.Context, items []int) ([]int, error) {
+	select {
+	case <-time.After(s.takes()):
+		return s.double.commit(ctx, items)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestLateItemsAreNotStored: an item that waited so long for a slow commit that its request could give up during its own is
+// refused and not stored.
+func TestLateItemsAreNotStored(t *testing.T) {
+	const (
+		timeout = 2 * time.Second
+		first   = 1500 * time.Millisecond // the commit that the others wait for
+		enough  = first + timeout + timeout/10
+	)
+	for _, test := range []struct {
+		name    string
+		patient time.Duration // from when it was queued; 0 without end
+		want    error
+	}{
+		{"without a deadline", 0, nil},
+		{"with just enough time", enough, nil},
+		{"with a microsecond too little", enough - time.Microsecond, batch.ErrLate},
+		{"with a deadline within the commit", first + time.Second, batch.ErrLate},
+		{"gone before its turn", first - time.Second, context.DeadlineExceeded},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				takes := first
+				s := slow{takes: func() time.Duration { return takes }}
+				q := batch.New(s.commit, batch.Options{Timeout: timeout})
+				q.Start()
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					if _, err := q.Do(t.Context(), 1, 1); err != nil {
+						t.Errorf("the first item: %v", err)
+					}
+				})
+				synctest.Wait()
+				takes = time.Second
+				ctx, cancel := context.WithCancel(context.Background())
+				if test.patient > 0 {
+					ctx, cancel = context.WithTimeout(context.Background(), test.patient)
+				}
+				defer cancel()
+				stored := []int{1}
+				if test.want == nil {
+					stored = append(stored, 2)
+				}
+				if got, err := q.Do(ctx, 2, 1); !errors.Is(err, test.want) || err == nil && got != 4 {
+					t.Errorf("Do = %d, %v; want %v", got, err, test.want)
+				}
+				wg.Wait()
+				if err := q.Stop(t.Context()); err != nil || !slices.Equal(s.stored, stored) {
+					t.Errorf("Stop = %v, stored %v; want %v", err, s.stored, stored)
+				}
+			})
+		})
+	}
+}
+
+// TestAttemptsShareOneTimeout: looking for a bad item takes no longer than one commit may, so that what is stored on the way
+// is answered in time.
+func TestAttemptsShareOneTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errBad := errors.New("bad item")
+		s := slow{takes: func() time.Duration { return 600 * time.Millisecond }}
+		q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
+			outs, err := s.commit(ctx, items)
+			if len(items) > 1 && err == nil {
+				s.stored = s.stored[:len(s.stored)-len(items)]
+				return nil, errBad
+			}
+			return outs, err
+		}, batch.Options{Timeout: 2 * time.Second, Isolate: func(err error) bool { return errors.Is(err, errBad) }})
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i := range 4 { // 4 and 2 fail as bad, then one is stored and the next runs out of time
+			wg.Go(func() {
+				want := context.DeadlineExceeded
+				if i == 0 {
+					want = nil
+				}
+				if _, err := q.Do(t.Context(), i, 1); !errors.Is(err, want) || time.Since(began) != 2*time.Second {
+					t.Errorf("Do(%d) = %v after %v; want %v after 2s", i, err, time.Since(began), want)
+				}
+			})
+			synctest.Wait() // in this order
+		}
+		q.Start()
+		wg.Wait()
+		if err := q.Stop(t.Context()); err != nil || !slices.Equal(s.stored, []int{0}) {
+			t.Errorf("Stop = %v, stored %v; want the first", err, s.stored)
+		}
+	})
+}
+
+// TestRefusedIsNeverStored is a property test: whatever commits take and whenever requests come and give up, an item is
+// stored if and only if its request is told so, and that not after its deadline.
+func TestRefusedIsNeverStored(t *testing.T) {
+	const timeout = 2 * time.Second
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+			pace := upTo(3 * time.Second)
+			s := slow{takes: func() time.Duration { return 1 + upTo(pace+1) }}
+			q := batch.New(s.commit, batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout})
+			q.Start()
+			var mu sync.Mutex
+			var told []int
+			var wg sync.WaitGroup
+			for i := range 60 {
+				time.Sleep(upTo(400 * time.Millisecond))
+				patience := upTo(8 * time.Second)
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					defer cancel()
+					began := time.Now()
+					_, err := q.Do(ctx, i, 1)
+					if waited := time.Since(began); waited > patience {
+						t.Errorf("seed %d: an answer after %v, the request gave up after %v", seed, waited, patience)
+					}
+					if err == nil {
+						mu.Lock()
+						told = append(told, i)
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			if err := q.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(told)
+			slices.Sort(s.stored)
+			if !slices.Equal(told, s.stored) {
+				t.Errorf("seed %d: stored %v, told %v", seed, s.stored, told)
+			}
+		})
 	}
 }
 
