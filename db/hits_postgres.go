@@ -74,13 +74,15 @@ SELECT t.site_id, t.transaction_id, t.event
 FROM unnest($1::bigint[], $2::text[]) AS k (site_id, transaction_id)
 JOIN transactions t USING (site_id, transaction_id)`
 
+	// The visitor's last page view, which is the likeliest to be repeated, is the first that is looked at; without a match it
+	// is all of the site's since one window ago. An index that knows the visit cost each page view a third more on SQLite.
 	pgReadAutomatic = `
 SELECT k.number, max(p.at)
 FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::bigint[]) WITH ORDINALITY AS k (site_id, visitor, path, at, number),
-  LATERAL (SELECT id FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $5 AND id < $6
+  LATERAL (SELECT id, last_pageview_at FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $5 AND id < $6
     AND last_pageview_at >= k.at - $7 OFFSET 0) v,
-  LATERAL (SELECT at FROM pageviews WHERE site_id = k.site_id AND at BETWEEN k.at - $7 AND k.at + $7
-    AND visit_id = v.id AND path = k.path AND NOT manual OFFSET 0) p
+  LATERAL (SELECT at FROM pageviews WHERE site_id = k.site_id AND at BETWEEN k.at - $7 AND least(k.at + $7, v.last_pageview_at)
+    AND visit_id = v.id AND path = k.path AND NOT manual ORDER BY at DESC LIMIT 1) p
 GROUP BY k.number`
 
 	pgNewVisits = `

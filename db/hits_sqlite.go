@@ -146,10 +146,12 @@ func (h *sqliteHits) readAutomatic(tx *sql.Tx, keys HitKeys, state *HitState) er
 			return []any{m.Visitor.SiteID, m.Visitor.Visitor[:], m.Path, int64(m.At) - window, int64(m.At) + window}
 		},
 		func(m *ManualPageview, rows *sql.Rows) error {
-			var at model.Instant
+			var at *model.Instant
 			err := rows.Scan(&at)
-			key := AutomaticKey{Visitor: m.Visitor, Path: m.Path}
-			state.Automatic[key] = max(state.Automatic[key], at)
+			if at != nil {
+				key := AutomaticKey{Visitor: m.Visitor, Path: m.Path}
+				state.Automatic[key] = max(state.Automatic[key], *at)
+			}
 			return err
 		})
 }
@@ -261,9 +263,10 @@ func (h *sqliteHits) prepare(ctx context.Context) error {
 		 gclid, gbraid, wbraid, fbclid, msclkid FROM visits
 		 INDEXED BY visits_visitor WHERE site_id = ? AND visitor = ?`: &s.readAttribution,
 		`SELECT event FROM transactions WHERE site_id = ? AND transaction_id = ?`: &s.readTransaction,
-		`SELECT p.at FROM visits v INDEXED BY visits_visitor
-		 CROSS JOIN pageviews p ON p.site_id = v.site_id AND p.visit_id = v.id
-		 WHERE v.site_id = ?1 AND v.visitor = ?2 AND v.last_pageview_at >= ?4 AND p.path = ?3 AND p.at BETWEEN ?4 AND ?5 AND NOT p.manual`: &s.readAutomatic,
+		`SELECT (SELECT at FROM pageviews WHERE site_id = v.site_id AND at BETWEEN ?4 AND min(?5, v.last_pageview_at)
+		   AND visit_id = v.id AND path = ?3 AND NOT manual ORDER BY at DESC LIMIT 1)
+		 FROM visits v INDEXED BY visits_visitor
+		 WHERE site_id = ?1 AND visitor = ?2 AND last_pageview_at >= ?4`: &s.readAutomatic, // see pgReadAutomatic
 		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, referrer,
 		 utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
 		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.newVisit,
