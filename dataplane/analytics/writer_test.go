@@ -1,0 +1,104 @@
+package analytics
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// heldStore is a real store that holds its first batch until it is let go.
+type heldStore struct {
+	db.HitStore
+	batches       int // only the writer touches it until it is stopped
+	held, release chan struct{}
+}
+
+func (s *heldStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db.HitState) *db.HitChanges) error {
+	if s.batches++; s.batches == 1 {
+		close(s.held)
+		<-s.release
+	}
+	return s.HitStore.Update(ctx, keys, decide)
+}
+
+// TestManualPageviewsInOneBatch: automatic and manual page views that are stored together are told apart, in the order in
+// which they arrived.
+func TestManualPageviewsInOneBatch(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := &heldStore{HitStore: d.HitStore(), held: make(chan struct{}), release: make(chan struct{})}
+		site := modelSite(t, d, "example.com", 100)
+		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		s := New(Options{
+			DB:         d,
+			Secret:     []byte("a secret for tests, 32 bytes or more"),
+			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("203.0.113.1") },
+			Now:        func() time.Time { return now },
+			Store:      store,
+			Log:        slog.New(slog.DiscardHandler),
+		})
+		s.Start()
+		var wg sync.WaitGroup
+		queued := 0
+		send := func(path string, manual int) {
+			t.Helper()
+			body, err := json.Marshal(map[string]any{"k": site.key, "t": "pageview", "p": path, "x": manual})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(string(body)))
+			request.Header.Set("Origin", "https://example.com")
+			request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+			wg.Go(func() {
+				w := httptest.NewRecorder()
+				if err := s.Collect(w, request); err != nil || w.Code != http.StatusNoContent {
+					t.Errorf("page view of %s: %d, %v; want 204", path, w.Code, err)
+				}
+			})
+		}
+		sendNext := func(path string, manual int) {
+			t.Helper()
+			send(path, manual)
+			for queued++; s.writer.queue.Len() < queued; {
+				runtime.Gosched()
+			}
+		}
+		send("/holds the writer", 0)
+		<-store.held
+		sendNext("/automatic first", 0)
+		sendNext("/automatic first", 1)
+		sendNext("/automatic first", 1)
+		sendNext("/manual first", 1)
+		sendNext("/manual first", 0)
+		sendNext("/manual first", 1)
+		close(store.release)
+		wg.Wait()
+		if err := s.Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := dbtest.Rows[model.Pageview](d, "SELECT path, manual FROM pageviews ORDER BY at")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, row := range rows {
+			got = append(got, row.Path+map[bool]string{true: ", manual"}[row.Manual])
+		}
+		want := []string{"/holds the writer", "/automatic first", "/manual first, manual", "/manual first"}
+		if store.batches != 2 || !slices.Equal(got, want) {
+			t.Errorf("%d batches stored %q; want 2 and %q", store.batches, got, want)
+		}
+	})
+}
