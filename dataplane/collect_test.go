@@ -286,6 +286,7 @@ func TestVisits(t *testing.T) {
 		at     time.Duration // after 12:00 UTC
 		source string        // utm_source
 		name   string        // utm_campaign
+		gclid  string
 		visit  int
 	}
 	newsletter, spring := "newsletter", "spring"
@@ -305,6 +306,9 @@ func TestVisits(t *testing.T) {
 			{"campaign name changed", []step{{source: newsletter, name: spring, visit: 1}, {at: time.Minute, source: newsletter, name: "summer", visit: 2}}},
 			{"campaign absent later", []step{{source: newsletter, name: spring, visit: 1}, {at: time.Minute, visit: 1}}},
 			{"campaign appears", []step{{visit: 1}, {at: time.Minute, source: newsletter, visit: 2}, {at: 2 * time.Minute, visit: 2}}},
+			{"click id, which is a source", []step{{source: newsletter, visit: 1}, {at: time.Minute, gclid: "x", visit: 2}, {at: 2 * time.Minute, visit: 2}}},
+			{"another click id of one source", []step{{gclid: "x", visit: 1}, {at: time.Minute, gclid: "y", visit: 1}, {at: 2 * time.Minute, source: "google", visit: 1}}},
+			{"click id beside the source", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: newsletter, gclid: "x", visit: 1}}},
 			{"back to the first campaign", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: "partner", visit: 2}, {at: 2 * time.Minute, source: newsletter, visit: 3}}},
 			{"clock stepped back a little", []step{{visit: 1}, {at: -time.Second, visit: 1}}},
 			{"clock stepped back an hour", []step{{visit: 1}, {at: -time.Hour, visit: 1}}},
@@ -315,7 +319,7 @@ func TestVisits(t *testing.T) {
 				site := p.site(fmt.Sprintf("site%d.example", i), quota)
 				for n, s := range test.steps {
 					p.clock.set(noon.Add(s.at))
-					p.view(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name}})
+					p.view(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid}})
 				}
 				numbers, got := make(map[int64]int), make(map[string]int)
 				rows := p.rows(site)
@@ -328,7 +332,7 @@ func TestVisits(t *testing.T) {
 				}
 				for n, s := range test.steps {
 					if path := fmt.Sprintf("/%d", n); got[path] != s.visit {
-						t.Errorf("page view %d, %v after noon, source %q, campaign %q: visit %d, want %d", n, s.at, s.source, s.name, got[path], s.visit)
+						t.Errorf("page view %d, %v after noon, source %q, campaign %q, gclid %q: visit %d, want %d", n, s.at, s.source, s.name, s.gclid, got[path], s.visit)
 					}
 				}
 			})

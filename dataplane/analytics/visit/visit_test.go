@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/dataplane/analytics/visit"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -35,7 +36,9 @@ func TestContinues(t *testing.T) {
 		{name: "none, then a campaign name", carries: model.Campaign{Name: "spring"}},
 		{name: "another medium is no new visit", visit: spring, carries: model.Campaign{Medium: "email"}, want: true},
 		{name: "another term is no new visit", visit: spring, carries: model.Campaign{Term: "shoes", Content: "b"}, want: true},
-		{name: "a click id alone is no new visit", visit: spring, carries: model.Campaign{Gclid: "x"}, want: true},
+		{name: "a click id brings a source of its own", visit: spring, carries: channel.Complete(model.Campaign{Gclid: "x"})},
+		{name: "another click id of the same source", visit: channel.Complete(model.Campaign{Gclid: "x"}), carries: channel.Complete(model.Campaign{Gclid: "y"}), want: true},
+		{name: "a click id beside the same source", visit: spring, carries: channel.Complete(model.Campaign{Source: "newsletter", Gclid: "x"}), want: true},
 		{name: "same campaign after the gap", visit: spring, gap: visit.Gap, carries: spring},
 	} {
 		t.Run(test.name, func(t *testing.T) {
