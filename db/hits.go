@@ -49,7 +49,7 @@ type HitState struct {
 	Usage        map[model.UsageKey]Usage         // a key without entry belongs to a site that no longer exists
 	Visits       map[model.VisitorKey]model.Visit // the newest visit; attribution beyond source and campaign only if Converting
 	Transactions map[model.TransactionKey]string  // the event, purchase or refund, of those that are recorded
-	Automatic    map[AutomaticKey]model.Instant   // the newest automatic page view, for those that Manual asks for
+	Automatic    map[AutomaticKey][]model.Instant // automatic page views: the newest near each one that Manual asks for
 }
 
 // AutomaticKey names the page views of a visitor on a path.
@@ -69,7 +69,7 @@ func newHitState(keys HitKeys) *HitState {
 		Usage:        make(map[model.UsageKey]Usage, len(keys.Usage)),
 		Visits:       make(map[model.VisitorKey]model.Visit, len(keys.Visitors)+len(keys.Converting)),
 		Transactions: make(map[model.TransactionKey]string),
-		Automatic:    make(map[AutomaticKey]model.Instant),
+		Automatic:    make(map[AutomaticKey][]model.Instant),
 	}
 }
 
@@ -78,6 +78,14 @@ func (s *HitState) keepNewest(v model.Visit) {
 	key := model.VisitorKey{SiteID: v.SiteID, Visitor: v.Visitor}
 	if old, ok := s.Visits[key]; !ok || v.ID > old.ID {
 		s.Visits[key] = v
+	}
+}
+
+// AddAutomatic notes the moment of an automatic page view. One that comes again is noted once.
+func (s *HitState) AddAutomatic(key AutomaticKey, at model.Instant) {
+	known := s.Automatic[key]
+	if n := len(known); n == 0 || known[n-1] != at {
+		s.Automatic[key] = append(known, at)
 	}
 }
 

@@ -76,8 +76,7 @@ func scanAutomatic(rows pgx.Rows, asked []ManualPageview, state *HitState) error
 			return err
 		}
 		m := asked[number-1]
-		key := AutomaticKey{Visitor: m.Visitor, Path: m.Path}
-		state.Automatic[key] = max(state.Automatic[key], at)
+		state.AddAutomatic(AutomaticKey{Visitor: m.Visitor, Path: m.Path}, at)
 	}
 	return rows.Err()
 }

@@ -149,8 +149,7 @@ func (h *sqliteHits) readAutomatic(tx *sql.Tx, keys HitKeys, state *HitState) er
 			var at *model.Instant
 			err := rows.Scan(&at)
 			if at != nil {
-				key := AutomaticKey{Visitor: m.Visitor, Path: m.Path}
-				state.Automatic[key] = max(state.Automatic[key], *at)
+				state.AddAutomatic(AutomaticKey{Visitor: m.Visitor, Path: m.Path}, *at)
 			}
 			return err
 		})

@@ -78,8 +78,8 @@ func (d *decision) take(h *hit) outcome {
 // repeats reports a hit that repeats one that is stored already.
 func (d *decision) repeats(h *hit) outcome {
 	if h.isManual() {
-		last, ok := d.state.Automatic[h.automaticKey()]
-		if ok && h.at.Sub(last).Abs() <= db.DuplicateWindow {
+		near := func(at model.Instant) bool { return h.at.Sub(at).Abs() <= db.DuplicateWindow }
+		if slices.ContainsFunc(d.state.Automatic[h.automaticKey()], near) {
 			return duplicatePageview
 		}
 	}
@@ -135,7 +135,7 @@ func (d *decision) view(h *hit) {
 	row.At, row.VisitID = at, current.visit.ID
 	d.changes.Pageviews = append(d.changes.Pageviews, row)
 	if d.manual && !row.Manual {
-		d.state.Automatic[h.automaticKey()] = h.at
+		d.state.AddAutomatic(h.automaticKey(), h.at)
 	}
 }
 

@@ -2,6 +2,7 @@ package analytics
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,10 +18,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
-// TestWriterAgainstModel drives random hits in random batches through the real writer, and compares every outcome and all
-// that is stored with a model that knows the contract's rules and nothing of batches, locks or databases.
+// TestWriterAgainstModel drives random hits in random batches through two real writers in turn, which know nothing of each
+// other, and compares every outcome and all that is stored with a model that knows the contract's rules and nothing of
+// batches, locks or databases.
 func TestWriterAgainstModel(t *testing.T) {
-	for seed := range uint64(6) {
+	for _, seed := range []uint64{0, 1, 2, 3, 4, 13, 24} { // 13 and 24 set the clock back between two automatic page views
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) { compareWithModel(t, d, rand.New(rand.NewPCG(seed, 1))) })
 		})
@@ -28,13 +30,15 @@ func TestWriterAgainstModel(t *testing.T) {
 }
 
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
-	w := newWriter(d.HitStore())
-	defer w.stop(context.Background())
+	writers := [2]*writer{newWriter(d.HitStore()), newWriter(d.HitStore())}
+	for _, w := range writers {
+		defer w.stop(context.Background())
+	}
 	sites := []*site{modelSite(t, d, "large.example", 1<<40), modelSite(t, d, "small.example", 60)}
 	expected := newModelState(sites, []int64{1 << 40, 60})
 	now := time.Date(2026, 11, 30, 20, 0, 0, 0, time.UTC) // midnight and the month's end come soon
 	number := 0                                           // of the hit; its page view's id and, to tell rows apart, the width range
-	for range 60 {
+	for round := range 60 {
 		var hits []*hit
 		for range 1 + random.IntN(12) {
 			switch random.IntN(12) {
@@ -48,7 +52,7 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 			number++
 			hits = append(hits, randomHit(random, sites, model.At(now), number))
 		}
-		outcomes, err := w.commit(t.Context(), hits)
+		outcomes, err := writers[round%2].commit(t.Context(), hits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +93,8 @@ func randomHit(random *rand.Rand, sites []*site, at model.Instant, number int) *
 		h.path = path
 		h.event = &event.Accepted{Name: pick("signup", model.EventPurchase, model.EventPurchase, model.EventRefund)}
 		if h.event.Name != "signup" {
-			h.event.TransactionID, h.event.Currency, h.event.Value = pick("1", "2", "3", "4", "5"), "EUR", 1
+			h.event.TransactionID, h.event.Currency = pick("1", "2", "3", "4", "5"), "EUR"
+			h.event.Value = model.Money(number) * 1_000_000
 		}
 	default:
 		h.pageview = &model.Pageview{SiteID: h.site.id, ID: int64(number), Path: path, Manual: random.IntN(3) == 0, WidthRange: int16(number)}
@@ -105,7 +110,7 @@ type modelState struct {
 	views        []*modelView
 	events       []string
 	transactions map[model.TransactionKey]string
-	deliveries   int
+	deliveries   []string
 }
 
 type modelVisit struct {
@@ -196,15 +201,17 @@ func (s *modelState) view(h *hit) {
 }
 
 func (s *modelState) record(h *hit) {
-	if s.current(h) == nil {
-		s.begin(h)
+	v := s.current(h)
+	if v == nil {
+		v = s.begin(h)
 	}
 	s.events = append(s.events, fmt.Sprint(h.site.id, " ", h.event.Name, " ", h.event.TransactionID))
 	if h.event.TransactionID != "" {
 		s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}] = h.event.Name
 	}
 	if h.event.Name == model.EventPurchase {
-		s.deliveries++
+		s.deliveries = append(s.deliveries, fmt.Sprintf("%s %s %s: %d %s for %s from %q %q", h.site.key, h.event.Name, h.path,
+			h.event.Value/1_000_000, h.event.Currency, h.event.TransactionID, v.source, v.name))
 	}
 }
 
@@ -252,10 +259,43 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	if !slices.Equal(names, s.events) {
 		t.Errorf("events stored\n%v, want\n%v", names, s.events)
 	}
-	for table, want := range map[string]int{"transactions": len(s.transactions), "deliveries": s.deliveries} {
-		if n, err := dbtest.Count(d, table); err != nil || n != want {
-			t.Errorf("%d %s, want %d; %v", n, table, want, err)
+	if n, err := dbtest.Count(d, "transactions"); err != nil || n != len(s.transactions) {
+		t.Errorf("%d transactions, want %d; %v", n, len(s.transactions), err)
+	}
+	s.compareDeliveries(t, d)
+}
+
+// compareDeliveries compares what the owners' servers will be sent.
+func (s *modelState) compareDeliveries(t *testing.T, d *db.DB) {
+	t.Helper()
+	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT body FROM deliveries")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bodies []string
+	for _, delivery := range deliveries {
+		var b struct {
+			Event         string  `json:"event"`
+			SiteKey       string  `json:"site_key"`
+			Path          string  `json:"path"`
+			Value         float64 `json:"value"`
+			Currency      string  `json:"currency"`
+			TransactionID string  `json:"transaction_id"`
+			Attribution   struct {
+				Source   string `json:"utm_source"` // null stays empty
+				Campaign string `json:"utm_campaign"`
+			} `json:"attribution"`
 		}
+		if err := json.Unmarshal([]byte(delivery.Body), &b); err != nil {
+			t.Fatalf("body %s: %v", delivery.Body, err)
+		}
+		bodies = append(bodies, fmt.Sprintf("%s %s %s: %v %s for %s from %q %q", b.SiteKey, b.Event, b.Path,
+			b.Value, b.Currency, b.TransactionID, b.Attribution.Source, b.Attribution.Campaign))
+	}
+	slices.Sort(bodies)
+	slices.Sort(s.deliveries)
+	if !slices.Equal(bodies, s.deliveries) {
+		t.Errorf("deliveries stored\n%q, want\n%q", bodies, s.deliveries)
 	}
 }
 
