@@ -28,31 +28,39 @@ const (
 // database, until ctx ends; then it returns ctx's error. A change is told after it is committed, usually within
 // milliseconds, and may be told more than once.
 //
-// Changes are told only while in sync. WatchSites begins out of sync. It calls synced(true) when every later change will be
-// told, and synced(false) when it lost the database, as soon as it knows (within five seconds): whoever keeps sites in memory
-// must read them again after each synced(true), and should not trust them for long in between.
+// Changes are told only while in sync. WatchSites begins out of sync. It calls synced(nil) when every later change will be
+// told, and synced with the reason when it lost the database or cannot reach it, as soon as it knows (within five seconds) but
+// not again for each further attempt: whoever keeps sites in memory must read them again after each synced(nil), and should
+// not trust them for long in between.
 //
 // With SQLite only changes made through this DB are told, before the call that makes them returns, and WatchSites is in sync
 // all the time. There changed may run in several goroutines at once.
 //
 // Both functions must be quick and must not change sites. They are not called any more when WatchSites has returned.
-func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced func(bool)) error {
+func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
 	if d.pg == nil {
 		remove := d.watchers.add(changed)
 		defer remove()
-		synced(true)
+		synced(nil)
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	config := d.pg.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	config.RuntimeParams["application_name"] += " watch" // tells an operator why it is idle
-	pause := watchPauseMin
+	pause, told := watchPauseMin, false
+	began := func() {
+		pause, told = watchPauseMin, false
+		synced(nil)
+	}
+	failed := func(err error) {
+		if !told && ctx.Err() == nil {
+			told = true
+			synced(err)
+		}
+	}
 	for {
-		_ = listen(ctx, config, changed, func() { // whatever ended it, the next attempt tells whether it is over
-			pause = watchPauseMin
-			synced(true)
-		}, func() { synced(false) })
+		failed(listen(ctx, config, changed, began, failed))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -63,8 +71,8 @@ func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced 
 }
 
 // listen tells changes over one connection until that breaks or ctx ends. It calls began when it listens and, if it did,
-// lost when the connection broke.
-func listen(ctx context.Context, config *pgx.ConnConfig, changed func(int64), began, lost func()) error {
+// lost as soon as the connection broke: closing it can take a while.
+func listen(ctx context.Context, config *pgx.ConnConfig, changed func(int64), began func(), lost func(error)) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -81,9 +89,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, changed func(int64), be
 	for {
 		id, err := nextChange(ctx, conn)
 		if err != nil {
-			if ctx.Err() == nil {
-				lost()
-			}
+			lost(err)
 			return err
 		}
 		if id != 0 {

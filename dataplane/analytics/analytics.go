@@ -41,7 +41,7 @@ type Service struct {
 
 	bySiteKey *siteCache
 	bySecret  *siteCache // names are the bytes of a secret's hash
-	watch     func(ctx context.Context, changed func(siteID int64), synced func(bool)) error
+	watch     func(ctx context.Context, changed func(siteID int64), synced func(error)) error
 	days      *dayKeys
 	tally     *tally.Tally
 	writer    *writer
@@ -92,8 +92,19 @@ func (s *Service) Start() {
 }
 
 func (s *Service) watchSites(ctx context.Context) {
-	if err := s.watch(ctx, s.changed, s.synced); err != nil && !errors.Is(err, context.Canceled) {
-		s.log.Error("the watch for changed sites ended; changes are seen late", "error", err)
+	late := false
+	err := s.watch(ctx, s.changed, func(why error) {
+		switch {
+		case why != nil:
+			s.log.Warn("notices of changed sites do not arrive: changes are seen late", "error", why)
+		case late:
+			s.log.Info("notices of changed sites arrive again")
+		}
+		late = why != nil
+		s.synced(!late)
+	})
+	if !errors.Is(err, context.Canceled) {
+		s.log.Error("the watch for changed sites ended: changes are seen late", "error", err)
 		s.synced(false)
 	}
 }
