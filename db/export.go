@@ -75,30 +75,42 @@ const exportPage = 1_000
 // ExportPageviews calls each with the page views of the range, in their order. Memory does not grow with their number. It
 // stops at the first error, which it returns, and when ctx ends. Rows that come while it runs may be among them.
 func (d *DB) ExportPageviews(ctx context.Context, r ExportRange, each func(*ExportedPageview) error) error {
-	return exportPages(ctx, d, r, each, func(r ExportRange) *bun.SelectQuery {
-		return d.exportQuery("pageviews", r).
-			ColumnExpr("r.at, r.id, r.path, r.language, r.width_range, r.engaged_ms, r.scroll, r.manual")
-	})
+	return exportPages(ctx, d, exportedPageviews, r, each)
 }
 
 // ExportEvents is ExportPageviews for events.
 func (d *DB) ExportEvents(ctx context.Context, r ExportRange, each func(*ExportedEvent) error) error {
-	return exportPages(ctx, d, r, each, func(r ExportRange) *bun.SelectQuery {
-		return d.exportQuery("events", r).
-			ColumnExpr("r.at, r.id, r.name, r.path, r.value, r.currency, r.transaction_id, r.properties")
-	})
+	return exportPages(ctx, d, exportedEvents, r, each)
 }
+
+// exported is a table to export, and those of the columns that are its own.
+type exported struct{ table, columns string }
+
+var (
+	exportedPageviews = exported{"pageviews", "r.at, r.id, r.path, r.language, r.width_range, r.engaged_ms, r.scroll, r.manual"}
+	exportedEvents    = exported{"events", "r.at, r.id, r.name, r.path, r.value, r.currency, r.transaction_id, r.properties"}
+)
 
 func (p ExportedPageview) cursor() ExportCursor { return ExportCursor{At: p.At, ID: p.ID} }
 func (e ExportedEvent) cursor() ExportCursor    { return ExportCursor{At: e.At, ID: e.ID} }
 
 // exportPages reads the range page by page, each one after the last row of the one before.
-func exportPages[Row interface{ cursor() ExportCursor }](ctx context.Context, d *DB, r ExportRange, each func(*Row) error, query func(ExportRange) *bun.SelectQuery) error {
+func exportPages[Row interface{ cursor() ExportCursor }](ctx context.Context, d *DB, e exported, r ExportRange, each func(*Row) error) error {
+	if r.After != nil {
+		r = r.behind(*r.After)
+	}
+	if r.Offset > 0 {
+		last, err := d.lastSkipped(ctx, e, r)
+		if last == nil || err != nil {
+			return err
+		}
+		r = r.behind(*last)
+	}
 	for r.Limit > 0 {
 		page := r
 		page.Limit = min(r.Limit, exportPage)
 		var rows []Row
-		if err := d.exportRows(ctx, query(page), &rows); err != nil {
+		if err := d.exportRows(ctx, d.exportQuery(e, page), &rows); err != nil {
 			return err
 		}
 		for i := range rows {
@@ -109,10 +121,27 @@ func exportPages[Row interface{ cursor() ExportCursor }](ctx context.Context, d 
 		if len(rows) < page.Limit {
 			return nil
 		}
-		last := rows[len(rows)-1].cursor()
-		r.After, r.Offset, r.Limit = &last, 0, r.Limit-len(rows)
+		r = r.behind(rows[len(rows)-1].cursor())
+		r.Limit -= len(rows)
 	}
 	return nil
+}
+
+// behind is the range after a row of it. That the range begins with the row's moment follows from After, but PostgreSQL does
+// not conclude from a comparison of pairs which months to leave out.
+func (r ExportRange) behind(row ExportCursor) ExportRange {
+	r.After, r.From = &row, max(r.From, row.At)
+	return r
+}
+
+// lastSkipped finds the last of the rows that the offset leaves out, without their visits; nil when the range ends before.
+func (d *DB) lastSkipped(ctx context.Context, e exported, r ExportRange) (*ExportCursor, error) {
+	var rows []ExportCursor
+	q := d.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(r.Offset) - 1)
+	if err := d.exportRows(ctx, q, &rows); err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
 }
 
 // Both databases have to walk along the rows' primary key, which is the order of the export, and look up each row's visit:
@@ -128,30 +157,29 @@ const (
 	pgExportInOrder = `SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; SET LOCAL jit = off`
 )
 
-// exportQuery selects the visit's columns for the range's rows of a table, whose name within the query is r.
-func (d *DB) exportQuery(table string, r ExportRange) *bun.SelectQuery {
-	if r.After != nil {
-		// This follows from the comparison of pairs below, but PostgreSQL does not conclude from that which months to leave out.
-		r.From = max(r.From, r.After.At)
+// exportQuery selects a page of the range's rows, with their visits.
+func (d *DB) exportQuery(e exported, r ExportRange) *bun.SelectQuery {
+	q := d.rangeQuery(e, r).ColumnExpr(visitColumns).ColumnExpr(e.columns).Limit(int64(r.Limit))
+	if d.pg == nil {
+		return q.Join(sqliteExportVisit)
 	}
-	q := d.read.NewSelect().TableExpr("? AS r", bun.Ident(table)).ColumnExpr(visitColumns)
-	if d.pg != nil {
-		first, end := r.visits()
-		q.Join(pgExportVisit, first, end)
-	} else {
-		q.Join(sqliteExportVisit)
-	}
-	q.Where("r.site_id = ?", r.SiteID).
+	first, end := r.visits()
+	return q.Join(pgExportVisit, first, end)
+}
+
+// rangeQuery is all rows of the range, in their order. The table's name within the query is r.
+func (d *DB) rangeQuery(e exported, r ExportRange) *bun.SelectQuery {
+	q := d.read.NewSelect().TableExpr("? AS r", bun.Ident(e.table)).
+		Where("r.site_id = ?", r.SiteID).
 		Where("r.at >= ? AND r.at < ?", r.From, r.To).
-		OrderExpr("r.at, r.id").
-		Limit(int64(r.Limit)).Offset(int64(r.Offset))
+		OrderExpr("r.at, r.id")
 	if r.After != nil {
 		q.Where("(r.at, r.id) > (?, ?)", r.After.At, r.After.ID)
 	}
 	return q
 }
 
-// exportRows runs a query of exportQuery.
+// exportRows runs a query of a range's rows.
 func (d *DB) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error {
 	if d.pg == nil {
 		return q.Scan(ctx, rows)

@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -121,20 +122,72 @@ func TestExportFindsVisits(t *testing.T) {
 	})
 }
 
-// BenchmarkExport measures one page of 10,000 rows, the first and a late one, out of 100,000.
+// TestExportRange: limit, offset and cursor, alone and together, cut the rows of the range as they would cut a list, across
+// the pages in which they are read.
+func TestExportRange(t *testing.T) {
+	const stored = 2_100
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := newOwnSite(t, d, "example.com")
+		start := model.At(time.Date(2026, 11, 30, 23, 45, 0, 0, time.UTC)) // the month ends within
+		storeForExport(t, d, site.ID, start, stored)
+		if err := dbtest.Exec(d, "UPDATE pageviews SET at = ? WHERE at > ? AND at < ?", start.Add(time.Second), start, start.Add(6*time.Second)); err != nil {
+			t.Fatal(err) // rows 1 to 5 share a moment
+		}
+		for _, test := range []struct {
+			after, offset, limit int // after this row; 0: from the first
+			first, n             int // rows that are wanted; the first is number 1
+		}{
+			{0, 0, stored, 1, stored},
+			{0, 1, 5, 2, 5},
+			{0, 3, 1, 4, 1},
+			{0, 1_050, stored, 1_051, stored - 1_050},
+			{0, stored - 1, 10, stored, 1},
+			{0, stored, 10, 0, 0},
+			{0, stored + 1, 10, 0, 0},
+			{0, 1 << 40, 10, 0, 0},
+			{3, 0, 3, 4, 3},
+			{3, 1, 3, 5, 3},
+			{1_000, 999, 1_050, 2_000, stored - 1_999},
+			{2_000, stored - 2_000, 10, 0, 0},
+		} {
+			r := db.ExportRange{SiteID: site.ID, From: start, To: start.Add(24 * time.Hour), Offset: test.offset, Limit: test.limit}
+			if n := test.after; n > 0 {
+				at := start.Add(time.Duration(n-1) * time.Second)
+				if n <= 6 {
+					at = start.Add(time.Second)
+				}
+				r.After = &db.ExportCursor{At: at, ID: int64(n - 1)}
+			}
+			var got []int64
+			if err := d.ExportPageviews(t.Context(), r, func(p *db.ExportedPageview) error { got = append(got, p.ID+1); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			var want []int64
+			for n := range test.n {
+				want = append(want, int64(test.first+n))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("after %d, offset %d, limit %d: %d rows %.60v, want %d %.60v", test.after, test.offset, test.limit, len(got), got, len(want), want)
+			}
+		}
+	})
+}
+
+// BenchmarkExport measures one page of 10,000 rows out of 110,000: the first one, a late one by cursor, and the last one by
+// offset.
 func BenchmarkExport(b *testing.B) {
-	const stored, page = 100_000, 10_000
+	const stored, page = 110_010, 10_000
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		const siteID = 1
 		start := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
 		storeForExport(b, d, siteID, start, stored)
-		for _, late := range []bool{false, true} {
-			r := db.ExportRange{SiteID: siteID, From: start, To: start.Add(30 * 24 * time.Hour), Limit: page}
-			name := "first"
-			if late {
-				name = "late"
-				r.After = &db.ExportCursor{At: start.Add(80_000 * time.Second), ID: 80_000}
-			}
+		for name, where := range map[string]db.ExportRange{
+			"first":  {},
+			"cursor": {After: &db.ExportCursor{At: start.Add(80_000 * time.Second), ID: 80_000}},
+			"offset": {Offset: 100_000},
+		} {
+			r := where
+			r.SiteID, r.From, r.To, r.Limit = siteID, start, start.Add(30*24*time.Hour), page
 			rows := 0
 			check := func(b *testing.B, err error) {
 				b.Helper()
