@@ -15,7 +15,6 @@ const (
 	maxItemID        = 200 // characters
 	maxItemName      = 200 // characters
 	maxTransactionID = 128 // characters
-	maxItems         = 200 // more of them are too large to keep, like properties of more than 4,096 bytes
 
 	unit        = model.Money(1_000_000)
 	maxAmount   = 1_000_000_000_000 * unit // value and price
@@ -141,10 +140,7 @@ func (r *reader) items(key string) error {
 	if err := r.copyToken(); err != nil {
 		return err
 	}
-	for n := 1; r.in.PeekKind() != ']'; n++ {
-		if n > maxItems {
-			r.dropped = true
-		}
+	for r.in.PeekKind() != ']' {
 		if err := r.item(); err != nil {
 			return err
 		}

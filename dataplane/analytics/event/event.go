@@ -33,8 +33,8 @@ var (
 	ErrUnknown = &model.Error{Kind: model.Invalid, Code: "unknown_event"}
 	// ErrBad is returned for a name without the form of one, and for e-commerce fields that are missing or unreadable.
 	ErrBad = &model.Error{Kind: model.Invalid, Code: "bad_event"}
-	// ErrOwnLink says that an outbound_click leads to the site itself. The caller answers as for a stored event and stores
-	// nothing.
+	// ErrOwnLink says that an outbound_click leads to one of the site's own domains, and so is none. The event is ignored:
+	// collect answers 204, server {"status":"ignored","reason":"own_link"}.
 	ErrOwnLink = errors.New("outbound click to the site's own domain")
 )
 

@@ -14,8 +14,10 @@ import (
 const (
 	// maxProperties is the most bytes of properties, both as sent and as stored (analytics contract, section 8).
 	maxProperties = 4_096
-	// maxDepth is how deep the objects and lists of properties may nest, the properties themselves counted.
-	maxDepth = 8
+	// maxDepth is how deep the objects and lists of properties may nest, the properties themselves counted. The databases
+	// store any depth that fits; but everybody can send properties, and many a JSON parser gives up at some hundred levels:
+	// one hit should not make an owner's whole download unreadable.
+	maxDepth = 64
 )
 
 // reader reads an event's properties once and writes what is kept of them as it goes. Reading and writing fail apart from
