@@ -18,7 +18,7 @@ import (
 const quota = 1_000
 
 // TestCollectErrors goes through the contract's table of errors (analytics contract, section 7), and the order in which
-// collect checks (DESIGN, section 7). Nothing that is refused may leave a trace in the rows or the count.
+// collect checks. Nothing that is refused may leave a trace in the rows or the count.
 func TestCollectErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

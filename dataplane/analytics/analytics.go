@@ -1,7 +1,8 @@
 // Package analytics is the data plane's half of the analytics contract. The life of a hit reads from top to bottom:
 // collect.go and server.go take the request, payload.go reads its body, sites.go knows whose it is, hit.go makes the hit,
-// writer.go decides what becomes of it and stores it. The rules that need nothing but their arguments are packages of their
-// own: event, visit, visitor, channel, bot.
+// days.go has the key under its visitor's pseudonym. writer.go then stores it together with others, decide.go says what
+// becomes of each, conversion.go writes what the owner's server will be told. The rules that need nothing but their
+// arguments are packages of their own: event, visit, visitor, channel, bot.
 package analytics
 
 import (
@@ -150,8 +151,8 @@ func (s *Service) visitorOf(ctx context.Context, site *site, at model.Instant, a
 	return key.ID(site.id, addr, userAgent), nil
 }
 
-// userIDOf is how a pseudonymous user id is stored: keyed and bound to the site, so that ids do not link across sites
-// (DESIGN, section 7). It is nil for a site that does not allow them, and for a value of another form.
+// userIDOf is how a pseudonymous user id is stored: keyed and bound to the site, so that ids do not link across sites.
+// It is nil for a site that does not allow them, and for a value of another form.
 func (s *Service) userIDOf(site *site, id string) []byte {
 	if !site.allowUserID || !isUserID(id) {
 		return nil
@@ -162,15 +163,16 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// store waits until the hit is committed. The caller's leaving does not stop it: beacons are sent while a page goes away.
-func (s *Service) store(ctx context.Context, h *hit) (outcome, error) {
+// store waits until the hit is committed, and tells why it is ignored, if it is. The caller's leaving does not stop it:
+// beacons are sent while a page goes away.
+func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
 	defer cancel()
 	result, err := s.writer.queue.Do(ctx, h, h.size)
 	if err != nil {
-		return 0, errUnavailable(err)
+		return "", errUnavailable(err)
 	}
-	return result, nil
+	return result.ignored(), result.err()
 }
 
 // count adds a refused or ignored call to the site's daily counts.

@@ -21,7 +21,8 @@ const (
 )
 
 // Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is stored, or that it is one
-// of those that are ignored. The checks run in the order of DESIGN, section 7.
+// of those that are ignored. The checks run in this order: method, body, JSON, site key, domain, bot or excluded address,
+// path, event, repetition, quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:
@@ -80,7 +81,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		if h.engagement = newEngagement(p, site); h.engagement == nil {
 			return "", nil // nothing that it could belong to
 		}
-		return s.finish(r.Context(), h)
+		return s.store(r.Context(), h)
 	case kindEvent:
 		accepted, err := checkEvent(p, site)
 		if errors.Is(err, event.ErrOwnLink) {
@@ -98,7 +99,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 	if h.visitor, err = s.visitorOf(r.Context(), site, h.at, addr, userAgent); err != nil {
 		return "", err
 	}
-	return s.finish(r.Context(), h)
+	return s.store(r.Context(), h)
 }
 
 // checkEvent applies the event rules. Under data-auto="off" the page has turned automatic events off for itself.
@@ -107,15 +108,6 @@ func checkEvent(p *payload, site *site) (event.Accepted, error) {
 		return event.Accepted{}, event.ErrUnknown
 	}
 	return event.Check(p.event, p.properties, &site.events)
-}
-
-// finish stores a hit and tells what became of it.
-func (s *Service) finish(ctx context.Context, h *hit) (ignored string, err error) {
-	result, err := s.store(ctx, h)
-	if err != nil {
-		return "", err
-	}
-	return result.ignored(), result.err()
 }
 
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}

@@ -19,6 +19,7 @@ func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(mode
 		stamp:      stamp,
 		visits:     make(map[model.VisitorKey]*visitChange, len(state.Visits)),
 		engagement: make(map[engagementKey]int),
+		changes:    db.HitChanges{Used: make(map[model.UsageKey]int64)},
 	}
 	d.manual = slices.ContainsFunc(hits, (*hit).isManual)
 	for i, h := range hits {
@@ -66,7 +67,7 @@ func (d *decision) take(h *hit) outcome {
 	}
 	usage.Used++
 	d.state.Usage[key] = usage
-	d.used(key, usage.Used)
+	d.changes.Used[key] = usage.Used
 	if h.pageview != nil {
 		d.view(h)
 	} else {
@@ -93,17 +94,6 @@ func (d *decision) repeats(h *hit) outcome {
 		}
 	}
 	return stored
-}
-
-func (h *hit) automaticKey() db.AutomaticKey {
-	return db.AutomaticKey{Visitor: h.visitorKey(), Path: h.pageview.Path}
-}
-
-func (d *decision) used(key model.UsageKey, n int64) {
-	if d.changes.Used == nil {
-		d.changes.Used = make(map[model.UsageKey]int64)
-	}
-	d.changes.Used[key] = n
 }
 
 // engage folds the reports of one page view into one: time adds up, the deepest scroll counts.

@@ -24,7 +24,7 @@ func errUnavailable(cause error) error {
 	return &model.Error{Kind: model.Unavailable, Code: "unavailable", RetryAfter: time.Second, Cause: cause}
 }
 
-// Why a call is ignored: accepted, but not stored and not counted against the quota (DESIGN, section 7).
+// Why a call is ignored: accepted, but not stored and not counted against the quota.
 const (
 	ignoredBot         = "bot"
 	ignoredAddress     = "excluded_address"

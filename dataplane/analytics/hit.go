@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -25,6 +26,32 @@ type hit struct {
 	event      *event.Accepted
 	path       string // of the event
 	engagement *model.Engagement
+}
+
+func (h *hit) usageKey() model.UsageKey {
+	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
+}
+
+func (h *hit) visitorKey() model.VisitorKey {
+	return model.VisitorKey{SiteID: h.site.id, Visitor: h.visitor}
+}
+
+func (h *hit) isManual() bool { return h.pageview != nil && h.pageview.Manual }
+
+// transactionKey names the purchase or refund that the hit is; it is false for everything else.
+func (h *hit) transactionKey() (model.TransactionKey, bool) {
+	if h.event == nil || h.event.TransactionID == "" {
+		return model.TransactionKey{}, false
+	}
+	return model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}, true
+}
+
+// converts reports whether the hit calls the site's conversion webhook.
+func (h *hit) converts() bool { return h.event != nil && h.site.keyEvents[h.event.Name] }
+
+// automaticKey names the automatic page views that a page view can repeat, or be.
+func (h *hit) automaticKey() db.AutomaticKey {
+	return db.AutomaticKey{Visitor: h.visitorKey(), Path: h.pageview.Path}
 }
 
 // entry is how the visitor came: the attribution of the visit that the hit may start.
@@ -71,7 +98,7 @@ func newEngagement(p *payload, site *site) *model.Engagement {
 
 // Limits of stored texts, in characters. Longer ones are cut.
 const (
-	maxPath     = 2_048 // DESIGN, section 7
+	maxPath     = 2_048
 	maxReferrer = 2_048
 )
 

@@ -154,5 +154,5 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant) (ignored 
 	if h.visitor, err = s.visitorOf(r.Context(), site, at, addr, userAgent); err != nil {
 		return "", err
 	}
-	return s.finish(r.Context(), h)
+	return s.store(r.Context(), h)
 }

@@ -134,24 +134,3 @@ func sorted[Key comparable](keys []Key, compare func(a, b Key) int) []Key {
 	slices.SortFunc(keys, compare)
 	return slices.Compact(keys)
 }
-
-func (h *hit) usageKey() model.UsageKey {
-	return model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
-}
-
-func (h *hit) visitorKey() model.VisitorKey {
-	return model.VisitorKey{SiteID: h.site.id, Visitor: h.visitor}
-}
-
-func (h *hit) isManual() bool { return h.pageview != nil && h.pageview.Manual }
-
-// transactionKey names the purchase or refund that the hit is; it is false for everything else.
-func (h *hit) transactionKey() (model.TransactionKey, bool) {
-	if h.event == nil || h.event.TransactionID == "" {
-		return model.TransactionKey{}, false
-	}
-	return model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}, true
-}
-
-// converts reports whether the hit calls the site's conversion webhook.
-func (h *hit) converts() bool { return h.event != nil && h.site.keyEvents[h.event.Name] }

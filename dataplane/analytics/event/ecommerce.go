@@ -172,7 +172,7 @@ func (r *reader) id(limit int) (string, error) {
 	return id, err
 }
 
-// currency reads three ASCII letters and returns them as capitals (DESIGN, section 7).
+// currency reads three ASCII letters and returns them as capitals.
 func (r *reader) currency() (string, error) {
 	code, err := must(r.text())
 	if err == nil && !isCurrency(code) {
