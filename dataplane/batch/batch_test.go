@@ -384,18 +384,18 @@ func TestRefusedIsNeverStored(t *testing.T) {
 	const timeout = 2 * time.Second
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
-			pace := upTo(3 * time.Second)
-			s := slow{takes: func() time.Duration { return 1 + upTo(pace+1) }}
+			upTo := func(random *rand.Rand, d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+			requests, commits := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // one for each goroutine
+			pace := 1 + upTo(requests, 3*time.Second)
+			s := slow{takes: func() time.Duration { return 1 + upTo(commits, pace) }}
 			q := batch.New(s.commit, batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout})
 			q.Start()
 			var mu sync.Mutex
 			var told []int
 			var wg sync.WaitGroup
 			for i := range 60 {
-				time.Sleep(upTo(400 * time.Millisecond))
-				patience := upTo(8 * time.Second)
+				time.Sleep(upTo(requests, 400*time.Millisecond))
+				patience := upTo(requests, 8*time.Second)
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					defer cancel()
