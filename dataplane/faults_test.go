@@ -268,6 +268,7 @@ func TestPoolExhausted(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
+		p.awaitNotices(site)
 		p.view(site, "", nil) // the site and the day are known now
 		ctx, release := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

@@ -311,3 +311,15 @@ func (p *plane) await(what string, arrived func() bool) {
 		time.Sleep(5 * time.Millisecond) // the data plane tells nobody that it has heard
 	}
 }
+
+// awaitNotices waits until the plane hears of changed sites. When it begins to, it reads all sites once more.
+func (p *plane) awaitNotices(site *model.Site) {
+	p.tb.Helper()
+	nothing := viewCall(site, "", map[string]any{"t": "engagement"})
+	nothing.origin = "https://notices.example"
+	p.collect(nothing) // the site as it is now is in memory, and stays fresh while the clock stands
+	if err := p.db.AddSiteDomain(p.tb.Context(), site.AccountID, site.ID, "notices.example"); err != nil {
+		p.tb.Fatal(err)
+	}
+	p.await("an extra domain", func() bool { status, _ := p.collect(nothing); return status == http.StatusNoContent })
+}
