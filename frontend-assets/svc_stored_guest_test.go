@@ -192,7 +192,7 @@ func TestChromiumStoredAsDebugSays(t *testing.T) {
 	if call := s.answered(1)[0]; call.status != 403 {
 		t.Errorf("from a foreign domain: status %d", call.status)
 	}
-	says(page, `"t":"pageview"`, "no answer: is this domain registered for the site?")
+	says(page, `"t":"pageview"`, "no answer: unknown site key or domain?")
 
 	page = s.browser.NewPage()
 	page.Before(`Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`)

@@ -175,7 +175,8 @@ func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 
 var viewID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// expect compares a message with the JSON that it should be, but for k, i, w and l, which are the same in all and checked here.
+// expect compares a message with the JSON that it should be, but for k, i, w and l, which are the same in all and checked here,
+// and for u, which is empty unless the JSON says otherwise.
 func (w *world) expect(page *browsertest.Page, h hit, want string) {
 	w.t.Helper()
 	var screen struct {
@@ -183,7 +184,7 @@ func (w *world) expect(page *browsertest.Page, h hit, want string) {
 		L string
 	}
 	page.Eval("({w: screen.width, l: navigator.language})", &screen)
-	expected := map[string]any{"k": siteKey, "w": screen.W, "l": screen.L, "i": h.body["i"]}
+	expected := map[string]any{"k": siteKey, "w": screen.W, "l": screen.L, "i": h.body["i"], "u": map[string]any{}}
 	if err := json.Unmarshal([]byte(want), &expected); err != nil {
 		w.t.Fatalf("%s: %v", want, err)
 	}
