@@ -50,7 +50,7 @@ func TestChromiumEvents(t *testing.T) {
 		`svc("event", "signup", null)`:                             `{` + common + `}`,
 		`svc("event", "signup", "text")`:                           `{` + common + `}`,
 		`svc("event", "signup", {a: "` + wide + `"})`:              `{` + common + `, "m": {"a": "` + wide + `"}}`,
-		`svc("event", "signup", {a: "` + wide + wide[:200] + `"})`: `{` + common + `}`,
+		`svc("event", "signup", {a: "` + wide + wide[:400] + `"})`: `{` + common + `}`,
 		`svc("event", "signup", {a: "x".repeat(100000)}), 1`:       `{` + common + `}`,
 		// What a sale needs is kept.
 		`svc("event", "signup", {id: 1, items: Array(4000).fill({})})`: `{` + common + `, "m": {"id": 1}}`,

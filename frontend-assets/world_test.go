@@ -29,7 +29,7 @@ func tag(attributes string) string {
 
 // world is a website under several host names, a data plane that notes what it receives, and a browser that reaches only them.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	browser *browsertest.Browser
 	numeric string // the site's origin by address; other than its names, browsers take it for secure
 	arrived chan hit
@@ -52,11 +52,16 @@ type hit struct {
 // String shows a hit in failure messages.
 func (h hit) String() string { return h.method + " " + h.raw }
 
-// newWorld starts servers and browser, for a test that runs beside the others. Pages are given by path; every host name has the
-// same ones.
+// newWorld is startWorld for a test that runs beside the others.
 func newWorld(t *testing.T, pages map[string]string) *world {
 	t.Helper()
 	t.Parallel()
+	return startWorld(t, pages)
+}
+
+// startWorld starts servers and browser. Pages are given by path; every host name has the same ones.
+func startWorld(t testing.TB, pages map[string]string) *world {
+	t.Helper()
 	w := &world{t: t, arrived: make(chan hit, 1000), told: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
 	data := http.NewServeMux()
 	data.Handle("/svc.js", assets.Handler())
