@@ -157,6 +157,9 @@ func (s *shop) record(plane http.Handler) http.Handler {
 		_ = r.Header.Write(&request)
 		request.Write(body)
 
+		if got := r.Header.Get("Content-Type"); r.Method != http.MethodPost || got != "text/plain;charset=UTF-8" {
+			s.t.Errorf("%s to collect.php with Content-Type %q", r.Method, got)
+		}
 		var message map[string]any
 		if err := json.Unmarshal(body, &message); err != nil {
 			s.t.Errorf("a request to collect.php carries %q: %v", body, err)

@@ -1,41 +1,63 @@
 package assets_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// What the script costs the page's main thread, as medians over all runs, also for a machine that is six times slower:
+// What the script costs the page's main thread, in its processor time, as medians over all runs; also for a processor that is
+// six times slower:
 //
 //	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets
 //
-// "load" compiles and runs the script up to the call of the browser's own sendBeacon, which is told apart. "scroll" is one
-// scroll event; "layout" is one on a page that has changed, so that the script asks for the layout which the browser would
-// otherwise make a moment later.
+// "load" compiles and runs the script, which sends the page view. "beacon" is the browser's part of that: its sendBeacon.
+// "scroll" is a scroll event. "layout" is a scroll event on a page that has just changed, so that the script asks for the
+// layout, without the layout itself, which the browser would otherwise make a moment later.
 func BenchmarkChromiumScript(b *testing.B) {
 	w := startWorld(b, map[string]string{"/": `<body style="height: 20000px">` + strings.Repeat("<p>text</p>", 500)})
-	// Browsers blur their clock unless a page is isolated from others.
-	w.headers.Set("Cross-Origin-Opener-Policy", "same-origin")
-	w.headers.Set("Cross-Origin-Embedder-Policy", "require-corp")
 	for _, machine := range []struct {
 		name   string
 		slower float64
 	}{{"full speed", 1}, {"6 times slower", 6}} {
 		b.Run(machine.name, func(b *testing.B) {
 			page := w.browser.NewPage()
-			page.Do(emulation.SetCPUThrottlingRate(machine.slower))
+			page.Do(performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks), emulation.SetCPUThrottlingRate(machine.slower))
 			took := map[string][]float64{}
 			for b.Loop() {
-				page.Goto(w.numeric + "/")
-				var cost map[string]float64 // in microseconds
-				page.Eval(measure, &cost)
-				for name, µs := range cost {
-					took[name] = append(took[name], µs)
+				page.Goto("http://shop.example.test/")
+				page.Eval(`(async () => {
+					const src = "`+dataOrigin+`/svc.js", code = await (await fetch(src)).text();
+					Object.defineProperty(document, "currentScript", {value: {src, dataset: {site: "`+siteKey+`"}}});
+					const change = (i) => { document.body.style.height = 20000 + i % 2 + "px" }, scrolled = new Event("scroll");
+					window.load = () => { (0, eval)(code) };
+					window.beacon = () => { navigator.sendBeacon("`+dataOrigin+`/collect.php", "{}") };
+					window.scrolls = () => { for (let i = 0; i < 1000; i++) document.dispatchEvent(scrolled) };
+					window.layouts = () => { for (let i = 0; i < 100; i++) { change(i); document.dispatchEvent(scrolled) } };
+					window.changes = () => { for (let i = 0; i < 100; i++) { change(i); void document.body.scrollHeight } };
+				})()`, nil)
+				nothing := processorTime(b, page, "0")
+				measure := func(name, expression string, times float64, less ...float64) float64 {
+					µs := processorTime(b, page, expression) - nothing
+					for _, other := range less {
+						µs -= other
+					}
+					took[name] = append(took[name], µs/times)
+					return µs
 				}
-				w.nextOf("pageview")
+				measure("load", "load()", 1)
+				measure("beacon", "beacon()", 1)
+				measure("scroll", "scrolls()", 1000)
+				measure("layout", "layouts()", 100, processorTime(b, page, "changes()")-nothing)
+				w.next()
+				w.next()
 			}
 			for name, all := range took {
 				slices.Sort(all)
@@ -47,19 +69,27 @@ func BenchmarkChromiumScript(b *testing.B) {
 	}
 }
 
-const measure = `(async () => {
-	if (!crossOriginIsolated) throw new Error("the clock is blurred");
-	const src = "` + dataOrigin + `/svc.js", code = await (await fetch(src)).text();
-	Object.defineProperty(document, "currentScript", {value: {src, dataset: {site: "` + siteKey + `"}}});
-	const took = (f) => { const begin = performance.now(); f(); return 1000 * (performance.now() - begin) };
-	const send = navigator.sendBeacon.bind(navigator), scrolled = new Event("scroll"), cost = {};
-	navigator.sendBeacon = (...args) => { cost.beacon = took(() => send(...args)); return true };
-	cost.load = took(() => (0, eval)(code)) - cost.beacon;
-	navigator.sendBeacon = () => true; // the page is left without a word
-	cost.scroll = took(() => { for (let i = 0; i < 1000; i++) document.dispatchEvent(scrolled) }) / 1000;
-	cost.layout = took(() => { for (let i = 0; i < 100; i++) {
-		document.body.style.height = 20000 + i + "px";
-		document.dispatchEvent(scrolled);
-	} }) / 100;
-	return cost;
-})()`
+// processorTime is how long the page's main thread computes for an expression, in microseconds.
+func processorTime(b *testing.B, page *browsertest.Page, expression string) float64 {
+	b.Helper()
+	now := func() float64 {
+		var seconds float64
+		page.Do(chromedp.ActionFunc(func(ctx context.Context) error {
+			metrics, err := performance.GetMetrics().Do(ctx)
+			for _, m := range metrics {
+				if m.Name == "ThreadTime" {
+					seconds = m.Value
+				}
+			}
+			return err
+		}))
+		return seconds * 1e6
+	}
+	before := now()
+	page.Eval(expression, nil)
+	after := now()
+	if after <= before {
+		b.Fatalf("%s took from %v to %v µs of processor time", expression, before, after)
+	}
+	return after - before
+}

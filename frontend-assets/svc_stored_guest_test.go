@@ -199,12 +199,12 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 	if call := s.answered(1)[0]; call.status != 403 {
 		t.Errorf("from a foreign domain: status %d", call.status)
 	}
-	says(page, `"t":"pageview"`, "no answer: unknown site key or domain?")
+	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
 	page = s.open("http://www.shop.test/unsure?svc_debug")
 	if call := s.answered(1)[0]; call.status != 404 {
 		t.Errorf("unknown key: status %d", call.status)
 	}
-	says(page, `"t":"pageview"`, "no answer: unknown site key or domain?")
+	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
 
 	page = s.browser.NewPage()
 	page.Before(`Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`)

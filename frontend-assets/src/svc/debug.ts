@@ -10,5 +10,5 @@ export const answered = (body: string, response: Promise<Response>): void => {
   response
     .then(async (r) => say(body, r.status, await r.text()))
     // An unknown key or domain gets no CORS header, so that the browser hides the answer from the page.
-    .catch((problem) => say(body, 'no answer: unknown site key or domain?', problem));
+    .catch((problem) => say(body, 'no answer: wrong site key or domain?', problem));
 };

@@ -17,7 +17,7 @@ const install = (): void => {
   const stub = window.svc;
   if (stub && stub.on) return;
 
-  const calls: Call[] = Array.from((stub && (stub.q as Call[] | undefined)) || []);
+  const calls: Call[] = [...((stub && (stub.q as Call[] | undefined)) || [])];
   const svc: Svc = (...call) => void svc.q!.push(call);
   svc.q = calls;
   svc.on = true;

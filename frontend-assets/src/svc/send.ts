@@ -22,7 +22,7 @@ export const send = (message: Message): boolean => {
     d: userId,
     a: auto ? undefined : 'off',
   } as Payload);
-  const fits = new Blob([body]).size <= 8192;
+  const fits = new TextEncoder().encode(body).length <= 8192;
   // A string body makes both ways send text/plain, which needs no preflight.
   if (fits && (debug || !navigator.sendBeacon || !navigator.sendBeacon(endpoint(), body)))
     answered(body, fetch(endpoint(), { method: 'POST', body, keepalive: true }));
