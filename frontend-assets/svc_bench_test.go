@@ -6,67 +6,51 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// What the script costs the page's main thread, in its processor time, as medians over all runs; also for a processor that is
-// six times slower:
+// What the script costs the page's main thread, in its processor time, as medians over all runs:
 //
 //	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets
 //
-// "load" compiles and runs the script, which sends the page view. "beacon" is the browser's part of that: its sendBeacon.
+// "load" compiles and runs the script, which sends the page view; "beacon" is the browser's part of that, its sendBeacon.
 // "scroll" is a scroll event. "layout" is a scroll event on a page that has just changed, so that the script asks for the
 // layout, without the layout itself, which the browser would otherwise make a moment later.
 func BenchmarkChromiumScript(b *testing.B) {
 	w := startWorld(b, map[string]string{"/": `<body style="height: 20000px">` + strings.Repeat("<p>text</p>", 500)})
-	for _, machine := range []struct {
-		name   string
-		slower float64
-	}{{"full speed", 1}, {"6 times slower", 6}} {
-		b.Run(machine.name, func(b *testing.B) {
-			page := w.browser.NewPage()
-			page.Do(performance.Enable().WithTimeDomain(performance.EnableTimeDomainThreadTicks), emulation.SetCPUThrottlingRate(machine.slower))
-			took := map[string][]float64{}
-			for b.Loop() {
-				page.Goto("http://shop.example.test/")
-				page.Eval(`(async () => {
-					const src = "`+dataOrigin+`/svc.js", code = await (await fetch(src)).text();
-					Object.defineProperty(document, "currentScript", {value: {src, dataset: {site: "`+siteKey+`"}}});
-					const change = (i) => { document.body.style.height = 20000 + i % 2 + "px" }, scrolled = new Event("scroll");
-					window.load = () => { (0, eval)(code) };
-					window.beacon = () => { navigator.sendBeacon("`+dataOrigin+`/collect.php", "{}") };
-					window.scrolls = () => { for (let i = 0; i < 1000; i++) document.dispatchEvent(scrolled) };
-					window.layouts = () => { for (let i = 0; i < 100; i++) { change(i); document.dispatchEvent(scrolled) } };
-					window.changes = () => { for (let i = 0; i < 100; i++) { change(i); void document.body.scrollHeight } };
-				})()`, nil)
-				nothing := processorTime(b, page, "0")
-				measure := func(name, expression string, times float64, less ...float64) float64 {
-					µs := processorTime(b, page, expression) - nothing
-					for _, other := range less {
-						µs -= other
-					}
-					took[name] = append(took[name], µs/times)
-					return µs
-				}
-				measure("load", "load()", 1)
-				measure("beacon", "beacon()", 1)
-				measure("scroll", "scrolls()", 1000)
-				measure("layout", "layouts()", 100, processorTime(b, page, "changes()")-nothing)
-				w.next()
-				w.next()
-			}
-			for name, all := range took {
-				slices.Sort(all)
-				b.ReportMetric(all[len(all)/2], name+"-µs")
-			}
-			b.ReportMetric(0, "ns/op") // of the test's own machinery
-			page.Close()
-		})
+	page := w.browser.NewPage()
+	page.Do(performance.Enable())
+	took := map[string][]float64{}
+	for b.Loop() {
+		page.Goto("http://shop.example.test/")
+		page.Eval(`(async () => {
+			const src = "`+dataOrigin+`/svc.js", code = await (await fetch(src)).text();
+			Object.defineProperty(document, "currentScript", {value: {src, dataset: {site: "`+siteKey+`"}}});
+			const change = (i) => { document.body.style.height = 20000 + i % 2 + "px" }, scrolled = new Event("scroll");
+			window.load = () => { (0, eval)(code) };
+			window.beacon = () => { navigator.sendBeacon("`+dataOrigin+`/collect.php", "{}") };
+			window.scrolls = () => { for (let i = 0; i < 1000; i++) document.dispatchEvent(scrolled) };
+			window.layouts = () => { for (let i = 0; i < 100; i++) { change(i); document.dispatchEvent(scrolled) } };
+			window.changes = () => { for (let i = 0; i < 100; i++) { change(i); void document.body.scrollHeight } };
+		})()`, nil)
+		nothing := processorTime(b, page, "0")
+		note := func(name string, µs, times float64) { took[name] = append(took[name], (µs-nothing)/times) }
+		note("load", processorTime(b, page, "load()"), 1)
+		note("beacon", processorTime(b, page, "beacon()"), 1)
+		note("scroll", processorTime(b, page, "scrolls()"), 1000)
+		changes := processorTime(b, page, "changes()")
+		note("layout", processorTime(b, page, "layouts()")-changes+nothing, 100)
+		w.next()
+		w.next()
 	}
+	for name, all := range took {
+		slices.Sort(all)
+		b.ReportMetric(all[len(all)/2], name+"-µs")
+	}
+	b.ReportMetric(0, "ns/op") // of the test's own machinery
 }
 
 // processorTime is how long the page's main thread computes for an expression, in microseconds.

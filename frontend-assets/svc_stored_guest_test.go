@@ -73,6 +73,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 		"/inner":  tag(""),
 		"/twice":  tag("") + tag("") + tag(`data-auto="off"`),
 		"/key":    without,
+		"/nokey":  strings.Replace(without, `data-site="0123"`, "", 1),
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32)),
 	})
 	said := func(page *browsertest.Page) string { return fmt.Sprint(page.Console()) }
@@ -111,12 +112,14 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	page.Close()
 
 	// Keys that are none warn once; a key that no site has is the server's to refuse.
-	page = s.open("http://www.shop.test/key")
-	page.Eval(`svc("event", "signup"), svc("pageview")`, nil)
-	if console := page.Console(); len(console) != 1 || console[0].Level != "warning" {
-		t.Errorf("console %v, want one warning", console)
+	for _, path := range []string{"/key", "/nokey"} {
+		page = s.open("http://www.shop.test" + path)
+		page.Eval(`svc("event", "signup"), svc("pageview")`, nil)
+		if console := page.Console(); len(console) != 1 || console[0].Level != "warning" || !strings.Contains(console[0].Text, "data-site") {
+			t.Errorf("%s: console %v, want one warning", path, console)
+		}
+		page.Close()
 	}
-	page.Close()
 	page = s.open("http://www.shop.test/unsure")
 	if call := s.answered(1)[0]; call.status != 404 {
 		t.Errorf("unknown key: status %d", call.status)
