@@ -164,10 +164,10 @@ func TestStoredEngagementChromium(t *testing.T) {
 	s.stored(1)
 	page.Front()
 	page.WaitFor("!document.hidden")
-	page.Eval("later(300)", nil)
+	page.Eval(`later(300), addEventListener("click", () => later(200))`, nil)
 	page.Click("a")
 	page.WaitFor("location.pathname === '/short'")
-	s.stored(2) // engagement by the click, none by the leaving; and the next page's view
+	s.stored(2) // engagement by the click, none by the leaving soon after; and the next page's view
 	s.hasViews("/ 7300ms 50%", "/short 0ms 0%")
 
 	// A page shorter than its window has been seen whole. Leaving tells of it by two events, which make one message.
@@ -204,7 +204,9 @@ func TestStoredEngagementChromium(t *testing.T) {
 	s.stored(1)
 
 	// In view without the keyboard's focus, and told of by one message when another tab is opened and closed again.
-	page = s.open("http://shop.test/focus")
+	page = s.browser.NewPage()
+	page.Before(clock + "document.hasFocus = () => false")
+	page.Goto("http://shop.test/focus")
 	s.stored(1)
 	page.Eval(`new Promise(done => { addEventListener("blur", done, {once: true}); focus(); frames[0].document.querySelector("input").focus() })`, nil)
 	page.Eval("later(900)", nil)
@@ -212,7 +214,17 @@ func TestStoredEngagementChromium(t *testing.T) {
 	s.stored(1)
 	elsewhere.Close()
 	page.Close()
-	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%", "/behind 800ms 10%", "/focus 900ms 100%")
+
+	// The next page lets wait for itself.
+	page = s.open("http://www.shop.test/")
+	s.stored(1)
+	page.Eval(`later(1000), addEventListener("click", () => later(1500))`, nil)
+	page.Click("a")
+	page.WaitFor("location.pathname === '/short'")
+	s.stored(3)
+	page.Close()
+	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%", "/behind 800ms 10%", "/focus 900ms 100%",
+		"/ 2500ms 10%", "/short 0ms 0%")
 	s.refused(map[string]int64{})
 }
 
