@@ -3,6 +3,7 @@ package assets_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -52,7 +53,8 @@ type shop struct {
 
 // exchange is a request to /collect.php with its answer.
 type exchange struct {
-	request string // as it stood on the wire
+	request string         // as it stood on the wire
+	message map[string]any // its JSON
 	status  int
 	answer  string
 }
@@ -155,6 +157,14 @@ func (s *shop) record(plane http.Handler) http.Handler {
 		_ = r.Header.Write(&request)
 		request.Write(body)
 
+		if got := r.Header.Get("Content-Type"); r.Method != http.MethodPost || got != "text/plain;charset=UTF-8" {
+			s.t.Errorf("%s to collect.php with Content-Type %q", r.Method, got)
+		}
+		var message map[string]any
+		if err := json.Unmarshal(body, &message); err != nil {
+			s.t.Errorf("a request to collect.php carries %q: %v", body, err)
+		}
+
 		answer := httptest.NewRecorder()
 		plane.ServeHTTP(answer, r)
 		maps.Copy(w.Header(), answer.Header())
@@ -163,7 +173,7 @@ func (s *shop) record(plane http.Handler) http.Handler {
 
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.calls = append(s.calls, exchange{request.String(), answer.Code, answer.Body.String()})
+		s.calls = append(s.calls, exchange{request.String(), message, answer.Code, answer.Body.String()})
 	})
 }
 
@@ -214,13 +224,26 @@ func (s *shop) answered(n int) []exchange {
 	}
 }
 
-// stored waits for so many answers, all of them 204, and for nothing else.
-func (s *shop) stored(calls int) {
+// stored waits for so many answers, all of them 204, and for nothing else. It returns the messages that were answered.
+func (s *shop) stored(calls int) []map[string]any {
 	s.t.Helper()
+	var messages []map[string]any
 	for _, c := range s.answered(calls) {
 		if c.status != http.StatusNoContent {
 			s.t.Fatalf("answer %d %s to\n%s", c.status, c.answer, c.request)
 		}
+		messages = append(messages, c.message)
+	}
+	return messages
+}
+
+// viewed waits for so many answers like stored. One of them is to a page view, whose path and referrer it compares.
+func (s *shop) viewed(calls int, path string, referrer any) {
+	s.t.Helper()
+	messages := s.stored(calls)
+	i := slices.IndexFunc(messages, func(m map[string]any) bool { return m["t"] == "pageview" })
+	if i < 0 || messages[i]["p"] != path || messages[i]["r"] != referrer {
+		s.t.Errorf("sent %v, want a page view of %s from %v", messages, path, referrer)
 	}
 }
 

@@ -176,6 +176,12 @@ func TestChromiumManualPageview(t *testing.T) {
 	page.Eval("later(1), svc('pageview')", nil)
 	sent = w.nextOf("engagement", "pageview")
 	w.expect(page, sent[1], `{"t": "pageview", "p": "/off/2", "r": "http://shop.example.test/off", "x": 1, "a": "off"}`)
+	// The automatic page view was one of another path, which it still shields.
+	page.Eval("later(1), svc('pageview')", nil)
+	sent = w.nextOf("engagement", "pageview")
+	w.expect(page, sent[1], `{"t": "pageview", "p": "/off/2", "r": "http://shop.example.test/off/2", "x": 1, "a": "off"}`)
+	page.Eval("later(1), history.replaceState(0, '', '/off'), svc('pageview')", nil)
+	w.nothingBeyond(page, 5)
 }
 
 func TestChromiumRoutes(t *testing.T) {

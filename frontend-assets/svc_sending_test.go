@@ -43,16 +43,18 @@ func TestChromiumEvents(t *testing.T) {
 	page := w.browser.Open("http://shop.example.test/?utm_source=a#x")
 	w.next()
 	common := `"t": "event", "e": "signup", "p": "/", "r": null, "u": {"source": "a"}`
-	wide := strings.Repeat("ä", 2044) // with the key and quotes, 4096 bytes of JSON
+	wide := strings.Repeat("ä", 3900) // with the rest of the message a little less than 8 KB
 	for call, want := range map[string]string{
-		`svc("event", "signup")`:                                `{` + common + `}`,
-		`svc("event", "signup", {plan: "pro", n: 2, x: [1]})`:   `{` + common + `, "m": {"plan": "pro", "n": 2, "x": [1]}}`,
-		`svc("event", "signup", null)`:                          `{` + common + `}`,
-		`svc("event", "signup", "text")`:                        `{` + common + `}`,
-		`svc("event", "signup", {a: "` + wide + `"})`:           `{` + common + `, "m": {"a": "` + wide + `"}}`,
-		`svc("event", "signup", {a: "` + wide + `x"})`:          `{` + common + `}`,
-		`svc("event", "signup", {a: "x".repeat(100000)}), 1`:    `{` + common + `}`,
-		`window.svc.apply(null, ["event", "signup", {n: NaN}])`: `{` + common + `, "m": {"n": null}}`,
+		`svc("event", "signup")`:                                   `{` + common + `}`,
+		`svc("event", "signup", {plan: "pro", n: 2, x: [1]})`:      `{` + common + `, "m": {"plan": "pro", "n": 2, "x": [1]}}`,
+		`svc("event", "signup", null)`:                             `{` + common + `}`,
+		`svc("event", "signup", "text")`:                           `{` + common + `}`,
+		`svc("event", "signup", {a: "` + wide + `"})`:              `{` + common + `, "m": {"a": "` + wide + `"}}`,
+		`svc("event", "signup", {a: "` + wide + wide[:400] + `"})`: `{` + common + `}`,
+		`svc("event", "signup", {a: "x".repeat(100000)}), 1`:       `{` + common + `}`,
+		// What a sale needs is kept.
+		`svc("event", "signup", {id: 1, items: Array(4000).fill({})})`: `{` + common + `, "m": {"id": 1}}`,
+		`window.svc.apply(null, ["event", "signup", {n: NaN}])`:        `{` + common + `, "m": {"n": null}}`,
 	} {
 		page.Eval(call, nil)
 		w.expect(page, w.next(), want)

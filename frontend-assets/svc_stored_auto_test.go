@@ -23,7 +23,7 @@ func clickWith(page *browsertest.Page, selector string, options ...func(*input.D
 	page.Do(chromedp.MouseClickXY(at.X, at.Y, options...))
 }
 
-func TestChromiumStoredAutomaticEvents(t *testing.T) {
+func TestStoredAutomaticEventsChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/": tag("") + `<style>a, svg { display: block }</style>
 			<script>for (const kind of ["click", "auxclick"]) addEventListener(kind, e => e.preventDefault())</script>
@@ -36,7 +36,8 @@ func TestChromiumStoredAutomaticEvents(t *testing.T) {
 			<a id=key href="http://key.test/">x</a>
 			<a id=blank href="http://blank.test/" target=_blank>x</a>
 			<a id=stopped href="http://stopped.test/" onclick="event.stopImmediatePropagation(); event.preventDefault()">x</a>
-			<svg width=99 height=20><a id=svg href="http://svg.test/"><text y=15>svg</text></a></svg>
+			<svg width=99 height=20><a id=svg href="http://svg.test/"><text y=15>svg</text></a><a id=xlink xlink:href="http://xlink.test/"><text x=50 y=15>old</text></a></svg>
+			<map name=m><area id=area href="http://area.test/" shape=default></map>
 			<div id=host></div><script>host.attachShadow({mode: "open"}).innerHTML = '<a href="http://shadow.test/"><b>x</b></a>'</script>
 			<a id=own href="/own">x</a> <a id=apex href="http://shop.test/">x</a> <a id=sub href="http://a.b.shop.test/">x</a>
 			<a id=extra href="http://shop-extra.test/">x</a> <a id=extrasub href="http://www.shop-extra.test/">x</a>
@@ -53,21 +54,22 @@ func TestChromiumStoredAutomaticEvents(t *testing.T) {
 	var want []string
 	outbound := func(host string) { want = append(want, `/ outbound_click {"host":"`+host+`"}`) }
 
-	page.Eval(`plain.click(), document.querySelector("#nested i").click(), blank.click(), stopped.click(), alike.click(), host.shadowRoot.querySelector("b").click()`, nil)
-	for _, host := range []string{"plain.test", "nested.test", "blank.test", "stopped.test", "notshop.test", "shadow.test"} {
+	page.Eval(`plain.click(), document.querySelector("#nested i").click(), blank.click(), stopped.click(), area.click(), alike.click(), host.shadowRoot.querySelector("b").click()`, nil)
+	for _, host := range []string{"plain.test", "nested.test", "blank.test", "stopped.test", "area.test", "notshop.test", "shadow.test"} {
 		outbound(host)
 	}
-	s.stored(6)
+	s.stored(7)
 	clickWith(page, "#middle", chromedp.ButtonType(input.Middle))
 	clickWith(page, "#control", chromedp.ButtonModifiers(input.ModifierCtrl))
 	clickWith(page, "#shift", chromedp.ButtonModifiers(input.ModifierShift))
 	clickWith(page, "#right", chromedp.ButtonType(input.Right)) // opens a menu
 	clickWith(page, "#svg text")
+	clickWith(page, "#xlink text")
 	page.Do(chromedp.Focus("#key"), chromedp.KeyEvent(kb.Enter))
-	for _, host := range []string{"middle.test", "control.test", "shift.test", "svg.test", "key.test"} {
+	for _, host := range []string{"middle.test", "control.test", "shift.test", "svg.test", "xlink.test", "key.test"} {
 		outbound(host)
 	}
-	s.stored(5)
+	s.stored(6)
 	s.hasEvents(want...)
 
 	// The script cannot know the site's other domains; the server drops clicks that lead there. What is none leads nowhere.
@@ -120,7 +122,7 @@ func TestChromiumStoredAutomaticEvents(t *testing.T) {
 	s.refused(map[string]int64{"own_link": 2})
 }
 
-func TestChromiumStoredSwitches(t *testing.T) {
+func TestStoredSwitchesChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/off":    tag(`data-auto="off" data-search`) + tall + `<a id=out href="http://other.test/" onclick="return false">x</a><a id=file href="/x.pdf" onclick="return false">x</a>`,
 		"/plain":  tag(""),
@@ -147,7 +149,7 @@ func TestChromiumStoredSwitches(t *testing.T) {
 	want := []string{"/off signup"}
 	for query, term := range map[string]string{
 		"q=red+boots": "red boots", "s=%C3%A4": "ä", "search=a&x=private": "a", "query=+trimmed+": "trimmed", "keyword=k": "k",
-		"q=" + letters(150): letters(100), "term=x&Q=y": "", "q=": "",
+		"q=" + letters(150): letters(100), "q=" + letters(99) + "😀z": letters(99) + "😀", "term=x&Q=y": "", "q=": "",
 	} {
 		page := s.open("http://www.shop.test/search?" + query)
 		if term == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-func TestChromiumStoredAddressesArePathsOnly(t *testing.T) {
+func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {
 	databaseURL := dbtest.SQLiteURL(t)
 	s := newShop(t, dbtest.Open(t, databaseURL), map[string]string{
 		"/from": `<meta name=referrer content=unsafe-url><a href="http://www.shop.test/visible-path?utm_source=visible-source&token=s3cr3t#s3cr3t">x</a>`,
@@ -65,7 +65,7 @@ func TestChromiumStoredAddressesArePathsOnly(t *testing.T) {
 	}
 }
 
-func TestChromiumStoredByAGoodGuest(t *testing.T) {
+func TestStoredByAGoodGuestChromium(t *testing.T) {
 	without := fmt.Sprintf(`<script defer src="%s/svc.js" data-site="0123"></script>`, dataOrigin)
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/":       `<body style="height: 9000px"><a id=file href="/x.pdf" onclick="return false">x</a>` + tag("data-search"),
@@ -73,6 +73,7 @@ func TestChromiumStoredByAGoodGuest(t *testing.T) {
 		"/inner":  tag(""),
 		"/twice":  tag("") + tag("") + tag(`data-auto="off"`),
 		"/key":    without,
+		"/nokey":  strings.Replace(without, `data-site="0123"`, "", 1),
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32)),
 	})
 	said := func(page *browsertest.Page) string { return fmt.Sprint(page.Console()) }
@@ -88,6 +89,12 @@ func TestChromiumStoredByAGoodGuest(t *testing.T) {
 		(await navigator.storage.estimate()).usage, history.state, name]))()`, &storage)
 	if want := `[true,"",0,0,0,0,0,0,0,0,""]`; storage != want {
 		t.Errorf("secure, cookies twice, localStorage, sessionStorage, IndexedDB, caches, service workers, usage, history state, window name:\n%s, want\n%s", storage, want)
+	}
+	var globals string
+	page.Eval(`(() => { const frame = document.body.appendChild(document.createElement("iframe")).contentWindow;
+		return Object.getOwnPropertyNames(window).filter(name => !(name in frame) && !["0", "later"].includes(name)).join() })()`, &globals)
+	if globals != "svc" {
+		t.Errorf("globals %s", globals)
 	}
 	page.Close()
 	s.stored(0)
@@ -105,12 +112,14 @@ func TestChromiumStoredByAGoodGuest(t *testing.T) {
 	page.Close()
 
 	// Keys that are none warn once; a key that no site has is the server's to refuse.
-	page = s.open("http://www.shop.test/key")
-	page.Eval(`svc("event", "signup"), svc("pageview")`, nil)
-	if console := page.Console(); len(console) != 1 || console[0].Level != "warning" {
-		t.Errorf("console %v, want one warning", console)
+	for _, path := range []string{"/key", "/nokey"} {
+		page = s.open("http://www.shop.test" + path)
+		page.Eval(`svc("event", "signup"), svc("pageview")`, nil)
+		if console := page.Console(); len(console) != 1 || console[0].Level != "warning" || !strings.Contains(console[0].Text, "data-site") {
+			t.Errorf("%s: console %v, want one warning", path, console)
+		}
+		page.Close()
 	}
-	page.Close()
 	page = s.open("http://www.shop.test/unsure")
 	if call := s.answered(1)[0]; call.status != 404 {
 		t.Errorf("unknown key: status %d", call.status)
@@ -149,8 +158,9 @@ func TestChromiumStoredByAGoodGuest(t *testing.T) {
 	s.refused(map[string]int64{})
 }
 
-func TestChromiumStoredAsDebugSays(t *testing.T) {
-	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag("")})
+func TestStoredAsDebugSaysChromium(t *testing.T) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag(""),
+		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32))})
 	if err := s.db.SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +202,12 @@ func TestChromiumStoredAsDebugSays(t *testing.T) {
 	if call := s.answered(1)[0]; call.status != 403 {
 		t.Errorf("from a foreign domain: status %d", call.status)
 	}
-	says(page, `"t":"pageview"`, "no answer: is this domain registered for the site?")
+	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
+	page = s.open("http://www.shop.test/unsure?svc_debug")
+	if call := s.answered(1)[0]; call.status != 404 {
+		t.Errorf("unknown key: status %d", call.status)
+	}
+	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
 
 	page = s.browser.NewPage()
 	page.Before(`Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`)

@@ -1,6 +1,8 @@
 package assets_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +19,7 @@ const tall = `<body style="margin: 0"><div id=content style="height: 1000vh"></d
 // stub is what owners put before the tag to call svc at any time.
 const stub = `window.svc = window.svc || function () { (svc.q = svc.q || []).push(arguments) };`
 
-func TestChromiumStoredPageviews(t *testing.T) {
+func TestStoredPageviewsChromium(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, map[string]string{
 			"/from":  `<meta name=referrer content=unsafe-url><a href="http://www.shop.test/start?utm_source=News&utm_medium=E-Mail&secret=1#x">to the shop</a>`,
@@ -27,23 +29,23 @@ func TestChromiumStoredPageviews(t *testing.T) {
 		page.Before(clock)
 		page.Goto("http://other.test/from?private=1")
 		page.Click("a")
-		s.stored(1)
+		s.viewed(1, "/start", "http://other.test/from")
 		s.hasViews("/start 0ms 0%")
 
 		page.Eval("later(1000), history.pushState(0, '', '/one?secret=2')", nil)
-		s.stored(2)
+		s.viewed(2, "/one", "http://www.shop.test/start")
 		// Changes of query and fragment are no page views.
 		page.Eval("later(500), history.pushState(0, '', '/one?secret=3'), location.hash = 'y', history.replaceState(0, '', '?z'), history.replaceState(1, '')", nil)
 		page.Eval("later(1500), history.replaceState(0, '', '/two')", nil)
-		s.stored(2)
+		s.viewed(2, "/two", "http://www.shop.test/one")
 		page.Eval("later(3000), new Promise(done => { addEventListener('popstate', done, {once: true}); history.go(-2) })", nil)
-		s.stored(2)
+		s.viewed(2, "/one", "http://www.shop.test/two")
 		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 0ms 0%")
 
 		// A manual page view just after is filtered by the script; or by the server, whose clock has not moved.
 		page.Eval("later(500), svc('pageview')", nil)
 		page.Eval("later(600), svc('pageview')", nil)
-		s.stored(2)
+		s.viewed(2, "/one", "http://www.shop.test/one")
 		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 1100ms 100%")
 		s.later(2 * time.Second)
 		page.Eval("svc('pageview')", nil)
@@ -55,7 +57,7 @@ func TestChromiumStoredPageviews(t *testing.T) {
 		s.stored(1)
 		page.Eval("history.back()", nil)
 		page.WaitFor("window.kept")
-		s.stored(1)
+		s.viewed(1, "/one", "http://www.shop.test/one")
 		page.Eval("later(5000)", nil)
 		page.Goto("about:blank")
 		s.stored(1)
@@ -101,7 +103,7 @@ func TestChromiumStoredPageviews(t *testing.T) {
 	})
 }
 
-func TestChromiumStoredPrerenderedPage(t *testing.T) {
+func TestStoredPrerenderedPageChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/": "",
 		"/start": `<script type=speculationrules>{"prerender": [{"source": "list", "urls": ["/ahead", "/never"], "eagerness": "immediate"}]}</script>
@@ -133,12 +135,13 @@ func TestChromiumStoredPrerenderedPage(t *testing.T) {
 	s.hasViews("/ahead 0ms 0%")
 }
 
-func TestChromiumStoredEngagement(t *testing.T) {
+func TestStoredEngagementChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/":        tag("") + tall + `<a href="/short" style="position: fixed; top: 0">next</a>`,
 		"/short":   tag("") + `short`,
 		"/growing": tag("") + `<body style="margin: 0"><div id=content style="height: 200vh"></div>`,
 		"/behind":  tag("") + tall,
+		"/focus":   tag("") + `<iframe srcdoc="<input>"></iframe>`,
 	})
 	scroll := func(screens string) string {
 		return `new Promise(done => { addEventListener("scroll", () => requestAnimationFrame(() => done()), {once: true}); scrollTo(0, innerHeight * ` + screens + `) })`
@@ -161,10 +164,10 @@ func TestChromiumStoredEngagement(t *testing.T) {
 	s.stored(1)
 	page.Front()
 	page.WaitFor("!document.hidden")
-	page.Eval("later(300)", nil)
+	page.Eval(`later(300), addEventListener("click", () => later(200))`, nil)
 	page.Click("a")
 	page.WaitFor("location.pathname === '/short'")
-	s.stored(2) // engagement by the click, none by the leaving; and the next page's view
+	s.stored(2) // engagement by the click, none by the leaving soon after; and the next page's view
 	s.hasViews("/ 7300ms 50%", "/short 0ms 0%")
 
 	// A page shorter than its window has been seen whole. Leaving tells of it by two events, which make one message.
@@ -199,19 +202,54 @@ func TestChromiumStoredEngagement(t *testing.T) {
 	page.Eval("later(800)", nil)
 	page.Goto("about:blank")
 	s.stored(1)
-	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%", "/behind 800ms 10%")
+
+	// In view without the keyboard's focus, and told of by one message when another tab is opened and closed again.
+	page = s.browser.NewPage()
+	page.Before(clock + "document.hasFocus = () => false")
+	page.Goto("http://shop.test/focus")
+	s.stored(1)
+	page.Eval(`new Promise(done => { addEventListener("blur", done, {once: true}); focus(); frames[0].document.querySelector("input").focus() })`, nil)
+	page.Eval("later(900)", nil)
+	elsewhere = s.browser.NewPage()
+	s.stored(1)
+	elsewhere.Close()
+	page.Close()
+
+	// The next page lets wait for itself.
+	page = s.open("http://www.shop.test/")
+	s.stored(1)
+	page.Eval(`later(1000), addEventListener("click", () => later(1500))`, nil)
+	page.Click("a")
+	page.WaitFor("location.pathname === '/short'")
+	s.stored(3)
+	page.Close()
+	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%", "/behind 800ms 10%", "/focus 900ms 100%",
+		"/ 2500ms 10%", "/short 0ms 0%")
 	s.refused(map[string]int64{})
 }
 
-func TestChromiumStoredEvents(t *testing.T) {
+func TestStoredEventsChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/": `<script>` + stub + `svc("event", "signup", {from: "before"})</script>
 			<script>` + stub + `svc("identify", "` + userID + `"); svc("event", "signup", {from: "another script"})</script>` + tag("") +
 			`<script defer src="data:text/javascript,svc('event', 'signup', {from: 'after'})"></script>
 			<script type=module>svc("event", "signup", {from: "module"})</script>`,
+		"/person": `<script>` + stub + `svc("identify", "someone@shop.test"); svc("event", "signup")</script>` + tag(""),
 	})
-	page := s.browser.Open("http://www.shop.test/")
-	s.stored(5)
+	page := s.browser.NewPage()
+	page.Before(`const order = [], beacon = navigator.sendBeacon.bind(navigator);
+		navigator.sendBeacon = (url, body) => { const {t, m} = JSON.parse(body); order.push(m ? m.from : t); return beacon(url, body) }`)
+	page.Goto("http://www.shop.test/")
+	for _, message := range s.stored(5) {
+		if message["d"] != userID {
+			t.Errorf("%v is not of the identified visitor", message)
+		}
+	}
+	var order string
+	page.Eval("order.join()", &order)
+	if want := "pageview,before,another script,after,module"; order != want {
+		t.Errorf("sent in the order %s, want %s", order, want)
+	}
 	s.hasViews("/ 0ms 0%")
 	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`)
 	if view := s.views()[0]; len(view.UserID) != 16 {
@@ -219,13 +257,55 @@ func TestChromiumStoredEvents(t *testing.T) {
 	}
 
 	page.Eval(`svc.q.push(["event", "signup"]), svc("event", "signup", {text: "x".repeat(5000)})`, nil)
-	page.Eval(`svc("event", "purchase", {transaction_id: "T1", value: 19.9, currency: "EUR", items: [{item_id: "a"}]})`, nil)
-	s.stored(3)
-	page.Eval(`svc("event", "purchase", {transaction_id: "T1", value: 19.9, currency: "EUR"})`, nil)
-	s.stored(1)
-	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`,
-		`/ signup`, `/ signup`, `/ purchase {"items":[{"item_id":"a"}]}`)
-	page.Eval(`svc("event", "unheard-of"), svc("event", "Bad Name"), svc("event"), svc("event", 7)`, nil)
+	s.stored(2)
+	page.Eval(`svc("event", "unheard-of"), svc("event", "Bad Name"), svc("event"), svc("event", 7), svc(), svc("nonsense")`, nil)
 	s.answered(2)
-	s.refused(map[string]int64{"unknown_event": 1, "bad_event": 1, "duplicate_transaction": 1})
+	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`,
+		`/ signup`, `/ signup`)
+
+	// What is no hash is never sent, and names nobody. Half an hour later, so that it is another visit.
+	page.Close()
+	s.answered(1)
+	s.later(31 * time.Minute)
+	s.open("http://www.shop.test/person").Close()
+	for _, call := range s.answered(2) {
+		if call.status != 204 || strings.Contains(call.request, "someone") || call.message["d"] != nil {
+			t.Errorf("status %d, %s", call.status, call.request)
+		}
+	}
+	if views := s.views(); len(views) != 2 || views[1].UserID != nil {
+		t.Errorf("page views %+v, want a second one of nobody in particular", views)
+	}
+	s.refused(map[string]int64{"unknown_event": 1, "bad_event": 1})
+}
+
+func TestStoredSalesChromium(t *testing.T) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag("")})
+	page := s.open("http://www.shop.test/")
+	s.stored(1)
+	sale := func(id string, items int) {
+		page.Eval(fmt.Sprintf(`svc("event", "purchase", {transaction_id: %q, value: 19.9, currency: "EUR", items: Array(%d).fill({item_id: "a", item_name: "y".repeat(60)})})`, id, items), nil)
+		s.stored(1)
+	}
+	sale("two items", 2)
+	sale("two items", 2) // counts once
+	sale("more than 4 KB", 70)
+	sale("more than 8 KB", 1000)
+	page.Eval(`svc("event", "view_item", {item_id: "a", price: 9.95}), svc("event", "view_item")`, nil)
+	s.answered(2)
+	page.Eval(`svc("event", "refund", {transaction_id: "r1", value: 5, currency: "EUR"})`, nil)
+	s.stored(1)
+
+	got := []string{}
+	for _, e := range s.events() {
+		line := e.Name
+		if e.Value != nil {
+			line = fmt.Sprintf("%s %s %s %s", e.Name, e.TransactionID, e.Value, e.Currency)
+		}
+		got = append(got, strings.TrimSpace(line+" "+e.Properties))
+	}
+	item := `{"item_id":"a","item_name":"` + letters(60) + `"}`
+	s.same("events", got, []string{`purchase two items 19.9 EUR {"items":[` + item + `,` + item + `]}`, "purchase more than 4 KB 19.9 EUR", "purchase more than 8 KB 19.9 EUR",
+		`view_item {"item_id":"a","price":9.95}`, "refund r1 -5 EUR"})
+	s.refused(map[string]int64{"duplicate_transaction": 1, "bad_event": 1})
 }

@@ -29,7 +29,7 @@ func tag(attributes string) string {
 
 // world is a website under several host names, a data plane that notes what it receives, and a browser that reaches only them.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	browser *browsertest.Browser
 	numeric string // the site's origin by address; other than its names, browsers take it for secure
 	arrived chan hit
@@ -52,11 +52,16 @@ type hit struct {
 // String shows a hit in failure messages.
 func (h hit) String() string { return h.method + " " + h.raw }
 
-// newWorld starts servers and browser, for a test that runs beside the others. Pages are given by path; every host name has the
-// same ones.
+// newWorld is startWorld for a test that runs beside the others.
 func newWorld(t *testing.T, pages map[string]string) *world {
 	t.Helper()
 	t.Parallel()
+	return startWorld(t, pages)
+}
+
+// startWorld starts servers and browser. Pages are given by path; every host name has the same ones.
+func startWorld(t testing.TB, pages map[string]string) *world {
+	t.Helper()
 	w := &world{t: t, arrived: make(chan hit, 1000), told: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
 	data := http.NewServeMux()
 	data.Handle("/svc.js", assets.Handler())
@@ -175,7 +180,8 @@ func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 
 var viewID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// expect compares a message with the JSON that it should be, but for k, i, w and l, which are the same in all and checked here.
+// expect compares a message with the JSON that it should be, but for k, i, w and l, which are the same in all and checked here,
+// and for u, which is empty unless the JSON says otherwise.
 func (w *world) expect(page *browsertest.Page, h hit, want string) {
 	w.t.Helper()
 	var screen struct {
@@ -183,7 +189,7 @@ func (w *world) expect(page *browsertest.Page, h hit, want string) {
 		L string
 	}
 	page.Eval("({w: screen.width, l: navigator.language})", &screen)
-	expected := map[string]any{"k": siteKey, "w": screen.W, "l": screen.L, "i": h.body["i"]}
+	expected := map[string]any{"k": siteKey, "w": screen.W, "l": screen.L, "i": h.body["i"], "u": map[string]any{}}
 	if err := json.Unmarshal([]byte(want), &expected); err != nil {
 		w.t.Fatalf("%s: %v", want, err)
 	}

@@ -8,7 +8,7 @@ export const say = (...words: unknown[]): void => {
 /** Says what the server answered to a message. A beacon hides that, so messages go by fetch while debugging. */
 export const answered = (body: string, response: Promise<Response>): void => {
   response
-    .then((r) => r.text().then((text) => say(body, r.status, text)))
-    // A refused origin gets no CORS header, so that the browser hides the answer from the page.
-    .catch((problem) => say(body, 'no answer: is this domain registered for the site?', problem));
+    .then(async (r) => say(body, r.status, await r.text()))
+    // An unknown key or domain gets no CORS header, so that the browser hides the answer from the page.
+    .catch((problem) => say(body, 'no answer: wrong site key or domain?', problem));
 };

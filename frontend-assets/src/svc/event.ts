@@ -1,8 +1,10 @@
-import { current } from './pageview';
 import { send } from './send';
 
-/** Sends an event of the current page view. Properties of more than 4 KB would only push the message over its limit. */
+/**
+ * Sends an event of the current page view. When its properties are too large for one message, it goes without the list of
+ * items, so that a sale still counts; or else without any.
+ */
 export const event = (name: string, properties?: unknown): void => {
-  const fits = properties && typeof properties === 'object' && new Blob([JSON.stringify(properties)]).size <= 4096;
-  send(current, { t: 'event', e: name, m: fits ? properties : undefined });
+  const all = properties && typeof properties === 'object' ? properties : undefined;
+  [all, { ...all, items: undefined }, undefined].some((m) => send({ t: 'event', e: name, m }));
 };

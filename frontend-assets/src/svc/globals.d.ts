@@ -7,7 +7,7 @@ type Call = ArrayLike<unknown>;
 interface Svc {
   (...call: unknown[]): void;
   /** Where stubs put their calls. Once the script runs, pushing is calling. */
-  q?: { push(call: Call): void };
+  q?: { push(call: Call): unknown };
   /** Set once the script runs; a second copy of the script then leaves at once. */
   on?: true;
 }

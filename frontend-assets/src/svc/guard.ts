@@ -11,6 +11,6 @@ export const guard =
     }
   };
 
-/** Calls f for each event of a kind, before the page's own listeners can stop it, and without holding up scrolling. */
+/** Calls f for each event of a kind, before the page's own listeners can stop it. None of these kinds waits for listeners. */
 export const listen = (target: EventTarget, type: string, f: (event: never) => void): void =>
-  target.addEventListener(type, guard(f) as EventListener, { capture: true, passive: true });
+  target.addEventListener(type, guard(f) as EventListener, true);

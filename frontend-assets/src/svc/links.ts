@@ -24,8 +24,8 @@ export const watchLinks = (): void => {
     if (file) event('file_download', { file: file[1], ext: file[2]!.toLowerCase() });
 
     // Other domains of the site are only known to the server, which drops clicks that lead to them.
-    const own = location.hostname.replace(/^www\./, '');
-    if (web && !('.' + target.hostname).endsWith('.' + own)) event('outbound_click', { host: target.hostname });
+    if (web && !('.' + target.hostname).endsWith('.' + location.hostname.replace(/^www\./, '')))
+      event('outbound_click', { host: target.hostname });
   };
   listen(document, 'click', clicked);
   listen(document, 'auxclick', clicked);

@@ -5,46 +5,48 @@ import { say } from './debug';
 import { startEngagement, watchEngagement } from './engagement';
 import { guard, listen } from './guard';
 import { watchLinks } from './links';
-import { current, pageview } from './pageview';
+import { pageview } from './pageview';
 import { refused } from './privacy';
 import { watchRoutes } from './routes';
 import { watchScroll } from './scroll';
+import { identify } from './send';
 import { auto, siteKey } from './tag';
+import { current } from './view';
 
 const install = (): void => {
   const stub = window.svc;
   if (stub && stub.on) return;
 
-  const waiting: Call[] = Array.from((stub && (stub.q as Call[] | undefined)) || []);
-  let take = (call: Call): void => void waiting.push(call);
-  const svc: Svc = (...call) => take(call);
-  svc.q = { push: (call) => take(call) };
+  const calls: Call[] = [...((stub && (stub.q as Call[] | undefined)) || [])];
+  const svc: Svc = (...call) => void svc.q!.push(call);
+  svc.q = calls;
   svc.on = true;
   window.svc = svc;
 
-  if (!siteKey) console.warn('svc: data-site must be a site key, 32 hexadecimal characters');
-  if (!siteKey || refused()) {
-    take = () => {};
-    return say('sends nothing: no site key, Do Not Track or Global Privacy Control');
+  const reason = refused();
+  if (!siteKey || reason) {
+    svc.q = { push() {} };
+    if (!siteKey) console.warn('svc: data-site is no site key');
+    return say('sends nothing:', reason);
   }
 
   const start = () => {
     // Who the visitor is belongs to the first page view already; everything else follows it, in order.
-    const who = waiting.find((call) => call[0] === 'identify');
-    if (who) perform(who);
+    calls.forEach(guard((call) => call[0] === 'identify' && identify(call[1])));
     pageview(cut(document.referrer));
     watchEngagement();
     watchScroll();
     watchLinks();
-    if (auto) watchRoutes();
     // Back from the back/forward cache: the same document is viewed once more. Its time was sent when it was left.
     listen(window, 'pageshow', (shown: PageTransitionEvent) => {
       if (!shown.persisted) return;
       startEngagement();
       pageview(current.r);
     });
-    take = guard(perform);
-    waiting.forEach(take);
+    svc.q = { push: guard(perform) };
+    calls.forEach(svc.q.push);
+    // Last, since it fails on a page that has frozen its history functions.
+    if (auto) watchRoutes();
   };
 
   // A page that is only being prepared counts when somebody looks at it.

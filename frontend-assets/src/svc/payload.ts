@@ -1,7 +1,7 @@
 // What the script sends to collect.php (analytics contract, section 2 "Collection payload"). This is the only place where
 // the wire format is written down on the browser's side; the server's reader is dataplane/analytics.
 
-/** The campaign values of the page's address. Only those that are present; the object is left out when none is. */
+/** The campaign values of the page's address. Only those that are present. */
 export interface Campaign {
   /** utm_source … utm_term, in lower case. */
   source?: string;
@@ -25,8 +25,8 @@ export interface View {
   r: string | null;
   /** Page view id: 16 lower-case hexadecimal characters, random, made anew for each page view. Ties engagement to it. */
   i: string;
-  /** Campaign values, when the address has any. */
-  u?: Campaign | undefined;
+  /** Campaign values of the page's address. */
+  u: Campaign;
 }
 
 /** The part that differs by the kind of message. */
@@ -40,7 +40,7 @@ export type Message =
       t: 'event';
       /** Event name. */
       e: string;
-      /** Event properties; left out when there are none, or when they exceed 4 KB as JSON. */
+      /** Event properties; left out when there are none, or when they do not fit into a message of 8 KB. */
       m?: object | undefined;
     }
   | {

@@ -1,7 +1,7 @@
-import { depth } from './depth';
+import { depth } from './engagement';
 import { event } from './event';
 import { listen } from './guard';
-import { current } from './pageview';
+import { current } from './view';
 import { auto } from './tag';
 
 /** Follows the scroll depth, and reports the automatic event once per page view when it reaches 90 %. */

@@ -1,6 +1,7 @@
 import { answered } from './debug';
-import type { Message, Payload, View } from './payload';
+import type { Message, Payload } from './payload';
 import { auto, debug, endpoint, siteKey } from './tag';
+import { current } from './view';
 
 let userId: string | undefined;
 
@@ -10,23 +11,20 @@ export const identify = (hash: unknown): void => {
   userId = /^[\da-f]{64}$/.test(id) ? id : undefined;
 };
 
-/** Sends one message about a page view, once: what gets lost stays lost. */
-export const send = (view: View, message: Message): void => {
-  post(
-    JSON.stringify({
-      k: siteKey!,
-      ...view,
-      w: screen.width,
-      l: navigator.language,
-      ...message,
-      d: userId,
-      a: auto ? undefined : 'off',
-    } as Payload),
-  );
-};
-
-// A string body makes both ways send text/plain, which needs no preflight.
-const post = (body: string): void => {
-  if (!debug && navigator.sendBeacon && navigator.sendBeacon(endpoint(), body)) return;
-  answered(body, fetch(endpoint(), { method: 'POST', body, keepalive: true, credentials: 'omit' }));
+/** Sends one message about the current page view, once: what gets lost stays lost. False when it is larger than 8 KB. */
+export const send = (message: Message): boolean => {
+  const body = JSON.stringify({
+    k: siteKey!,
+    ...current,
+    w: screen.width,
+    l: navigator.language,
+    ...message,
+    d: userId,
+    a: auto ? undefined : 'off',
+  } as Payload);
+  const fits = new TextEncoder().encode(body).length <= 8192;
+  // A string body makes both ways send text/plain, which needs no preflight.
+  if (fits && (debug || !navigator.sendBeacon || !navigator.sendBeacon(endpoint(), body)))
+    answered(body, fetch(endpoint(), { method: 'POST', body, keepalive: true }));
+  return fits;
 };

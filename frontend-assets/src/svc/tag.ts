@@ -19,4 +19,4 @@ export const search = 'search' in settings;
 export const debug = /[?&]svc_debug\b/.test(location.search);
 
 /** The collection endpoint, on the origin that the script itself came from. */
-export const endpoint = () => new URL('/collect.php', element!.src).href;
+export const endpoint = () => new URL('/collect.php', element!.src);

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// newerSyntax tells what in a script the stated browsers would not understand; it is empty for a script that they can read.
+//
+// It has esbuild write the script for these browsers and once more without such a limit: what it cannot say in their syntax is
+// an error, and what it has to say in another way makes the two differ.
+func newerSyntax(script string) string {
+	print := func(o api.TransformOptions) (string, string) {
+		o.LogLevel, o.Charset = api.LogLevelSilent, api.CharsetASCII
+		result := api.Transform(script, o)
+		if len(result.Errors) > 0 {
+			return "", result.Errors[0].Text
+		}
+		return string(result.Code), ""
+	}
+	old, problem := print(api.TransformOptions{Target: languageTarget, Engines: browserTargets})
+	if problem != "" {
+		return problem
+	}
+	today, problem := print(api.TransformOptions{Target: api.ESNext})
+	if problem != "" {
+		return problem
+	}
+	if old != today {
+		return "esbuild writes it differently for the old browsers:\n" + old
+	}
+	return ""
+}
+
+func TestCommittedScriptsHaveTheSyntaxOfOldBrowsers(t *testing.T) {
+	root, err := assetsRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range assets {
+		if !strings.HasSuffix(a.Out, ".js") {
+			continue
+		}
+		script, err := os.ReadFile(filepath.Join(root, "dist", filepath.FromSlash(a.Out)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problem := newerSyntax(string(script)); problem != "" {
+			t.Errorf("%s: %s", a.Out, problem)
+		}
+	}
+}
+
+func TestNewerSyntaxIsFound(t *testing.T) {
+	for script, newer := range map[string]bool{
+		`let a = {...b}; const f = async (c) => await c ?? 1`: false, // ES2018 to ES2020
+		`a ||= b`:                    true, // ES2021
+		`class A { static { a() } }`: true, // ES2022
+		`class A { #b = 1 }`:         true, // ES2022
+		`await a`:                    true, // ES2022, at the top
+		`/(?<=a)b/.test(c)`:          true, // ES2018, but Safari since 16.4 only
+		`/a/v.test(b)`:               true, // ES2024
+		`const f = ([a]) => a`:       true, // ES2015, but wrong in Safari 14
+		`a =`:                        true, // no script at all
+	} {
+		if problem := newerSyntax(script); (problem != "") != newer {
+			t.Errorf("%s: %q", script, problem)
+		}
+	}
+}
+
+// Modules that import each other work only as long as nobody calls the other while loading, and say less about what they are.
+func TestSourcesDoNotImportInCircles(t *testing.T) {
+	root, err := assetsRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range assets {
+		if !strings.HasSuffix(a.Entry, ".ts") {
+			continue
+		}
+		if circle := importCircle(t, root, a.Entry); circle != "" {
+			t.Errorf("%s: %s", a.Out, circle)
+		}
+	}
+
+	dir := t.TempDir()
+	for name, source := range map[string]string{
+		"a.ts": "import { b } from './b'; export const a = () => b()",
+		"b.ts": "import { c } from './c'; export const b = () => c()",
+		"c.ts": "import { a } from './a'; export const c = () => a()",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := importCircle(t, dir, "a.ts"), "a.ts > b.ts > c.ts > a.ts"; got != want {
+		t.Errorf("circle %q, want %q", got, want)
+	}
+}
+
+// importCircle is the first circle among the modules that an entry imports, or empty. What is imported for its types alone does
+// not count, since nothing of it is left to run.
+func importCircle(t *testing.T, root, entry string) string {
+	t.Helper()
+	result := api.Build(api.BuildOptions{
+		AbsWorkingDir: root, EntryPoints: []string{entry}, Bundle: true, Metafile: true, Write: false, LogLevel: api.LogLevelSilent,
+	})
+	if len(result.Errors) > 0 {
+		t.Fatal(result.Errors[0].Text)
+	}
+	var meta struct {
+		Inputs map[string]struct{ Imports []struct{ Path string } }
+	}
+	if err := json.Unmarshal([]byte(result.Metafile), &meta); err != nil {
+		t.Fatal(err)
+	}
+	done := map[string]bool{}
+	var walk func(path []string) string
+	walk = func(path []string) string {
+		module := path[len(path)-1]
+		for i, earlier := range path[:len(path)-1] {
+			if earlier == module {
+				return strings.Join(path[i:], " > ")
+			}
+		}
+		if done[module] {
+			return ""
+		}
+		for _, imported := range meta.Inputs[module].Imports {
+			if circle := walk(append(path, imported.Path)); circle != "" {
+				return circle
+			}
+		}
+		done[module] = true
+		return ""
+	}
+	return walk([]string{entry})
+}

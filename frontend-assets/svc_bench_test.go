@@ -1,0 +1,79 @@
+package assets_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// What the script costs the page's main thread, in its processor time, as medians over all runs:
+//
+//	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets
+//
+// "load" compiles and runs the script, which sends the page view; "beacon" is the browser's part of that, its sendBeacon.
+// "scroll" is a scroll event. "layout" is a scroll event on a page that has just changed, so that the script asks for the
+// layout, without the layout itself, which the browser would otherwise make a moment later.
+func BenchmarkChromiumScript(b *testing.B) {
+	w := startWorld(b, map[string]string{"/": `<body style="height: 20000px">` + strings.Repeat("<p>text</p>", 500)})
+	page := w.browser.NewPage()
+	page.Do(performance.Enable())
+	took := map[string][]float64{}
+	for b.Loop() {
+		page.Goto("http://shop.example.test/")
+		page.Eval(`(async () => {
+			const src = "`+dataOrigin+`/svc.js", code = await (await fetch(src)).text();
+			Object.defineProperty(document, "currentScript", {value: {src, dataset: {site: "`+siteKey+`"}}});
+			const change = (i) => { document.body.style.height = 20000 + i % 2 + "px" }, scrolled = new Event("scroll");
+			window.load = () => { (0, eval)(code) };
+			window.beacon = () => { navigator.sendBeacon("`+dataOrigin+`/collect.php", "{}") };
+			window.scrolls = () => { for (let i = 0; i < 1000; i++) document.dispatchEvent(scrolled) };
+			window.layouts = () => { for (let i = 0; i < 100; i++) { change(i); document.dispatchEvent(scrolled) } };
+			window.changes = () => { for (let i = 0; i < 100; i++) { change(i); void document.body.scrollHeight } };
+		})()`, nil)
+		nothing := processorTime(b, page, "0")
+		note := func(name string, µs, times float64) { took[name] = append(took[name], (µs-nothing)/times) }
+		note("load", processorTime(b, page, "load()"), 1)
+		note("beacon", processorTime(b, page, "beacon()"), 1)
+		note("scroll", processorTime(b, page, "scrolls()"), 1000)
+		changes := processorTime(b, page, "changes()")
+		note("layout", processorTime(b, page, "layouts()")-changes+nothing, 100)
+		w.next()
+		w.next()
+	}
+	for name, all := range took {
+		slices.Sort(all)
+		b.ReportMetric(all[len(all)/2], name+"-µs")
+	}
+	b.ReportMetric(0, "ns/op") // of the test's own machinery
+}
+
+// processorTime is how long the page's main thread computes for an expression, in microseconds.
+func processorTime(b *testing.B, page *browsertest.Page, expression string) float64 {
+	b.Helper()
+	now := func() float64 {
+		var seconds float64
+		page.Do(chromedp.ActionFunc(func(ctx context.Context) error {
+			metrics, err := performance.GetMetrics().Do(ctx)
+			for _, m := range metrics {
+				if m.Name == "ThreadTime" {
+					seconds = m.Value
+				}
+			}
+			return err
+		}))
+		return seconds * 1e6
+	}
+	before := now()
+	page.Eval(expression, nil)
+	after := now()
+	if after <= before {
+		b.Fatalf("%s took from %v to %v µs of processor time", expression, before, after)
+	}
+	return after - before
+}
