@@ -394,11 +394,9 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 		options jobs.Options
 		want    string
 	}{
-		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "memcached://user:hunter2@127.0.0.1"}, "the Redis URL must start with redis:// or rediss://"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "memcached://user:hunter2@127.0.0.1"}, "the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, or with rediss for TLS"},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1:port"}, "the Redis URL cannot be read"},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1/zero"}, "the Redis URL cannot be read"},
-		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-sentinel://:hunter2@127.0.0.1?master=m"},
-			"the Redis URL must name a single server: redis-sentinel:// is not supported yet"},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-cluster://:hunter2@127.0.0.1"},
 			"the Redis URL must name a single server: redis-cluster:// is not supported yet"},
 		{jobs.Options{Now: time.Now, Log: log}, "jobs: DB, Now and Log are required"},

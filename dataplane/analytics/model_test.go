@@ -28,7 +28,7 @@ func TestWriterAgainstModel(t *testing.T) {
 }
 
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
-	w := newWriter(d.HitStore())
+	w := newWriter(d.HitStore(), nil)
 	defer w.stop(context.Background())
 	sites := []*site{modelSite(t, d, "large.example", 1<<40), modelSite(t, d, "small.example", 60)}
 	expected := newModelState(sites, []int64{1 << 40, 60})

@@ -20,7 +20,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func benchCommit(b *testing.B, d *db.DB, size int) {
-	w := newWriter(d.HitStore())
+	w := newWriter(d.HitStore(), nil)
 	defer w.stop(b.Context())
 	site := modelSite(b, d, "example.com", 1<<40)
 	n := 0

@@ -49,8 +49,8 @@ func AttemptsOf(kind string) int32 {
 
 // Lane is a queue of its own: what waits in one lane never holds up another.
 type Lane struct {
-	SiteID int64
-	Kind   string
+	SiteID int64  `json:"site"`
+	Kind   string `json:"kind"`
 }
 
 // DeliveryAttempt is one call of an owner's address.
