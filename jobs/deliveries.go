@@ -17,16 +17,17 @@ import (
 type timing struct {
 	sweepEvery time.Duration // between two looks at the database for what is due
 	lease      time.Duration // how long a claim keeps others away, on the program's clock
+
+	// attempt is for claiming and calling. It runs by the clock of the machine's uptime and ends well before the lease: a
+	// process that was paused meanwhile makes no call that another one has begun again.
+	attempt time.Duration
 }
 
-var usualTiming = timing{sweepEvery: 2 * time.Second, lease: 45 * time.Second}
+var usualTiming = timing{sweepEvery: 2 * time.Second, lease: 45 * time.Second, attempt: 20 * time.Second}
 
 const (
-	// attemptTimeout is for claiming and calling. It runs by the clock of the machine's uptime and ends well before the lease:
-	// a process that was paused meanwhile makes no call that another one has begun again.
-	attemptTimeout = 20 * time.Second
-	recordTimeout  = 20 * time.Second
-	recordPause    = 500 * time.Millisecond
+	recordTimeout = 20 * time.Second
+	recordPause   = 500 * time.Millisecond
 
 	laneTurn      = 30 * time.Second // after which a task gives its place to others
 	sweepLanes    = 500              // lanes that are looked up at once
@@ -111,7 +112,7 @@ func (j *Jobs) runLane(ctx context.Context, task *asynq.Task) error {
 
 // deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due.
 func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
-	work, cancel := context.WithTimeout(ctx, attemptTimeout)
+	work, cancel := context.WithTimeout(ctx, j.timing.attempt)
 	defer cancel()
 	if lane.Kind == model.DeliveryDailyExport {
 		select {
@@ -121,16 +122,23 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 			return false, nil
 		}
 	}
-	claim, err := j.db.ClaimDelivery(work, lane, j.lanes.sending(lane), model.At(j.now()), j.timing.lease)
+	var claim *db.Claim
+	var err error
+	j.lanes.claim(lane, func(except []int64) int64 {
+		claim, err = j.db.ClaimDelivery(work, lane, except, model.At(j.now()), j.timing.lease)
+		if claim == nil {
+			return 0
+		}
+		return claim.ID
+	})
 	if err != nil || claim == nil {
 		return false, err
 	}
-	j.lanes.begin(lane, claim.ID)
 	result, err := j.attempt(work, claim)
+	defer j.lanes.release(lane, claim.ID, result.Error)
 	if err != nil {
 		j.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
 	}
-	j.lanes.end(lane, claim.ID, result.Error)
 	j.metrics.attempt(claim.Kind, result.Error)
 	return true, j.record(ctx, claim, result)
 }
@@ -147,7 +155,7 @@ func (j *Jobs) attempt(ctx context.Context, claim *db.Claim) (db.AttemptResult, 
 			return db.AttemptResult{Error: model.AttemptInternal}, err
 		}
 	}
-	return j.sender.send(ctx, claim, body), nil
+	return j.send(ctx, claim, body), nil
 }
 
 // record stores how an attempt ended. It does not give up at once: what is not recorded will be sent again.

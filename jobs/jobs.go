@@ -61,6 +61,7 @@ type Jobs struct {
 
 	timing  timing
 	sender  *sender
+	send    func(context.Context, *db.Claim, []byte) db.AttemptResult // the sender\'s; tests put themselves in between
 	lanes   *lanes
 	exports chan struct{} // bounds how many parts of daily exports are in memory
 	mail    *MailServer
@@ -90,13 +91,14 @@ func New(o Options) (*Jobs, error) {
 	}
 	j := &Jobs{db: o.DB, now: o.Now, log: o.Log, schedule: schedule, retentionMonths: o.RetentionMonths,
 		timing:  usualTiming,
-		sender:  newSender(o.WebhookNets, o.WebhookAuthorities, nil, o.Now),
+		sender:  newSender(o.WebhookNets, o.WebhookAuthorities, o.Now),
 		lanes:   newLanes(),
 		exports: make(chan struct{}, exportsAtOnce),
 		mail:    o.Mail,
 		metrics: newMetrics(),
 		bell:    newBell(),
 		started: make(chan struct{}), ended: make(chan struct{})}
+	j.send = j.sender.send
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	if o.RedisURL != "" {
 		var err error

@@ -28,6 +28,8 @@ type laneState struct {
 	workers int
 	slow    bool
 	sending []int64 // ids of deliveries
+
+	claim sync.Mutex // held while a worker claims
 }
 
 func newLanes() *lanes { return &lanes{lane: make(map[model.Lane]*laneState)} }
@@ -82,21 +84,26 @@ func (l *lanes) free(lane model.Lane) int {
 	return slotsOf(lane.Kind)
 }
 
-// sending lists the deliveries of the lane that this process sends at this moment.
-func (l *lanes) sending(lane model.Lane) []int64 {
+// claim claims a delivery of the lane, in which the caller has a place. claim is told which deliveries this process sends at
+// this moment, so that it leaves them alone even if the clock was set meanwhile; it returns the id of another one, or 0.
+func (l *lanes) claim(lane model.Lane, claim func(except []int64) int64) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.lane[lane].sending)
-}
-
-func (l *lanes) begin(lane model.Lane, id int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	state := l.lane[lane]
-	state.sending = append(state.sending, id)
+	l.mu.Unlock()
+	state.claim.Lock() // one after another: a claim must be known before the next one
+	defer state.claim.Unlock()
+	l.mu.Lock()
+	sending := slices.Clone(state.sending)
+	l.mu.Unlock()
+	if id := claim(sending); id != 0 {
+		l.mu.Lock()
+		state.sending = append(state.sending, id)
+		l.mu.Unlock()
+	}
 }
 
-func (l *lanes) end(lane model.Lane, id int64, class string) {
+// release ends what claim began, when all is recorded. class is how the attempt ended.
+func (l *lanes) release(lane model.Lane, id int64, class string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	state := l.lane[lane]

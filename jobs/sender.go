@@ -36,6 +36,7 @@ const (
 // proxy and reads no more than it keeps.
 type sender struct {
 	client *http.Client
+	dialer *net.Dialer
 	now    func() time.Time
 }
 
@@ -44,10 +45,9 @@ var errBlocked = errors.New("the address may not be called")
 
 // newSender returns a sender that may call the allowed networks beside the internet, and trusts the authorities; nil means
 // the system's.
-func newSender(allowed []netip.Prefix, authorities *x509.CertPool, resolver *net.Resolver, now func() time.Time) *sender {
+func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() time.Time) *sender {
 	dialer := &net.Dialer{
-		Timeout:  dialTimeout,
-		Resolver: resolver, // nil: the system's
+		Timeout: dialTimeout,
 		// The last moment before the connection: whatever the name led to when it was checked, this is where it leads to now.
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
@@ -57,7 +57,7 @@ func newSender(allowed []netip.Prefix, authorities *x509.CertPool, resolver *net
 			return nil
 		},
 	}
-	return &sender{now: now, client: &http.Client{
+	return &sender{now: now, dialer: dialer, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy:                  nil, // with one, only the proxy's own address could be checked
@@ -177,7 +177,7 @@ func classOf(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return model.AttemptConnect
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if isHangUp(err) {
 		return model.AttemptHangUp
 	}
 	return model.AttemptBadAnswer
@@ -193,9 +193,32 @@ func isTLS(err error) bool {
 	if _, ok := errors.AsType[tls.AlertError](err); ok {
 		return true
 	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return true
+	}
 	op, ok := errors.AsType[*net.OpError](err) // an alert of the other side
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
+
+// isHangUp reports whether the other side ended the connection, or HTTP/2's stream.
+func isHangUp(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	_, ok := errors.AsType[streamReset](err)
+	return ok
+}
+
+// streamReset is how net/http shows its own error of HTTP/2 to those that ask for a type with these fields.
+type streamReset struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (streamReset) Error() string { return "the stream was reset" }
 
 // retryAfter is for how long a receiver asked to be left alone, in either form of the header; 0 for not at all. It counts for
 // the two answers that mean it.
