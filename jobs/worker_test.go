@@ -34,8 +34,8 @@ type fate struct {
 }
 
 const (
-	faultLease   = 2 * time.Second // in time that passes
-	faultAttempt = time.Second
+	faultLease   = 4 * time.Second // in time that passes
+	faultAttempt = 2 * time.Second
 )
 
 // work is a worker process. It does not return.
@@ -134,6 +134,14 @@ func pemOf(a *authority) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
+func describe(attempts []*model.DeliveryAttempt) string {
+	text := ""
+	for _, a := range attempts {
+		text += fmt.Sprintf("\n%d: at %v for %d ms: %d %q", a.N, a.At.Time(), a.DurationMS, a.Status, a.Error)
+	}
+	return text
+}
+
 // checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed after exactly five attempts.
 // No receiver got it twice, except where a worker died so that it could not say that the receiver had it. It returns how many
 // deliveries there are and how many came twice.
@@ -174,7 +182,7 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 			if more := successes[id] - 1; more > 0 {
 				twice += more
 				if more > unfinished {
-					t.Errorf("%s came %d times, and %d attempts are unfinished", id, successes[id], unfinished)
+					t.Errorf("%s came %d times, and %d attempts are unfinished: %s", id, successes[id], unfinished, describe(log.Attempts))
 				}
 			}
 		}
