@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +45,9 @@ func parseRedisURL(rawURL string) (*redisServers, error) {
 	if plain != "redis" && plain != "rediss" || scheme != plain && form != "sentinel" && form != "cluster" {
 		return nil, errors.New("the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, or with rediss for TLS")
 	}
+	if rest == "" || rest[0] == '/' || rest[0] == '?' {
+		return nil, errRedisURL
+	}
 	if form == "" {
 		o, err := parseSingle(rawURL)
 		return &redisServers{single: o}, err
@@ -70,17 +75,11 @@ func parseRedisURL(rawURL string) (*redisServers, error) {
 	}
 	var addrs []string
 	for host := range strings.SplitSeq(hosts, ",") {
-		one, err := parseSingle("redis://" + host)
-		if err != nil || host == "" {
+		addr, ok := withPort(host, port)
+		if !ok {
 			return nil, errRedisURL
 		}
-		if !strings.HasSuffix(host, ":6379") {
-			one.Addr = strings.TrimSuffix(one.Addr, ":6379")
-			if !strings.Contains(strings.TrimPrefix(one.Addr, "["), ":") || strings.HasSuffix(one.Addr, "]") {
-				one.Addr += ":" + port
-			}
-		}
-		addrs = append(addrs, one.Addr)
+		addrs = append(addrs, addr)
 	}
 	first, _, _ := strings.Cut(hosts, ",")
 	o, err := parseSingle(plain + "://" + user + first + "/" + path + "?" + parameters.Encode())
@@ -99,6 +98,16 @@ func parseRedisURL(rawURL string) (*redisServers, error) {
 	f := failoverOptions(o, addrs, own["master"])
 	f.SentinelUsername, f.SentinelPassword = own["sentinel_user"], own["sentinel_password"]
 	return &redisServers{sentinel: f}, nil
+}
+
+// withPort returns host:port, with the given port unless the host has one.
+func withPort(host, port string) (string, bool) {
+	if _, own, err := net.SplitHostPort(host); err == nil {
+		_, err := strconv.ParseUint(own, 10, 16)
+		return host, err == nil && !strings.HasPrefix(host, ":")
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return net.JoinHostPort(host, port), host != ""
 }
 
 func parseSingle(rawURL string) (*redis.Options, error) {
