@@ -37,7 +37,7 @@ type Config struct {
 	WebhookAllowNets  []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call beside the internet, on any port. Empty: none."`
 	WebhookCAFile     string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`
 	SMTPURL           SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: mails are logged and not sent."`
-	MailFrom          string             `env:"TALLYGATE_MAIL_FROM" default:"Tallygate <noreply@localhost>" placeholder:"ADDRESS" help:"Sender of mails."`
+	MailFrom          string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS" help:"Sender of mails."`
 	MetricsAddr       Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT" help:"Where the worker serves /metrics for Prometheus. Empty: nowhere."`
 	LogLevel          slog.Level         `env:"TALLYGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Least important log lines that are written: debug, info, warn or error."`
 	LogFormat         string             `env:"TALLYGATE_LOG_FORMAT" default:"text" enum:"text,json" help:"Form of log lines: text or json."`

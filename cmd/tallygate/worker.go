@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	netmail "net/mail"
 	"os"
 	"time"
 
@@ -27,10 +28,13 @@ func (a *app) openJobs() error {
 	if err != nil {
 		return fmt.Errorf("--webhook-ca-file: %w", err)
 	}
+	if _, err := netmail.ParseAddress(c.MailFrom); err != nil {
+		return fmt.Errorf("--mail-from: %q is not an e-mail address", c.MailFrom)
+	}
 	var mail *jobs.MailServer
 	if c.SMTPURL != "" {
 		if mail, err = jobs.NewMailServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
-			return fmt.Errorf("--mail-from: %w", err)
+			return err
 		}
 	}
 	a.jobs, err = jobs.New(jobs.Options{
