@@ -29,7 +29,12 @@ func (d *DB) PlanDailyExports(ctx context.Context, before model.Day, now model.I
 		if len(sites) == 0 {
 			return all, nil
 		}
-		n, err := d.planDailyExport(ctx, sites[0], before, now)
+		var n int
+		err = repeat(func() error { // the deliveries' ids are partly random
+			var err error
+			n, err = d.planDailyExport(ctx, sites[0], before, now)
+			return err
+		})
 		if all += n; err != nil {
 			return all, fmt.Errorf("plan the daily export of site %d: %w", sites[0], err)
 		}

@@ -159,3 +159,42 @@ func TestSetDailyExportWebhook(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkPlanDailyExport plans a day of a million events, and reads its last part.
+func BenchmarkPlanDailyExport(b *testing.B) {
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		const site = 1
+		day := outboxNoon.Day()
+		visit := model.NewTimeID(day.Start())
+		for _, statement := range []string{
+			fmt.Sprintf("INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (%d, %d, '0123456789abcdef', %d, 0, 0, 'direct')", site, visit, day.Start()),
+			fmt.Sprintf(`INSERT INTO events (site_id, at, id, visit_id, name, path, properties)
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 999999)
+SELECT %d, %d + CAST(n AS bigint) * 86400, n, %d, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, site, day.Start(), visit),
+			fmt.Sprintf(`INSERT INTO sites (id, account_id, site_key, domain, name, plan, monthly_pageviews, daily_export_url, created_at)
+SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0 FROM accounts`, site),
+		} {
+			if strings.HasPrefix(statement, "INSERT INTO sites") {
+				if err := dbtest.Exec(d, "INSERT INTO accounts (name, created_at) VALUES ('a', 0)"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := dbtest.Exec(d, statement); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := dbtest.Exec(d, "UPDATE sites SET daily_export_day = ?", day); err != nil {
+				b.Fatal(err)
+			}
+			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
+				b.Fatal(err)
+			}
+			n, err := d.PlanDailyExports(b.Context(), day+1, (day + 1).Start())
+			if err != nil || n != 200 {
+				b.Fatal(n, err)
+			}
+		}
+	})
+}

@@ -112,16 +112,18 @@ func (j *Jobs) runLane(ctx context.Context, task *asynq.Task) error {
 
 // deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due.
 func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
-	work, cancel := context.WithTimeout(ctx, j.timing.attempt)
-	defer cancel()
 	if lane.Kind == model.DeliveryDailyExport {
 		select {
 		case j.exports <- struct{}{}:
 			defer func() { <-j.exports }()
-		case <-work.Done():
+		case <-ctx.Done():
+			return false, nil
+		case <-j.ctx.Done():
 			return false, nil
 		}
 	}
+	work, cancel := context.WithTimeout(ctx, j.timing.attempt)
+	defer cancel()
 	var claim *db.Claim
 	var err error
 	j.lanes.claim(lane, func(except []int64) int64 {

@@ -18,6 +18,9 @@ func (j *Jobs) Quick(sweepEvery, lease time.Duration) {
 // AttemptTimeout bounds claiming and calling, before a worker is started.
 func (j *Jobs) AttemptTimeout(d time.Duration) { j.timing.attempt = d }
 
+// CallTimeout is how long a receiver has for its answer, before a worker is started.
+func (j *Jobs) CallTimeout(d time.Duration) { j.sender.timeout = d }
+
 // Around makes a worker call before and after each call of an owner's address, before it is started.
 func (j *Jobs) Around(before, after func()) {
 	send := j.send

@@ -1,9 +1,13 @@
 package jobs_test
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/hibiken/asynq"
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
@@ -57,6 +61,43 @@ func TestSentinelRealRedis(t *testing.T) {
 			if step == 0 {
 				sentinel.KillMaster()
 			}
+		}
+	})
+}
+
+// TestToolsRealRedis: asynq's inspector, which its own tools are made of, sees the queues, also after Redis forgot everything, and
+// a queue that it paused goes on when it says so.
+func TestToolsRealRedis(t *testing.T) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+		a := newAuthority(t)
+		server := redistest.New(t)
+		r := newReceiver(t, a, status(200))
+		site := newSite(t, d, "shop.example", r.URL, "")
+		startOn(t, server.URL(), a, jobs.Options{DB: d, Now: (&clock{now: noon}).Now})
+		inspector := asynq.NewInspectorFromRedisClient(server.Client())
+		for range 2 {
+			awaitThat(t, func() (string, bool) {
+				queues, err := inspector.Queues()
+				slices.Sort(queues)
+				return fmt.Sprintf("queues %v, %v", queues, err), fmt.Sprint(queues) == "[default deliveries]"
+			})
+			if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		awaitThat(t, func() (string, bool) { return "the queue cannot be paused", inspector.PauseQueue("deliveries") == nil })
+		delivery := due(t, d, site, noon)
+		awaitThat(t, func() (string, bool) {
+			tasks, err := inspector.ListPendingTasks("deliveries")
+			return fmt.Sprintf("pending tasks %v, %v", tasks, err), len(tasks) > 0 && tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
+		})
+		if err := inspector.UnpauseQueue("deliveries"); err != nil {
+			t.Fatal(err)
+		}
+		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
+			t.Errorf("delivery %+v", log.Delivery)
 		}
 	})
 }

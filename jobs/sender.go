@@ -35,9 +35,10 @@ const (
 // sender calls owners' addresses. It connects to hosts on the internet only, over verified TLS, follows no redirect, uses no
 // proxy and reads no more than it keeps.
 type sender struct {
-	client *http.Client
-	dialer *net.Dialer
-	now    func() time.Time
+	client  *http.Client
+	dialer  *net.Dialer
+	timeout time.Duration // for one call
+	now     func() time.Time
 }
 
 // errBlocked is the refusal to connect to an address.
@@ -57,7 +58,7 @@ func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() ti
 			return nil
 		},
 	}
-	return &sender{now: now, dialer: dialer, client: &http.Client{
+	return &sender{now: now, dialer: dialer, timeout: callTimeout, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy:                  nil, // with one, only the proxy's own address could be checked
@@ -83,7 +84,7 @@ func (s *sender) send(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 }
 
 func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil || !model.IsWebhookURL(c.URL) {

@@ -148,6 +148,27 @@ func TestReceivers(t *testing.T) {
 	})
 }
 
+// TestSlowReceiver: an answer that does not come in time is none, also when it would have been a good one.
+func TestSlowReceiver(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newReceiver(t, a, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		site := newSite(t, d, "shop.example", r.URL, "")
+		delivery := due(t, d, site, noon)
+		startQuick(t, d, a, newFastClock(speed).Now, func(j *jobs.Jobs) { j.CallTimeout(300 * time.Millisecond) })
+		log := awaitEnd(t, d, site, delivery.ID)
+		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts {
+			t.Errorf("%s after %d attempts", log.State, len(log.Attempts))
+		}
+		for _, attempt := range log.Attempts {
+			if attempt.Error != model.AttemptTimeout || attempt.Status != 0 || attempt.DurationMS < 300 {
+				t.Errorf("attempt %+v, want a timeout", *attempt)
+			}
+		}
+	})
+}
+
 // plainServer is a server that does not speak TLS.
 func plainServer(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
