@@ -4,6 +4,7 @@ package db
 
 import (
 	"context"
+	"crypto/cipher"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type DB struct {
 	pg    *pgx.ConnConfig // nil on SQLite
 
 	watchers siteWatchers // of SQLite; PostgreSQL tells every process itself
+	secrets  cipher.AEAD  // nil before UseApplicationKey
 }
 
 const (

@@ -22,7 +22,7 @@ const (
 
 	rejectionDays     = 400                 // a year, with the same month of last year beside this one
 	usageMonths       = 25                  // two years and the current month
-	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up
+	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
 // DropOldData takes away all visits, page views and events of months before the given one. PostgreSQL drops the months'
@@ -80,8 +80,8 @@ func (d *DB) dropParts(ctx context.Context, table partitioned, before model.Mont
 }
 
 // DeleteOldRecords deletes what nobody looks at any more, whatever the retention of visits: rejections after 400 days, usage
-// of months more than two years ago, and deliveries that ended and are older than 30 days. It returns how many rows it
-// deleted.
+// of months more than two years ago with its notices, and deliveries and mails that ended and are older than 30 days. It
+// returns how many rows it deleted.
 func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, rows := range []oldRows{
@@ -91,10 +91,38 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 			table: "deliveries", key: "site_id, id", column: "id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
 			condition: "AND state <> '" + model.DeliveryPending + "'",
 		},
+		{
+			table: "delivery_attempts", key: "site_id, delivery_id, n", column: "delivery_id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
+			condition: "AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
+		},
+		{table: "failure_notices", key: "site_id, day", column: "day", bound: int64(now.Day() - 1)},
 	} {
 		n, err := d.deleteInChunks(ctx, rows)
 		all += n
 		if err != nil {
+			return all, err
+		}
+	}
+	n, err := d.deleteOldMails(ctx, now)
+	return all + n, err
+}
+
+// deleteOldMails deletes mails that ended, and quota notices of months as old as usage that is deleted. Both are few.
+func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
+	var all int64
+	for _, statement := range []struct {
+		text  string
+		bound any
+	}{
+		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-finishedRetention)},
+		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
+	} {
+		result, err := d.write.ExecContext(ctx, statement.text, statement.bound)
+		if err != nil {
+			return all, fmt.Errorf("delete old mails and notices: %w", err)
+		}
+		n, err := result.RowsAffected()
+		if all += n; err != nil {
 			return all, err
 		}
 	}

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,14 +89,31 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 		} {
 			err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 				VALUES (1, ?, 'conversion', 'purchase', ?, 0, ?, 0, '{}')`, model.FirstTimeID(delivery.at)+int64(i), delivery.state, delivery.at)
+			if err == nil { // attempts go and stay with their deliveries
+				err = dbtest.Exec(d, `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+					VALUES (1, ?, 1, false, ?, 1, 200, '', '')`, model.FirstTimeID(delivery.at)+int64(i), delivery.at)
+			}
+			if err == nil {
+				err = dbtest.Exec(d, "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', ?, 1, ?, 0)",
+					map[string]string{"delivered": "sent", "failed": "failed", "pending": "pending"}[delivery.state], delivery.at)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n, err := d.DeleteOldRecords(t.Context(), now); err != nil || n != 5 {
-			t.Errorf("%d deleted, error %v; want 5", n, err)
+		for _, statement := range []string{
+			fmt.Sprintf("INSERT INTO failure_notices (site_id, day) VALUES (1, %d), (1, %d)", today, today-2),
+			"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (1, 'captcha', 202410, 80, 0), (1, 'captcha', 202411, 80, 0)",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
 		}
-		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2} {
+		if n, err := d.DeleteOldRecords(t.Context(), now); err != nil || n != 11 {
+			t.Errorf("%d deleted, error %v; want 11", n, err)
+		}
+		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
+			"failure_notices": 1, "quota_notices": 1} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {
 				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -199,20 +198,6 @@ func (d *DB) SetServerSecret(ctx context.Context, accountID, siteID int64, hash 
 // RevokeServerSecret takes the server secret away: no server can send events until there is a new one.
 func (d *DB) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
 	return d.SetServerSecret(ctx, accountID, siteID, nil, "")
-}
-
-// maxURLLength bounds a webhook URL, in bytes.
-const maxURLLength = 2048
-
-// SetConversionWebhook sets the HTTPS address that is called for key events. Empty takes it away.
-func (d *DB) SetConversionWebhook(ctx context.Context, accountID, siteID int64, address string) error {
-	if address != "" {
-		u, err := url.Parse(address)
-		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || len(address) > maxURLLength || !model.IsClean(address) {
-			return model.InvalidField("url", "invalid_url", "Enter an address such as https://example.com/hook, without user name or password.")
-		}
-	}
-	return d.setColumns(ctx, accountID, siteID, func(site *model.Site) { site.ConversionWebhookURL = address }, "conversion_webhook_url")
 }
 
 // SetSitePlan puts any account's site on a plan; the caller has made sure that the operator asks. A plan with a fixed volume

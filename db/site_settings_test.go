@@ -37,7 +37,7 @@ func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[str
 		"UnmarkKeyEvent":       d.UnmarkKeyEvent(ctx, accountID, siteID, "other"),
 		"UpdateSite":           d.UpdateSite(ctx, accountID, siteID, db.SiteUpdate{Name: new("N")}),
 		"SetServerSecret":      d.SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
-		"SetConversionWebhook": d.SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1"),
+		"SetConversionWebhook": d.SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1", nil),
 	}
 }
 
@@ -296,7 +296,7 @@ func TestConversionWebhookAddress(t *testing.T) {
 			"http://example.com/": false, "https://": false, "https:///path": false, "example.com": false, "https://u:p@example.com/": false,
 			"https://example.com/\n": false, "https://example.com/" + strings.Repeat("a", 2048): false,
 		} {
-			err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address)
+			err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil)
 			if ok && (err != nil || rulesOf(t, d, site).ConversionWebhookURL != address) {
 				t.Errorf("%q: %v", address, err)
 			} else if !ok {

@@ -6,9 +6,11 @@ package jobs
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -17,13 +19,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 const (
-	concurrency    = 4               // tasks at once in this process
-	tickEvery      = 5 * time.Second // how often the schedule is looked at
-	enqueueTimeout = 3 * time.Second // for a Redis that accepts and does not answer
-	redisTimeout   = time.Second     // for one command; the client tries four times
+	concurrency    = 256                    // tasks at once in this process; nearly all of them wait for somebody else's server
+	checkEvery     = 200 * time.Millisecond // how often an idle worker asks Redis for a task
+	tickEvery      = 5 * time.Second        // how often the schedule is looked at
+	enqueueTimeout = 3 * time.Second        // for a Redis that accepts and does not answer
+	redisTimeout   = time.Second            // for one command; the client tries four times
 	taskTimeout    = 10 * time.Minute
 	taskRetries    = 3
 
@@ -31,12 +35,16 @@ const (
 	drainTimeout = 15 * time.Second
 )
 
-// Options are what the worker role works with. All fields but RedisURL and RetentionMonths are required.
+// Options are what the worker role works with. DB, Now and Log are required.
 type Options struct {
 	DB       *db.DB
-	RedisURL string // redis://… or rediss://…; empty: a queue inside this process
+	RedisURL string // redis://…, redis-sentinel://…, redis-cluster://…, or the same with rediss; empty: a queue inside this process
 	Now      func() time.Time
 	Log      *slog.Logger
+
+	WebhookNets        []netip.Prefix // may be called beside the internet
+	WebhookAuthorities *x509.CertPool // whose certificates webhooks may have; nil: the system's
+	Mail               *MailServer    // nil: mails are logged and not sent
 
 	// RetentionMonths is for how many whole months before the current one visits, page views and events are kept; 0: for good.
 	RetentionMonths int
@@ -51,9 +59,18 @@ type Jobs struct {
 
 	retentionMonths int
 
-	options  *redis.Options       // nil until Start with an embedded Redis
-	embedded *miniredis.Miniredis // nil with a real Redis
-	redis    *redis.Client        // what client and server share
+	timing  timing
+	sender  *sender
+	send    func(context.Context, *db.Claim, []byte) db.AttemptResult // the sender\'s; tests put themselves in between
+	lanes   *lanes
+	exports chan struct{} // bounds how many parts of daily exports are in memory
+	mail    *MailServer
+	metrics *metrics
+	bell    *Bell
+
+	servers  *redisServers         // nil until Start with an embedded Redis
+	embedded *miniredis.Miniredis  // nil with a real Redis
+	redis    redis.UniversalClient // what client and server share
 	quiet    *quietLog
 	client   *asynq.Client
 	server   *asynq.Server
@@ -73,11 +90,19 @@ func New(o Options) (*Jobs, error) {
 		return nil, errors.New("jobs: DB, Now and Log are required")
 	}
 	j := &Jobs{db: o.DB, now: o.Now, log: o.Log, schedule: schedule, retentionMonths: o.RetentionMonths,
+		timing:  usualTiming,
+		sender:  newSender(o.WebhookNets, o.WebhookAuthorities, o.Now),
+		lanes:   newLanes(),
+		exports: make(chan struct{}, exportsAtOnce),
+		mail:    o.Mail,
+		metrics: newMetrics(),
+		bell:    newBell(),
 		started: make(chan struct{}), ended: make(chan struct{})}
+	j.send = j.sender.send
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	if o.RedisURL != "" {
 		var err error
-		if j.options, err = redisOptions(o.RedisURL); err != nil {
+		if j.servers, err = parseRedisURL(o.RedisURL); err != nil {
 			return nil, err
 		}
 	}
@@ -92,20 +117,22 @@ func (j *Jobs) Start() error {
 }
 
 func (j *Jobs) begin() error {
-	if j.options == nil {
+	if j.servers == nil {
 		if err := j.embed(); err != nil {
 			return fmt.Errorf("embedded queue: %w", err)
 		}
 	}
 	seen := &watch{log: j.log}
 	j.quiet = &quietLog{log: j.log, now: j.now, troubled: seen.troubled}
-	j.redis = connect(j.options, seen)
+	j.redis = connect(j.servers, seen)
 	j.client = asynq.NewClientFromRedisClient(j.redis)
 	j.server = asynq.NewServerFromRedisClient(j.redis, asynq.Config{
-		Concurrency:     concurrency,
-		Logger:          j.quiet,
-		LogLevel:        asynq.WarnLevel,
-		ShutdownTimeout: drainTimeout,
+		Concurrency:       concurrency,
+		Queues:            map[string]int{defaultQueue: 1, deliveryQueue: 1},
+		TaskCheckInterval: checkEvery,
+		Logger:            j.quiet,
+		LogLevel:          asynq.WarnLevel,
+		ShutdownTimeout:   drainTimeout,
 		ErrorHandler: asynq.ErrorHandlerFunc(func(ctx context.Context, task *asynq.Task, err error) {
 			j.log.ErrorContext(ctx, "task failed", "task", task.Type(), "error", err)
 		}),
@@ -114,10 +141,14 @@ func (j *Jobs) begin() error {
 	for _, task := range j.schedule {
 		mux.HandleFunc(task.name, func(ctx context.Context, _ *asynq.Task) error { return task.run(j, ctx) })
 	}
+	mux.HandleFunc(deliverTask, j.runLane)
+	mux.HandleFunc(mailTask, j.runMail)
 	if err := j.server.Start(mux); err != nil {
 		return err
 	}
 	j.ticker.Go(j.tick)
+	j.ticker.Go(j.sweep)
+	j.ticker.Go(func() { j.bell.run(j.ctx, j.client) })
 	close(j.started)
 	return nil
 }
@@ -131,6 +162,10 @@ func (j *Jobs) Ping(ctx context.Context) error {
 		return errors.New("the worker was not started")
 	}
 }
+
+// Ring says that deliveries were committed, so that they begin at once instead of at the next look at the database. It never
+// waits: what the queue cannot take now is found by that look.
+func (j *Jobs) Ring(deliveries []model.Delivery) { j.bell.Ring(deliveries) }
 
 // Stop takes no more tasks, waits for those under way and ends. A task that takes longer than 15 s is put back into the
 // queue. When ctx ends first, Stop returns its error and the rest goes on. It may be called again, and without Start.
@@ -170,7 +205,7 @@ func (j *Jobs) embed() error {
 	if err := j.embedded.Start(); err != nil {
 		return err
 	}
-	j.options = &redis.Options{Addr: j.embedded.Addr(), Password: password}
+	j.servers = &redisServers{single: &redis.Options{Addr: j.embedded.Addr(), Password: password}}
 	j.ticker.Go(j.age)
 	return nil
 }

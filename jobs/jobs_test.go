@@ -19,7 +19,12 @@ import (
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
 
-func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+func TestMain(m *testing.M) {
+	if fate := os.Getenv(fateVariable); fate != "" {
+		work(fate) // the test binary as a worker, to be killed
+	}
+	os.Exit(dbtest.Run(m))
+}
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -58,6 +63,13 @@ func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(t, j)
+	return j
+}
+
+// run starts a worker and stops it with the test.
+func run(t *testing.T, j *jobs.Jobs) {
+	t.Helper()
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +78,6 @@ func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
 			t.Errorf("stop the worker: %v", err)
 		}
 	})
-	return j
 }
 
 // litter leaves what housekeeping has to clean away at noon, beside what it must keep.
@@ -394,13 +405,14 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 		options jobs.Options
 		want    string
 	}{
-		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "memcached://user:hunter2@127.0.0.1"}, "the Redis URL must start with redis:// or rediss://"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "memcached://user:hunter2@127.0.0.1"}, "the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, or with rediss for TLS"},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1:port"}, "the Redis URL cannot be read"},
 		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis://user:hunter2@127.0.0.1/zero"}, "the Redis URL cannot be read"},
-		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-sentinel://:hunter2@127.0.0.1?master=m"},
-			"the Redis URL must name a single server: redis-sentinel:// is not supported yet"},
-		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-cluster://:hunter2@127.0.0.1"},
-			"the Redis URL must name a single server: redis-cluster:// is not supported yet"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-sentinel://:hunter2@127.0.0.1"},
+			"the Redis URL must name the master that the sentinels watch: ?master=name"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-sentinel://:hunter2@127.0.0.1,?master=m"}, "the Redis URL cannot be read"},
+		{jobs.Options{DB: d, Now: time.Now, Log: log, RedisURL: "redis-cluster://:hunter2@127.0.0.1/1"},
+			"the Redis URL names a database, and a cluster has only one"},
 		{jobs.Options{Now: time.Now, Log: log}, "jobs: DB, Now and Log are required"},
 		{jobs.Options{DB: d, Log: log}, "jobs: DB, Now and Log are required"},
 		{jobs.Options{DB: d, Now: time.Now}, "jobs: DB, Now and Log are required"},

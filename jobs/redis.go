@@ -2,9 +2,12 @@ package jobs
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,20 +17,103 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// redisOptions reads redis://[user:password@]host[:port][/number], or rediss:// for TLS. Its errors never repeat the address:
-// it may hold a password.
-func redisOptions(rawURL string) (*redis.Options, error) {
-	scheme, _, _ := strings.Cut(rawURL, "://")
-	switch scheme {
-	case "redis", "rediss":
-	case "redis-sentinel", "redis-cluster":
-		return nil, fmt.Errorf("the Redis URL must name a single server: %s:// is not supported yet", scheme)
-	default:
-		return nil, errors.New("the Redis URL must start with redis:// or rediss://")
+// redisServers is where the queue lives: one of the three forms.
+type redisServers struct {
+	single   *redis.Options
+	sentinel *redis.FailoverOptions
+	cluster  *redis.ClusterOptions
+}
+
+// CheckRedisURL reports what is wrong with the address of a Redis; see Options.
+func CheckRedisURL(rawURL string) error {
+	_, err := parseRedisURL(rawURL)
+	return err
+}
+
+var errRedisURL = errors.New("the Redis URL cannot be read")
+
+// parseRedisURL reads
+//
+//	redis://[user:password@]host[:port][/number]
+//	redis-sentinel://[user:password@]host[:port],…[/number]?master=name[&sentinel_user=…&sentinel_password=…]
+//	redis-cluster://[user:password@]host[:port],…
+//
+// and the same with rediss for TLS. Its errors never repeat the address: it may hold a password.
+func parseRedisURL(rawURL string) (*redisServers, error) {
+	scheme, rest, _ := strings.Cut(rawURL, "://")
+	plain, form, _ := strings.Cut(scheme, "-")
+	if plain != "redis" && plain != "rediss" || scheme != plain && form != "sentinel" && form != "cluster" {
+		return nil, errors.New("the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, or with rediss for TLS")
 	}
+	if rest == "" || rest[0] == '/' || rest[0] == '?' {
+		return nil, errRedisURL
+	}
+	if form == "" {
+		o, err := parseSingle(rawURL)
+		return &redisServers{single: o}, err
+	}
+	// What go-redis reads is a URL with one host and without our own parameters.
+	hosts, path, query := rest, "", ""
+	hosts, query, _ = strings.Cut(hosts, "?")
+	hosts, path, _ = strings.Cut(hosts, "/")
+	user := ""
+	if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
+		user, hosts = hosts[:at+1], hosts[at+1:]
+	}
+	parameters, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, errRedisURL
+	}
+	own := map[string]string{}
+	for _, name := range []string{"master", "sentinel_user", "sentinel_password"} {
+		own[name] = parameters.Get(name)
+		parameters.Del(name)
+	}
+	port := "6379"
+	if form == "sentinel" {
+		port = "26379"
+	}
+	var addrs []string
+	for host := range strings.SplitSeq(hosts, ",") {
+		addr, ok := withPort(host, port)
+		if !ok {
+			return nil, errRedisURL
+		}
+		addrs = append(addrs, addr)
+	}
+	first, _, _ := strings.Cut(hosts, ",")
+	o, err := parseSingle(plain + "://" + user + first + "/" + path + "?" + parameters.Encode())
+	if err != nil {
+		return nil, err
+	}
+	if form == "cluster" {
+		if o.DB != 0 {
+			return nil, errors.New("the Redis URL names a database, and a cluster has only one")
+		}
+		return &redisServers{cluster: clusterOptions(o, addrs)}, nil
+	}
+	if own["master"] == "" {
+		return nil, errors.New("the Redis URL must name the master that the sentinels watch: ?master=name")
+	}
+	f := failoverOptions(o, addrs, own["master"])
+	f.SentinelUsername, f.SentinelPassword = own["sentinel_user"], own["sentinel_password"]
+	return &redisServers{sentinel: f}, nil
+}
+
+// withPort returns host:port, with the given port unless the host has one.
+func withPort(host, port string) (string, bool) {
+	if _, own, err := net.SplitHostPort(host); err == nil {
+		_, err := strconv.ParseUint(own, 10, 16)
+		return host, err == nil && !strings.HasPrefix(host, ":")
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return net.JoinHostPort(host, port), host != ""
+}
+
+func parseSingle(rawURL string) (*redis.Options, error) {
 	o, err := redis.ParseURL(rawURL)
 	if err != nil {
-		return nil, errors.New("the Redis URL cannot be read")
+		return nil, errRedisURL
 	}
 	for _, timeout := range []*time.Duration{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout} {
 		if *timeout == 0 { // the URL may say otherwise
@@ -38,12 +124,45 @@ func redisOptions(rawURL string) (*redis.Options, error) {
 	return o, nil
 }
 
+func clusterOptions(o *redis.Options, addrs []string) *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: forAnyHost(o.TLSConfig),
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, ContextTimeoutEnabled: true,
+	}
+}
+
+func failoverOptions(o *redis.Options, addrs []string, master string) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName: master, SentinelAddrs: addrs, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: forAnyHost(o.TLSConfig),
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, ContextTimeoutEnabled: true,
+	}
+}
+
+// forAnyHost makes a TLS configuration check each server's own name, not that of the first.
+func forAnyHost(c *tls.Config) *tls.Config {
+	if c != nil {
+		c = c.Clone()
+		c.ServerName = ""
+	}
+	return c
+}
+
 // connect returns a client that tells w how Redis does. It connects when it is used.
-func connect(o *redis.Options, w *watch) *redis.Client {
+func connect(s *redisServers, w *watch) redis.UniversalClient {
 	// go-redis would print a line to stderr for every failed attempt to connect, dozens in a minute. The watch says it once.
 	redis.SetLogger(&logging.VoidLogger{})
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // of one vendor's servers
-	client := redis.NewClient(o)
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // of one vendor's servers
+	var client redis.UniversalClient
+	switch {
+	case s.cluster != nil:
+		s.cluster.MaintNotificationsConfig = quiet
+		client = redis.NewClusterClient(s.cluster)
+	case s.sentinel != nil:
+		client = redis.NewFailoverClient(s.sentinel)
+	default:
+		s.single.MaintNotificationsConfig = quiet
+		client = redis.NewClient(s.single)
+	}
 	client.AddHook(w)
 	return client
 }

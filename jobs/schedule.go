@@ -24,6 +24,8 @@ var schedule = []periodic{
 	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},
 	{"housekeeping:old-data", time.Hour, (*Jobs).dropOldData}, // hourly, because a busy table may refuse it
 	{"housekeeping:old-records", 24 * time.Hour, (*Jobs).deleteOldRecords},
+	{"exports:plan", 5 * time.Minute, (*Jobs).planDailyExports},
+	{"quotas:note", 5 * time.Minute, (*Jobs).noteQuotas},
 }
 
 // tick puts the tasks of the current periods into the queue, again and again, until Stop. Every worker does: the task's id
@@ -46,6 +48,10 @@ func (j *Jobs) tick() {
 func (j *Jobs) enqueueDue() error {
 	ctx, cancel := context.WithTimeout(j.ctx, enqueueTimeout)
 	defer cancel()
+	// asynq's tools list the queues that are in this set. Its clients fill it once, and a Redis that forgot stays forgotten.
+	if err := j.redis.SAdd(ctx, "asynq:queues", defaultQueue, deliveryQueue).Err(); err != nil {
+		return fmt.Errorf("name the queues: %w", err)
+	}
 	now := j.now().UTC()
 	for _, task := range j.schedule {
 		period := now.Truncate(task.every)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
 )
 
 // Config is every setting of a serving process. Each can be given as a flag or as an environment variable; `tallygate
@@ -20,7 +21,7 @@ import (
 type Config struct {
 	DataDir           string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
 	DatabaseURL       DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`
-	RedisURL          RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL" help:"Redis for the job queue, as redis://host:port/0 or rediss://…. Empty: a queue inside this process."`
+	RedisURL          RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL" help:"Redis for the job queue: redis://host:port/0, redis-sentinel://host,host/0?master=name or redis-cluster://host,host, or with rediss for TLS. Empty: a queue inside this process."`
 	Roles             []Role             `env:"TALLYGATE_ROLES" default:"control,data,worker" placeholder:"ROLE" help:"What this process does: any of control, data, worker."`
 	ControlAddr       Address            `env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the control plane listens. Port 0 picks a free one."`
 	DataAddr          Address            `env:"TALLYGATE_DATA_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the data plane listens. Port 0 picks a free one."`
@@ -33,6 +34,11 @@ type Config struct {
 	DefaultSitePlan   model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
 	RetentionMonths   int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything."`
 	AllowLocalDomains bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
+	WebhookAllowNets  []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call beside the internet, on any port. Empty: none."`
+	WebhookCAFile     string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`
+	SMTPURL           SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: mails are logged and not sent."`
+	MailFrom          string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS" help:"Sender of mails."`
+	MetricsAddr       Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT" help:"Where the worker serves /metrics for Prometheus. Empty: nowhere."`
 	LogLevel          slog.Level         `env:"TALLYGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Least important log lines that are written: debug, info, warn or error."`
 	LogFormat         string             `env:"TALLYGATE_LOG_FORMAT" default:"text" enum:"text,json" help:"Form of log lines: text or json."`
 }
@@ -76,7 +82,7 @@ const (
 )
 
 // The settings below check themselves when they are read, so that a wrong value stops the start with its name.
-var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(Secret), new(Network)}
+var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(SMTPURL), new(Secret), new(Network)}
 
 // UnmarshalText reads a role.
 func (r *Role) UnmarshalText(text []byte) error {
@@ -125,15 +131,27 @@ func (d *DatabaseURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// RedisURL is the address of a Redis server.
+// RedisURL is the address of a Redis server, or of several.
 type RedisURL string
 
 // UnmarshalText reads a Redis address. Its errors do not repeat it: it may hold a password.
 func (r *RedisURL) UnmarshalText(text []byte) error {
-	if !hasScheme(string(text), "redis", "rediss") {
-		return errors.New("must start with redis:// or rediss://")
+	if err := jobs.CheckRedisURL(string(text)); err != nil {
+		return err
 	}
 	*r = RedisURL(text)
+	return nil
+}
+
+// SMTPURL is the address of a mail server.
+type SMTPURL string
+
+// UnmarshalText reads a mail server's address. Its errors do not repeat it: it may hold a password.
+func (s *SMTPURL) UnmarshalText(text []byte) error {
+	if _, err := jobs.NewMailServer(string(text), "noreply@localhost", nil); err != nil {
+		return err
+	}
+	*s = SMTPURL(text)
 	return nil
 }
 

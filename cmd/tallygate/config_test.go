@@ -45,6 +45,11 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_DEFAULT_SITE_PLAN", value: "GOLD", flag: "--default-site-plan"},
 		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121", flag: "--retention-months"},
 		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps", flag: "--allow-local-domains"},
+		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33", flag: "--webhook-allow-nets"},
+		{setting: "TALLYGATE_WEBHOOK_CA_FILE", value: "/nowhere.pem", flag: "--webhook-ca-file"},
+		{setting: "TALLYGATE_SMTP_URL", value: "pop3://user:hunter2@mail.example.com", flag: "--smtp-url", secret: true},
+		{setting: "TALLYGATE_MAIL_FROM", value: "nobody", flag: "--mail-from"},
+		{setting: "TALLYGATE_METRICS_ADDR", value: "9090", flag: "--metrics-addr"},
 		{setting: "TALLYGATE_LOG_LEVEL", value: "loud", flag: "--log-level"},
 		{setting: "TALLYGATE_LOG_FORMAT", value: "xml", flag: "--log-format"},
 	} {

@@ -82,6 +82,8 @@ type app struct {
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role
 	jobs          *jobs.Jobs         // nil without the worker role
+	bell          *jobs.Bell         // of a data role whose workers are elsewhere; nil without a Redis to ring in
+	metrics       *server            // nil unless asked for
 
 	draining atomic.Bool
 }
@@ -113,6 +115,9 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := a.db.UseApplicationKey(secret); err != nil {
+		return nil, err
+	}
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
@@ -122,19 +127,13 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 			return nil, err
 		}
 	}
+	if err := a.openJobs(); err != nil {
+		return nil, err
+	}
 	if a.data != nil {
 		a.openData(secret, clientAddr)
 	}
-	if c.Has(RoleWorker) {
-		a.jobs, err = jobs.New(jobs.Options{
-			DB:              a.db,
-			RedisURL:        string(c.RedisURL),
-			Now:             time.Now,
-			Log:             log,
-			RetentionMonths: c.RetentionMonths,
-		})
-	}
-	return a, err
+	return a, nil
 }
 
 func openDatabase(ctx context.Context, c *Config) (*db.DB, error) {
@@ -240,6 +239,7 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 		Now:        time.Now,
 		Store:      a.db.HitStore(),
 		Log:        a.log,
+		Ring:       a.ring(),
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Assets: assets.Handler(), Log: a.log}))
@@ -253,12 +253,15 @@ func (a *app) run(ctx context.Context) error {
 	if a.analytics != nil {
 		a.analytics.Start()
 	}
+	if a.bell != nil {
+		a.bell.Start()
+	}
 	if a.jobs != nil {
 		if err := a.jobs.Start(); err != nil {
 			return err
 		}
 	}
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	for role, s := range a.servers() {
 		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)
 		go func() {
@@ -294,6 +297,9 @@ func (a *app) drain() error {
 	}
 	if a.jobs != nil {
 		err = errors.Join(err, a.jobs.Stop(ctx))
+	}
+	if a.bell != nil {
+		err = errors.Join(err, a.bell.Stop())
 	}
 	a.log.Info("stopped", "clean", err == nil)
 	return err
@@ -341,6 +347,9 @@ func (a *app) servers() map[string]*server {
 	}
 	if a.data != nil {
 		servers["data"] = a.data
+	}
+	if a.metrics != nil {
+		servers["metrics"] = a.metrics
 	}
 	return servers
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. All fields are required.
+// Options are what a Service works with. All fields but Ring are required.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte // application key; the keys under visitor ids and user ids are derived from it
@@ -31,6 +31,9 @@ type Options struct {
 	Now        func() time.Time
 	Store      db.HitStore // the service closes it
 	Log        *slog.Logger
+
+	// Ring is told of deliveries after they were committed. It must not wait. Nil: nobody is.
+	Ring func([]model.Delivery)
 }
 
 // Service answers the analytics endpoints. It is safe for concurrent use.
@@ -65,7 +68,7 @@ func New(o Options) *Service {
 		watch:  o.DB.WatchSites,
 		days:   newDayKeys(o.DB.DaySalt, derive(o.Secret, "visitor id")),
 		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
-		writer: newWriter(o.Store),
+		writer: newWriter(o.Store, o.Ring),
 		cancel: func() {},
 	}
 }

@@ -30,7 +30,7 @@ func TestWriterAgainstModel(t *testing.T) {
 }
 
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
-	writers := [2]*writer{newWriter(d.HitStore()), newWriter(d.HitStore())}
+	writers := [2]*writer{newWriter(d.HitStore(), nil), newWriter(d.HitStore(), nil)}
 	for _, w := range writers {
 		defer w.stop(context.Background())
 	}

@@ -61,11 +61,15 @@ const (
 type writer struct {
 	queue  *batch.Queue[*hit, outcome]
 	store  db.HitStore
+	ring   func([]model.Delivery) // told what was committed; never waits
 	lastAt model.Instant
 }
 
-func newWriter(store db.HitStore) *writer {
-	w := &writer{store: store}
+func newWriter(store db.HitStore, ring func([]model.Delivery)) *writer {
+	if ring == nil {
+		ring = func([]model.Delivery) {}
+	}
+	w := &writer{store: store, ring: ring}
 	w.queue = batch.New(w.commit, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData})
 	return w
 }
@@ -77,9 +81,14 @@ func (w *writer) stop(ctx context.Context) error {
 // commit stores a batch in one transaction.
 func (w *writer) commit(ctx context.Context, hits []*hit) ([]outcome, error) {
 	outcomes := make([]outcome, len(hits))
+	var changes *db.HitChanges
 	err := w.store.Update(ctx, keysOf(hits), func(state *db.HitState) *db.HitChanges {
-		return decide(state, hits, outcomes, w.stamp)
+		changes = decide(state, hits, outcomes, w.stamp)
+		return changes
 	})
+	if err == nil && changes != nil && len(changes.Deliveries) > 0 {
+		w.ring(changes.Deliveries)
+	}
 	return outcomes, err
 }
 

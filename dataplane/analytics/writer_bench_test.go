@@ -61,7 +61,7 @@ type traffic struct {
 }
 
 func newTraffic(b *testing.B, d *db.DB, visitors int) *traffic {
-	t := &traffic{writer: newWriter(d.HitStore()), site: modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors}
+	t := &traffic{writer: newWriter(d.HitStore(), nil), site: modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors}
 	b.Cleanup(func() { _ = t.writer.stop(b.Context()) })
 	return t
 }

@@ -81,12 +81,18 @@ func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {
 	return conf.URL()
 }
 
+// ApplicationKey is the key of the databases that Open opens.
+const ApplicationKey = "an application key that only tests know"
+
 // Open opens a database and closes it with the test.
 func Open(tb testing.TB, databaseURL string) *db.DB {
 	tb.Helper()
 	d, err := db.Open(databaseURL)
 	if err != nil {
 		tb.Fatalf("open %s: %v", databaseURL, err)
+	}
+	if err := d.UseApplicationKey([]byte(ApplicationKey)); err != nil {
+		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
 		if err := d.Close(); err != nil {

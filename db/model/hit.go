@@ -97,28 +97,6 @@ type TransactionKey struct {
 	TransactionID string
 }
 
-// Delivery is something that has to be sent to a site's owner, stored together with the fact that it tells.
-type Delivery struct {
-	SiteID        int64
-	ID            int64 // grows with time, see NewTimeID
-	Kind          string
-	Event         string
-	State         string
-	Attempts      int32
-	CreatedAt     Instant
-	NextAttemptAt Instant
-	Body          string // JSON, sent byte by byte as it is at each attempt
-}
-
-// Kinds and states of deliveries.
-const (
-	DeliveryConversion = "conversion"
-
-	DeliveryPending   = "pending"
-	DeliveryDelivered = "delivered"
-	DeliveryFailed    = "failed"
-)
-
 // Engagement adds time in view and scroll depth to a page view.
 type Engagement struct {
 	SiteID     int64

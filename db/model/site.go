@@ -24,6 +24,9 @@ type Site struct {
 	ServerSecretHash        []byte `bun:",nullzero"` // SHA-256, see HashToken; nil without a server secret
 	ServerSecretHint        string `bun:",nullzero"` // the last characters of the server secret
 	ConversionWebhookURL    string `bun:"conversion_webhook_url,nullzero"`
+	ConversionWebhookSecret []byte `bun:",nullzero"` // encrypted; nil without one
+	DailyExportURL          string `bun:"daily_export_url,nullzero"`
+	DailyExportDay          Day    // the next day to export; meaningless without a URL
 }
 
 // Limits of one site (analytics contract, section 8).

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/exported"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -84,26 +85,26 @@ func (o Options) site(ctx context.Context, accountID int64, id string) (*model.S
 // kind is one type of rows that can be downloaded.
 type kind struct {
 	name  string
-	blank []field // a row without content
+	blank []exported.Field // a row without content
 	// each calls row with the columns of each row of the range.
-	each func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]field) error) error
+	each func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]exported.Field) error) error
 }
 
 // kinds are the values of the parameter type (analytics contract, section 4).
 var kinds = map[string]kind{
-	"pageviews": newKind("pageviews", (*db.DB).ExportPageviews, pageviewFields),
-	"events":    newKind("events", (*db.DB).ExportEvents, eventFields),
+	"pageviews": newKind("pageviews", (*db.DB).ExportPageviews, exported.Pageview),
+	"events":    newKind("events", (*db.DB).ExportEvents, exported.Event),
 }
 
 func newKind[Row any](
 	name string,
 	export func(d *db.DB, ctx context.Context, r db.ExportRange, each func(*Row) error) error,
-	fields func(*Row) []field,
+	fields func(*Row) []exported.Field,
 ) kind {
 	return kind{
 		name:  name,
 		blank: fields(new(Row)),
-		each: func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]field) error) error {
+		each: func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]exported.Field) error) error {
 			return export(d, ctx, r, func(stored *Row) error { return row(fields(stored)) })
 		},
 	}
@@ -152,7 +153,7 @@ func parse(q url.Values) (*request, error) {
 		return bad("offset")
 	}
 	if c := q.Get("cursor"); c != "" {
-		if r.rows.After, ok = parseRowID(c); !ok {
+		if r.rows.After, ok = exported.ParseRowID(c); !ok {
 			return bad("cursor")
 		}
 	}
@@ -190,7 +191,7 @@ func (o Options) stream(w http.ResponseWriter, r *http.Request, site *model.Site
 		return nil
 	}
 	rows := 0
-	err := request.kind.each(r.Context(), o.DB, request.rows, func(row []field) error {
+	err := request.kind.each(r.Context(), o.DB, request.rows, func(row []exported.Field) error {
 		if rows++; rows%flushEvery == 1 {
 			_ = control.SetWriteDeadline(time.Now().Add(stallTimeout))
 		}

@@ -1,0 +1,138 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// MaxDailyCatchUp is how many days of daily exports are caught up after a downtime. Earlier days are left out.
+const MaxDailyCatchUp = 30
+
+// PlanDailyExports writes the deliveries of all days before the given one that are still to be sent, for each site with an
+// address for them: a day's events in parts of model.DailyPartRows. A day is planned once, whoever calls this and how often. It
+// returns how many parts it wrote. Memory does not grow with the number of events.
+func (d *DB) PlanDailyExports(ctx context.Context, before model.Day, now model.Instant) (int, error) {
+	all := 0
+	for {
+		var sites []int64
+		err := d.read.NewSelect().Table("sites").Column("id").Where("daily_export_url IS NOT NULL AND daily_export_day < ?", before).
+			OrderExpr("daily_export_day, id").Limit(1).Scan(ctx, &sites)
+		if err != nil {
+			return all, fmt.Errorf("look for daily exports: %w", err)
+		}
+		if len(sites) == 0 {
+			return all, nil
+		}
+		var n int
+		err = repeat(func() error { // the deliveries' ids are partly random
+			var err error
+			n, err = d.planDailyExport(ctx, sites[0], before, now)
+			return err
+		})
+		if all += n; err != nil {
+			return all, fmt.Errorf("plan the daily export of site %d: %w", sites[0], err)
+		}
+	}
+}
+
+// planDailyExport plans the site's next day. The day is over, so its events can be counted before the site's row is locked.
+func (d *DB) planDailyExport(ctx context.Context, siteID int64, before model.Day, now model.Instant) (int, error) {
+	var site model.Site
+	err := orNotFound(d.read.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx))
+	if errors.Is(err, model.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	day := max(site.DailyExportDay, before-MaxDailyCatchUp)
+	deliveries, err := d.dailyDeliveries(ctx, siteID, day, now)
+	if err != nil {
+		return 0, err
+	}
+	parts := 0
+	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
+			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return err // somebody else was first
+		}
+		parts = len(deliveries)
+		_, err = tx.NewInsert().Model(&deliveries).Exec(ctx)
+		return err
+	})
+	return parts, err
+}
+
+// dailyDeliveries cuts a day's events into parts.
+func (d *DB) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, now model.Instant) ([]model.Delivery, error) {
+	ends, err := d.dailyPartEnds(ctx, siteID, day)
+	if err != nil {
+		return nil, err
+	}
+	deliveries := make([]model.Delivery, max(1, len(ends)))
+	for i := range deliveries {
+		part := model.DailyPart{Day: day, Part: i + 1, Parts: len(deliveries)}
+		if i > 0 {
+			part.After = &ends[i-1]
+		}
+		if i < len(ends) {
+			part.Last = &ends[i]
+		}
+		body, err := json.Marshal(part)
+		if err != nil {
+			return nil, err
+		}
+		deliveries[i] = model.Delivery{
+			SiteID: siteID, ID: model.NewTimeID(now + model.Instant(i)), Kind: model.DeliveryDailyExport, Event: day.String(),
+			State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now, Body: string(body),
+		}
+	}
+	return deliveries, nil
+}
+
+// dailyPartEnds returns the last event of each part of a day.
+func (d *DB) dailyPartEnds(ctx context.Context, siteID int64, day model.Day) ([]model.EventCursor, error) {
+	from, to := day.Start(), (day + 1).Start()
+	var ends, last []model.EventCursor
+	err := d.read.NewRaw(`
+SELECT at, id FROM (
+  SELECT at, id, row_number() OVER (ORDER BY at, id) AS n FROM events WHERE site_id = ? AND at >= ? AND at < ?) AS numbered
+WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ctx, &ends)
+	if err != nil {
+		return nil, err
+	}
+	err = d.read.NewRaw("SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
+		siteID, from, to).Scan(ctx, &last)
+	if err == nil && len(last) > 0 && (len(ends) == 0 || ends[len(ends)-1] != last[0]) {
+		ends = append(ends, last[0])
+	}
+	return ends, err
+}
+
+// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
+func (d *DB) DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*ExportedEvent) error) error {
+	if part.Last == nil {
+		return nil
+	}
+	r := ExportRange{SiteID: siteID, From: part.Day.Start(), To: part.Last.At + 1, Limit: model.DailyPartRows}
+	if part.After != nil {
+		r.After = &ExportCursor{At: part.After.At, ID: part.After.ID}
+	}
+	last := *part.Last
+	return d.ExportEvents(ctx, r, func(e *ExportedEvent) error {
+		if e.At > last.At || e.At == last.At && e.ID > last.ID {
+			return nil // came after the parts were cut
+		}
+		return each(e)
+	})
+}

@@ -1,0 +1,130 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// QueueMail writes a mail that the worker sends. It fails for a kind that nobody has a text for.
+func (d *DB) QueueMail(ctx context.Context, mail model.Mail) error {
+	if err := queueMails(ctx, d.write, []model.Mail{mail}); err != nil {
+		return fmt.Errorf("queue a mail of account %d: %w", mail.AccountID, err)
+	}
+	return nil
+}
+
+func queueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
+	if len(mails) == 0 {
+		return nil
+	}
+	for i := range mails {
+		m := &mails[i]
+		if !slices.Contains(model.MailKinds, m.Kind) {
+			return fmt.Errorf("there are no mails of kind %q", m.Kind)
+		}
+		if m.Data == "" {
+			m.Data = "{}"
+		}
+		m.ID, m.State, m.Attempts, m.NextAttemptAt = 0, model.MailPending, 0, m.CreatedAt
+	}
+	_, err := tx.NewInsert().Model(&mails).Exec(ctx)
+	return err
+}
+
+// DueMails returns at most limit mails that are due, the longest due first.
+func (d *DB) DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error) {
+	var mails []model.Mail
+	err := d.read.NewSelect().Model(&mails).Where("state = 'pending' AND next_attempt_at <= ?", now).
+		OrderExpr("next_attempt_at, id").Limit(int64(limit)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for due mails: %w", err)
+	}
+	return mails, nil
+}
+
+// ClaimMail begins the next attempt to send a mail, and returns it; nobody else can before lease has passed. It returns nil
+// when the mail is not due. A mail whose last attempt had a worker that died has failed.
+func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
+	var mail *model.Mail
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var due []model.Mail
+		q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
+		if d.pg != nil {
+			q.For("UPDATE SKIP LOCKED")
+		}
+		if err := q.Scan(ctx); err != nil || len(due) == 0 {
+			return err
+		}
+		m := &due[0]
+		if m.Attempts >= model.MaxMailAttempts {
+			m.State = model.MailFailed
+		} else {
+			m.Attempts++
+			m.NextAttemptAt = now.Add(lease)
+			mail = m
+		}
+		_, err := tx.NewUpdate().Model(m).WherePK().Column("state", "attempts", "next_attempt_at").Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim mail %d: %w", id, err)
+	}
+	return mail, nil
+}
+
+// FinishMail records what became of a claimed mail: its State, and its NextAttemptAt if that is pending. A late result, of an
+// attempt whose claim had passed to another one, does not count.
+func (d *DB) FinishMail(ctx context.Context, m *model.Mail) error {
+	_, err := d.write.NewUpdate().Model(m).Column("state", "next_attempt_at").
+		Where("id = ? AND attempts = ? AND state = 'pending'", m.ID, m.Attempts).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("record mail %d: %w", m.ID, err)
+	}
+	return nil
+}
+
+// mailAccount writes one mail for each user of the account.
+func mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	var recipients []string
+	if err := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Order("id").Scan(ctx, &recipients); err != nil {
+		return err
+	}
+	mails := make([]model.Mail, len(recipients))
+	for i, recipient := range recipients {
+		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text), CreatedAt: now}
+	}
+	return queueMails(ctx, tx, mails)
+}
+
+// queueFailureMail tells a site's owners that a delivery has failed for good, at most once a day.
+func queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, class string, now model.Instant) error {
+	result, err := tx.ExecContext(ctx, "INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
+	if err != nil {
+		return err
+	}
+	if first, err := result.RowsAffected(); err != nil || first == 0 {
+		return err
+	}
+	var site model.Site
+	if err := tx.NewSelect().Model(&site).Where("id = ?", delivery.SiteID).Scan(ctx); err != nil {
+		if errors.Is(orNotFound(err), model.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	return mailAccount(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
+		Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
+	}, now)
+}

@@ -1,0 +1,136 @@
+package model
+
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxURLLength bounds a webhook URL, in bytes.
+const MaxURLLength = 2048
+
+// MaxWebhookSecret bounds a webhook secret, in characters.
+const MaxWebhookSecret = 256
+
+// webhookPorts are the ports that webhooks are called on.
+var webhookPorts = []uint16{443, 8443}
+
+// notPublic are the networks of IPv4, and of IPv6 within 2000::/3, that are not hosts on the internet, or that carry another
+// address inside. Everything of IPv6 outside 2000::/3 is refused without being listed.
+var notPublic = prefixes(
+	"0.0.0.0/8",         // this network
+	"10.0.0.0/8",        // private
+	"100.64.0.0/10",     // shared by a provider's customers; one cloud's metadata
+	"127.0.0.0/8",       // this machine
+	"168.63.129.16/32",  // one cloud's platform
+	"169.254.0.0/16",    // link-local; most clouds' metadata
+	"172.16.0.0/12",     // private
+	"192.0.0.0/24",      // protocol assignments; one cloud's metadata
+	"192.0.2.0/24",      // documentation
+	"192.88.99.0/24",    // relays to IPv6
+	"192.168.0.0/16",    // private
+	"198.18.0.0/15",     // benchmarks
+	"198.51.100.0/24",   // documentation
+	"203.0.113.0/24",    // documentation
+	"224.0.0.0/4",       // multicast
+	"240.0.0.0/4",       // reserved, broadcast
+	"2001::/23",         // protocol assignments: Teredo, which carries IPv4, benchmarks, ORCHID
+	"2001:db8::/32",     // documentation
+	"2002::/16",         // 6to4, which carries IPv4
+	"2620:4f:8000::/48", // answers for private reverse names
+	"3fff::/20",         // documentation
+)
+
+var globalIPv6 = netip.MustParsePrefix("2000::/3")
+
+func prefixes(texts ...string) []netip.Prefix {
+	all := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		all[i] = netip.MustParsePrefix(text)
+	}
+	return all
+}
+
+// MayCall reports whether a webhook may connect to the address: a host on the internet, on port 443 or 8443, or any port in
+// one of the allowed networks.
+func MayCall(to netip.AddrPort, allowed []netip.Prefix) bool {
+	addr := to.Addr().Unmap()
+	if !addr.IsValid() || addr.Zone() != "" {
+		return false
+	}
+	return contains(allowed, addr) || isPublic(addr) && slices.Contains(webhookPorts, to.Port())
+}
+
+func isPublic(addr netip.Addr) bool {
+	return (addr.Is4() || globalIPv6.Contains(addr)) && !contains(notPublic, addr)
+}
+
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
+
+// CheckWebhookURL checks an address that an owner wants to be called at: https, a host name or a public address, no user
+// name or password, port 443 or 8443. Where networks are allowed beside, so are names without a dot, names under localhost
+// and other ports: what they lead to is known, and checked, only when the call is made. Its error is for the input field.
+func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
+	bad := func(message string) error { return InvalidField(field, "invalid_url", message) }
+	u, ok := parseWebhookURL(address)
+	if !ok {
+		return bad("Enter an address such as https://example.com/hook, without user name or password.")
+	}
+	port, ok := webhookPort(u)
+	if !ok {
+		return bad("The port must be 443 or 8443.")
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+		if !MayCall(netip.AddrPortFrom(addr, port), allowed) {
+			return bad("This address cannot be called from here.")
+		}
+		return nil
+	}
+	host, ok := normalHost(u.Hostname())
+	if !ok || isAddress(host) {
+		return bad("Enter an address such as https://example.com/hook.")
+	}
+	if len(allowed) > 0 {
+		return nil
+	}
+	if isLocal(host) || !strings.Contains(host, ".") {
+		return bad("Enter a full host name such as example.com.")
+	}
+	if !slices.Contains(webhookPorts, port) {
+		return bad("The port must be 443 or 8443.")
+	}
+	return nil
+}
+
+// IsWebhookURL reports whether an address has the form of a webhook's: CheckWebhookURL without the question what may be
+// called from here.
+func IsWebhookURL(address string) bool {
+	_, ok := parseWebhookURL(address)
+	return ok
+}
+
+func parseWebhookURL(address string) (*url.URL, bool) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || len(address) > MaxURLLength || !IsClean(address) {
+		return nil, false
+	}
+	return u, true
+}
+
+func webhookPort(u *url.URL) (uint16, bool) {
+	if u.Port() == "" {
+		return 443, !strings.HasSuffix(u.Host, ":")
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return uint16(n), err == nil && n > 0
+}
+
+// TestWebhookBody is the body of a call that only shows whether a webhook works.
+func TestWebhookBody(siteKey string, at Instant) string {
+	return `{"type":"test","site_key":"` + siteKey + `","sent_at":"` + at.Time().Format(time.RFC3339) + `"}`
+}

@@ -1,0 +1,105 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// QuotaNotice says that a month's quota was used to a part. There is one for each month and part, whatever happens.
+type QuotaNotice struct {
+	AccountID int64
+	SiteID    int64  // 0: the account's captcha
+	Product   string // model.ProductAnalytics or model.ProductCaptcha
+	Month     model.Month
+	Threshold int // percent: 80 or 100
+	CreatedAt model.Instant
+	MailedAt  model.Instant // 0: the mails are still to be written
+}
+
+// NoteSiteQuotas writes the notices of all sites that have used 80 % or 100 % of their quota of the month and have none yet.
+// It returns how many it wrote.
+func (d *DB) NoteSiteQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
+	var all int64
+	for _, threshold := range model.QuotaThresholds {
+		result, err := d.write.ExecContext(ctx, `
+INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
+SELECT s.account_id, s.id, ?, u.month, ?, ? FROM site_usage u JOIN sites s ON s.id = u.site_id
+WHERE u.month = ? AND u.used > 0 AND u.used * 100 >= s.monthly_pageviews * ?
+AND NOT EXISTS (SELECT 1 FROM quota_notices n WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = u.month AND n.threshold = ?)
+ON CONFLICT DO NOTHING`,
+			model.ProductAnalytics, threshold, now, month, threshold, model.ProductAnalytics, threshold)
+		if err != nil {
+			return all, fmt.Errorf("note quotas of %s used to %d %%: %w", month, threshold, err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return all, err
+		}
+		all += n
+	}
+	return all, nil
+}
+
+// quotaNoticePage is how many notices one transaction turns into mails.
+const quotaNoticePage = 100
+
+// MailQuotaNotices writes the mails of all notices that have none yet, for each user of the account, and returns how many
+// notices there were.
+func (d *DB) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
+	for all := 0; ; {
+		n := 0
+		err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			notices, err := d.newQuotaNotices(ctx, tx)
+			n = len(notices)
+			for i := 0; err == nil && i < n; i++ {
+				err = mailQuotaNotice(ctx, tx, &notices[i], now)
+			}
+			return err
+		})
+		if err != nil {
+			return all, fmt.Errorf("write mails of quota notices: %w", err)
+		}
+		if all += n; n < quotaNoticePage {
+			return all, nil
+		}
+	}
+}
+
+// newQuotaNotices takes notices that have no mails yet. Nobody else has them until tx ends.
+func (d *DB) newQuotaNotices(ctx context.Context, tx bun.Tx) ([]QuotaNotice, error) {
+	var notices []QuotaNotice
+	q := tx.NewSelect().Model(&notices).Where("mailed_at = 0").
+		OrderExpr("created_at, account_id, site_id, product, month, threshold").Limit(quotaNoticePage)
+	if d.pg != nil {
+		q.For("UPDATE SKIP LOCKED")
+	}
+	return notices, q.Scan(ctx)
+}
+
+func mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now model.Instant) error {
+	kind := model.MailQuota80
+	if n.Threshold >= 100 {
+		kind = model.MailQuota100
+	}
+	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
+	if n.SiteID != 0 {
+		var site []model.Site
+		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx); err != nil {
+			return err
+		}
+		if len(site) > 0 {
+			data.Site, data.Quota = site[0].Domain, site[0].MonthlyPageviews
+		}
+	}
+	if err := mailAccount(ctx, tx, n.AccountID, kind, data, now); err != nil {
+		return err
+	}
+	_, err := tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
+		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID, n.SiteID, n.Product, n.Month, n.Threshold).
+		Exec(ctx)
+	return err
+}

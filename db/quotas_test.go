@@ -1,0 +1,84 @@
+package db_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestSiteQuotaNotices: a site's month has one notice at 80 % and one at 100 %, whoever looks how often, also when the plan
+// changes in between; another month begins anew.
+func TestSiteQuotaNotices(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		site := outboxSite(t, d, "shop.example")
+		unused := outboxSite(t, d, "unused.example")
+		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", unused.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 0)", unused.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			month model.Month
+			used  int
+			quota int
+			want  string
+		}{
+			{202611, 0, 10_000, ""},
+			{202611, 7_999, 10_000, ""},
+			{202611, 8_000, 10_000, "202611 80"},
+			{202611, 9_999, 10_000, "202611 80"},
+			{202611, 10_000, 10_000, "202611 80, 202611 100"},
+			{202611, 10_000, 100_000, "202611 80, 202611 100"},
+			{202611, 90_000, 100_000, "202611 80, 202611 100"},
+			{202612, 100_000, 100_000, "202611 80, 202611 100, 202612 80, 202612 100"},
+		} {
+			for _, statement := range []string{
+				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
+				fmt.Sprintf("UPDATE sites SET monthly_pageviews = %d WHERE id = ?", step.quota),
+			} {
+				if err := dbtest.Exec(d, statement, site.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					if _, err := d.NoteSiteQuotas(context.Background(), step.month, at); err != nil {
+						t.Error(err)
+					}
+					if _, err := d.MailQuotaNotices(context.Background(), at); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			notices, err := dbtest.Rows[db.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, n := range notices {
+				if n.SiteID != site.ID || n.AccountID != site.AccountID || n.Product != model.ProductAnalytics || n.MailedAt == 0 {
+					t.Errorf("notice %+v", n)
+				}
+				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
+			}
+			if strings.Join(got, ", ") != step.want {
+				t.Errorf("%d of %d used in %v: notices %v, want %s", step.used, step.quota, step.month, got, step.want)
+			}
+			mails, err := dbtest.Count(d, "mails")
+			if err != nil || mails != len(notices) {
+				t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
+			}
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package db
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// UseApplicationKey gives the database the key under which webhook secrets are stored. It is called once, before the database
+// is used.
+func (d *DB) UseApplicationKey(key []byte) error {
+	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
+	if err != nil {
+		return err
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		return err
+	}
+	d.secrets, err = cipher.NewGCM(block)
+	return err
+}
+
+var errNoApplicationKey = errors.New("the database was not given the application key")
+
+// sealSecret encrypts a webhook secret, bound to its site. No secret is nil.
+func (d *DB) sealSecret(siteID int64, secret string) ([]byte, error) {
+	if secret == "" {
+		return nil, nil
+	}
+	if d.secrets == nil {
+		return nil, errNoApplicationKey
+	}
+	nonce := make([]byte, d.secrets.NonceSize())
+	rand.Read(nonce) // never fails
+	return d.secrets.Seal(nonce, nonce, []byte(secret), siteBytes(siteID)), nil
+}
+
+// openSecret is the reverse of sealSecret.
+func (d *DB) openSecret(siteID int64, sealed []byte) (string, error) {
+	if len(sealed) == 0 {
+		return "", nil
+	}
+	if d.secrets == nil {
+		return "", errNoApplicationKey
+	}
+	size := d.secrets.NonceSize()
+	if len(sealed) < size {
+		return "", fmt.Errorf("the webhook secret of site %d is cut off", siteID)
+	}
+	secret, err := d.secrets.Open(nil, sealed[:size], sealed[size:], siteBytes(siteID))
+	if err != nil {
+		return "", fmt.Errorf("the webhook secret of site %d was not stored with this application key: %w", siteID, err)
+	}
+	return string(secret), nil
+}
+
+func siteBytes(siteID int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(siteID)) }
+
+// SetConversionWebhook sets the address that is called for key events, and the secret that its calls are signed with. An empty
+// address takes the webhook away. A nil secret leaves the one there is; an empty one takes it away. The caller has checked the
+// address with model.CheckWebhookURL; here only its form is.
+func (d *DB) SetConversionWebhook(ctx context.Context, accountID, siteID int64, address string, secret *string) error {
+	if err := errors.Join(checkURL(address), checkSecret(secret)); err != nil {
+		return err
+	}
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+		site.ConversionWebhookURL = address
+		if secret != nil {
+			sealed, err := d.sealSecret(siteID, *secret)
+			if err != nil {
+				return err
+			}
+			site.ConversionWebhookSecret = sealed
+		}
+		_, err := tx.NewUpdate().Model(site).WherePK().Column("conversion_webhook_url", "conversion_webhook_secret").Exec(ctx)
+		return err
+	})
+}
+
+// SetDailyExportWebhook sets the address that each day's events are sent to when the day is over, beginning with the day of
+// now. An empty address ends that. Its calls are signed with the conversion webhook's secret. The address is checked as with
+// SetConversionWebhook.
+func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64, address string, now model.Instant) error {
+	if err := checkURL(address); err != nil {
+		return err
+	}
+	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+		if site.DailyExportURL == "" {
+			site.DailyExportDay = now.Day()
+		}
+		site.DailyExportURL = address
+		_, err := tx.NewUpdate().Model(site).WherePK().Column("daily_export_url", "daily_export_day").Exec(ctx)
+		return err
+	})
+}
+
+func checkURL(address string) error {
+	if address != "" && !model.IsWebhookURL(address) {
+		return model.InvalidField("url", "invalid_url", "Enter an address such as https://example.com/hook, without user name or password.")
+	}
+	return nil
+}
+
+func checkSecret(secret *string) error {
+	if secret != nil && (!model.IsClean(*secret) || utf8.RuneCountInString(*secret) > model.MaxWebhookSecret) {
+		return model.InvalidField("secret", "invalid_secret", fmt.Sprintf("Use at most %d printable characters.", model.MaxWebhookSecret))
+	}
+	return nil
+}

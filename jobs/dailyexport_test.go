@@ -1,0 +1,89 @@
+package jobs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestDailyExport: when a day is over its events arrive in parts of at most 5,000 rows as in the download, signed, each part
+// byte by byte the same at each attempt and for each worker, and once.
+func TestDailyExport(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader([]int{500, 200}[min(n, 1)]) // the first call fails
+		})
+		site := newSite(t, d, "shop.example", "", "signed")
+		day := model.At(noon).Day()
+		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.At(noon)); err != nil {
+			t.Fatal(err)
+		}
+		fill(t, d, site.ID, day, 5_001)
+		clock := &clock{now: (day + 1).Start().Time().Add(4 * time.Minute)} // too early
+		for range 2 {                                                       // each with a queue of its own, so that each plans
+			startQuick(t, d, a, clock.Now)
+		}
+		awaitThat(t, func() (string, bool) {
+			clock.add(time.Minute) // also for the second attempt
+			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE state = 'delivered'")
+			return fmt.Sprintf("%d parts delivered, %v", len(rows), err), len(rows) == 2
+		})
+		type body struct {
+			Type    string
+			SiteKey string `json:"site_key"`
+			Date    string
+			Part    int
+			Parts   int
+			Rows    []map[string]any
+		}
+		calls := r.all()
+		seen := map[int]string{}
+		for i, call := range calls {
+			var b body
+			if err := json.Unmarshal([]byte(call.body), &b); err != nil {
+				t.Fatal(err)
+			}
+			if b.Type != "daily_export" || b.SiteKey != site.SiteKey || b.Date != "2026-11-20" || b.Parts != 2 || len(b.Rows) != []int{0, 5000, 1}[b.Part] {
+				t.Errorf("call %d: %s %s %s, part %d of %d with %d rows", i, b.Type, b.SiteKey, b.Date, b.Part, b.Parts, len(b.Rows))
+			}
+			if before, again := seen[b.Part]; again && before != call.body {
+				t.Errorf("part %d is another one at its second attempt", b.Part)
+			}
+			seen[b.Part] = call.body
+			row := b.Rows[0]
+			if row["event"] != "signup" || row["channel"] != "direct" || row["row_id"] == "" || len(row) != 26 {
+				t.Errorf("row %v", row)
+			}
+			if call.header.Get("X-Service-Signature") == "" || call.header.Get("webhook-signature") == "" {
+				t.Errorf("call %d is not signed", i)
+			}
+		}
+		if len(calls) != 3 || len(seen) != 2 {
+			t.Errorf("%d calls for %d parts, want three for two", len(calls), len(seen))
+		}
+	})
+}
+
+// fill writes n events of a day.
+func fill(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
+	t.Helper()
+	visit := model.NewTimeID(day.Start())
+	err := dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
+		siteID, visit, []byte("visitor"), day.Start())
+	if err == nil {
+		err = dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path, properties)
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+SELECT ?, ? + n, n, ?, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, n-1, siteID, day.Start(), visit)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

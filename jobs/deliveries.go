@@ -1,0 +1,219 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/exported"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// timing is how long things take that tests want to be quick.
+type timing struct {
+	sweepEvery time.Duration // between two looks at the database for what is due
+	lease      time.Duration // how long a claim keeps others away, on the program's clock
+
+	// attempt is for claiming and calling. It runs by the clock of the machine's uptime and ends well before the lease: a
+	// process that was paused meanwhile makes no call that another one has begun again.
+	attempt time.Duration
+}
+
+var usualTiming = timing{sweepEvery: 2 * time.Second, lease: 45 * time.Second, attempt: 20 * time.Second}
+
+const (
+	recordTimeout = 20 * time.Second
+	recordPause   = 500 * time.Millisecond
+
+	laneTurn      = 30 * time.Second // after which a task gives its place to others
+	sweepLanes    = 500              // lanes that are looked up at once
+	exportsAtOnce = 8                // parts of daily exports in memory
+)
+
+// sweep looks for what is due and rings for it, again and again, until Stop. Every worker does: it is what makes an empty or
+// absent Redis, a lost task or a dead worker harmless.
+func (j *Jobs) sweep() {
+	ticker := time.NewTicker(j.timing.sweepEvery)
+	defer ticker.Stop()
+	for {
+		if err := j.ringDue(); err != nil && j.ctx.Err() == nil {
+			j.quiet.Error("look for what is due: ", err)
+		}
+		select {
+		case <-j.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (j *Jobs) ringDue() error {
+	now := model.At(j.now())
+	for after := int64(0); ; {
+		lanes, err := j.db.DueLanes(j.ctx, now, after, sweepLanes)
+		if err != nil {
+			return err
+		}
+		for _, lane := range lanes {
+			if err := j.ringLane(lane, now); err != nil {
+				return err
+			}
+		}
+		if len(lanes) < sweepLanes {
+			return j.ringMails(now)
+		}
+		// The last site's other lanes may be on the next page: it begins with that site again.
+		after = lanes[len(lanes)-1].SiteID - 1
+	}
+}
+
+// ringLane rings for as many of the lane's deliveries as this process has places for.
+func (j *Jobs) ringLane(lane model.Lane, now model.Instant) error {
+	free := j.lanes.free(lane)
+	if free == 0 {
+		return nil
+	}
+	due, err := j.db.DueDeliveries(j.ctx, lane, now, free)
+	if err != nil {
+		return err
+	}
+	for _, delivery := range due {
+		if err := enqueueDelivery(j.ctx, j.client, delivery, now.Sub(delivery.NextAttemptAt)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runLane handles a task: it sends what is due in the lane, one after another, until nothing is or its turn is over. A lane
+// that is full needs nobody: those in it go on with what this task was for. Errors are logged and not returned, since the
+// sweeper asks again soon enough.
+func (j *Jobs) runLane(ctx context.Context, task *asynq.Task) error {
+	var lane model.Lane
+	if err := json.Unmarshal(task.Payload(), &lane); err != nil || lane.SiteID == 0 || !j.lanes.enter(lane) {
+		return nil
+	}
+	defer j.lanes.leave(lane)
+	for began := time.Now(); time.Since(began) < laneTurn && ctx.Err() == nil && j.ctx.Err() == nil; {
+		more, err := j.deliver(ctx, lane)
+		if err != nil {
+			j.log.ErrorContext(ctx, "delivery", "site", lane.SiteID, "kind", lane.Kind, "error", err)
+		}
+		if !more || err != nil || j.lanes.crowded(lane) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due.
+func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
+	if lane.Kind == model.DeliveryDailyExport {
+		select {
+		case j.exports <- struct{}{}:
+			defer func() { <-j.exports }()
+		case <-ctx.Done():
+			return false, nil
+		case <-j.ctx.Done():
+			return false, nil
+		}
+	}
+	work, cancel := context.WithTimeout(ctx, j.timing.attempt)
+	defer cancel()
+	var claim *db.Claim
+	var err error
+	j.lanes.claim(lane, func(except []int64) int64 {
+		claim, err = j.db.ClaimDelivery(work, lane, except, model.At(j.now()), j.timing.lease)
+		if claim == nil {
+			return 0
+		}
+		return claim.ID
+	})
+	if err != nil || claim == nil {
+		return false, err
+	}
+	result, err := j.attempt(work, claim)
+	defer j.lanes.release(lane, claim.ID, result.Error)
+	if err != nil {
+		j.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
+	}
+	j.metrics.attempt(claim.Kind, result.Error)
+	return true, j.record(ctx, claim, result)
+}
+
+// attempt makes the call, if there is somebody to call. An error is our own fault, and also in the result.
+func (j *Jobs) attempt(ctx context.Context, claim *db.Claim) (db.AttemptResult, error) {
+	if claim.URL == "" {
+		return db.AttemptResult{Error: model.AttemptNoWebhook}, nil
+	}
+	body := []byte(claim.Body)
+	if claim.Kind == model.DeliveryDailyExport {
+		var err error
+		if body, err = j.dailyBody(ctx, claim); err != nil {
+			return db.AttemptResult{Error: model.AttemptInternal}, err
+		}
+	}
+	return j.send(ctx, claim, body), nil
+}
+
+// record stores how an attempt ended. It does not give up at once: what is not recorded will be sent again.
+func (j *Jobs) record(ctx context.Context, claim *db.Claim, result db.AttemptResult) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	for {
+		err := j.db.FinishAttempt(ctx, claim, result, model.At(j.now()))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(recordPause):
+		}
+	}
+}
+
+// dailyBody writes the body of a part of a daily export from its rows.
+func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
+	var part model.DailyPart
+	if err := json.Unmarshal([]byte(claim.Body), &part); err != nil {
+		return nil, err
+	}
+	head, err := json.Marshal(struct {
+		Type    string `json:"type"`
+		SiteKey string `json:"site_key"`
+		Date    string `json:"date"`
+		Part    int    `json:"part"`
+		Parts   int    `json:"parts"`
+	}{"daily_export", claim.SiteKey, part.Day.String(), part.Part, part.Parts})
+	if err != nil {
+		return nil, err
+	}
+	body := append(bytes.TrimSuffix(head, []byte("}")), `,"rows":[`...)
+	rows := 0
+	err = j.db.DailyPartEvents(ctx, claim.SiteID, &part, func(e *db.ExportedEvent) error {
+		if rows++; rows > 1 {
+			body = append(body, ',')
+		}
+		var err error
+		body, err = exported.AppendJSON(body, exported.Event(e))
+		return err
+	})
+	return append(body, "]}"...), err
+}
+
+// planDailyExports writes the deliveries of days that are over. It lets some minutes pass, for hits that were still on their
+// way at midnight and for clocks that differ.
+func (j *Jobs) planDailyExports(ctx context.Context) error {
+	now := model.At(j.now())
+	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now)
+	j.report(ctx, "parts of daily exports planned", int64(n))
+	return err
+}
+
+// exportDelay is how long after midnight UTC the day before is planned.
+const exportDelay = 5 * time.Minute

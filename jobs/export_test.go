@@ -1,0 +1,54 @@
+package jobs
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+)
+
+// Quick makes a worker look at the database often, before it is started. lease is how long a claim keeps others away, on the
+// worker's clock.
+func (j *Jobs) Quick(sweepEvery, lease time.Duration) {
+	j.timing = timing{sweepEvery: sweepEvery, lease: lease, attempt: usualTiming.attempt}
+}
+
+// AttemptTimeout bounds claiming and calling, before a worker is started.
+func (j *Jobs) AttemptTimeout(d time.Duration) { j.timing.attempt = d }
+
+// CallTimeout is how long a receiver has for its answer, before a worker is started.
+func (j *Jobs) CallTimeout(d time.Duration) { j.sender.timeout = d }
+
+// Around makes a worker call before and after each call of an owner's address, before it is started.
+func (j *Jobs) Around(before, after func()) {
+	send := j.send
+	j.send = func(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
+		before()
+		defer after()
+		return send(ctx, c, body)
+	}
+}
+
+// Resolve makes a worker ask another name server, before it is started.
+func (j *Jobs) Resolve(resolver *net.Resolver) { j.sender.dialer.Resolver = resolver }
+
+// Every makes the worker run what the schedule calls name in periods of the given length, before it is started.
+func (j *Jobs) Every(name string, every time.Duration) {
+	tasks := make([]periodic, len(j.schedule))
+	copy(tasks, j.schedule)
+	for i := range tasks {
+		if tasks[i].name == name {
+			tasks[i].every = every
+		}
+	}
+	j.schedule = tasks
+}
+
+// Allow replaces the networks that a worker's webhooks may call beside the internet, before it is started.
+func (j *Jobs) Allow(networks []netip.Prefix) {
+	resolver := j.sender.dialer.Resolver
+	*j.sender.dialer = *newSender(networks, nil, j.now).dialer
+	j.sender.dialer.Resolver = resolver
+}

@@ -1,0 +1,168 @@
+package jobs_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/redistest"
+)
+
+// faultRounds is how many faults there are on each database.
+const faultRounds = 55
+
+// TestFaultsRealRedis: whatever happens to Redis and to the workers, nothing that is due is lost and nothing is sent oftener
+// than the schedule says. Two workers, each with a schedule of its own, run all the time.
+func TestFaultsRealRedis(t *testing.T) {
+	t.Parallel()
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		t.Parallel()
+		d := dbtest.Open(t, databaseURL)
+		server := redistest.New(t)
+		a := newAuthority(t)
+		random := rand.New(rand.NewPCG(1, 2))
+		var victim atomic.Pointer[process] // killed while it calls
+		var r *receiver
+		r = newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
+			if p := victim.Swap(nil); p != nil {
+				_ = p.Process.Kill()
+				panic(http.ErrAbortHandler) // no answer, also when it was the other worker that called
+			}
+			code := 200
+			if n%7 == 3 {
+				code = 500
+			}
+			r.answered(n, code)
+			w.WriteHeader(code)
+		})
+		sites := make([]*model.Site, 3)
+		for i := range sites {
+			sites[i] = newSite(t, d, fmt.Sprintf("site%d.example", i), r.URL, "")
+		}
+		began := time.Now()
+		clock := &fastClock{start: noon, began: began, factor: speed}
+		usual := fate{DatabaseURL: databaseURL, RedisURL: server.URL(), CA: pemOf(a), Began: began}
+		workers := []*process{startProcess(t, usual), startProcess(t, usual)}
+		for round := range faultRounds {
+			for _, site := range sites {
+				due(t, d, site, clock.Now())
+			}
+			mortal := usual
+			switch kind := round % 6; kind {
+			case 0:
+				if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			case 1:
+				if round%4 == 1 { // takes long
+					server.Kill()
+					server.Start()
+				} else if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			case 2:
+				mortal.DieBefore = 1 + random.Int32N(3)
+			case 3:
+				mortal.DieAfter = 1 + random.Int32N(3)
+			case 4, 5: // killed during a call, or at any moment
+			}
+			i := random.IntN(2)
+			workers[i].kill()
+			workers[i] = startProcess(t, mortal)
+			switch round % 6 {
+			case 4:
+				victim.Store(workers[i])
+			case 5:
+				time.AfterFunc(time.Duration(random.IntN(50))*time.Millisecond, func() { _ = workers[i].Process.Kill() })
+			}
+			for p := workers[i]; ; {
+				due(t, d, sites[random.IntN(3)], clock.Now())
+				select {
+				case <-p.ended:
+				case <-time.After(20 * time.Millisecond):
+					continue
+				}
+				break
+			}
+			victim.Store(nil)
+			workers[i] = startProcess(t, usual)
+		}
+		awaitThat(t, func() (string, bool) {
+			backlog, err := d.DeliveryBacklog(t.Context(), model.At(clock.Now()))
+			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
+		})
+		all, twice := checkOutcome(t, d, sites, r, func(call received) bool { return call.status == 200 })
+		t.Logf("%d rounds: %d deliveries in %v, %d calls, %d came twice", faultRounds, all, time.Since(began).Round(time.Second), len(r.all()), twice)
+	})
+}
+
+// TestPausedWorkerRealRedis: a worker that was paused between its claim and its call, for longer than the claim lasts, does not
+// make the call when it goes on: another one has.
+func TestPausedWorkerRealRedis(t *testing.T) {
+	t.Parallel()
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		t.Parallel()
+		d := dbtest.Open(t, databaseURL)
+		a := newAuthority(t)
+		r := newReceiver(t, a, status(200))
+		site := newSite(t, d, "shop.example", r.URL, "")
+		began := time.Now()
+		clock := &fastClock{start: noon, began: began, factor: speed}
+		f := fate{DatabaseURL: databaseURL, RedisURL: redistest.New(t).URL(), CA: pemOf(a), Began: began, StopBefore: 1}
+		paused := startProcess(t, f)
+		delivery := due(t, d, site, clock.Now())
+		awaitThat(t, func() (string, bool) {
+			return "no attempt has begun", len(logOf(t, d, site, delivery.ID).Attempts) == 1
+		})
+		f.StopBefore = 0
+		startProcess(t, f)
+		log := awaitEnd(t, d, site, delivery.ID)
+		if err := paused.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		awaitThat(t, func() (string, bool) { // the paused worker's own record
+			log = logOf(t, d, site, delivery.ID)
+			return fmt.Sprintf("the first attempt is %q", log.Attempts[0].Error), log.Attempts[0].Error == model.AttemptTimeout
+		})
+		if len(log.Attempts) != 2 || log.State != model.DeliveryDelivered || len(r.all()) != 1 {
+			t.Errorf("%s after %d attempts and %d calls, want delivered after two and one", log.State, len(log.Attempts), len(r.all()))
+		}
+	})
+}
+
+// TestClockSteps: a clock that is set while deliveries are under way, by an hour and back, loses none and repeats none.
+func TestClockSteps(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		clock := newFastClock(1)
+		r := newReceiver(t, a, func(n int, _ http.ResponseWriter, _ *http.Request) { // sets the clock while it is called
+			clock.add([]time.Duration{time.Hour, -time.Hour}[n%2])
+		})
+		site := newSite(t, d, "shop.example", r.URL, "")
+		const n = 60
+		for i := range n {
+			due(t, d, site, noon.Add(-time.Duration(100*i)*time.Hour))
+		}
+		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) { j.Quick(50*time.Millisecond, time.Minute) })
+		awaitThat(t, func() (string, bool) {
+			clock.add(time.Hour) // a step back must not be the last one
+			backlog, err := d.DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
+			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
+		})
+		checkOutcome(t, d, []*model.Site{site}, r, func(received) bool { return true })
+		if calls := len(r.all()); calls != n {
+			t.Errorf("%d calls for %d deliveries", calls, n)
+		}
+	})
+}

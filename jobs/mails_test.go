@@ -1,0 +1,365 @@
+package jobs_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net"
+	"net/mail"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+)
+
+// mailbox is an SMTP server that demands TLS and a password. refuse says what it thinks of a recipient that it was told n times.
+type mailbox struct {
+	addr   string
+	refuse func(to string, n int) error
+
+	mu       sync.Mutex
+	attempts map[string]int
+	mails    []string
+	to       []string
+}
+
+func newMailbox(t *testing.T, a *authority, tlsFirst bool, refuse func(to string, n int) error) *mailbox {
+	t.Helper()
+	m := &mailbox{refuse: refuse, attempts: make(map[string]int)}
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{box: m}, nil }))
+	server.Domain = "mail.example"
+	server.ErrorLog = slogPrinter{}
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{a.certificate(t)}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.addr = l.Addr().String()
+	if tlsFirst {
+		l = tls.NewListener(l, server.TLSConfig)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l)
+	}()
+	t.Cleanup(func() {
+		server.Close()
+		<-done
+	})
+	return m
+}
+
+type slogPrinter struct{}
+
+func (slogPrinter) Printf(string, ...any) {}
+func (slogPrinter) Println(...any)        {}
+
+type mailSession struct {
+	box *mailbox
+	in  bool
+	to  string
+}
+
+func (s *mailSession) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+func (s *mailSession) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		if user != "worker" || password != "p@ss word" {
+			return smtp.ErrAuthFailed
+		}
+		s.in = true
+		return nil
+	}), nil
+}
+
+func (s *mailSession) Mail(string, *smtp.MailOptions) error {
+	if !s.in {
+		return smtp.ErrAuthRequired
+	}
+	return nil
+}
+
+func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
+	s.box.mu.Lock()
+	defer s.box.mu.Unlock()
+	s.to = to
+	s.box.attempts[to]++
+	return s.box.refuse(to, s.box.attempts[to])
+}
+
+func (s *mailSession) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	s.box.mu.Lock()
+	defer s.box.mu.Unlock()
+	s.box.mails, s.box.to = append(s.box.mails, string(text)), append(s.box.to, s.to)
+	return nil
+}
+
+func (s *mailSession) Reset()        {}
+func (s *mailSession) Logout() error { return nil }
+
+func welcome(string, int) error { return nil }
+
+// mailServer is the box as a worker knows it.
+func (m *mailbox) server(t *testing.T, a *authority, scheme, password string) *jobs.MailServer {
+	t.Helper()
+	server, err := jobs.NewMailServer(scheme+"://worker:"+password+"@"+m.addr, "Tallygate <noreply@mail.example>", a.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobs.MailServer, log slog.Handler) *jobs.Jobs {
+	t.Helper()
+	if log == nil {
+		log = slog.NewTextHandler(t.Output(), nil)
+	}
+	j, err := jobs.New(jobs.Options{DB: d, Now: now, Log: slog.New(log), Mail: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Quick(50*time.Millisecond, time.Minute)
+	run(t, j)
+	return j
+}
+
+func queue(t *testing.T, d *db.DB, kind, recipient, data string) {
+	t.Helper()
+	if err := d.QueueMail(t.Context(), model.Mail{AccountID: 1, Recipient: recipient, Kind: kind, Data: data, CreatedAt: model.At(noon)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// states are the states and attempts of all mails, in the order of their ids.
+func states(t *testing.T, d *db.DB) string {
+	t.Helper()
+	mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range mails {
+		all = append(all, fmt.Sprintf("%s %d", m.State, m.Attempts))
+	}
+	return strings.Join(all, ", ")
+}
+
+func awaitStates(t *testing.T, d *db.DB, want string) {
+	t.Helper()
+	awaitThat(t, func() (string, bool) {
+		got := states(t, d)
+		return fmt.Sprintf("mails are %q, want %q", got, want), got == want
+	})
+}
+
+// TestMails: each kind arrives once, over STARTTLS and over TLS, with a text and an HTML part that say what the data says; data
+// cannot break out of the HTML or the header.
+func TestMails(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	kinds := []struct{ kind, data, subject, says string }{
+		{"quota_80", `{"product":"analytics","site":"shop.example","month":"2026-11","quota":10000}`,
+			"80 % of the monthly quota used: shop.example", "page views and events of shop.example have reached 80 % of the month's quota of 10000 in 2026-11"},
+		{"quota_100", `{"product":"captcha","month":"2026-11"}`,
+			"The monthly quota is used up: your captcha", "captcha verifications have reached 100 % of the month's quota in 2026-11"},
+		{"delivery_failed", `{"site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
+			"A webhook call failed: shop.example", "the event purchase of shop.example could not be delivered in 5 attempts. The last error was: timeout"},
+		{"invitation", `{"url":"https://app.example/i?a=1&b=2","account":"<b>Me</b>\r\nBcc: x@example.com"}`,
+			"You are invited to <b>Me</b>Bcc: x@example.com", "https://app.example/i?a=1&b=2"},
+		{"password_reset", `{"url":"https://app.example/r?t=x","account":"Me"}`, "Set a new password", "https://app.example/r?t=x"},
+		{"test", `{}`, "Test", "only shows that mails arrive"},
+	}
+	for _, scheme := range []string{"smtp", "smtps"} {
+		t.Run(scheme, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				box := newMailbox(t, a, scheme == "smtps", welcome)
+				for i, k := range kinds {
+					queue(t, d, k.kind, fmt.Sprintf("owner%d@example.com", i), k.data)
+				}
+				startMailer(t, d, (&clock{now: noon}).Now, box.server(t, a, scheme, "p%40ss%20word"), nil)
+				awaitStates(t, d, strings.TrimSuffix(strings.Repeat("sent 1, ", len(kinds)), ", "))
+				box.mu.Lock()
+				defer box.mu.Unlock()
+				if len(box.mails) != len(kinds) {
+					t.Fatalf("%d mails arrived, want %d", len(box.mails), len(kinds))
+				}
+				for i, raw := range box.mails {
+					var n int
+					fmt.Sscanf(box.to[i], "owner%d@", &n)
+					k := kinds[n]
+					header, text, html := parts(t, raw)
+					subject, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
+					if err != nil || subject != k.subject || header.Get("Bcc") != "" || header.Get("From") == "" || header.Get("Message-ID") == "" {
+						t.Errorf("%s: header %v, want subject %q", k.kind, header, k.subject)
+					}
+					if !strings.Contains(text, k.says) {
+						t.Errorf("%s: text %q does not say %q", k.kind, text, k.says)
+					}
+					if !strings.HasPrefix(html, "<!doctype html>") || strings.Contains(html, "<b>Me") {
+						t.Errorf("%s: HTML %q", k.kind, html)
+					}
+				}
+			})
+		})
+	}
+}
+
+// parts takes a mail apart.
+func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
+	t.Helper()
+	message, err := mail.ReadMessage(strings.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, parameters, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/alternative" {
+		t.Fatalf("content type %q, %v", kind, err)
+	}
+	reader := multipart.NewReader(message.Body, parameters["boundary"])
+	var all []string
+	for _, want := range []string{"text/plain", "text/html"} {
+		part, err := reader.NextRawPart()
+		if err != nil || !strings.HasPrefix(part.Header.Get("Content-Type"), want) {
+			t.Fatalf("part %v, %v, want %s", part, err, want)
+		}
+		if e := part.Header.Get("Content-Transfer-Encoding"); e != "quoted-printable" {
+			t.Fatalf("part is encoded as %q", e)
+		}
+		body, err := io.ReadAll(quotedprintable.NewReader(part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(body))
+	}
+	return message.Header, all[0], all[1]
+}
+
+// TestMailsRefused: a server that is busy, or does not let the worker in, is asked again later, a bounded number of times; a
+// recipient that it refuses for good is not.
+func TestMailsRefused(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later"}
+	unknown := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such mailbox"}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := &clock{now: noon}
+		box := newMailbox(t, a, false, func(to string, n int) error {
+			if strings.HasPrefix(to, "nobody") {
+				return unknown
+			}
+			if n <= 3 {
+				return busy
+			}
+			return nil
+		})
+		queue(t, d, "test", "nobody@example.com", "")
+		queue(t, d, "test", "owner@example.com", "")
+		startMailer(t, d, now.Now, box.server(t, a, "smtp", "p%40ss%20word"), slog.DiscardHandler)
+		awaitStates(t, d, "failed 1, pending 1")
+		awaitThat(t, func() (string, bool) {
+			s := states(t, d)
+			now.add(time.Hour)
+			return "mails are " + s, s == "failed 1, sent 4"
+		})
+	})
+	t.Run("wrong password", func(t *testing.T) {
+		dbtest.Each(t, func(t *testing.T, d *db.DB) {
+			now := &clock{now: noon}
+			box := newMailbox(t, a, false, welcome)
+			queue(t, d, "test", "owner@example.com", "")
+			startMailer(t, d, now.Now, box.server(t, a, "smtp", "wrong"), slog.DiscardHandler)
+			awaitThat(t, func() (string, bool) {
+				s := states(t, d)
+				now.add(time.Hour)
+				return "mails are " + s, s == fmt.Sprintf("failed %d", model.MaxMailAttempts)
+			})
+			if len(box.mails) != 0 {
+				t.Errorf("%d mails arrived", len(box.mails))
+			}
+		})
+	})
+}
+
+// TestMailsWithoutServer: without a server mails are said and given up, and their links stay out of the log.
+func TestMailsWithoutServer(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var lines strings.Builder
+		queue(t, d, "password_reset", "owner@example.com", `{"url":"https://app.example/secret"}`)
+		j := startMailer(t, d, (&clock{now: noon}).Now, nil, slog.NewTextHandler(&lines, nil))
+		awaitStates(t, d, "skipped 1")
+		if err := j.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := lines.String(); !strings.Contains(s, "no mail server is configured") || !strings.Contains(s, "kind=password_reset") || strings.Contains(s, "app.example") {
+			t.Errorf("logged %s", s)
+		}
+	})
+}
+
+func TestMailServerAddress(t *testing.T) {
+	for _, address := range []string{"", "http://mail.example", "smtp://", "smtps://mail.example?tls=none", "smtp://mail.example:port", "smtp://mail.example/box"} {
+		if _, err := jobs.NewMailServer(address, "noreply@example.com", nil); err == nil {
+			t.Errorf("%q is accepted", address)
+		}
+	}
+	if _, err := jobs.NewMailServer("smtp://mail.example", "nobody", nil); err == nil {
+		t.Error("a sender without @ is accepted")
+	}
+	_, err := jobs.NewMailServer("smtp://user:hunter2@mail example", "noreply@example.com", nil)
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestQuotaMails: of two workers that look at the quotas at once, one tells the owner, once at 80 % and once at 100 %, and of the
+// captcha's notices as well.
+func TestQuotaMails(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := newSite(t, d, "shop.example", "", "")
+		box := newMailbox(t, a, false, welcome)
+		for _, statement := range []string{
+			"INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 10000)",
+			"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) SELECT account_id, 'captcha', 202611, 80, 1 FROM sites WHERE id = ?",
+		} {
+			if err := dbtest.Exec(d, statement, site.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server := box.server(t, a, "smtp", "p%40ss%20word")
+		for range 2 { // each with a queue of its own, so that each looks
+			startMailer(t, d, (&clock{now: noon}).Now, server, nil)
+		}
+		awaitStates(t, d, "sent 1, sent 1, sent 1")
+		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := map[string]int{}
+		for _, m := range mails {
+			kinds[m.Recipient+" "+m.Kind]++
+		}
+		if kinds["owner@shop.example quota_80"] != 2 || kinds["owner@shop.example quota_100"] != 1 {
+			t.Errorf("mails %v", kinds)
+		}
+	})
+}

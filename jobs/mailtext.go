@@ -1,0 +1,126 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// mailText is what a mail says, in either form.
+type mailText struct {
+	Subject    string
+	Paragraphs []string
+	Link       string // follows the paragraphs; empty: none
+	LinkText   string
+}
+
+// plain is the text form.
+func (t *mailText) plain() string {
+	parts := t.Paragraphs
+	if t.Link != "" {
+		parts = append(parts[:len(parts):len(parts)], t.LinkText+":\n"+t.Link)
+	}
+	return strings.Join(parts, "\n\n") + "\n"
+}
+
+// mailHTML is the HTML form.
+var mailHTML = template.Must(template.New("mail").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{{.Subject}}</title></head>
+<body style="font-family: sans-serif; max-width: 36em; line-height: 1.5">
+{{- range .Paragraphs}}
+<p>{{.}}</p>
+{{- end}}
+{{- if .Link}}
+<p><a href="{{.Link}}">{{.LinkText}}</a></p>
+{{- end}}
+</body></html>
+`))
+
+func (t *mailText) html() (string, error) {
+	var b strings.Builder
+	err := mailHTML.Execute(&b, t)
+	return b.String(), err
+}
+
+// mailTexts make the text of each kind of model.MailKinds.
+var mailTexts = map[string]func(data []byte) (*mailText, error){
+	model.MailQuota80:        withData(quota80Text),
+	model.MailQuota100:       withData(quota100Text),
+	model.MailDeliveryFailed: withData(deliveryFailedText),
+	model.MailInvitation:     withData(invitationText),
+	model.MailPasswordReset:  withData(passwordResetText),
+	model.MailTest:           withData(testText),
+}
+
+func withData[Data any](text func(*Data) *mailText) func([]byte) (*mailText, error) {
+	return func(raw []byte) (*mailText, error) {
+		var data Data
+		if err := json.Unmarshal(raw, &data); err != nil {
+			return nil, err
+		}
+		return text(&data), nil
+	}
+}
+
+// used names what a quota is of.
+func used(d *model.QuotaMail) (subject, what string) {
+	if d.Product == model.ProductCaptcha {
+		return "your captcha", "captcha verifications"
+	}
+	return d.Site, "page views and events of " + d.Site
+}
+
+func ofQuota(d *model.QuotaMail) string {
+	if d.Quota == 0 {
+		return "the month's quota"
+	}
+	return fmt.Sprintf("the month's quota of %d", d.Quota)
+}
+
+func quota80Text(d *model.QuotaMail) *mailText {
+	subject, what := used(d)
+	return &mailText{Subject: "80 % of the monthly quota used: " + subject, Paragraphs: []string{
+		fmt.Sprintf("The %s have reached 80 %% of %s in %s.", what, ofQuota(d), d.Month),
+		"Nothing changes yet. At 100 % they are rejected until the month ends (UTC) or the plan is changed.",
+	}}
+}
+
+func quota100Text(d *model.QuotaMail) *mailText {
+	subject, what := used(d)
+	return &mailText{Subject: "The monthly quota is used up: " + subject, Paragraphs: []string{
+		fmt.Sprintf("The %s have reached 100 %% of %s in %s.", what, ofQuota(d), d.Month),
+		"From now on they are rejected until the month ends (UTC) or the plan is changed.",
+	}}
+}
+
+func deliveryFailedText(d *model.DeliveryFailedMail) *mailText {
+	what := "The webhook call for the event " + d.Event
+	if d.Kind == model.DeliveryDailyExport {
+		what = "A part of the daily export of " + d.Event
+	}
+	return &mailText{Subject: "A webhook call failed: " + d.Site, Paragraphs: []string{
+		fmt.Sprintf("%s of %s could not be delivered in %d attempts. The last error was: %s.", what, d.Site, d.Attempts, d.Error),
+		"Each attempt is listed with the site's deliveries, where you can also send it again. Other calls may have failed as well: you get at most one such mail a day for each site.",
+	}}
+}
+
+func invitationText(d *model.LinkMail) *mailText {
+	return &mailText{Subject: "You are invited to " + d.Account, Link: d.URL, LinkText: "Accept the invitation", Paragraphs: []string{
+		fmt.Sprintf("You are invited to work on %s.", d.Account),
+		"If you do not know what this is about, ignore this mail.",
+	}}
+}
+
+func passwordResetText(d *model.LinkMail) *mailText {
+	return &mailText{Subject: "Set a new password", Link: d.URL, LinkText: "Set a new password", Paragraphs: []string{
+		"Somebody, hopefully you, asked for a new password. The link below works once and for a short time.",
+		"If it was not you, ignore this mail: your password stays as it is.",
+	}}
+}
+
+func testText(*struct{}) *mailText {
+	return &mailText{Subject: "Test", Paragraphs: []string{"This mail only shows that mails arrive."}}
+}

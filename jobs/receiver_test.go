@@ -1,0 +1,227 @@
+package jobs_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// authority signs certificates for tests.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pool *x509.CertPool
+}
+
+func newAuthority(tb testing.TB) *authority {
+	tb.Helper()
+	a := &authority{pool: x509.NewCertPool()}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.cert, a.key = a.sign(tb, template, nil)
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+func (a *authority) sign(tb testing.TB, template, parent *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	signer := a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return cert, key
+}
+
+// certificate is one for loopback and the names.
+func (a *authority) certificate(tb testing.TB, names ...string) tls.Certificate {
+	tb.Helper()
+	cert, key := a.sign(tb, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "receiver"}, DNSNames: names,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, a.cert)
+	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
+}
+
+// received is one call of a receiver.
+type received struct {
+	header http.Header
+	body   string
+	status int // what it was answered, if the receiver said so
+}
+
+func (r received) id() string { return r.header.Get("webhook-id") }
+
+// receiver is an owner's HTTPS server. It notes every call and then answers.
+type receiver struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []received
+}
+
+// newReceiver starts a receiver on loopback. answer is told how many calls came before.
+func newReceiver(tb testing.TB, a *authority, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	tb.Helper()
+	return newReceiverOn(tb, a, nil, answer)
+}
+
+// newReceiverOn is newReceiver on a listener of the caller's.
+func newReceiverOn(tb testing.TB, a *authority, l net.Listener, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	tb.Helper()
+	r := &receiver{}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		n := len(r.calls)
+		r.calls = append(r.calls, received{header: request.Header, body: string(body)})
+		r.mu.Unlock()
+		answer(n, w, request)
+	}))
+	if l != nil {
+		r.Listener.Close()
+		r.Listener = l
+	}
+	r.Config.ErrorLog = log.New(io.Discard, "", 0)
+	r.EnableHTTP2 = true
+	r.TLS = &tls.Config{Certificates: []tls.Certificate{a.certificate(tb, "hook.example", "rebind.example", "mixed.example")}}
+	r.StartTLS()
+	tb.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) all() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]received(nil), r.calls...)
+}
+
+// answered notes what call number n is answered.
+func (r *receiver) answered(n, status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[n].status = status
+}
+
+func status(code int) func(int, http.ResponseWriter, *http.Request) {
+	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// loopback may be called in tests.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+
+// fastClock is a clock that runs factor times as fast as the machine's, so that hours of retries pass in seconds.
+type fastClock struct {
+	start  time.Time
+	began  time.Time
+	factor int
+	mu     sync.Mutex
+	step   time.Duration
+}
+
+func newFastClock(factor int) *fastClock {
+	return &fastClock{start: noon, began: time.Now(), factor: factor}
+}
+
+func (c *fastClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.start.Add(c.step + time.Since(c.began)*time.Duration(c.factor))
+}
+
+func (c *fastClock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step += d
+}
+
+// newSite makes an account with a site whose conversion webhook is url, signed with secret.
+func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
+	tb.Helper()
+	ctx, at := context.Background(), model.At(noon)
+	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
+		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	site, err := d.CreateSite(ctx, model.Site{
+		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := d.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret); err != nil {
+		tb.Fatal(err)
+	}
+	return site
+}
+
+// due writes a conversion that is due at the moment.
+func due(tb testing.TB, d *db.DB, site *model.Site, at time.Time) *model.Delivery {
+	tb.Helper()
+	i := model.At(at)
+	delivery := &model.Delivery{SiteID: site.ID, ID: model.NewTimeID(i), Body: fmt.Sprintf(`{"type":"conversion","n":%d}`, i)}
+	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`, site.ID, delivery.ID, i, i, delivery.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return delivery
+}
+
+// logOf is the delivery with its attempts.
+func logOf(tb testing.TB, d *db.DB, site *model.Site, id int64) db.DeliveryLog {
+	tb.Helper()
+	logs, err := d.Deliveries(context.Background(), site.AccountID, site.ID, id+1, 1)
+	if err != nil || len(logs) != 1 || logs[0].ID != id {
+		tb.Fatalf("delivery %d: %+v, %v", id, logs, err)
+	}
+	return logs[0]
+}
+
+// awaitEnd waits until the delivery is delivered or failed.
+func awaitEnd(t *testing.T, d *db.DB, site *model.Site, id int64) db.DeliveryLog {
+	t.Helper()
+	var log db.DeliveryLog
+	awaitThat(t, func() (string, bool) {
+		log = logOf(t, d, site, id)
+		return fmt.Sprintf("delivery %+v is still pending", log.Delivery), log.State != model.DeliveryPending
+	})
+	return log
+}

@@ -1,0 +1,182 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+)
+
+// nameServer answers questions for addresses; ask says how often each name was asked for before.
+type nameServer struct {
+	conn  net.PacketConn
+	asked map[string]int
+	// answer returns the addresses of a name at its nth question for type A.
+	answer func(name string, n int) []netip.Addr
+}
+
+func startNameServer(t *testing.T, answer func(name string, n int) []netip.Addr) *net.Resolver {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &nameServer{conn: conn, asked: make(map[string]int), answer: answer}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.serve()
+	}()
+	t.Cleanup(func() {
+		conn.Close()
+		<-done
+	})
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}
+}
+
+func (s *nameServer) serve() {
+	buffer := make([]byte, 1500)
+	for {
+		n, from, err := s.conn.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		var message dnsmessage.Message
+		if message.Unpack(buffer[:n]) != nil || len(message.Questions) != 1 {
+			continue
+		}
+		message.Response, message.Authoritative, message.Additionals = true, true, nil
+		question := message.Questions[0]
+		name := question.Name.String()
+		for _, addr := range s.answer(name, s.asked[name]) {
+			header := dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class, Type: question.Type}
+			switch {
+			case addr.Is4() && question.Type == dnsmessage.TypeA:
+				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
+			case addr.Is6() && question.Type == dnsmessage.TypeAAAA:
+				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
+			}
+		}
+		if question.Type == dnsmessage.TypeA {
+			s.asked[name]++
+		}
+		if answer, err := message.Pack(); err == nil {
+			_, _ = s.conn.WriteTo(answer, from)
+		}
+	}
+}
+
+// TestBlockedAtConnect: wherever a name leads when the call is made, an address that may not be called is not, and nothing of
+// it is shown. The receiver listens on loopback and must never be called there.
+func TestBlockedAtConnect(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	denied := map[string][]string{
+		"loopback.example": {"127.0.0.1"}, "mapped.example": {"::ffff:127.0.0.1"}, "six.example": {"::1"}, "any.example": {"0.0.0.0"},
+		"private.example": {"10.0.0.1"}, "meta.example": {"169.254.169.254"}, "cgnat.example": {"100.100.100.200"},
+		"nat64.example": {"64:ff9b::7f00:1"}, "sixtofour.example": {"2002:7f00:1::1"}, "teredo.example": {"2001:0:7f00:1::1"},
+		"compatible.example": {"::127.0.0.1"}, "site.example": {"fec0::1"}, "unique.example": {"fd00::1"}, "link.example": {"fe80::1"},
+		"both.example": {"127.0.0.1", "::1"},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newReceiver(t, a, status(200))
+		_, port, _ := net.SplitHostPort(r.Listener.Addr().String())
+		resolver := startNameServer(t, func(name string, _ int) []netip.Addr {
+			var addrs []netip.Addr
+			for _, text := range denied[name[:len(name)-1]] {
+				addrs = append(addrs, netip.MustParseAddr(text))
+			}
+			return addrs
+		})
+		sites := map[string]*model.Site{}
+		for name := range denied {
+			sites[name] = newSite(t, d, name, "https://"+name+":"+port+"/", "")
+		}
+		// The address itself, past the check when it was set; and a port that is not one of webhooks'.
+		sites["literal"] = newSite(t, d, "literal.example", r.URL, "")
+		sites["port"] = newSite(t, d, "port.example", "https://93.184.216.34:22/", "")
+		ids := map[string]int64{}
+		for name, site := range sites {
+			ids[name] = due(t, d, site, noon).ID
+		}
+		clock := newFastClock(speed)
+		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) {
+			j.Resolve(resolver)
+			j.Allow(nil)
+		})
+		for name, site := range sites {
+			log := awaitEnd(t, d, site, ids[name])
+			for _, attempt := range log.Attempts {
+				if attempt.Error != model.AttemptBlocked || attempt.Status != 0 || attempt.Answer != "" {
+					t.Errorf("%s: attempt %+v, want it blocked, without an answer", name, *attempt)
+				}
+			}
+			if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts {
+				t.Errorf("%s: %s after %d attempts", name, log.State, len(log.Attempts))
+			}
+		}
+		if n := len(r.all()); n != 0 {
+			t.Errorf("the receiver on loopback was called %d times", n)
+		}
+	})
+}
+
+// TestRebinding: a name that leads elsewhere at each question is checked where it leads at last; of several addresses only those
+// that may be called are.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		trap := newReceiver(t, a, status(200)) // on 127.0.0.1, which may not be called here
+		_, port, _ := net.SplitHostPort(trap.Listener.Addr().String())
+		listener, err := net.Listen("tcp", "127.0.0.2:"+port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good := newReceiverOn(t, a, listener, status(200))
+		bad, ok := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+		resolver := startNameServer(t, func(name string, n int) []netip.Addr {
+			switch name {
+			case "mixed.example.":
+				return []netip.Addr{netip.MustParseAddr("::1"), bad, ok}
+			default: // rebind.example
+				return []netip.Addr{[]netip.Addr{bad, bad, ok}[min(n, 2)]}
+			}
+		})
+		clock := newFastClock(speed)
+		mixed := newSite(t, d, "mixed.example", "https://mixed.example:"+port+"/", "")
+		rebind := newSite(t, d, "rebind.example", "https://rebind.example:"+port+"/", "")
+		first, second := due(t, d, mixed, noon), due(t, d, rebind, noon)
+		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) {
+			j.Resolve(resolver)
+			j.Allow([]netip.Prefix{netip.PrefixFrom(ok, 32)})
+		})
+		if log := awaitEnd(t, d, mixed, first.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 {
+			t.Errorf("mixed addresses: %s after %d attempts", log.State, len(log.Attempts))
+		}
+		log := awaitEnd(t, d, rebind, second.ID)
+		var classes []string
+		for _, attempt := range log.Attempts {
+			classes = append(classes, attempt.Error)
+		}
+		if got, want := fmt.Sprint(classes), "[blocked blocked ]"; got != want {
+			t.Errorf("a name that moves: attempts %s, want %s", got, want)
+		}
+		if n := len(trap.all()); n != 0 {
+			t.Errorf("the address that may not be called was called %d times", n)
+		}
+		if n := len(good.all()); n != 2 {
+			t.Errorf("the other one was called %d times, want twice", n)
+		}
+	})
+}

@@ -1,0 +1,355 @@
+package jobs_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+)
+
+// speed is how much faster than time the clock of these tests runs: the 2.6 hours of a delivery pass in five seconds.
+const speed = 2000
+
+// startQuick starts a worker for receivers on loopback that looks often.
+func startQuick(t *testing.T, d *db.DB, a *authority, now func() time.Time, prepare ...func(*jobs.Jobs)) *jobs.Jobs {
+	t.Helper()
+	j, err := jobs.New(jobs.Options{
+		DB: d, Now: now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), WebhookNets: loopback, WebhookAuthorities: a.pool,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Quick(50*time.Millisecond, speed*30*time.Second)
+	for _, p := range prepare {
+		p(j)
+	}
+	run(t, j)
+	return j
+}
+
+// TestReceivers: what receivers do, and what becomes of a delivery then (issue: five attempts at most, 2xx within ten seconds
+// is success, redirects are not followed, 410 ends it).
+func TestReceivers(t *testing.T) {
+	t.Parallel()
+	a, stranger := newAuthority(t), newAuthority(t)
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	elsewhere := newReceiver(t, a, status(200))
+	cases := []struct {
+		name   string
+		answer func(int, http.ResponseWriter, *http.Request)
+		url    string // instead of a receiver
+		signer *authority
+		state  string
+		error  string
+		tries  int
+		status int
+	}{
+		{name: "200", answer: status(200), state: "delivered", tries: 1, status: 200},
+		{name: "204", answer: status(204), state: "delivered", tries: 1, status: 204},
+		{name: "302 is not followed", answer: func(_ int, w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		}, state: "failed", error: "redirect", tries: 5, status: 302},
+		{name: "404", answer: status(404), state: "failed", error: "client_error", tries: 5, status: 404},
+		{name: "410 ends it", answer: status(410), state: "failed", error: "gone", tries: 1, status: 410},
+		{name: "429", answer: status(429), state: "failed", error: "rate_limited", tries: 5, status: 429},
+		{name: "500", answer: status(500), state: "failed", error: "server_error", tries: 5, status: 500},
+		{name: "second time lucky", answer: func(n int, w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader([]int{503, 200}[min(n, 1)])
+		}, state: "delivered", tries: 2, status: 200},
+		{name: "hangs up", answer: func(int, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			state: "failed", error: "hang_up", tries: 5},
+		{name: "endless answer", answer: func(_ int, w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write([]byte(strings.Repeat("more ", 100))); err != nil {
+					return
+				}
+				w.(http.Flusher).Flush()
+			}
+		}, state: "delivered", tries: 1, status: 200},
+		{name: "answer that never goes on", answer: func(_ int, w http.ResponseWriter, r *http.Request) {
+			w.Write([]byte("wait"))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, state: "delivered", tries: 1, status: 200},
+		{name: "huge header", answer: func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 64<<10))
+		}, state: "failed", error: "bad_answer", tries: 5},
+		{name: "wrong certificate", answer: status(200), signer: stranger, state: "failed", error: "tls", tries: 5},
+		{name: "nobody listens", url: "https://" + dead.Addr().String(), state: "failed", error: "connect", tries: 5},
+		{name: "no such name", url: "https://nowhere.invalid", state: "failed", error: "dns", tries: 5},
+		{name: "not TLS", url: "https://" + plainServer(t), state: "failed", error: "tls", tries: 5},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		clock := newFastClock(speed)
+		type running struct {
+			site     *model.Site
+			delivery *model.Delivery
+			receiver *receiver
+		}
+		all := make([]running, len(cases))
+		for i, c := range cases {
+			url := c.url
+			if url == "" {
+				signer := c.signer
+				if signer == nil {
+					signer = a
+				}
+				all[i].receiver = newReceiver(t, signer, c.answer)
+				url = all[i].receiver.URL + "/hook?a=1"
+			}
+			all[i].site = newSite(t, d, fmt.Sprintf("site%d.example", i), url, "")
+			all[i].delivery = due(t, d, all[i].site, noon)
+		}
+		startQuick(t, d, a, clock.Now)
+		for i, c := range cases {
+			log := awaitEnd(t, d, all[i].site, all[i].delivery.ID)
+			if log.State != c.state || len(log.Attempts) != c.tries || int(log.Delivery.Attempts) != c.tries {
+				t.Errorf("%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts), log.Delivery.Attempts, c.state, c.tries)
+				continue
+			}
+			last := log.Attempts[len(log.Attempts)-1]
+			if last.Error != c.error || last.Status != c.status || last.Manual || last.N != int32(c.tries) {
+				t.Errorf("%s: last attempt %+v, want error %q, status %d", c.name, *last, c.error, c.status)
+			}
+			if r := all[i].receiver; r != nil && c.signer == nil {
+				calls := r.all()
+				if len(calls) != c.tries {
+					t.Errorf("%s: the receiver was called %d times, want %d", c.name, len(calls), c.tries)
+				}
+				for _, call := range calls {
+					if call.body != all[i].delivery.Body || call.id() != calls[0].id() || call.header.Get("Content-Type") != "application/json" {
+						t.Errorf("%s: call %+v, want the body %s and the id of the first call", c.name, call, all[i].delivery.Body)
+					}
+				}
+			}
+		}
+		if n := len(elsewhere.all()); n != 0 {
+			t.Errorf("the target of a redirect was called %d times", n)
+		}
+	})
+}
+
+// TestSlowReceiver: an answer that does not come in time is none, also when it would have been a good one.
+func TestSlowReceiver(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newReceiver(t, a, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		site := newSite(t, d, "shop.example", r.URL, "")
+		delivery := due(t, d, site, noon)
+		startQuick(t, d, a, newFastClock(speed).Now, func(j *jobs.Jobs) { j.CallTimeout(300 * time.Millisecond) })
+		log := awaitEnd(t, d, site, delivery.ID)
+		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts {
+			t.Errorf("%s after %d attempts", log.State, len(log.Attempts))
+		}
+		for _, attempt := range log.Attempts {
+			if attempt.Error != model.AttemptTimeout || attempt.Status != 0 || attempt.DurationMS < 300 {
+				t.Errorf("attempt %+v, want a timeout", *attempt)
+			}
+		}
+	})
+}
+
+// plainServer is a server that does not speak TLS.
+func plainServer(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	return l.Addr().String()
+}
+
+// TestAttemptsKeepTheSchedule: the five attempts come at 0, 5 s, 5 min, 30 min and 2 h after the one before, a tenth more or
+// less; Retry-After puts one off, within reason; the owner is told once.
+func TestAttemptsKeepTheSchedule(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	steps := []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		clock := &clock{now: noon}
+		plain := newReceiver(t, a, status(500))
+		patient := newReceiver(t, a, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(429)
+		})
+		forever := newReceiver(t, a, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", noon.AddDate(1, 0, 0).Format(http.TimeFormat))
+			w.WriteHeader(503)
+		})
+		var sites []*model.Site
+		var deliveries []*model.Delivery
+		for i, r := range []*receiver{plain, patient, forever} {
+			sites = append(sites, newSite(t, d, fmt.Sprintf("site%d.example", i), r.URL, ""))
+			deliveries = append(deliveries, due(t, d, sites[i], noon))
+		}
+		startQuick(t, d, a, clock.Now)
+		for n, step := range append(steps, 0) {
+			for i, wants := range [][2]time.Duration{{step, step}, {max(step, time.Hour), max(step, time.Hour)}, {2 * time.Hour, 2 * time.Hour}} {
+				var log db.DeliveryLog
+				awaitThat(t, func() (string, bool) {
+					log = logOf(t, d, sites[i], deliveries[i].ID)
+					return fmt.Sprintf("site %d: %d attempts, want %d ended", i, len(log.Attempts), n+1),
+						len(log.Attempts) == n+1 && log.ClaimedUntil == 0 && log.Attempts[n].Error != model.AttemptUnfinished
+				})
+				if step == 0 {
+					if log = awaitEnd(t, d, sites[i], log.ID); log.State != model.DeliveryFailed {
+						t.Errorf("site %d: %s after the last attempt", i, log.State)
+					}
+					continue
+				}
+				wait := log.NextAttemptAt.Sub(log.Attempts[n].At)
+				if low, high := wants[0]*9/10, wants[1]*11/10; wait < low || wait > high {
+					t.Errorf("site %d: attempt %d comes %v after the one before, want %v to %v", i, n+2, wait, low, high)
+				}
+			}
+			clock.add(3 * time.Hour)
+		}
+		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed' ORDER BY id")
+		if err != nil || len(mails) != len(sites) {
+			t.Fatalf("%d mails, %v; want one for each site: %+v", len(mails), err, mails)
+		}
+		if m := mails[0]; m.Recipient != "owner@"+sites[0].Domain && m.Recipient != "owner@"+sites[1].Domain && m.Recipient != "owner@"+sites[2].Domain {
+			t.Errorf("mail to %s", m.Recipient)
+		}
+	})
+}
+
+// TestSignatures: both signatures are right, with a secret of either form, at each attempt and for a redelivery by hand. The
+// second is checked by the public library of Standard Webhooks.
+func TestSignatures(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	for _, test := range []struct {
+		name, secret string
+		verifier     func(string) (*standardwebhooks.Webhook, error)
+	}{
+		{"own words", "correct horse battery staple", func(s string) (*standardwebhooks.Webhook, error) {
+			return standardwebhooks.NewWebhookRaw([]byte(s))
+		}},
+		{"whsec", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", standardwebhooks.NewWebhook},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				r := newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader([]int{500, 200, 201}[n])
+					fmt.Fprintf(w, "answer %d\x00\x1b", n)
+				})
+				site := newSite(t, d, "shop.example", r.URL, test.secret)
+				now := &clock{now: time.Now()} // the library compares with the machine's clock
+				delivery := due(t, d, site, now.Now())
+				startQuick(t, d, a, now.Now)
+				awaitThat(t, func() (string, bool) { return "no first attempt", len(r.all()) == 1 })
+				awaitThat(t, func() (string, bool) {
+					log := logOf(t, d, site, delivery.ID)
+					return "the first attempt is not recorded", log.Attempts[0].Error == model.AttemptServerError
+				})
+				now.add(10 * time.Second)
+				if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
+					t.Fatalf("delivery %+v", log.Delivery)
+				}
+				now.add(time.Minute)
+				if err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
+					t.Fatal(err)
+				}
+				log := awaitEnd(t, d, site, delivery.ID)
+				calls := r.all()
+				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.Attempts != 2 || !log.Attempts[2].Manual || log.Attempts[1].Manual {
+					t.Fatalf("%d calls, delivery %+v, attempts %+v; want three calls, the last by hand", len(calls), log.Delivery, log.Attempts)
+				}
+				if got := log.Attempts[2].Answer; got != "answer 2" {
+					t.Errorf("the answer is kept as %q, want %q", got, "answer 2")
+				}
+				verifier, err := test.verifier(test.secret)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, call := range calls {
+					mac := hmac.New(sha256.New, []byte(test.secret))
+					mac.Write([]byte(call.body))
+					if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); call.header.Get("X-Service-Signature") != want {
+						t.Errorf("call %d: X-Service-Signature %q, want %q", i, call.header.Get("X-Service-Signature"), want)
+					}
+					if err := verifier.Verify([]byte(call.body), call.header); err != nil {
+						t.Errorf("call %d: %v", i, err)
+					}
+					if err := verifier.Verify([]byte(call.body+" "), call.header); err == nil {
+						t.Errorf("call %d: another body is verified, too", i)
+					}
+					if call.id() != delivery.MessageID() || strings.Contains(call.id(), ".") || call.body != delivery.Body {
+						t.Errorf("call %d has id %q and body %s", i, call.id(), call.body)
+					}
+				}
+				if calls[0].header.Get("webhook-timestamp") == calls[2].header.Get("webhook-timestamp") {
+					t.Error("the timestamp was not renewed")
+				}
+			})
+		})
+	}
+}
+
+// TestTestWebhook: a test is a call of its own kind, made once.
+func TestTestWebhook(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newReceiver(t, a, status(500))
+		site := newSite(t, d, "shop.example", r.URL, "")
+		delivery, err := d.QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.At(noon))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock := &clock{now: noon}
+		startQuick(t, d, a, clock.Now)
+		log := awaitEnd(t, d, site, delivery.ID)
+		if log.State != model.DeliveryFailed || len(log.Attempts) != 1 {
+			t.Errorf("delivery %+v with %d attempts, want it failed after one", log.Delivery, len(log.Attempts))
+		}
+		want := `{"type":"test","site_key":"` + site.SiteKey + `","sent_at":"2026-11-20T12:00:00Z"}`
+		if calls := r.all(); len(calls) != 1 || calls[0].body != want || calls[0].header.Get("webhook-signature") != "" {
+			t.Errorf("calls %+v, want one, unsigned, with body %s", calls, want)
+		}
+		if n, err := dbtest.Count(d, "mails"); err != nil || n != 0 {
+			t.Errorf("%d mails about a test, %v", n, err)
+		}
+	})
+}
+
+// TestWebhookTakenAway: what was due for an address that is gone fails without a call, and nobody is told.
+func TestWebhookTakenAway(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := newSite(t, d, "shop.example", "https://shop.example/hook", "")
+		delivery := due(t, d, site, noon)
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil); err != nil {
+			t.Fatal(err)
+		}
+		startQuick(t, d, a, (&clock{now: noon}).Now)
+		log := awaitEnd(t, d, site, delivery.ID)
+		if log.State != model.DeliveryFailed || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptNoWebhook {
+			t.Errorf("delivery %+v, attempts %+v", log.Delivery, log.Attempts)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package jobs_test
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+)
+
+// fateVariable makes the test binary a worker process.
+const fateVariable = "TALLYGATE_TEST_WORKER"
+
+// fate is what a worker process works with and how it ends. The counts are of calls of owners' addresses; 0 is never.
+type fate struct {
+	DatabaseURL, RedisURL string
+	CA                    []byte
+	Began                 time.Time // of the fast clock
+	DieBefore, DieAfter   int32     // it kills itself
+	StopBefore            int32     // it stops itself, until it is told to go on
+}
+
+const (
+	faultLease   = 4 * time.Second // in time that passes
+	faultAttempt = 2 * time.Second
+)
+
+// work is a worker process. It does not return.
+func work(text string) {
+	var f fate
+	err := json.Unmarshal([]byte(text), &f)
+	if err != nil {
+		panic(err)
+	}
+	d, err := db.Open(f.DatabaseURL)
+	if err := errors.Join(err, d.UseApplicationKey([]byte(dbtest.ApplicationKey))); err != nil {
+		panic(err)
+	}
+	block, _ := pem.Decode(f.CA)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		panic(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	clock := &fastClock{start: noon, began: f.Began, factor: speed}
+	j, err := jobs.New(jobs.Options{
+		DB: d, RedisURL: f.RedisURL, Now: clock.Now, Log: slog.New(slog.DiscardHandler), WebhookNets: loopback, WebhookAuthorities: pool,
+	})
+	if err != nil {
+		panic(err)
+	}
+	j.Quick(100*time.Millisecond, speed*faultLease)
+	j.AttemptTimeout(faultAttempt)
+	var before, after atomic.Int32
+	signal := func(s syscall.Signal) { _ = syscall.Kill(os.Getpid(), s) }
+	j.Around(func() {
+		switch before.Add(1) {
+		case f.DieBefore:
+			signal(syscall.SIGKILL)
+		case f.StopBefore:
+			signal(syscall.SIGSTOP)
+		}
+	}, func() {
+		if after.Add(1) == f.DieAfter {
+			signal(syscall.SIGKILL)
+		}
+	})
+	if err := j.Start(); err != nil {
+		panic(err)
+	}
+	fmt.Println("started")
+	select {} // until it is killed
+}
+
+// process is a worker process.
+type process struct {
+	*exec.Cmd
+	ended chan struct{}
+}
+
+// startProcess starts a worker process, which ends with the test at the latest.
+func startProcess(t *testing.T, f fate) *process {
+	t.Helper()
+	text, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{Cmd: exec.Command(program), ended: make(chan struct{})}
+	p.Env = append(os.Environ(), fateVariable+"="+string(text))
+	p.Stderr = os.Stderr
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dbtest.StartBound(p.Cmd); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(out, new(string)); err != nil {
+		t.Fatalf("the worker process did not start: %v", err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.Wait()
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) kill() {
+	_ = p.Process.Kill()
+	<-p.ended
+}
+
+func pemOf(a *authority) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
+func describe(attempts []*model.DeliveryAttempt) string {
+	text := ""
+	for _, a := range attempts {
+		text += fmt.Sprintf("\n%d: at %v for %d ms: %d %q", a.N, a.At.Time(), a.DurationMS, a.Status, a.Error)
+	}
+	return text
+}
+
+// checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed after exactly five attempts.
+// No receiver got it twice, except where a worker died so that it could not say that the receiver had it. It returns how many
+// deliveries there are and how many came twice.
+func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool) (all, twice int) {
+	t.Helper()
+	calls, successes := map[string]int{}, map[string]int{}
+	for _, call := range r.all() {
+		calls[call.id()]++
+		if succeeded(call) {
+			successes[call.id()]++
+		}
+	}
+	for _, site := range sites {
+		logs, err := d.Deliveries(context.Background(), site.AccountID, site.ID, 0, 100_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, log := range logs {
+			all++
+			unfinished := 0
+			for _, attempt := range log.Attempts {
+				if attempt.Error == model.AttemptUnfinished {
+					unfinished++
+				}
+			}
+			id, tries := log.MessageID(), len(log.Attempts)
+			switch {
+			case log.State == model.DeliveryDelivered && successes[id] == 0:
+				t.Errorf("%s is delivered, and the receiver never said so", id)
+			case log.State == model.DeliveryFailed && (log.Delivery.Attempts != model.MaxAttempts || successes[id] > unfinished):
+				t.Errorf("%s failed after %d attempts, %d unfinished, and %d successes", id, log.Delivery.Attempts, unfinished, successes[id])
+			case log.State == model.DeliveryPending:
+				t.Errorf("%s is still pending: %+v", id, log.Delivery)
+			}
+			if int(log.Delivery.Attempts) != tries || int(log.Tries) != tries || tries > model.MaxAttempts || calls[id] > tries {
+				t.Errorf("%s: %d attempts recorded, %d counted, %d calls", id, tries, log.Delivery.Attempts, calls[id])
+			}
+			if more := successes[id] - 1; more > 0 {
+				twice += more
+				if more > unfinished {
+					t.Errorf("%s came %d times, and %d attempts are unfinished: %s", id, successes[id], unfinished, describe(log.Attempts))
+				}
+			}
+		}
+	}
+	return all, twice
+}
