@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
 
@@ -21,7 +21,7 @@ type held struct {
 
 func startHeld(t *testing.T) *held {
 	t.Helper()
-	j, err := New(Options{DB: new(db.DB), RedisURL: redistest.New(t).URL(), Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	j, err := New(Options{DB: dbtest.Open(t, dbtest.SQLiteURL(t)), RedisURL: redistest.New(t).URL(), Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
