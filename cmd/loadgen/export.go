@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,8 +51,7 @@ const pageSize = 50_000
 
 // export calls each with the rows of a site from a moment on.
 func (a *account) export(ctx context.Context, siteID, kind string, from time.Time, each func(*row) error) error {
-	// The cursor before the first row of a moment names that moment and the smallest id in the order of the database.
-	cursor := fmt.Sprintf("%d-%016x", from.UnixMicro()-1, uint64(1)<<63-1)
+	cursor := cursorBefore(from)
 	for {
 		rows, last, err := a.exportPage(ctx, siteID, kind, from, cursor, pageSize, each)
 		if err != nil || rows < pageSize {
@@ -59,6 +59,12 @@ func (a *account) export(ctx context.Context, siteID, kind string, from time.Tim
 		}
 		cursor = last
 	}
+}
+
+// cursorBefore is the cursor before the first row of a moment: the last possible one of the microsecond before. Ids are
+// compared as signed numbers.
+func cursorBefore(moment time.Time) string {
+	return fmt.Sprintf("%d-%016x", moment.UnixMicro()-1, int64(math.MaxInt64))
 }
 
 // exportPage reads one page of at most limit rows after a cursor, and returns how many there were and the last one's cursor.

@@ -20,6 +20,9 @@ type commands struct {
 	Run    runCommand    `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
 	Verify verifyCommand `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
 	Chaos  chaosCommand  `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
+	Limits limitsCommand `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
+	Bench  benchCommand  `cmd:"" help:"Measure the service beside these limits, and write the table of ratios."`
+	Growth growthCommand `cmd:"" help:"Measure whether anything grows with the number of stored rows."`
 	Noop   noopCommand   `cmd:"" hidden:"" help:"Serve the empty handler that others are compared with."`
 }
 

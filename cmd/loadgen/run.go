@@ -93,6 +93,8 @@ type scene struct {
 	account   *account
 	traffic   traffic
 	surprises surprises
+
+	connections int // of the run's phases so far
 }
 
 // newScene signs in and makes the sites.
@@ -116,8 +118,18 @@ func (s *scene) printNotes(w io.Writer) {
 	}
 }
 
-// drive sends the traffic and notes what is acknowledged in a new journal.
+// drive sends the traffic over fresh connections and notes what is acknowledged in a new journal.
 func (s *scene) drive(ctx context.Context, path string, l load) (*result, error) {
+	j, err := s.begin(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	r := s.phase(ctx, j, l, s.traffic.mix)
+	return r, j.close()
+}
+
+// begin begins a run with its journal.
+func (s *scene) begin(ctx context.Context, path string) (*journal, error) {
 	for i := range s.traffic.sites {
 		used, err := s.account.usage(ctx, s.traffic.sites[i].ID)
 		if err != nil {
@@ -127,16 +139,21 @@ func (s *scene) drive(ctx context.Context, path string, l load) (*result, error)
 	}
 	// Not of the seed: the ids of a repeated run are new, like those that browsers make.
 	s.traffic.run = uint16(rand.Uint32())
-	j, err := createJournal(path, journalHead{Target: s.account.target, Run: s.traffic.run, Seed: s.traffic.seed,
+	s.connections = 0
+	return createJournal(path, journalHead{Target: s.account.target, Run: s.traffic.run, Seed: s.traffic.seed,
 		Started: time.Now().UnixMicro(), Features: s.traffic.features, Sites: s.traffic.sites})
-	if err != nil {
-		return nil, err
-	}
-	l.addr = s.traffic.host
-	r := l.run(ctx, func(connection int) source {
-		return &visitors{mixer: newMixer(&s.traffic, connection), journal: j, surprises: &s.surprises}
+}
+
+// phase sends a mix, as one of several parts of a run. All phases together have at most maxConnections connections.
+func (s *scene) phase(ctx context.Context, j *journal, l load, mix []share) *result {
+	t := s.traffic
+	t.mix = mix
+	l.addr = t.host
+	first := s.connections
+	s.connections += l.connections
+	return l.run(ctx, func(connection int) source {
+		return &visitors{mixer: newMixer(&t, first+connection), journal: j, surprises: &s.surprises}
 	})
-	return r, j.close()
 }
 
 // verifyCommand checks a journal against what is stored.
