@@ -182,7 +182,10 @@ type measurer struct {
 
 // round measures the empty handler and then each mix over as many connections.
 func (m *measurer) round(ctx context.Context, connections int) error {
-	base := driveNoop(ctx, m.noop, connections, m.duration)
+	base, err := driveNoop(ctx, m.noop, connections, m.duration)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s\n", m.report.Engine, "empty", connections, base.throughput())
 	for _, mix := range benchMixes {
 		one, err := m.measure(ctx, mix, connections, base)
@@ -211,7 +214,7 @@ func (m *measurer) find(mix string, connections int) *measurement {
 
 // measure measures the server once.
 func (m *measurer) measure(ctx context.Context, mix string, connections int, base *result) (one measurement, err error) {
-	l := load{connections: connections, warmup: min(m.duration/5, time.Second), duration: m.duration, watched: []int{m.bench.server.pid()}}
+	l := load{connections: connections, warmup: min(m.duration/5, time.Second), duration: m.duration, least: leastAnswers, watched: []int{m.bench.server.pid()}}
 	if m.bench.postgres != nil {
 		l.watched = append(l.watched, m.bench.postgres.Pid())
 	}
@@ -224,11 +227,11 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	if err != nil {
 		return one, err
 	}
-	if r.total() == 0 {
-		return one, fmt.Errorf("no answers; the server's log:\n%s", m.bench.server.logged())
+	if err := r.enough(); err != nil {
+		return one, fmt.Errorf("%w; the server's log:\n%s", err, m.bench.server.logged())
 	}
 	hits := float64(r.total())
-	withWarmup := hits * float64(l.warmup+l.duration) / float64(l.duration)
+	withWarmup := hits * (l.warmup + r.elapsed).Seconds() / r.elapsed.Seconds()
 	failed := float64(r.answers[noAnswer] + r.answers["503 unavailable"])
 	one = measurement{
 		Throughput: r.throughput(), OfNoop: r.throughput() / base.throughput(), OfBulk: r.throughput() / m.report.BulkRate,

@@ -133,11 +133,14 @@ func (c *growthCommand) rate(ctx context.Context, b *bench, s *scene, noop *serv
 	}
 	var shares []float64
 	for range c.Rounds {
-		base := driveNoop(ctx, noop, c.Connections, c.Duration)
-		l := load{connections: c.Connections, warmup: min(c.Duration/5, time.Second), duration: c.Duration}
+		base, err := driveNoop(ctx, noop, c.Connections, c.Duration)
+		if err != nil {
+			return 0, nil, err
+		}
+		l := load{connections: c.Connections, warmup: min(c.Duration/5, time.Second), duration: c.Duration, least: leastAnswers}
 		r := s.phase(ctx, j, l, s.traffic.mix)
-		if base.total() == 0 || r.total() == 0 {
-			return 0, nil, fmt.Errorf("no answers; the server's log:\n%s", b.server.logged())
+		if err := r.enough(); err != nil {
+			return 0, nil, fmt.Errorf("%w; the server's log:\n%s", err, b.server.logged())
 		}
 		shares = append(shares, r.throughput()/base.throughput())
 		fmt.Fprintf(progress, "%.0f/s, %.3f of the empty handler's %.0f/s\n", r.throughput(), r.throughput()/base.throughput(), base.throughput())

@@ -41,7 +41,10 @@ func (c *limitsCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	defer noop.kill()
-	r := driveNoop(ctx, noop, c.Connections, c.Duration)
+	r, err := driveNoop(ctx, noop, c.Connections, c.Duration)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(term.out, "The empty handler, a process of its own under the same client:")
 	newReport(r, c.Connections).print(term.out)
 	b, err := newBench("", c.Engine)
@@ -67,10 +70,11 @@ func noopTraffic(addr string) *traffic {
 }
 
 // driveNoop measures the empty handler.
-func driveNoop(ctx context.Context, noop *server, connections int, duration time.Duration) *result {
+func driveNoop(ctx context.Context, noop *server, connections int, duration time.Duration) (*result, error) {
 	t := noopTraffic(noop.data)
-	l := load{addr: noop.data, connections: connections, warmup: min(duration/5, time.Second), duration: duration, watched: []int{noop.pid()}}
-	return l.run(ctx, func(connection int) source { return &visitors{mixer: newMixer(t, connection)} })
+	l := load{addr: noop.data, connections: connections, warmup: min(duration/5, time.Second), duration: duration, least: leastAnswers, watched: []int{noop.pid()}}
+	r := l.run(ctx, func(connection int) source { return &visitors{mixer: newMixer(t, connection)} })
+	return r, r.enough()
 }
 
 // bulkRate is how many page views a second, with their visits, the bench's engine copies into a database of their own.

@@ -26,6 +26,7 @@ type load struct {
 	rate        float64       // requests a second over all connections; 0: each connection sends when its last answer is in
 	warmup      time.Duration // sent, but not measured
 	duration    time.Duration // measured; 0: until the context ends
+	least       int64         // answers without which the measurement goes on beyond its duration
 	progress    io.Writer     // gets a line each second; nil for none
 	answered    *atomic.Int64 // counts answers as they come; may be nil
 	watched     []int         // processes whose cost is measured: the first one by itself, the others with their children
@@ -33,6 +34,9 @@ type load struct {
 
 // requestTimeout bounds the wait for one answer. It is longer than a server may take.
 const requestTimeout = 15 * time.Second
+
+// patience bounds how much longer a measurement takes that has too few answers.
+const patience = time.Minute
 
 // retryPause is how long a connection waits after a failure, so that a server that is away costs no CPU.
 const retryPause = 5 * time.Millisecond
@@ -51,6 +55,17 @@ const noAnswer = "no answer"
 // total is the number of answers of any status.
 func (r *result) total() int64 { return r.latency.count }
 
+// enough is an error when there are too few answers to tell anything.
+func (r *result) enough() error {
+	if r.total() < leastAnswers {
+		return fmt.Errorf("%d answers in %v are too few", r.total(), r.elapsed)
+	}
+	return nil
+}
+
+// leastAnswers is how many answers a measurement has: of fewer, no ratio means anything.
+const leastAnswers = 100
+
 // throughput is answers per second.
 func (r *result) throughput() float64 {
 	if r.elapsed <= 0 {
@@ -61,32 +76,66 @@ func (r *result) throughput() float64 {
 
 // run sends until the time is up or ctx ends. newSource makes the requests of each connection, numbered from 0.
 func (l *load) run(ctx context.Context, newSource func(connection int) source) *result {
-	if l.duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.warmup+l.duration)
-		defer cancel()
-	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	began := time.Now()
 	senders := make([]*sender, l.connections)
-	var sending sync.WaitGroup
+	var sending, watching sync.WaitGroup
 	for i := range senders {
-		s := &sender{load: l, number: i, began: began, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
+		senders[i] = &sender{load: l, number: i, began: began, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
 			answers: make(map[outcomeKey]int64)}
-		senders[i] = s
+	}
+	for _, s := range senders {
 		sending.Go(func() { s.run(ctx) })
 	}
-	var watching sync.WaitGroup
-	watched, stop := context.WithCancel(context.Background())
+	var elapsed time.Duration
+	var costs cost
+	watching.Go(func() { costs = l.measure(ctx) })
+	watching.Go(func() {
+		l.await(ctx, senders)
+		elapsed = time.Since(began) - l.warmup
+		stop()
+	})
 	if l.progress != nil {
-		watching.Go(func() { l.report(watched, senders, began) })
+		watching.Go(func() { l.report(ctx, senders, began) })
 	}
-	costs := make(chan cost, 1)
-	go func() { costs <- l.measure(ctx) }()
 	sending.Wait()
-	stop()
 	watching.Wait()
-	r := l.collect(senders, time.Since(began)-l.warmup)
-	r.cost = <-costs
+	return collect(senders, elapsed, costs)
+}
+
+// await waits until the time is up and there are answers enough.
+func (l *load) await(ctx context.Context, senders []*sender) {
+	if l.duration <= 0 {
+		<-ctx.Done()
+		return
+	}
+	wait := l.warmup + l.duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		var measured int64
+		for _, s := range senders {
+			measured += s.measured.Load()
+		}
+		if measured >= l.least || time.Since(senders[0].began) > l.warmup+l.duration+patience {
+			return
+		}
+		wait = 10 * time.Millisecond
+	}
+}
+
+func collect(senders []*sender, elapsed time.Duration, costs cost) *result {
+	r := &result{elapsed: elapsed, answers: make(map[string]int64), cost: costs}
+	for _, s := range senders {
+		r.latency.merge(&s.latency)
+		for key, n := range s.answers {
+			r.answers[key.String()] += n
+		}
+	}
 	return r
 }
 
@@ -100,20 +149,6 @@ func (l *load) measure(ctx context.Context) cost {
 		return cost{}
 	}
 	return watchCost(ctx, l.watched[0], l.watched[1:])
-}
-
-func (l *load) collect(senders []*sender, elapsed time.Duration) *result {
-	if l.duration > 0 {
-		elapsed = min(elapsed, l.duration)
-	}
-	r := &result{elapsed: elapsed, answers: make(map[string]int64)}
-	for _, s := range senders {
-		r.latency.merge(&s.latency)
-		for key, n := range s.answers {
-			r.answers[key.String()] += n
-		}
-	}
-	return r
 }
 
 // report prints a line each second.
@@ -151,6 +186,7 @@ type sender struct {
 	conn   *connection
 
 	answered, failed atomic.Int64 // for the progress line
+	measured         atomic.Int64 // answers after the warm-up
 	answers          map[outcomeKey]int64
 	latency          histogram
 }
@@ -201,6 +237,7 @@ func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
 	if measured {
 		s.answers[outcomeKey{a.status, codeOf(a.body)}]++
 		s.latency.add(took)
+		s.measured.Add(1)
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *runCommand) Run(ctx context.Context, term terminal) error {
 		s.printNotes(term.out)
 	}
 	r, err := s.drive(ctx, c.Journal, load{connections: c.Connections, rate: c.Rate, warmup: c.Warmup, duration: c.Duration,
-		progress: term.log, watched: []int{c.Pid}})
+		least: leastAnswers, progress: term.log, watched: []int{c.Pid}})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func TestRunAndVerify(t *testing.T) {
 		b.mustStart(t)
 		s := newTestScene(t, b, shortRun)
 		journal := filepath.Join(b.dir, "journal")
-		r, err := s.drive(t.Context(), journal, load{connections: 16, warmup: 100 * time.Millisecond, duration: 1500 * time.Millisecond, watched: []int{b.server.pid()}})
+		r, err := s.drive(t.Context(), journal, load{connections: 16, warmup: 100 * time.Millisecond, duration: time.Second, least: 4000, watched: []int{b.server.pid()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestDeliveries(t *testing.T) {
 	eachBench(t, func(t *testing.T, b *bench) {
 		b.mustStart(t)
 		s := newTestScene(t, b, shortRun)
-		if _, err := s.drive(t.Context(), filepath.Join(b.dir, "journal"), load{connections: 8, duration: time.Second}); err != nil {
+		if _, err := s.drive(t.Context(), filepath.Join(b.dir, "journal"), load{connections: 8, duration: time.Second, least: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		var made, keyEvents int
