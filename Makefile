@@ -6,7 +6,7 @@ TIMEOUT ?= 20m# for the tests of one package
 
 .PHONY: help
 help: ## Show this list
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-10s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
 
 .PHONY: run
 run: ## Run the service (ARGS=demo: with a demo account, site and page)
@@ -56,6 +56,24 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . ./...
+
+# For a machine that does nothing else meanwhile: what others do shows in the figures.
+.PHONY: bench-report
+bench-report: build ## Measure the service and write the tables of docs/performance.md (9 minutes)
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen bench --out docs/performance.md $(ARGS)
+
+.PHONY: bench-growth
+bench-growth: build ## The same with 10 million stored page views (ARGS="--rows 1000000": fewer)
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen growth --out docs/performance.md $(ARGS)
+
+.PHONY: chaos
+chaos: build ## Kill, pause and restart the service 200 times under load on each database, and verify
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen chaos --rounds 200 --engine sqlite $(ARGS)
+	bin/loadgen chaos --rounds 200 --engine postgres $(ARGS)
+	bin/loadgen chaos --rounds 200 --engine postgres --break server,postgres,redis $(ARGS)
 
 .PHONY: lint
 lint: ## Check format, go vet and staticcheck

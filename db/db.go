@@ -62,7 +62,7 @@ func openSQLite(path string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
-	write, err := sql.Open("sqlite", sqliteDSN(path, "immediate"))
+	write, err := openSQLiteWriter(sqliteDSN(path, "immediate"))
 	if err != nil {
 		return nil, err
 	}

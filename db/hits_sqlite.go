@@ -3,235 +3,217 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // sqliteHits runs a batch on the writing connection with prepared statements, row by row: the rows need no network here,
-// and larger statements measured no faster.
+// and larger statements measured no faster. See sqliteStmt for what did.
 type sqliteHits struct {
-	db         *sql.DB
-	statements *sqliteStatements // nil until needed
+	db *sql.DB
+	*sqliteStatements
 }
 
+// sqliteStatements are prepared once per connection.
 type sqliteStatements struct {
-	readUsage, addUsage, readVisits, readAttribution, readTransaction, readAutomatic *sql.Stmt
-	newVisit, continueVisit, pageview, engagement                                    *sql.Stmt
-	event, transaction, delivery, setUsed                                            *sql.Stmt
+	readUsage, addUsage, readVisits, readAttribution, readTransaction, readAutomatic *sqliteStmt
+	newVisit, continueVisit, pageview, engagement                                    *sqliteStmt
+	event, transaction, delivery, setUsed                                            *sqliteStmt
 
-	all []*sql.Stmt
+	all []*sqliteStmt
 }
 
 func (s *sqliteStatements) close() {
 	for _, stmt := range s.all {
-		_ = stmt.Close() // it may have gone with its connection
+		stmt.close()
 	}
 }
 
 func newSQLiteHits(db *sql.DB) *sqliteHits { return &sqliteHits{db: db} }
 
 func (h *sqliteHits) Update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) error {
-	return repeat(func() error { return h.update(ctx, keys, decide) })
+	return repeat(func() error {
+		return withSQLiteConn(ctx, h.db, func(conn *sqliteConn) error { return h.update(ctx, conn, keys, decide) })
+	})
 }
 
-func (h *sqliteHits) update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) error {
-	if err := h.prepare(ctx); err != nil {
-		return err
+func (h *sqliteHits) update(ctx context.Context, conn *sqliteConn, keys HitKeys, decide func(*HitState) *HitChanges) (err error) {
+	if conn.hits == nil {
+		if conn.hits, err = prepareHits(ctx, conn); err != nil {
+			return err
+		}
 	}
-	tx, err := h.db.BeginTx(ctx, nil)
+	h.sqliteStatements = conn.hits
+	tx, err := conn.BeginTx(ctx, driver.TxOptions{})
 	if err != nil {
 		return err
 	}
-	if err := h.run(tx, keys, decide); err != nil {
+	if err = h.run(keys, decide); err == nil {
+		err = ctx.Err() // who waits for this has been told that it failed
+	}
+	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
 }
 
-// run does not pass the context on: the transaction already ends with it, and nothing in here waits.
-func (h *sqliteHits) run(tx *sql.Tx, keys HitKeys, decide func(*HitState) *HitChanges) error {
-	state, err := h.read(tx, keys)
+func (h *sqliteHits) run(keys HitKeys, decide func(*HitState) *HitChanges) error {
+	state, err := h.read(keys)
 	if err != nil {
 		return err
 	}
-	return h.write(tx, keys, decide(state))
+	return h.write(keys, decide(state))
 }
 
-func (h *sqliteHits) read(tx *sql.Tx, keys HitKeys) (*HitState, error) {
+func (h *sqliteHits) read(keys HitKeys) (*HitState, error) {
 	state := newHitState(keys)
-	for _, read := range []func(*sql.Tx, HitKeys, *HitState) error{
-		h.readUsage, h.readVisits, h.readAttribution, h.readTransactions, h.readAutomatic,
+	for _, read := range []func(HitKeys, *HitState) error{
+		h.usages, h.visits, h.attributions, h.transactions, h.automatics,
 	} {
-		if err := read(tx, keys, state); err != nil {
+		if err := read(keys, state); err != nil {
 			return nil, err
 		}
 	}
 	return state, nil
 }
 
-func (h *sqliteHits) readUsage(tx *sql.Tx, keys HitKeys, state *HitState) error {
-	read, add := tx.Stmt(h.statements.readUsage), tx.Stmt(h.statements.addUsage)
+func (h *sqliteHits) usages(keys HitKeys, state *HitState) error {
 	for _, key := range keys.Usage {
-		usage, err := sqliteUsage(read, key)
-		if errors.Is(err, sql.ErrNoRows) { // the first hits of a month, or a site that is gone
-			if _, err := add.Exec(key.SiteID, key.Month); err != nil {
-				return err
+		found, err := h.usage(key, state)
+		if err == nil && !found { // the first hits of a month, or a site that is gone
+			if err = h.addUsage.exec(key.SiteID, key.Month); err == nil {
+				_, err = h.usage(key, state)
 			}
-			usage, err = sqliteUsage(read, key)
 		}
-		switch {
-		case err == nil:
-			state.Usage[key] = usage
-		case !errors.Is(err, sql.ErrNoRows):
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func sqliteUsage(stmt *sql.Stmt, key model.UsageKey) (u Usage, err error) {
-	err = stmt.QueryRow(key.SiteID, key.Month).Scan(&u.Used, &u.Quota)
-	return u, err
+func (h *sqliteHits) usage(key model.UsageKey, state *HitState) (found bool, err error) {
+	err = h.readUsage.query([]any{key.SiteID, key.Month}, func(row []driver.Value) {
+		state.Usage[key] = Usage{Used: number(row[0]), Quota: number(row[1])}
+		found = true
+	})
+	return found, err
 }
 
-func (h *sqliteHits) readVisits(tx *sql.Tx, keys HitKeys, state *HitState) error {
-	return queryEach(tx, h.statements.readVisits, keys.Visitors,
+func (h *sqliteHits) visits(keys HitKeys, state *HitState) error {
+	return queryEach(h.readVisits, keys.Visitors,
 		func(k *model.VisitorKey) []any { return []any{k.SiteID, k.Visitor[:]} },
-		func(k *model.VisitorKey, rows *sql.Rows) error {
-			v := model.Visit{SiteID: k.SiteID, Visitor: k.Visitor}
-			var source, campaign *string
-			if err := rows.Scan(&v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &source, &campaign); err != nil {
-				return err
-			}
-			v.Source, v.Name = orEmpty(source), orEmpty(campaign)
+		func(k *model.VisitorKey, row []driver.Value) { state.keepNewest(visitOf(k, row)) })
+}
+
+func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
+	return queryEach(h.readAttribution, keys.Converting,
+		func(k *model.VisitorKey) []any { return []any{k.SiteID, k.Visitor[:]} },
+		func(k *model.VisitorKey, row []driver.Value) {
+			v := visitOf(k, row)
+			v.Channel, v.Medium = text(row[7]), text(row[8])
+			v.Gclid, v.Gbraid, v.Wbraid = text(row[9]), text(row[10]), text(row[11])
+			v.Fbclid, v.Msclkid = text(row[12]), text(row[13])
 			state.keepNewest(v)
-			return nil
 		})
 }
 
-func (h *sqliteHits) readAttribution(tx *sql.Tx, keys HitKeys, state *HitState) error {
-	return queryEach(tx, h.statements.readAttribution, keys.Converting,
-		func(k *model.VisitorKey) []any { return []any{k.SiteID, k.Visitor[:]} },
-		func(k *model.VisitorKey, rows *sql.Rows) error {
-			v := model.Visit{SiteID: k.SiteID, Visitor: k.Visitor}
-			var source, campaign, medium, gclid, gbraid, wbraid, fbclid, msclkid *string
-			if err := rows.Scan(&v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &source, &campaign,
-				&v.Channel, &medium, &gclid, &gbraid, &wbraid, &fbclid, &msclkid); err != nil {
-				return err
-			}
-			v.Source, v.Name, v.Medium = orEmpty(source), orEmpty(campaign), orEmpty(medium)
-			v.Gclid, v.Gbraid, v.Wbraid = orEmpty(gclid), orEmpty(gbraid), orEmpty(wbraid)
-			v.Fbclid, v.Msclkid = orEmpty(fbclid), orEmpty(msclkid)
-			state.keepNewest(v)
-			return nil
-		})
+// visitOf reads the columns that both statements on visits begin with.
+func visitOf(k *model.VisitorKey, row []driver.Value) model.Visit {
+	return model.Visit{
+		SiteID:         k.SiteID,
+		Visitor:        k.Visitor,
+		ID:             number(row[0]),
+		StartedAt:      model.Instant(number(row[1])),
+		LastPageviewAt: model.Instant(number(row[2])),
+		Pageviews:      int32(number(row[3])),
+		UserID:         blob(row[4]),
+		Campaign:       model.Campaign{Source: text(row[5]), Name: text(row[6])},
+	}
 }
 
-func (h *sqliteHits) readTransactions(tx *sql.Tx, keys HitKeys, state *HitState) error {
-	return queryEach(tx, h.statements.readTransaction, keys.Transactions,
+func (h *sqliteHits) transactions(keys HitKeys, state *HitState) error {
+	return queryEach(h.readTransaction, keys.Transactions,
 		func(k *model.TransactionKey) []any { return []any{k.SiteID, k.TransactionID} },
-		func(k *model.TransactionKey, rows *sql.Rows) error {
-			var event string
-			err := rows.Scan(&event)
-			state.Transactions[*k] = event
-			return err
-		})
+		func(k *model.TransactionKey, row []driver.Value) { state.Transactions[*k] = text(row[0]) })
 }
 
-func (h *sqliteHits) readAutomatic(tx *sql.Tx, keys HitKeys, state *HitState) error {
+func (h *sqliteHits) automatics(keys HitKeys, state *HitState) error {
 	window := DuplicateWindow.Microseconds()
-	return queryEach(tx, h.statements.readAutomatic, keys.Manual,
+	return queryEach(h.readAutomatic, keys.Manual,
 		func(m *ManualPageview) []any {
 			return []any{m.Visitor.SiteID, m.Visitor.Visitor[:], m.Path, int64(m.At) - window, int64(m.At) + window}
 		},
-		func(m *ManualPageview, rows *sql.Rows) error {
-			var at *model.Instant
-			err := rows.Scan(&at)
-			if at != nil {
-				state.AddAutomatic(AutomaticKey{Visitor: m.Visitor, Path: m.Path}, *at)
+		func(m *ManualPageview, row []driver.Value) {
+			if row[0] != nil {
+				state.AddAutomatic(AutomaticKey{Visitor: m.Visitor, Path: m.Path}, model.Instant(number(row[0])))
 			}
-			return err
 		})
 }
 
 // queryEach asks one statement for each key and hands every row of the answers over.
-func queryEach[Key any](tx *sql.Tx, stmt *sql.Stmt, keys []Key, args func(*Key) []any, scan func(*Key, *sql.Rows) error) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	inTx := tx.Stmt(stmt)
+func queryEach[Key any](stmt *sqliteStmt, keys []Key, args func(*Key) []any, take func(*Key, []driver.Value)) error {
 	for i := range keys {
-		rows, err := inTx.Query(args(&keys[i])...)
-		if err != nil {
-			return err
-		}
-		for err == nil && rows.Next() {
-			err = scan(&keys[i], rows)
-		}
-		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
+		key := &keys[i]
+		if err := stmt.query(args(key), func(row []driver.Value) { take(key, row) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *sqliteHits) write(tx *sql.Tx, keys HitKeys, changes *HitChanges) error {
-	s := h.statements
-	if err := execEach(tx, s.newVisit, changes.NewVisits, func(v *model.Visit) []any {
+func (h *sqliteHits) write(keys HitKeys, changes *HitChanges) error {
+	if err := execEach(h.newVisit, changes.NewVisits, func(v *model.Visit) []any {
 		return []any{v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.Channel, blobOrNull(v.UserID), orNull(&v.Referrer),
 			orNull(&v.Source), orNull(&v.Medium), orNull(&v.Name), orNull(&v.Content), orNull(&v.Term),
 			orNull(&v.Gclid), orNull(&v.Gbraid), orNull(&v.Wbraid), orNull(&v.Fbclid), orNull(&v.Msclkid)}
 	}); err != nil {
 		return err
 	}
-	if err := execEach(tx, s.continueVisit, changes.Continued, func(v *model.Visit) []any {
+	if err := execEach(h.continueVisit, changes.Continued, func(v *model.Visit) []any {
 		return []any{v.LastPageviewAt, v.Pageviews, blobOrNull(v.UserID), v.SiteID, v.ID}
 	}); err != nil {
 		return err
 	}
-	if err := execEach(tx, s.pageview, changes.Pageviews, func(p *model.Pageview) []any {
+	if err := execEach(h.pageview, changes.Pageviews, func(p *model.Pageview) []any {
 		return []any{p.SiteID, p.At, p.ID, p.VisitID, p.EngagedMS, p.Scroll, p.WidthRange, p.Manual, p.Path, orNull(&p.Language)}
 	}); err != nil {
 		return err
 	}
-	if err := execEach(tx, s.engagement, changes.Engagement, func(e *model.Engagement) []any {
+	if err := execEach(h.engagement, changes.Engagement, func(e *model.Engagement) []any {
 		return []any{e.MS, model.MaxEngagement.Milliseconds(), e.Scroll, e.SiteID, e.PageviewID, keys.Since.Add(-EngagementWindow)}
 	}); err != nil {
 		return err
 	}
-	if err := execEach(tx, s.event, changes.Events, func(e *model.Event) []any {
+	if err := execEach(h.event, changes.Events, func(e *model.Event) []any {
 		return []any{e.SiteID, e.At, e.ID, e.VisitID, e.Name, e.Path, valueOrNull(e), orNull(&e.Currency), orNull(&e.TransactionID),
 			orNull(&e.Properties)}
 	}); err != nil {
 		return err
 	}
-	if err := execEach(tx, s.transaction, changes.Transactions, func(t *model.Transaction) []any {
+	if err := execEach(h.transaction, changes.Transactions, func(t *model.Transaction) []any {
 		return []any{t.SiteID, t.TransactionID, t.Event, t.At}
 	}); err != nil {
 		return err
 	}
-	if err := execEach(tx, s.delivery, changes.Deliveries, func(d *model.Delivery) []any {
+	if err := execEach(h.delivery, changes.Deliveries, func(d *model.Delivery) []any {
 		return []any{d.SiteID, d.ID, d.Kind, d.Event, d.State, d.Attempts, d.CreatedAt, d.NextAttemptAt, d.Body}
 	}); err != nil {
 		return err
 	}
-	setUsed := tx.Stmt(s.setUsed)
 	for key, used := range changes.Used {
-		if _, err := setUsed.Exec(used, key.SiteID, key.Month); err != nil {
+		if err := h.setUsed.exec(used, key.SiteID, key.Month); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func execEach[Row any](tx *sql.Tx, stmt *sql.Stmt, rows []Row, args func(*Row) []any) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	inTx := tx.Stmt(stmt)
+func execEach[Row any](stmt *sqliteStmt, rows []Row, args func(*Row) []any) error {
 	for i := range rows {
-		if _, err := inTx.Exec(args(&rows[i])...); err != nil {
+		if err := stmt.exec(args(&rows[i])...); err != nil {
 			return err
 		}
 	}
@@ -246,13 +228,10 @@ func blobOrNull(b []byte) any {
 	return b
 }
 
-func (h *sqliteHits) prepare(ctx context.Context) error {
-	if h.statements != nil {
-		return nil
-	}
+func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, error) {
 	var s sqliteStatements
 	// INDEXED BY: without statistics SQLite believes that a site has ten visits, and reads them all.
-	for text, stmt := range map[string]**sql.Stmt{
+	for query, stmt := range map[string]**sqliteStmt{
 		`SELECT u.used, s.monthly_pageviews FROM site_usage u JOIN sites s ON s.id = u.site_id
 		 WHERE u.site_id = ? AND u.month = ?`: &s.readUsage,
 		`INSERT INTO site_usage (site_id, month, used) SELECT id, ?2, 0 FROM sites WHERE id = ?1`: &s.addUsage,
@@ -283,23 +262,16 @@ func (h *sqliteHits) prepare(ctx context.Context) error {
 		 (SELECT max(at) FROM pageviews INDEXED BY pageviews_id WHERE site_id = ?4 AND id = ?5 AND at >= ?6)`: &s.engagement,
 		`UPDATE site_usage SET used = ? WHERE site_id = ? AND month = ?`: &s.setUsed,
 	} {
-		prepared, err := h.db.PrepareContext(ctx, text)
+		prepared, err := conn.prepare(ctx, query)
 		if err != nil {
 			s.close()
-			return err
+			return nil, err
 		}
 		*stmt = prepared
 		s.all = append(s.all, prepared)
 	}
-	h.statements = &s
-	return nil
+	return &s, nil
 }
 
-// Close leaves the connection, which is the database's.
-func (h *sqliteHits) Close() error {
-	if h.statements != nil {
-		h.statements.close()
-		h.statements = nil
-	}
-	return nil
-}
+// Close leaves the connection, which is the database's, and with it the statements.
+func (h *sqliteHits) Close() error { return nil }

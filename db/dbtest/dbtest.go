@@ -77,6 +77,8 @@ func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {
 		Database:   strings.TrimPrefix(u.Path, "/"),
 		Options:    u.RawQuery,
 		TestRole:   &pgtestdb.Role{Username: u.User.Username(), Password: password},
+		// A test that failed, or cancelled its queries, may leave connections behind.
+		ForceTerminateConnections: true,
 	}, m)
 	return conf.URL()
 }

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// chaosCommand breaks a server of its own under load, again and again, and checks afterwards that nothing that was
+// acknowledged is lost, doubled or miscounted.
+type chaosCommand struct {
+	Program     string   `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
+	Engine      string   `default:"sqlite" enum:"sqlite,postgres" help:"Database: sqlite, or a private postgres."`
+	Break       []string `default:"server" enum:"server,postgres,redis" placeholder:"WHAT" help:"What is broken: any of server, postgres, redis. With redis, the worker runs as well."`
+	Rounds      int      `default:"20" placeholder:"N" help:"How often something is broken, 1 to 100000."`
+	Seed        uint64   `default:"1" placeholder:"N" help:"Decides what is broken and when."`
+	Connections int      `default:"64" placeholder:"N" help:"Browsers that send at once."`
+	Sites       int      `default:"10" placeholder:"N" help:"Sites."`
+	JSON        bool     `name:"json" help:"Print the outcome as JSON."`
+}
+
+// Validate checks what one flag alone cannot tell.
+func (c *chaosCommand) Validate() error {
+	switch {
+	case c.Rounds < 1 || c.Rounds > 100_000:
+		return fmt.Errorf("--rounds: %d is not from 1 to 100000", c.Rounds)
+	case c.Connections < 1 || c.Connections > maxConnections:
+		return fmt.Errorf("--connections: %d is not from 1 to %d", c.Connections, maxConnections)
+	case slices.Contains(c.Break, "postgres") && c.Engine != "postgres":
+		return errors.New("--break postgres needs --engine postgres")
+	}
+	return nil
+}
+
+// chaosOutcome is what the command reports.
+type chaosOutcome struct {
+	Engine     string           `json:"engine"`
+	Rounds     int              `json:"rounds"`
+	Broken     map[string]int   `json:"broken"`
+	Seconds    float64          `json:"seconds"`
+	Answers    map[string]int64 `json:"answers"`
+	Unexpected map[string]int64 `json:"unexpected,omitempty"`
+	Verdict    *verdict         `json:"verdict"`
+}
+
+func (o *chaosOutcome) ok() bool { return o.Verdict.ok() && len(o.Unexpected) == 0 }
+
+func (o *chaosOutcome) print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %d rounds in %.0f s:", o.Engine, o.Rounds, o.Seconds)
+	for _, name := range slices.Sorted(maps.Keys(o.Broken)) {
+		fmt.Fprintf(w, " %s %d times;", name, o.Broken[name])
+	}
+	fmt.Fprintln(w)
+	printCounts(w, "answers", o.Answers)
+	printCounts(w, "UNEXPECTED answers", o.Unexpected)
+	o.Verdict.print(w)
+}
+
+// Run runs the command. A fault is an error.
+func (c *chaosCommand) Run(ctx context.Context, term terminal) error {
+	b, err := newBench(c.Program, c.Engine)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	outcome, err := c.play(ctx, b, term.log, nil)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = json.NewEncoder(term.out).Encode(outcome)
+	} else {
+		outcome.print(term.out)
+	}
+	if err == nil && !outcome.ok() {
+		err = errFaults
+	}
+	return err
+}
+
+// play breaks a fresh bench and checks it. prepared, if not nil, is called with the sites before anything is sent to them.
+func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer, prepared func(*scene) error) (*chaosOutcome, error) {
+	m := &mayhem{bench: b, random: rand.New(rand.NewPCG(c.Seed, 0)), broken: make(map[string]int), progress: progress, rounds: c.Rounds}
+	if slices.Contains(c.Break, "redis") {
+		if err := m.useRedis(); err != nil {
+			return nil, err
+		}
+		defer m.redis.kill()
+	}
+	if err := b.server.start(ctx); err != nil {
+		return nil, err
+	}
+	flags := trafficFlags{Mix: "realistic", Sites: c.Sites, Visitors: 2000, Seed: c.Seed}
+	s, err := newScene(ctx, b.server.target(), &flags)
+	if err != nil {
+		return nil, err
+	}
+	if prepared != nil {
+		if err := prepared(s); err != nil {
+			return nil, err
+		}
+	}
+	if !c.JSON {
+		s.printNotes(progress)
+	}
+	m.events = m.eventsOf(c.Break)
+	began := time.Now()
+	r, err := m.during(ctx, func(ctx context.Context, answered *atomic.Int64) (*result, error) {
+		return s.drive(ctx, filepath.Join(b.dir, "journal"), load{connections: c.Connections, answered: answered})
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := verify(ctx, filepath.Join(b.dir, "journal"))
+	return &chaosOutcome{Engine: c.Engine, Rounds: c.Rounds, Broken: m.broken, Seconds: time.Since(began).Seconds(),
+		Answers: r.answers, Unexpected: s.surprises.count, Verdict: v}, err
+}
+
+// mayhem breaks things during a load.
+type mayhem struct {
+	bench    *bench
+	redis    *redisServer // nil without one
+	random   *rand.Rand
+	rounds   int
+	events   []event
+	broken   map[string]int // how often, by event
+	progress io.Writer
+}
+
+// event is one way to break something. Afterwards everything runs again.
+type event struct {
+	name string
+	do   func(ctx context.Context) error
+}
+
+// eventsOf lists what can happen to the given parts.
+func (m *mayhem) eventsOf(parts []string) []event {
+	server, postgres := m.bench.server, m.bench.postgres
+	var all []event
+	for _, part := range parts {
+		switch part {
+		case "server":
+			all = append(all,
+				event{"kill server", func(ctx context.Context) error { server.kill(); return server.start(ctx) }},
+				event{"kill server", func(ctx context.Context) error { server.kill(); return server.start(ctx) }}, // the hardest: twice as often
+				event{"pause server", func(ctx context.Context) error { server.pause(); m.wait(ctx, longPause); server.resume(); return nil }},
+				event{"restart server", func(ctx context.Context) error { return errors.Join(server.stop(), server.start(ctx)) }})
+		case "postgres":
+			all = append(all,
+				event{"crash postgres", func(context.Context) error { postgres.Crash(); return postgres.Restart() }},
+				event{"pause postgres", func(ctx context.Context) error {
+					pid := postgres.Pid()
+					signalFamily(pid, syscall.SIGSTOP)
+					m.wait(ctx, longPause)
+					signalFamily(pid, syscall.SIGCONT)
+					return nil
+				}})
+		case "redis":
+			all = append(all,
+				event{"kill redis", func(ctx context.Context) error { m.redis.kill(); m.wait(ctx, shortPause); return m.redis.start(ctx) }},
+				event{"pause redis", func(ctx context.Context) error { m.redis.pause(); m.wait(ctx, longPause); m.redis.resume(); return nil }})
+		}
+	}
+	return all
+}
+
+// How long a round lasts, and how long something is paused, at most.
+const (
+	shortPause = 150 * time.Millisecond
+	longPause  = 800 * time.Millisecond
+)
+
+// wait waits for a random part of limit.
+func (m *mayhem) wait(ctx context.Context, limit time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(m.random.Int64N(int64(limit)))):
+	}
+}
+
+// during breaks things while the load runs, and ends the load when everything runs again.
+func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic.Int64) (*result, error)) (*result, error) {
+	var answered atomic.Int64
+	loading, stop := context.WithCancel(ctx)
+	defer stop()
+	type driven struct {
+		result *result
+		err    error
+	}
+	finished := make(chan driven, 1)
+	go func() {
+		r, err := drive(loading, &answered)
+		finished <- driven{r, err}
+	}()
+	err := m.breakThings(ctx, &answered)
+	stop()
+	d := <-finished
+	return d.result, errors.Join(err, d.err)
+}
+
+func (m *mayhem) breakThings(ctx context.Context, answered *atomic.Int64) error {
+	for round := range m.rounds {
+		if err := m.awaitAnswers(ctx, answered); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		m.wait(ctx, shortPause) // at any moment of the work
+		e := m.events[m.random.IntN(len(m.events))]
+		if m.progress != nil {
+			fmt.Fprintf(m.progress, "round %d of %d: %s after %d answers\n", round+1, m.rounds, e.name, answered.Load())
+		}
+		if err := errors.Join(e.do(ctx), ctx.Err()); err != nil {
+			return fmt.Errorf("round %d, %s: %w", round, e.name, err)
+		}
+		m.broken[e.name]++
+	}
+	return m.awaitAnswers(ctx, answered)
+}
+
+// awaitAnswers waits until the server answers again as it did: a round without any would prove nothing.
+func (m *mayhem) awaitAnswers(ctx context.Context, answered *atomic.Int64) error {
+	enough := answered.Load() + 200
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for answered.Load() < enough {
+		if m.bench.server.ended() {
+			return fmt.Errorf("the server ended by itself:\n%s", m.bench.server.logged())
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no answers:\n%s", strings.TrimSpace(m.bench.server.logged()))
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// useRedis gives the server a private Redis, and the role that needs it.
+func (m *mayhem) useRedis() (err error) {
+	if m.redis, err = newRedis(); err != nil {
+		return err
+	}
+	if err := m.redis.start(context.Background()); err != nil {
+		return err
+	}
+	env := m.bench.server.env
+	env["TALLYGATE_REDIS_URL"], env["TALLYGATE_ROLES"] = m.redis.url(), "control,data,worker"
+	return nil
+}

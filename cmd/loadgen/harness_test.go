@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/pgserver"
+)
+
+// asProgram makes the test binary behave as the program itself, so that it can start the empty handler.
+const asProgram = "LOADGEN_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	code := dbtest.Run(m)
+	if program.dir != "" {
+		_ = os.RemoveAll(program.dir)
+	}
+	os.Exit(code)
+}
+
+// program is the tallygate that the tests start, built by the first one that wants it.
+var program struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func tallygate(t *testing.T) string {
+	t.Helper()
+	program.once.Do(func() {
+		if program.dir, program.err = os.MkdirTemp("", "loadgen-test-"); program.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program.dir, "../tallygate").CombinedOutput()
+		if err != nil {
+			program.err = errors.New(string(out))
+		}
+	})
+	if program.err != nil {
+		t.Fatalf("build tallygate: %v", program.err)
+	}
+	return filepath.Join(program.dir, "tallygate")
+}
+
+// eachBench runs a test with a server that is not started yet, on SQLite and on PostgreSQL.
+func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		b := &bench{dir: t.TempDir(), database: databaseURL}
+		data := filepath.Join(b.dir, "data")
+		serverURL := databaseURL
+		if !strings.HasPrefix(databaseURL, "postgres") {
+			b.database, serverURL = db.EmbeddedURL(data), ""
+		}
+		var err error
+		if b.server, err = newTallygate(tallygate(t), data, serverURL); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.server.kill)
+		test(t, b)
+	})
+}
+
+func (b *bench) mustStart(t *testing.T) {
+	t.Helper()
+	if err := b.server.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exec runs a statement behind the server's back.
+func (b *bench) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	if err := b.withDatabase(func(d *db.DB) error { return dbtest.Exec(d, statement, args...) }); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// everythingOn turns on, in the database itself, whatever the mix needs and the control plane did not offer. It has to come
+// before the first hit: the server learns of a change in another process only when it looks again.
+func (b *bench) everythingOn(ctx context.Context, s *scene) error {
+	return b.withDatabase(func(d *db.DB) error {
+		user, err := d.UserByEmail(ctx, s.account.target.Email)
+		if err != nil {
+			return err
+		}
+		for _, site := range s.traffic.sites {
+			id, _ := model.ParseNodeID("Site", site.ID)
+			on := true
+			err := errors.Join(
+				d.UpdateSite(ctx, user.AccountID, id, db.SiteUpdate{MeasureEcommerce: &on}),
+				d.RegisterEvent(ctx, user.AccountID, id, ownEvents[0]),
+				d.RegisterEvent(ctx, user.AccountID, id, ownEvents[1]),
+				d.MarkKeyEvent(ctx, user.AccountID, id, ownEvents[0]),
+				d.SetConversionWebhook(ctx, user.AccountID, id, "https://receiver.invalid/conversion", nil),
+			)
+			if err != nil {
+				return err
+			}
+		}
+		s.traffic.features = features{OwnEvents: true, Ecommerce: true, Conversions: true}
+		return nil
+	})
+}
+
+// newTestScene is a scene with everything on.
+func newTestScene(t *testing.T, b *bench, f trafficFlags) *scene {
+	t.Helper()
+	s, err := newScene(t.Context(), b.server.target(), &f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.everythingOn(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// quiet is a terminal that nobody reads.
+func quiet() terminal { return terminal{out: io.Discard, log: io.Discard} }
+
+// requirePrograms makes the test depend on the server programs that it starts itself.
+func requirePrograms(t *testing.T) {
+	t.Helper()
+	if _, err := pgserver.Bin(); err != nil {
+		dbtest.Missing(t, "PostgreSQL's server programs are not installed: "+err.Error())
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		dbtest.Missing(t, "redis-server is not installed")
+	}
+}

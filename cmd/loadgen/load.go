@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// source makes the requests of one connection, one after the other.
+type source interface {
+	// next returns the bytes of the next request, valid until the following call.
+	next() []byte
+	// done is told what became of it. After an error nobody knows whether the server took it.
+	done(a answer, err error)
+}
+
+// load drives a server over many connections at once.
+type load struct {
+	addr        string        // host:port
+	connections int           // each with one request under way at most
+	rate        float64       // requests a second over all connections; 0: each connection sends when its last answer is in
+	warmup      time.Duration // sent, but not measured
+	duration    time.Duration // measured; 0: until the context ends
+	least       int64         // answers without which the measurement goes on beyond its duration
+	progress    io.Writer     // gets a line each second; nil for none
+	answered    *atomic.Int64 // counts answers as they come; may be nil
+	watched     []int         // processes whose cost is measured: the first one by itself, the others with their children
+}
+
+// requestTimeout bounds the wait for one answer. It is longer than a server may take.
+const requestTimeout = 15 * time.Second
+
+// patience bounds how much longer a measurement takes that has too few answers.
+const patience = time.Minute
+
+// retryPause is how long a connection waits after a failure, so that a server that is away costs no CPU.
+const retryPause = 5 * time.Millisecond
+
+// result is what was measured between the warm-up and the end.
+type result struct {
+	elapsed time.Duration
+	answers map[string]int64 // how often by status and, if there is one, error code; "no answer" for what failed
+	latency histogram        // of all answers; at a fixed rate from the moment the request was due
+	cost    cost             // of the watched processes
+}
+
+// noAnswer is the name of requests without an answer in result.answers.
+const noAnswer = "no answer"
+
+// total is the number of answers of any status.
+func (r *result) total() int64 { return r.latency.count }
+
+// enough is an error when there are too few answers to tell anything.
+func (r *result) enough() error {
+	if r.total() < leastAnswers {
+		return fmt.Errorf("%d answers in %v are too few", r.total(), r.elapsed)
+	}
+	return nil
+}
+
+// leastAnswers is how many answers a measurement has: of fewer, no ratio means anything.
+const leastAnswers = 100
+
+// throughput is answers per second.
+func (r *result) throughput() float64 {
+	if r.elapsed <= 0 {
+		return 0
+	}
+	return float64(r.total()) / r.elapsed.Seconds()
+}
+
+// run sends until the time is up or ctx ends. newSource makes the requests of each connection, numbered from 0.
+func (l *load) run(ctx context.Context, newSource func(connection int) source) *result {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	began := time.Now()
+	senders := make([]*sender, l.connections)
+	var sending, watching sync.WaitGroup
+	for i := range senders {
+		senders[i] = &sender{load: l, number: i, began: began, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
+			answers: make(map[outcomeKey]int64)}
+	}
+	for _, s := range senders {
+		sending.Go(func() { s.run(ctx) })
+	}
+	var elapsed time.Duration
+	var costs cost
+	watching.Go(func() { costs = l.measure(ctx) })
+	watching.Go(func() {
+		l.await(ctx, senders)
+		elapsed = time.Since(began) - l.warmup
+		stop()
+	})
+	if l.progress != nil {
+		watching.Go(func() { l.report(ctx, senders, began) })
+	}
+	sending.Wait()
+	watching.Wait()
+	return collect(senders, elapsed, costs)
+}
+
+// await waits until the time is up and there are answers enough.
+func (l *load) await(ctx context.Context, senders []*sender) {
+	if l.duration <= 0 {
+		<-ctx.Done()
+		return
+	}
+	wait := l.warmup + l.duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		var measured int64
+		for _, s := range senders {
+			measured += s.measured.Load()
+		}
+		if measured >= l.least || time.Since(senders[0].began) > l.warmup+l.duration+patience {
+			return
+		}
+		wait = 10 * time.Millisecond
+	}
+}
+
+func collect(senders []*sender, elapsed time.Duration, costs cost) *result {
+	r := &result{elapsed: elapsed, answers: make(map[string]int64), cost: costs}
+	for _, s := range senders {
+		r.latency.merge(&s.latency)
+		for key, n := range s.answers {
+			r.answers[key.String()] += n
+		}
+	}
+	return r
+}
+
+// measure measures the watched processes from the end of the warm-up until ctx ends.
+func (l *load) measure(ctx context.Context) cost {
+	select {
+	case <-time.After(l.warmup):
+	case <-ctx.Done():
+	}
+	if len(l.watched) == 0 {
+		return cost{}
+	}
+	return watchCost(ctx, l.watched[0], l.watched[1:])
+}
+
+// report prints a line each second.
+func (l *load) report(ctx context.Context, senders []*sender, began time.Time) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	var lastAnswers, lastFailures int64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var answers, failures int64
+		for _, s := range senders {
+			answers += s.answered.Load()
+			failures += s.failed.Load()
+		}
+		phase := ""
+		if time.Since(began) < l.warmup {
+			phase = "  (warming up)"
+		}
+		fmt.Fprintf(l.progress, "%6.0f s  %7d answers/s  %d without answer%s\n",
+			time.Since(began).Seconds(), answers-lastAnswers, failures-lastFailures, phase)
+		lastAnswers, lastFailures = answers, failures
+	}
+}
+
+// sender is one connection with its part of the result.
+type sender struct {
+	load   *load
+	number int
+	began  time.Time
+	source source
+	conn   *connection
+
+	answered, failed atomic.Int64 // for the progress line
+	measured         atomic.Int64 // answers after the warm-up
+	answers          map[outcomeKey]int64
+	latency          histogram
+}
+
+// outcomeKey is what answers are counted by.
+type outcomeKey struct {
+	status int // 0: none
+	code   string
+}
+
+func (k outcomeKey) String() string {
+	if k.status == 0 {
+		return noAnswer
+	}
+	return strings.TrimSpace(strconv.Itoa(k.status) + " " + k.code)
+}
+
+func (s *sender) run(ctx context.Context) {
+	defer s.conn.close()
+	from := s.began.Add(s.load.warmup)
+	for n := 0; ; n++ {
+		due := s.await(ctx, n)
+		if ctx.Err() != nil {
+			return
+		}
+		a, err := s.conn.do(s.source.next())
+		now := time.Now()
+		s.source.done(a, err)
+		s.note(a, err, now.Sub(due), now.After(from) && ctx.Err() == nil)
+		if err != nil {
+			s.pause(ctx, retryPause)
+		}
+	}
+}
+
+func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
+	if err != nil {
+		s.failed.Add(1)
+		if measured {
+			s.answers[outcomeKey{}]++
+		}
+		return
+	}
+	s.answered.Add(1)
+	if s.load.answered != nil {
+		s.load.answered.Add(1)
+	}
+	if measured {
+		s.answers[outcomeKey{a.status, codeOf(a.body)}]++
+		s.latency.add(took)
+		s.measured.Add(1)
+	}
+}
+
+// await returns when the n-th request is due. At full rate that is now. At a fixed rate it is a moment of the schedule, also
+// when it has passed: a late request has waited, as a visitor would.
+func (s *sender) await(ctx context.Context, n int) time.Time {
+	now := time.Now()
+	if s.load.rate <= 0 {
+		return now
+	}
+	position := float64(n*s.load.connections + s.number)
+	due := s.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
+	s.pause(ctx, due.Sub(now))
+	return due
+}
+
+func (s *sender) pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// codeOf finds the code in an error's body, {"error":"code"}.
+func codeOf(body []byte) string {
+	const before = `{"error":"`
+	if len(body) < len(before) || string(body[:len(before)]) != before {
+		return ""
+	}
+	code, _, _ := strings.Cut(string(body[len(before):]), `"`)
+	return code
+}

@@ -1,0 +1,73 @@
+// Command loadgen is the load program: it drives a running instance over HTTP with a realistic mix, checks afterwards that
+// every acknowledged hit is stored and counted once, breaks the service on purpose, and measures it against what the machine
+// could do at best. It talks to the service as browsers and owners do.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line.
+type commands struct {
+	Run    runCommand    `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
+	Verify verifyCommand `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
+	Chaos  chaosCommand  `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
+	Limits limitsCommand `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
+	Bench  benchCommand  `cmd:"" help:"Measure the service beside these limits, and write the table of ratios."`
+	Growth growthCommand `cmd:"" help:"Measure whether anything grows with the number of stored rows."`
+	Noop   noopCommand   `cmd:"" hidden:"" help:"Serve the empty handler that others are compared with."`
+}
+
+// terminal is what commands print to: results on out, progress on log.
+type terminal struct {
+	out, log io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+	}()
+	os.Exit(run(ctx, os.Args[1:], terminal{out: os.Stdout, log: os.Stderr}))
+}
+
+// run runs one command and returns the exit status: 0, 1 when it failed or found a fault, 2 when the command line is wrong.
+func run(ctx context.Context, args []string, term terminal) int {
+	var cli commands
+	exited := -1
+	parser, err := kong.New(&cli,
+		kong.Name("loadgen"),
+		kong.Description("Load, checks and measurements for Tallygate."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(term.out, term.log),
+		kong.Exit(func(code int) { exited = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(term),
+	)
+	if err != nil {
+		fmt.Fprintln(term.log, "loadgen:", err)
+		return 2
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintln(term.log, "loadgen:", err)
+		return 2
+	}
+	if err := command.Run(); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(term.log, "loadgen:", err)
+		return 1
+	}
+	return 0
+}

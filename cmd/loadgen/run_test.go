@@ -1,0 +1,156 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	botrule "github.com/tallygate/tallygate/dataplane/analytics/bot"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// flags of a short run in which every kind of hit comes.
+var shortRun = trafficFlags{Mix: "realistic", Sites: 4, Visitors: 300, Seed: 7}
+
+// TestRunAndVerify drives the real program and finds every hit; then rows and counters are changed behind its back, and
+// verify tells each fault by its kind.
+func TestRunAndVerify(t *testing.T) {
+	eachBench(t, func(t *testing.T, b *bench) {
+		b.mustStart(t)
+		s := newTestScene(t, b, shortRun)
+		journal := filepath.Join(b.dir, "journal")
+		r, err := s.drive(t.Context(), journal, load{connections: 16, warmup: 100 * time.Millisecond, duration: time.Second, least: 4000, watched: []int{b.server.pid()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.answers["204"] == 0 || r.answers[noAnswer] != 0 || r.answers["400 bad_json"] == 0 || r.answers["404 unknown_site_key"] == 0 ||
+			r.answers["403 domain_not_allowed"] == 0 || r.answers["400 unknown_event"] == 0 || len(s.surprises.count) != 0 {
+			t.Errorf("answers %v, surprises %v", r.answers, s.surprises.count)
+		}
+		if r.cost.CPU <= 0 || r.cost.PeakMemory < 1<<20 || r.throughput() <= 0 {
+			t.Errorf("cost %+v, throughput %f", r.cost, r.throughput())
+		}
+		v := mustVerify(t, s.account, journal)
+		if !v.ok() || v.Acknowledged < 100 || v.Stored < v.Acknowledged/2 {
+			t.Fatalf("verdict %+v", v)
+		}
+		if status := run(t.Context(), []string{"verify", "--json", journal}, quiet()); status != 0 {
+			t.Errorf("the command's exit status is %d without a fault", status)
+		}
+		t.Logf("%d acknowledged, %d stored", v.Acknowledged, v.Stored)
+		negative(t, b, s.account, journal)
+	})
+}
+
+// negative makes one fault after the other; each is found, and counted as what it is.
+func negative(t *testing.T, b *bench, a *account, journal string) {
+	onPageview := `(site_id, at, id) IN (SELECT site_id, at, id FROM pageviews WHERE NOT manual ORDER BY at LIMIT 1)`
+	columns := `visit_id, engaged_ms, scroll, width_range, manual, path, language`
+	for _, fault := range []struct {
+		name, make, mend     string
+		lost, doubled, wrong bool
+	}{
+		{name: "a counter is too high", make: `UPDATE site_usage SET used = used + 1`, mend: `UPDATE site_usage SET used = used - 1`, wrong: true},
+		{name: "a visit counts too much", make: `UPDATE visits SET pageviews = pageviews + 1`, mend: `UPDATE visits SET pageviews = pageviews - 1`, wrong: true},
+		{name: "a report counts twice", make: `UPDATE pageviews SET engaged_ms = 2 * engaged_ms WHERE engaged_ms > 0`,
+			mend: `UPDATE pageviews SET engaged_ms = engaged_ms / 2 WHERE engaged_ms > 0`, doubled: true},
+		{name: "a report is lost", make: `UPDATE pageviews SET engaged_ms = -engaged_ms WHERE engaged_ms > 0`,
+			mend: `UPDATE pageviews SET engaged_ms = -engaged_ms WHERE engaged_ms < 0`, wrong: true},
+		{name: "a page view is stored twice", make: `INSERT INTO pageviews (site_id, at, id, ` + columns + `)
+			SELECT site_id, at + 1, id, ` + columns + ` FROM pageviews WHERE ` + onPageview,
+			mend: `DELETE FROM pageviews WHERE (site_id, at, id) IN (SELECT p.site_id, p.at, p.id FROM pageviews p JOIN pageviews o
+			  ON o.site_id = p.site_id AND o.id = p.id AND o.at = p.at - 1)`, doubled: true, wrong: true},
+		{name: "a row that nobody sent", make: `INSERT INTO events (site_id, at, id, visit_id, name, path)
+			SELECT site_id, at + 1, 1, visit_id, 'scroll', '/made/up' FROM pageviews WHERE ` + onPageview,
+			mend: `DELETE FROM events WHERE path = '/made/up'`, wrong: true},
+		{name: "a purchase is lost", make: `DELETE FROM events WHERE name = 'purchase'`, lost: true, wrong: true},
+		{name: "a page view is lost", make: `DELETE FROM pageviews WHERE ` + onPageview, lost: true, wrong: true},
+	} {
+		b.exec(t, fault.make)
+		v := mustVerify(t, a, journal)
+		if v.Lost > 0 != fault.lost || v.Duplicated > 0 != fault.doubled || v.Wrong > 0 != fault.wrong || len(v.Details) == 0 {
+			t.Errorf("%s: %+v", fault.name, v)
+		}
+		if fault.mend == "" {
+			continue
+		}
+		b.exec(t, fault.mend)
+		if v := mustVerify(t, a, journal); !v.ok() {
+			t.Fatalf("%s: mended, but %+v", fault.name, v)
+		}
+	}
+	var out strings.Builder
+	if status := run(t.Context(), []string{"verify", journal}, terminal{out: &out, log: &out}); status != 1 || !strings.Contains(out.String(), "fault: ") {
+		t.Errorf("the command's exit status is %d:\n%s", status, out.String())
+	}
+}
+
+func mustVerify(t *testing.T, a *account, journal string) *verdict {
+	t.Helper()
+	v, err := verifyAs(t.Context(), a, journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestDeliveries: one delivery per key event, told by the database where the control plane does not tell.
+func TestDeliveries(t *testing.T) {
+	eachBench(t, func(t *testing.T, b *bench) {
+		b.mustStart(t)
+		s := newTestScene(t, b, shortRun)
+		if _, err := s.drive(t.Context(), filepath.Join(b.dir, "journal"), load{connections: 8, duration: time.Second, least: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		var made, keyEvents int
+		err := b.withDatabase(func(d *db.DB) (err error) {
+			if made, err = dbtest.Count(d, "deliveries"); err != nil {
+				return err
+			}
+			type count struct{ N int }
+			rows, err := dbtest.Rows[count](d, "SELECT count(*) AS n FROM events WHERE name IN (?, ?)", "purchase", ownEvents[0])
+			if err == nil {
+				keyEvents = rows[0].N
+			}
+			return err
+		})
+		if err != nil || made != keyEvents || made == 0 {
+			t.Errorf("%d deliveries, %d key events, %v", made, keyEvents, err)
+		}
+	})
+}
+
+// TestFixedRate: hits come at the rate that was asked for, not faster.
+func TestFixedRate(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	noop, err := startNoop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer noop.kill()
+	traffic := traffic{host: noop.data, mix: mixes["realistic"], sites: []site{{Key: "k", Domain: "a.example"}, {Key: "l", Domain: "b.example"}}, visitors: 10}
+	l := load{addr: noop.data, connections: 4, rate: 200, duration: 500 * time.Millisecond}
+	r := l.run(t.Context(), func(connection int) source { return &visitors{mixer: newMixer(&traffic, connection)} })
+	if r.total() > 100+4 || r.total() == 0 { // each connection may begin with one more
+		t.Errorf("%d answers in half a second at 200 a second", r.total())
+	}
+	if len(r.answers) != 1 || r.answers["204"] != r.total() {
+		t.Errorf("the empty handler answers %v", r.answers)
+	}
+}
+
+// TestAgents: the service takes our browsers for browsers and our bots for bots.
+func TestAgents(t *testing.T) {
+	for _, agent := range agents {
+		if botrule.Is(agent) {
+			t.Errorf("%q counts as a bot", agent)
+		}
+	}
+	for _, agent := range bots {
+		if !botrule.Is(agent) {
+			t.Errorf("%q does not count as a bot", agent)
+		}
+	}
+}
