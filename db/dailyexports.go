@@ -48,11 +48,13 @@ func (d *DB) planDailyExport(ctx context.Context, siteID int64, before model.Day
 	if errors.Is(err, model.ErrNotFound) {
 		return 0, nil
 	}
-	if err != nil {
+	if err != nil || site.DailyExportDay >= before { // somebody else was first
 		return 0, err
 	}
 	day := max(site.DailyExportDay, before-MaxDailyCatchUp)
-	deliveries, err := d.dailyDeliveries(ctx, siteID, day, now)
+	// Of several days that are caught up at once the ids tell the order, too: there is room for ten thousand parts of each.
+	idsAt := now + model.Instant(day-before+MaxDailyCatchUp)*10_000
+	deliveries, err := d.dailyDeliveries(ctx, siteID, day, idsAt, now)
 	if err != nil {
 		return 0, err
 	}
@@ -73,8 +75,8 @@ func (d *DB) planDailyExport(ctx context.Context, siteID int64, before model.Day
 	return parts, err
 }
 
-// dailyDeliveries cuts a day's events into parts.
-func (d *DB) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, now model.Instant) ([]model.Delivery, error) {
+// dailyDeliveries cuts a day's events into parts, whose ids are those of idsAt and the following moments.
+func (d *DB) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant) ([]model.Delivery, error) {
 	ends, err := d.dailyPartEnds(ctx, siteID, day)
 	if err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func (d *DB) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, n
 			return nil, err
 		}
 		deliveries[i] = model.Delivery{
-			SiteID: siteID, ID: model.NewTimeID(now + model.Instant(i)), Kind: model.DeliveryDailyExport, Event: day.String(),
+			SiteID: siteID, ID: model.NewTimeID(idsAt + model.Instant(i)), Kind: model.DeliveryDailyExport, Event: day.String(),
 			State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now, Body: string(body),
 		}
 	}
