@@ -225,7 +225,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", api)
 	mux.Handle("/graphiql/", assets.GraphiQL())
-	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.User, Log: a.log}))
+	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
 	a.control.Handler = recovering(a.log, mux)

@@ -1,0 +1,73 @@
+package model
+
+import "time"
+
+// Mail is an e-mail to one recipient. The worker makes its text from the kind and the data.
+type Mail struct {
+	ID            int64 `bun:",pk,autoincrement"`
+	AccountID     int64
+	Recipient     string
+	Kind          string
+	Data          string // JSON object: what the kind's text needs
+	State         string
+	Attempts      int32
+	CreatedAt     Instant
+	NextAttemptAt Instant
+}
+
+// Kinds of mails, with the data of each.
+const (
+	MailQuota80        = "quota_80"        // QuotaMail
+	MailQuota100       = "quota_100"       // QuotaMail
+	MailDeliveryFailed = "delivery_failed" // DeliveryFailedMail
+	MailInvitation     = "invitation"      // LinkMail
+	MailPasswordReset  = "password_reset"  // LinkMail
+	MailTest           = "test"            // none
+)
+
+// MailKinds lists every kind.
+var MailKinds = []string{MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailTest}
+
+// States of mails.
+const (
+	MailPending = "pending"
+	MailSent    = "sent"
+	MailFailed  = "failed"
+	MailSkipped = "skipped" // no mail server was configured when it was due
+)
+
+// MaxMailAttempts is how often a mail is tried.
+const MaxMailAttempts = 8
+
+// MailRetryDelay is the pause after so many failed attempts: 1, 4, 16 minutes and so on, at most 4 hours. All attempts together
+// last about half a day.
+func MailRetryDelay(attempts int32) time.Duration {
+	delay := time.Minute
+	for range min(attempts, 8) - 1 {
+		delay *= 4
+	}
+	return min(delay, 4*time.Hour)
+}
+
+// QuotaMail is the data of quota_80 and quota_100.
+type QuotaMail struct {
+	Product string `json:"product"` // analytics or captcha
+	Site    string `json:"site,omitempty"`
+	Month   string `json:"month"`           // YYYY-MM
+	Quota   int64  `json:"quota,omitempty"` // 0: not known
+}
+
+// DeliveryFailedMail is the data of delivery_failed.
+type DeliveryFailedMail struct {
+	Site     string `json:"site"`
+	Kind     string `json:"kind"`
+	Event    string `json:"event"`
+	Attempts int32  `json:"attempts"`
+	Error    string `json:"error"`
+}
+
+// LinkMail is the data of invitation and password_reset.
+type LinkMail struct {
+	URL     string `json:"url"`
+	Account string `json:"account,omitempty"` // its name
+}
