@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -17,8 +18,11 @@ import (
 // with runs a document with an API token and no cookie.
 func (a *app) with(secret, query string, header ...string) *answer {
 	a.t.Helper()
-	body := fmt.Sprintf(`{"query":%q}`, query)
-	return a.client().send(http.MethodPost, "application/json", body, append([]string{"Authorization", "Bearer " + secret}, header...)...)
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.client().send(http.MethodPost, "application/json", string(body), append([]string{"Authorization", "Bearer " + secret}, header...)...)
 }
 
 func TestAPITokens(t *testing.T) {
