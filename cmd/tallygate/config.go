@@ -33,6 +33,8 @@ type Config struct {
 	DefaultSitePlan   model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
 	RetentionMonths   int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything."`
 	AllowLocalDomains bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
+	GraphiQL          bool               `name:"graphiql" env:"TALLYGATE_GRAPHIQL" default:"true" negatable:"" help:"Give browsers GraphiQL, a page to try the schema with, at /graphql."`
+	Introspection     bool               `env:"TALLYGATE_INTROSPECTION" default:"true" negatable:"" help:"Let callers read the GraphQL schema. GraphiQL needs it for its help."`
 	LogLevel          slog.Level         `env:"TALLYGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Least important log lines that are written: debug, info, warn or error."`
 	LogFormat         string             `env:"TALLYGATE_LOG_FORMAT" default:"text" enum:"text,json" help:"Form of log lines: text or json."`
 }

@@ -128,8 +128,8 @@ func isAddress(host string) bool {
 // is not valid.
 func ParseNetwork(s string) netip.Prefix {
 	s = strings.TrimSpace(s)
-	if addr, err := netip.ParseAddr(s); err == nil {
-		return netip.PrefixFrom(addr.WithZone("").Unmap(), addr.Unmap().BitLen())
+	if addr, err := netip.ParseAddr(s); err == nil && addr.Zone() == "" {
+		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
 	}
 	network, err := netip.ParsePrefix(s)
 	if err != nil {

@@ -12,12 +12,6 @@ import (
 // This file is what works by a secret that was mailed: a forgotten password and an invitation. The tables of what it opens
 // have only its hash; the secret itself is in the mail.
 
-// The pages that mailed links lead to. The secret stands behind a #, so that no server's log has it.
-const (
-	ResetPage      = "/reset-password"
-	InvitationPage = "/accept-invitation"
-)
-
 // RequestPasswordReset mails a secret that opens the account of this address for an hour. For an address that nobody has,
 // nothing is mailed, and neither the answer nor its time tells that.
 func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
