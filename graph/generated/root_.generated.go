@@ -1928,7 +1928,7 @@ keeps them exact.
 scalar Int64
 `, BuiltIn: false},
 	{Name: "../session.graphqls", Input: `extend type Query {
-  "The caller's sessions, the one used last first. Needs a session."
+  "The caller's sessions, the one used last first; at most 100. Needs a session."
   sessions: [Session!]!
 }
 
