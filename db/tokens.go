@@ -17,7 +17,8 @@ const tokenTouch = time.Minute
 // CreateAPIToken stores a token, of which a user has at most model.MaxAPITokens, and returns it with its id.
 func (d *DB) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "users", token.UserID); err != nil {
+		// The account's row, not the user's: a deletion of the account takes it first, too, so that neither waits for the other.
+		if err := d.lockRow(ctx, tx, "accounts", token.AccountID); err != nil {
 			return err
 		}
 		n, err := tx.NewSelect().Model((*model.APIToken)(nil)).Where("user_id = ?", token.UserID).Count(ctx)
