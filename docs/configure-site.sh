@@ -30,7 +30,9 @@ graphql() {
 }
 
 # text FIELD reads the first text of that name from an answer.
-text() { sed -n "s/.*\"$1\":\"\(\([^\"\\\\]\|\\\\.\)*\)\".*/\1/p" | sed 's/\\"/"/g; s/\\u003c/</g; s/\\u003e/>/g; s/\\u0026/\&/g'; }
+text() {
+	sed -nE 's/.*"'"$1"'":"(([^"\\]|\\.)*)".*/\1/p' | sed 's/\\"/"/g; s/\\u003c/</g; s/\\u003e/>/g; s/\\u0026/\&/g'
+}
 
 # change MUTATION INPUT runs a mutation of the site, and stops when it has userErrors or errors.
 change() {
