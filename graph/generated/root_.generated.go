@@ -1524,7 +1524,8 @@ var sources = []*ast.Source{
 
 extend type Mutation {
   """
-  Creates an account with its first user, and signs that user in. The first user of an installation becomes its operator.
+  Creates an account with its first user, and signs that user in. The first user of an installation becomes its operator. After
+  5 attempts for one address (or 20 from one network) each further one must wait as at ` + "`" + `signIn` + "`" + `.
   """
   signUp(input: SignUpInput!): SignUpPayload
 
