@@ -39,6 +39,7 @@ func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account mode
 			return err
 		}
 		user.AccountID = account.ID
+		user.Role = model.RoleOwner
 		user.Operator = !anybody
 		_, err = tx.NewInsert().Model(&user).Exec(ctx)
 		return err

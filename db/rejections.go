@@ -77,12 +77,25 @@ ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.coun
 // Rejections returns the site's counts since the day from, the newest day first, then by endpoint and code. The caller has
 // loaded the site already, so it may see them.
 func (d *DB) Rejections(ctx context.Context, siteID int64, from model.Day) ([]Rejection, error) {
+	counts, err := d.RejectionsOfSites(ctx, []int64{siteID}, from)
+	return counts[siteID], err
+}
+
+// RejectionsOfSites is Rejections for several sites by their ids.
+func (d *DB) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.Day) (map[int64][]Rejection, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
 	var rows []Rejection
 	err := d.read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
-		Where("site_id = ?", siteID).Where("day >= ?", from).
+		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("day >= ?", from).
 		OrderExpr("day DESC, endpoint, code").Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("read refused calls of site %d: %w", siteID, err)
+		return nil, fmt.Errorf("read refused calls of %d sites: %w", len(siteIDs), err)
 	}
-	return rows, nil
+	counts := make(map[int64][]Rejection)
+	for _, row := range rows {
+		counts[row.SiteID] = append(counts[row.SiteID], row)
+	}
+	return counts, nil
 }

@@ -96,3 +96,30 @@ func (d *DB) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int6
 	}
 	return res.RowsAffected()
 }
+
+// maxSessions bounds the list of a user's sessions.
+const maxSessions = 100
+
+// Sessions returns the user's sessions that are not expired, the one used last first, at most 100.
+func (d *DB) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
+	var list []*model.Session
+	err := d.read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
+		OrderExpr("last_seen_at DESC, id_hash").Limit(maxSessions).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions of user %d: %w", userID, err)
+	}
+	return list, nil
+}
+
+// DeleteUserSession ends a session of the user. One of another user is model.ErrNotFound.
+func (d *DB) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
+	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Where("id_hash = ?", idHash).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("delete a session of user %d: %w", userID, err)
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		err = model.ErrNotFound
+	}
+	return err
+}

@@ -3,6 +3,7 @@ package db
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,7 +67,7 @@ func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignI
 			wait = max(wait, l.wait(rows[i], now))
 		}
 		if wait > 0 {
-			return nil
+			return errWait
 		}
 		for _, row := range rows {
 			row.Failures++
@@ -77,11 +78,18 @@ func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignI
 		}
 		return nil
 	})
+	if errors.Is(err, errWait) {
+		err = nil
+	}
 	if err != nil {
 		return 0, fmt.Errorf("count a sign-in attempt: %w", err)
 	}
 	return wait, nil
 }
+
+// errWait takes back the rows that an attempt made, so that one that has to wait leaves nothing: else whoever is refused
+// could fill the table with made-up addresses.
+var errWait = errors.New("wait")
 
 // lockSignInFailures returns the limits' rows in the limits' order, made when they are missing, locked until the
 // transaction ends.

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is what an owner can set on a site, and how the data plane reads it. Every change locks the site's row first, so
+// This file is what an owner can set on a site. Every change locks the site's row first, so
 // that the limits are exact however many changes arrive at once, and tells the watchers (see WatchSites). A site of another
 // account is model.ErrNotFound. What a change asks for twice is done once: adding what is there and removing what is not
 // there succeed.
@@ -278,61 +277,4 @@ func addToSite(ctx context.Context, tx bun.Tx, table, column string, siteID int6
 func removeFromSite(ctx context.Context, tx bun.Tx, table, column string, siteID int64, value string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID, bun.Ident(column), value)
 	return err
-}
-
-// SiteRulesByKey returns the site with this site key and all that decides about its hits, or model.ErrNotFound.
-func (d *DB) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
-	return d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) })
-}
-
-// SiteRulesByServerSecret is SiteRulesByKey by the hash of the server secret, see model.HashToken.
-func (d *DB) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
-	return d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) })
-}
-
-// SiteRulesByID is SiteRulesByKey by id, for the site's owner.
-func (d *DB) SiteRulesByID(ctx context.Context, accountID, id int64) (*model.SiteRules, error) {
-	return d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.account_id = ?", accountID).Where("site.id = ?", id) })
-}
-
-// siteRow is a site with its lists. No value of theirs has a space in it, so a space separates them.
-type siteRow struct {
-	bun.BaseModel `bun:"table:sites,alias:site"`
-	model.Site    `bun:",extend"`
-
-	ExtraDomains, Registered, KeyEvents, Excluded string `bun:",scanonly"`
-}
-
-// siteRules reads a site by one statement, so that all parts are of one moment.
-func (d *DB) siteRules(ctx context.Context, where func(*bun.SelectQuery)) (*model.SiteRules, error) {
-	var row siteRow
-	q := d.read.NewSelect().Model(&row).ColumnExpr("site.*").
-		ColumnExpr("(SELECT string_agg(domain, ' ') FROM site_domains WHERE site_id = site.id) AS extra_domains").
-		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
-		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").
-		ColumnExpr("(SELECT string_agg(network, ' ') FROM excluded_addresses WHERE site_id = site.id) AS excluded")
-	where(q)
-	if err := q.Scan(ctx); err != nil {
-		return nil, orNotFound(err)
-	}
-	rules := &model.SiteRules{
-		Site:         row.Site,
-		ExtraDomains: sortedFields(row.ExtraDomains),
-		Registered:   sortedFields(row.Registered),
-		KeyEvents:    sortedFields(row.KeyEvents),
-	}
-	for _, text := range sortedFields(row.Excluded) {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, fmt.Errorf("excluded address of site %d: %w", row.ID, err)
-		}
-		rules.Excluded = append(rules.Excluded, network)
-	}
-	return rules, nil
-}
-
-func sortedFields(s string) []string {
-	fields := strings.Fields(s)
-	slices.Sort(fields)
-	return fields
 }

@@ -84,3 +84,40 @@ func (d *DB) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int6
 	}
 	return used, nil
 }
+
+// AnySite returns a site of any account, for the operator, or model.ErrNotFound.
+func (d *DB) AnySite(ctx context.Context, id int64) (*model.Site, error) {
+	var site model.Site
+	if err := d.read.NewSelect().Model(&site).Where("id = ?", id).Scan(ctx); err != nil {
+		return nil, orNotFound(err)
+	}
+	return &site, nil
+}
+
+// LastHits returns when each site's last page view or event was stored. Sites without any are left out. The caller has
+// loaded the sites already, so it may see them.
+func (d *DB) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Instant, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+	var rows []struct {
+		ID              int64
+		Pageview, Event *model.Instant
+	}
+	err := d.read.NewSelect().Table("sites").Column("id").
+		ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
+		ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").
+		Where("id IN ?", bun.Tuple(siteIDs)).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read last hits of %d sites: %w", len(siteIDs), err)
+	}
+	last := make(map[int64]model.Instant, len(rows))
+	for _, row := range rows {
+		for _, at := range []*model.Instant{row.Pageview, row.Event} {
+			if at != nil {
+				last[row.ID] = max(last[row.ID], *at)
+			}
+		}
+	}
+	return last, nil
+}

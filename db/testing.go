@@ -1,6 +1,11 @@
 package db
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+)
 
 // ExecForTest runs one statement. Only package dbtest calls it, for tests that need a state which the product itself does
 // not make.
@@ -24,4 +29,58 @@ func RowsForTest(d *DB, rows any, query string, args ...any) error {
 func IsBusyForTest(d *DB) bool {
 	stats := d.write.Stats()
 	return stats.InUse == stats.MaxOpenConnections
+}
+
+// WatchStatementsForTest makes d tell every statement that goes through bun, which are all but those of the group commit.
+// Only package dbtest calls it, before d is used.
+func WatchStatementsForTest(d *DB, told func(statement string)) {
+	write := d.write.WithQueryHook(statementHook{told})
+	if d.read == d.write {
+		d.read = write
+	} else {
+		d.read = d.read.WithQueryHook(statementHook{told})
+	}
+	d.write = write
+}
+
+type statementHook struct{ told func(string) }
+
+func (h statementHook) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
+	h.told(event.Query)
+	return ctx
+}
+
+func (statementHook) AfterQuery(context.Context, *bun.QueryEvent) {}
+
+// TablesForTest returns the names of all tables, without the parts of others, each with its columns. Only package dbtest
+// calls it.
+func TablesForTest(d *DB) (map[string][]string, error) {
+	query := `SELECT m.name AS table_name, c.name AS column_name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
+WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
+	if d.pg != nil {
+		query = `SELECT c.relname AS table_name, a.attname AS column_name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped`
+	}
+	var rows []struct{ TableName, ColumnName string }
+	if err := d.read.NewRaw(query).Scan(context.Background(), &rows); err != nil {
+		return nil, err
+	}
+	tables := make(map[string][]string)
+	for _, row := range rows {
+		tables[row.TableName] = append(tables[row.TableName], row.ColumnName)
+	}
+	return tables, nil
+}
+
+// DumpForTest returns every row of a table as a text. Only package dbtest calls it.
+func DumpForTest(d *DB, table string) ([]string, error) {
+	var rows []map[string]any
+	if err := d.read.NewSelect().Table(table).Scan(context.Background(), &rows); err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(rows))
+	for i, row := range rows {
+		texts[i] = fmt.Sprint(row) // fmt sorts the keys
+	}
+	return texts, nil
 }

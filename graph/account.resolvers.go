@@ -9,7 +9,6 @@ import (
 	"context"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -19,6 +18,14 @@ func (r *accountResolver) ID(ctx context.Context, obj *model.Account) (string, e
 
 func (r *accountResolver) Sites(ctx context.Context, obj *model.Account, first int, after *string) (*generated.SiteConnection, error) {
 	return r.siteConnection(ctx, obj.ID, first, after)
+}
+
+func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*model.User, error) {
+	return r.db.Members(ctx, obj.ID)
+}
+
+func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error) {
+	return r.invitations(ctx, obj)
 }
 
 func (r *mutationResolver) SignUp(ctx context.Context, input generated.SignUpInput) (*generated.SignUpPayload, error) {
@@ -40,7 +47,11 @@ func (r *mutationResolver) SignOut(ctx context.Context, input *generated.SignOut
 }
 
 func (r *queryResolver) Viewer(ctx context.Context) (*model.User, error) {
-	return auth.Viewer(ctx)
+	user, err := r.viewer(ctx)
+	if user == nil || err != nil {
+		return nil, err
+	}
+	return r.require(ctx, model.MayRead)
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *model.User) (string, error) {

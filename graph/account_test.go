@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
 )
 
 const (
@@ -462,12 +463,12 @@ func TestUserWithoutTheGraphQLHandler(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		request := httptest.NewRequest(http.MethodGet, "/export", nil)
-		if user, err := a.auth.User(request); user != nil || err != nil {
+		if user, err := a.auth.Downloader(request); user != nil || err != auth.ErrUnauthenticated {
 			t.Errorf("without a cookie: %+v, %v", user, err)
 		}
 		request = httptest.NewRequest(http.MethodGet, "/export", nil)
 		request.AddCookie(&http.Cookie{Name: sessionCookie, Value: c.cookies()[sessionCookie]})
-		user, err := a.auth.User(request)
+		user, err := a.auth.Downloader(request)
 		if err != nil || user == nil || user.Email != "owner@example.com" || user.Account == nil {
 			t.Errorf("with the cookie: %+v, %v", user, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vektah/gqlparser/v2/ast"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
@@ -84,6 +86,27 @@ func TestPanicsAreHidden(t *testing.T) {
 		a.wantInternal(got, http.StatusOK, "signIn", "a programmer's mistake")
 		if stack := a.records()[0].Stack; !strings.Contains(stack, "SignIn") {
 			t.Errorf("the stack does not show where: %s", stack)
+		}
+	})
+}
+
+// Without a database every field of the schema fails alike, and tells nothing about it.
+func TestNoFieldTellsDatabaseErrors(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.tenant("example.com")
+		d.Close()
+		for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
+			for _, f := range fieldsOf(def) {
+				a.log.buf.Reset()
+				got := owner.owner.call(t, op, f, func(name string) string { return owner.ids[name] })
+				if known := strings.Contains(got.Body, "invalid_token"); known {
+					continue // refused by its form already
+				}
+				if got.codes() != "internal" || strings.Contains(got.Body, "sql") || strings.Contains(got.Body, "closed") || len(a.records()) != 1 {
+					t.Errorf("%s answers %s, and logs %s", f.Name, got.Body, a.log)
+				}
+			}
 		}
 	})
 }

@@ -67,7 +67,7 @@ func (l *logged) String() string {
 
 // app is a control plane on a listening socket.
 type app struct {
-	t     *testing.T
+	t     testing.TB
 	db    *db.DB
 	auth  *auth.Auth
 	url   string // of /graphql
@@ -87,7 +87,7 @@ type settings struct {
 // addressHeader says in tests from which address a request comes.
 const addressHeader = "Test-Address"
 
-func newApp(t *testing.T, d *db.DB, change ...setting) *app {
+func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	t.Helper()
 	a := &app{t: t, db: d, clock: &clock{now: start}, log: &logged{}}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -134,7 +134,7 @@ func newApp(t *testing.T, d *db.DB, change ...setting) *app {
 
 // client is a browser: it keeps cookies.
 type client struct {
-	t       *testing.T
+	t       testing.TB
 	app     *app
 	http    http.Client
 	address string
@@ -256,7 +256,7 @@ func (a *answer) userErrors(mutation string) string {
 }
 
 // ok fails the test when the answer has top-level errors or userErrors of the mutation.
-func (a *answer) ok(t *testing.T, mutation string) *answer {
+func (a *answer) ok(t testing.TB, mutation string) *answer {
 	t.Helper()
 	if a.Status != http.StatusOK || len(a.Errors) > 0 || (mutation != "" && a.userErrors(mutation) != "") {
 		t.Fatalf("status %d, answer %s", a.Status, a.Body)

@@ -4,9 +4,12 @@ import "github.com/tallygate/tallygate/db/model"
 
 // The kinds of objects that have a global id (model.NodeID): their type names.
 const (
-	kindUser    = "User"
-	kindAccount = "Account"
-	kindSite    = "Site"
+	kindUser       = "User"
+	kindAccount    = "Account"
+	kindSite       = "Site"
+	kindInvitation = "Invitation"
+	kindAPIToken   = "ApiToken"
+	kindSession    = "Session"
 )
 
 // kindCursor marks the cursors of lists that are in the order of their ids, so that no global id is taken for one.

@@ -20,33 +20,32 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-func TestUsageOfAListIsOneStatement(t *testing.T) {
+func TestALoaderTakesOneStatementForAList(t *testing.T) {
 	for _, n := range []int{1, 50} {
 		statements := 0
-		loader := newUsageLoader(202611, func(_ context.Context, month model.Month, ids []int64) (map[int64]int64, error) {
+		l := &loaders{}
+		loader := newLoader(l, func(_ context.Context, ids []int64) (map[int64]int64, error) {
 			statements++
-			if month != 202611 {
-				t.Errorf("month %s", month)
-			}
 			return map[int64]int64{ids[0]: 5}, nil
 		})
 		var sites []*model.Site
 		for i := range n {
-			sites = append(sites, &model.Site{ID: int64(i + 1), MonthlyPageviews: 10})
+			sites = append(sites, &model.Site{ID: int64(i + 1)})
 		}
-		loader.expect(sites)
-		for _, site := range sites {
-			usage, err := loader.of(t.Context(), site)
-			want := int64(0)
-			if site.ID == 1 {
-				want = 5
-			}
-			if err != nil || usage.Pageviews != want || usage.Percent != float64(want*10) {
-				t.Errorf("site %d: %+v, %v", site.ID, usage, err)
+		l.expect(sites)
+		for range 2 {
+			for _, site := range sites {
+				got, err := loader.of(t.Context(), site.ID)
+				if want := int64(5); err != nil || (got == want) != (site.ID == 1) {
+					t.Errorf("site %d: %d, %v", site.ID, got, err)
+				}
 			}
 		}
 		if statements != 1 {
 			t.Errorf("%d sites took %d statements, want 1", n, statements)
+		}
+		if _, err := loader.of(t.Context(), 1000); err != nil || statements != 2 {
+			t.Errorf("a site that nobody announced: %d statements, %v", statements, err)
 		}
 	}
 }

@@ -26,7 +26,8 @@ const (
 	maxAliases            = 30
 	maxFields             = 500
 	maxComplexity         = 5_000
-	passwordComplexity    = 3_000 // so that one request checks one password
+	passwordComplexity    = 3_000 // so that one request checks one password or sends one mail
+	listComplexity        = 20    // for the lists that are not paged
 )
 
 // The query cache keeps what clients send again and again. Texts longer than cachedText are not kept, so that strangers
@@ -207,10 +208,24 @@ func complexity() generated.ComplexityRoot {
 	page := func(child, first int, _ *string) int { return 1 + child*min(max(first, 1), maxFirst) }
 	c.Query.Sites = page
 	c.Account.Sites = page
-	c.Mutation.SignUp = func(child int, _ generated.SignUpInput) int { return passwordComplexity + child }
-	c.Mutation.SignIn = func(child int, _ generated.SignInInput) int { return passwordComplexity + child }
+	list := func(child int) int { return 1 + child*listComplexity }
+	c.Account.Members = list
+	c.Account.Invitations = list
+	c.Query.APITokens = list
+	c.Query.Sessions = list
+	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), maxDays) }
+	c.Mutation.SignUp = costly[generated.SignUpInput]
+	c.Mutation.SignIn = costly[generated.SignInInput]
+	c.Mutation.ChangePassword = costly[generated.ChangePasswordInput]
+	c.Mutation.RequestPasswordReset = costly[generated.RequestPasswordResetInput]
+	c.Mutation.ResetPassword = costly[generated.ResetPasswordInput]
+	c.Mutation.InviteMember = costly[generated.InviteMemberInput]
+	c.Mutation.AcceptInvitation = costly[generated.AcceptInvitationInput]
+	c.Mutation.DeleteAccount = costly[generated.DeleteAccountInput]
 	return c
 }
+
+func costly[Input any](child int, _ Input) int { return passwordComplexity + child }
 
 // queryCache is a bounded cache of validated documents by their text.
 type queryCache struct{ *lru.LRU[*ast.QueryDocument] }

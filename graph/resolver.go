@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"html"
+	"log/slog"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -21,21 +22,33 @@ type Resolver struct {
 	plan         model.Plan // of new sites
 	planQuota    int64
 	now          func() time.Time
-	usage        loadUsage
+	points       *points
+	log          *slog.Logger
 }
 
-// errUnauthenticated is the answer of fields that need a signed-in user.
-var errUnauthenticated = &model.Error{
-	Kind: model.Unauthenticated, Code: "unauthenticated", Message: "Sign in first.",
-}
-
-// viewer returns the signed-in user, or errUnauthenticated.
-func (r *Resolver) viewer(ctx context.Context) (*model.User, error) {
-	user, err := auth.Viewer(ctx)
-	if err == nil && user == nil {
-		err = errUnauthenticated
+// require returns the user who may do something, charged for the request. It fails with unauthenticated for nobody,
+// forbidden for one who may not, and rate_limited. Every field at the top begins with it, apart from those for everybody.
+func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
+	user, err := r.viewer(ctx)
+	if err != nil {
+		return nil, err
 	}
+	_, err = auth.Require(ctx, p)
 	return user, err
+}
+
+// viewer returns the caller's user, charged for the request, or nil for nobody.
+func (r *Resolver) viewer(ctx context.Context) (*model.User, error) {
+	caller, err := auth.Who(ctx)
+	if err != nil || caller.User == nil {
+		return nil, err
+	}
+	return caller.User, r.charge(ctx, caller)
+}
+
+// cspLines are what a site's own policy has to allow (analytics contract, section 5).
+func (r *Resolver) cspLines() []string {
+	return []string{"script-src " + r.analyticsURL, "connect-src " + r.analyticsURL}
 }
 
 // scriptTag is what an owner pastes into every page (analytics contract, section 3).

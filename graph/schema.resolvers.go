@@ -8,12 +8,13 @@ package graph
 import (
 	"context"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/schema"
 )
 
 func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error) {
-	viewer, err := r.viewer(ctx)
+	viewer, err := r.require(ctx, model.MayRead)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@
 package graph
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,7 +61,8 @@ func New(o Options) (http.Handler, error) {
 		plan:         o.DefaultSitePlan,
 		planQuota:    quota,
 		now:          o.Now,
-		usage:        o.DB.MonthlyUsage,
+		points:       newPoints(),
+		log:          o.Log,
 	}
 	post := o.Auth.Middleware(newExecutor(resolver, o))
 	return byMethod(origins.Handler(resolver.withRequest(post)), o.GraphiQL), nil
@@ -123,35 +122,4 @@ func origin(address string) string {
 		return address
 	}
 	return u.Scheme + "://" + u.Host
-}
-
-// request is what the resolvers of one request share.
-type request struct {
-	id    string // shown to the caller beside an internal error, and logged with it
-	usage *usageLoader
-}
-
-type requestKey struct{}
-
-// withRequest gives each request its number, its loaders, and an answer when it panics outside a resolver.
-func (r *Resolver) withRequest(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		state := &request{
-			id:    rand.Text()[:16],
-			usage: newUsageLoader(model.At(r.now()).Month(), r.usage),
-		}
-		w.Header().Set("X-Request-Id", state.id)
-		w.Header().Set("Content-Type", responseType(req)) // for gqlgen's answer after a panic
-		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), requestKey{}, state)))
-	})
-}
-
-// requestOf returns what the resolvers of the request share. Without withRequest the program is wrong.
-func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
-
-func requestID(ctx context.Context) string {
-	if state, ok := ctx.Value(requestKey{}).(*request); ok {
-		return state.id
-	}
-	return "none"
 }

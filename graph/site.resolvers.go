@@ -13,7 +13,7 @@ import (
 )
 
 func (r *mutationResolver) CreateSite(ctx context.Context, input generated.CreateSiteInput) (*generated.CreateSitePayload, error) {
-	viewer, err := r.viewer(ctx)
+	viewer, err := r.require(ctx, model.MayConfigure)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (r *mutationResolver) CreateSite(ctx context.Context, input generated.Creat
 }
 
 func (r *queryResolver) Site(ctx context.Context, id string) (*model.Site, error) {
-	viewer, err := r.viewer(ctx)
+	viewer, err := r.require(ctx, model.MayRead)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (r *queryResolver) Site(ctx context.Context, id string) (*model.Site, error
 }
 
 func (r *queryResolver) Sites(ctx context.Context, first int, after *string) (*generated.SiteConnection, error) {
-	viewer, err := r.viewer(ctx)
+	viewer, err := r.require(ctx, model.MayRead)
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +42,52 @@ func (r *siteResolver) ID(ctx context.Context, obj *model.Site) (string, error) 
 	return model.NodeID(kindSite, obj.ID), nil
 }
 
+func (r *siteResolver) ExtraDomains(ctx context.Context, obj *model.Site) ([]string, error) {
+	return r.siteList(ctx, obj, func(rules *model.SiteRules) []string { return rules.ExtraDomains })
+}
+
+func (r *siteResolver) RegisteredEvents(ctx context.Context, obj *model.Site) ([]string, error) {
+	return r.siteList(ctx, obj, func(rules *model.SiteRules) []string { return rules.Registered })
+}
+
+func (r *siteResolver) KeyEvents(ctx context.Context, obj *model.Site) ([]string, error) {
+	return r.siteList(ctx, obj, keyEvents)
+}
+
+func (r *siteResolver) ExcludedAddresses(ctx context.Context, obj *model.Site) ([]string, error) {
+	return r.siteList(ctx, obj, excludedAddresses)
+}
+
+func (r *siteResolver) ConversionWebhookURL(ctx context.Context, obj *model.Site) (*string, error) {
+	return orNil(obj.ConversionWebhookURL), nil
+}
+
+func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*string, error) {
+	return orNil(obj.ServerSecretHint), nil
+}
+
 func (r *siteResolver) Usage(ctx context.Context, obj *model.Site) (*generated.Usage, error) {
-	return requestOf(ctx).usage.of(ctx, obj)
+	return r.siteUsage(ctx, obj)
+}
+
+func (r *siteResolver) Rejections(ctx context.Context, obj *model.Site, days int) ([]*generated.Rejection, error) {
+	return r.rejections(ctx, obj, days)
+}
+
+func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, error) {
+	return r.notice(ctx, obj)
+}
+
+func (r *siteResolver) LastHitAt(ctx context.Context, obj *model.Site) (*model.Instant, error) {
+	return r.lastHitAt(ctx, obj)
 }
 
 func (r *siteResolver) ScriptTag(ctx context.Context, obj *model.Site) (string, error) {
 	return r.scriptTag(obj.SiteKey), nil
+}
+
+func (r *siteResolver) CspLines(ctx context.Context, obj *model.Site) ([]string, error) {
+	return r.cspLines(), nil
 }
 
 func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.SiteConnection) (int, error) {

@@ -33,7 +33,7 @@ func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first in
 	if len(edges) > 0 {
 		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
 	}
-	requestOf(ctx).usage.expect(sites)
+	requestOf(ctx).loaders().expect(sites)
 	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }
 

@@ -20,6 +20,20 @@ func (j *Jobs) deleteSignInFailures(ctx context.Context) error {
 	return err
 }
 
+// deleteExpiredSecrets deletes password resets and invitations that nobody can use any more.
+func (j *Jobs) deleteExpiredSecrets(ctx context.Context) error {
+	n, err := j.db.DeleteExpiredSecrets(ctx, model.At(j.now()))
+	j.report(ctx, "expired password resets and invitations deleted", n)
+	return err
+}
+
+// purgeDeletedSites deletes what deleted sites have left: the rest of a large one, and hits that were on their way.
+func (j *Jobs) purgeDeletedSites(ctx context.Context) error {
+	n, err := j.db.PurgeDeletedSites(ctx, model.At(j.now()))
+	j.report(ctx, "rows of deleted sites deleted", n)
+	return err
+}
+
 // destroyDaySalts destroys the salts of days that ended 24 hours ago or earlier: from then on nobody can compute that day's
 // visitor ids again, even with the application key.
 func (j *Jobs) destroyDaySalts(ctx context.Context) error {

@@ -20,6 +20,8 @@ type periodic struct {
 var schedule = []periodic{
 	{"housekeeping:sessions", time.Hour, (*Jobs).deleteSessions},
 	{"housekeeping:sign-in-failures", time.Hour, (*Jobs).deleteSignInFailures},
+	{"housekeeping:expired-secrets", time.Hour, (*Jobs).deleteExpiredSecrets},
+	{"housekeeping:deleted-sites", time.Minute, (*Jobs).purgeDeletedSites},
 	{"housekeeping:day-salts", time.Hour, (*Jobs).destroyDaySalts},
 	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},
 	{"housekeeping:old-data", time.Hour, (*Jobs).dropOldData}, // hourly, because a busy table may refuse it

@@ -21,6 +21,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (the default command)."`
 	Demo    demoCommand    `cmd:"" help:"Run the service with a demo account, site and page, to look around."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database's schema up to date and exit."`
+	Admin   adminCommands  `cmd:"" help:"What the operator does on the machine itself: accounts, passwords, plans."`
 }
 
 // terminal is what commands print to: results on out, log lines on log.

@@ -206,6 +206,10 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	if err != nil {
 		return err
 	}
+	var graphiQL http.Handler
+	if c.GraphiQL {
+		graphiQL = assets.GraphiQL()
+	}
 	api, err := graph.New(graph.Options{
 		DB:                a.db,
 		Auth:              sessions,
@@ -215,16 +219,20 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 		DefaultSitePlan:   c.DefaultSitePlan,
 		Now:               time.Now,
 		Log:               a.log,
-		Introspection:     true,
-		GraphiQL:          assets.GraphiQL(),
+		Introspection:     c.Introspection,
+		GraphiQL:          graphiQL,
 	})
 	if err != nil {
 		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", api)
-	mux.Handle("/graphiql/", assets.GraphiQL())
-	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.User, Log: a.log}))
+	if c.GraphiQL {
+		mux.Handle("/graphiql/", graphiQL)
+	}
+	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
+	mux.Handle("GET "+auth.ResetPage, auth.Page())
+	mux.Handle("GET "+auth.InvitationPage, auth.Page())
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
 	a.control.Handler = recovering(a.log, mux)

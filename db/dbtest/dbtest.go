@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,6 +124,38 @@ func Rows[Row any](d *db.DB, query string, args ...any) ([]Row, error) {
 	err := db.RowsForTest(d, &rows, query, args...)
 	return rows, err
 }
+
+// Statements are the statements that a database was sent, apart from those of the group commit.
+type Statements struct {
+	mu   sync.Mutex
+	list []string
+}
+
+// WatchStatements makes d, which must not be in use yet, tell its statements.
+func WatchStatements(d *db.DB) *Statements {
+	s := &Statements{}
+	db.WatchStatementsForTest(d, func(statement string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.list = append(s.list, statement)
+	})
+	return s
+}
+
+// Take returns the statements since the last Take.
+func (s *Statements) Take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.list
+	s.list = nil
+	return list
+}
+
+// Tables returns the columns of all tables by their names.
+func Tables(d *db.DB) (map[string][]string, error) { return db.TablesForTest(d) }
+
+// Dump returns every row of a table as a text, in no order.
+func Dump(d *db.DB, table string) ([]string, error) { return db.DumpForTest(d, table) }
 
 // Count returns the number of rows of a table.
 func Count(d *db.DB, table string) (int, error) { return db.CountForTest(d, table) }

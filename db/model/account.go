@@ -19,6 +19,7 @@ type User struct {
 	AccountID    int64   `bun:",notnull"`
 	Email        string  `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
 	PasswordHash string  `bun:",notnull"` // argon2id in PHC string form
+	Role         Role    `bun:",notnull"`
 	Operator     bool    `bun:",notnull"` // may set plans; the first user of an installation is one
 	CreatedAt    Instant `bun:",notnull"`
 

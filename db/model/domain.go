@@ -123,3 +123,17 @@ func isAddress(host string) bool {
 	}
 	return strings.Trim(last, "0123456789") == ""
 }
+
+// ParseNetwork reads an IP address, as a network of one, or a network in CIDR form. What is neither is the zero Prefix, which
+// is not valid.
+func ParseNetwork(s string) netip.Prefix {
+	s = strings.TrimSpace(s)
+	if addr, err := netip.ParseAddr(s); err == nil && addr.Zone() == "" {
+		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+	}
+	network, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return network
+}

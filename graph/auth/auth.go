@@ -1,6 +1,6 @@
-// Package auth knows who is calling: sign-up, sign-in, sign-out and the sessions of the account application. The GraphQL
-// handler and the export handler share one Auth. It never decides what a user may do: that is part of each query's WHERE
-// clause.
+// Package auth knows who is calling: sign-up, sign-in, sign-out, passwords, invitations, the sessions of the account
+// application and API tokens. The GraphQL handler and the export handler share one Auth. What a caller may do is a rule of
+// db/model (User.May), and whose rows they are is part of each query's WHERE clause.
 package auth
 
 import (
@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type Auth struct {
 	clientAddr func(*http.Request) netip.Addr
 	now        func() time.Time
 
+	baseURL   string
 	sessions  *store
 	devices   *devices
 	throttle  throttleKey
@@ -71,6 +73,7 @@ func New(o Options) (*Auth, error) {
 		signups:    o.Signups,
 		clientAddr: o.ClientAddr,
 		now:        o.Now,
+		baseURL:    strings.TrimSuffix(o.BaseURL, "/"),
 		sessions:   newStore(o.DB, keys["session cookie"], secure, o.Now),
 		devices:    newDevices(keys["device cookie"], secure),
 		throttle:   keys["sign-in throttle"],
@@ -89,25 +92,6 @@ func (a *Auth) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// User returns the user whose session the request carries, with the account, or nil when there is none. Handlers outside
-// Middleware may call it too.
-func (a *Auth) User(r *http.Request) (*model.User, error) {
-	if v, ok := r.Context().Value(visitorKey{}).(*visitor); ok {
-		return v.viewer()
-	}
-	return (&visitor{auth: a, r: r}).viewer()
-}
-
-// Viewer returns the user who is signed in, with the account, or nil when nobody is. It fails only with the database.
-// The context must come through Middleware; after SignUp, SignIn and SignOut it gives their outcome.
-func Viewer(ctx context.Context) (*model.User, error) {
-	v, ok := ctx.Value(visitorKey{}).(*visitor)
-	if !ok {
-		return nil, nil
-	}
-	return v.viewer()
-}
-
 // visitor is the caller of one request: nobody is looked up before somebody asks.
 type visitor struct {
 	auth *Auth
@@ -116,7 +100,7 @@ type visitor struct {
 
 	mu     sync.Mutex
 	loaded bool
-	user   *model.User // nil for nobody
+	caller Caller
 }
 
 type visitorKey struct{}
@@ -130,18 +114,29 @@ func visitorOf(ctx context.Context) *visitor {
 	return v
 }
 
-func (v *visitor) viewer() (*model.User, error) {
+// identify looks the caller up. A request with an API token is the token's, whatever cookies it carries.
+func (v *visitor) identify() (Caller, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.loaded {
-		return v.user, nil
+		return v.caller, nil
 	}
+	var err error
+	if secret, ok := bearer(v.r); ok {
+		v.caller, err = v.auth.token(v.r.Context(), secret)
+	} else {
+		v.caller, err = v.signedIn()
+	}
+	v.loaded = err == nil
+	return v.caller, err
+}
+
+func (v *visitor) signedIn() (Caller, error) {
 	session, err := v.session()
 	if err != nil {
-		return nil, err
+		return Caller{}, err
 	}
-	v.user, v.loaded = userOf(session), true
-	return v.user, nil
+	return Caller{User: userOf(session)}, nil
 }
 
 func (v *visitor) session() (*sessions.Session, error) {
@@ -165,7 +160,7 @@ func (v *visitor) begin(user *model.User) error {
 	if err := session.Save(v.r, v.w); err != nil {
 		return fmt.Errorf("start session: %w", err)
 	}
-	v.user, v.loaded = user, true
+	v.caller, v.loaded = Caller{User: user}, true
 	return nil
 }
 
@@ -181,6 +176,6 @@ func (v *visitor) end() error {
 	if err := session.Save(v.r, v.w); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
-	v.user, v.loaded = nil, true
+	v.caller, v.loaded = Caller{}, true
 	return nil
 }

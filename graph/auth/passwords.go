@@ -16,6 +16,15 @@ import (
 // argon2id. Raising it is safe: older hashes are renewed at the next sign-in.
 var cost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
+// NoPassword takes the place of a password's hash for a user who has not chosen one: no password fits it.
+var NoPassword = noPassword(cost)
+
+func noPassword(cost argon2id.Params) string {
+	encode := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", cost.Memory, cost.Iterations, cost.Parallelism,
+		encode(make([]byte, cost.SaltLength)), encode(make([]byte, cost.KeyLength)))
+}
+
 // hashWait is how long a caller waits for its turn to hash.
 const hashWait = 5 * time.Second
 
@@ -29,13 +38,11 @@ type passwords struct {
 }
 
 func newPasswords() *passwords {
-	encode := base64.RawStdEncoding.EncodeToString
 	return &passwords{
-		cost:  cost,
-		turns: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))),
-		wait:  hashWait,
-		nobody: fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", cost.Memory, cost.Iterations, cost.Parallelism,
-			encode(make([]byte, cost.SaltLength)), encode(make([]byte, cost.KeyLength))),
+		cost:   cost,
+		turns:  make(chan struct{}, max(2, runtime.GOMAXPROCS(0))),
+		wait:   hashWait,
+		nobody: NoPassword,
 	}
 }
 

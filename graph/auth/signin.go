@@ -18,7 +18,10 @@ var errWrongCredentials = &model.Error{
 // SignUp creates an account and its first user, and signs that user in. Input that does not follow its rule is reported
 // as one or more joined model.Errors with the fields email, password and accountName.
 func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) (*model.User, error) {
-	v := visitorOf(ctx)
+	v, err := byPassword(ctx)
+	if err != nil {
+		return nil, err
+	}
 	address, emailErr := model.ParseEmail(email)
 	name, nameErr := model.ParseName("accountName", accountName)
 	if err := errors.Join(emailErr, model.CheckPassword(password), nameErr); err != nil {
@@ -29,6 +32,9 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 		return nil, err
 	} else if !open {
 		return nil, db.ErrSignupsClosed
+	}
+	if err := a.count(ctx, a.signUpLimits(v.r, address)); err != nil {
+		return nil, err
 	}
 	hash, err := a.passwords.hash(ctx, password)
 	if err != nil {
@@ -47,19 +53,26 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 // SignIn checks a password and signs the user in under a new session id. A wrong password and an unknown address are the
 // same model.Error, wrong_credentials, in the same time; too many of them are rate_limited with RetryAfter (see limits).
 func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User, error) {
-	v := visitorOf(ctx)
+	v, err := byPassword(ctx)
+	if err != nil {
+		return nil, err
+	}
 	address, err := model.ParseEmail(email)
 	if err != nil || model.CheckPassword(password) != nil {
 		return nil, errWrongCredentials // nobody can have signed up with these
 	}
-	limits := a.limits(v.r, address)
-	now := model.At(a.now())
-	wait, err := a.db.BeginSignIn(ctx, now, limits...)
+	user, err := a.try(ctx, v, address, password)
 	if err != nil {
 		return nil, err
 	}
-	if wait > 0 {
-		return nil, tooManyAttempts(wait)
+	return user, a.welcome(v, user)
+}
+
+// try checks a password within the limits of sign-ins.
+func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*model.User, error) {
+	limits := a.limits(v.r, address)
+	if err := a.count(ctx, limits); err != nil {
+		return nil, err
 	}
 	user, err := a.checkPassword(ctx, address, password)
 	if errors.Is(err, errWrongCredentials) {
@@ -68,21 +81,21 @@ func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User,
 	if err != nil { // the password was not looked at, perhaps because the caller has gone
 		return nil, errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
 	}
-	if err := a.db.SignInSucceeded(ctx, limits...); err != nil {
-		return nil, err
-	}
-	return user, a.welcome(v, user)
+	return user, a.db.SignInSucceeded(ctx, limits...)
 }
 
 // SignOut ends the caller's session, or with everywhere all sessions of the caller. Nobody signed in is no error.
 func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
-	v := visitorOf(ctx)
-	user, err := v.viewer()
-	if err != nil || user == nil {
+	v, err := byPassword(ctx)
+	if err != nil {
+		return err
+	}
+	caller, err := v.identify()
+	if err != nil || caller.User == nil {
 		return err
 	}
 	if everywhere {
-		if _, err := a.db.DeleteUserSessions(ctx, user.ID); err != nil {
+		if _, err := a.db.DeleteUserSessions(ctx, caller.User.ID); err != nil {
 			return err
 		}
 	}
@@ -130,6 +143,6 @@ func tooManyAttempts(wait time.Duration) error {
 	seconds := int64((wait + time.Second - 1) / time.Second)
 	return &model.Error{
 		Kind: model.RateLimited, Code: "rate_limited", RetryAfter: wait,
-		Message: fmt.Sprintf("Too many attempts to sign in. Try again in %d s.", seconds),
+		Message: fmt.Sprintf("Too many attempts. Try again in %d s.", seconds),
 	}
 }

@@ -1,19 +1,28 @@
 package auth
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
 )
 
-// The two rules of the sign-in throttle. A network is given more, because an office or a mobile operator is one.
+// The rules of the throttles: how many attempts are free. A network is given more, because an office or a mobile operator is
+// one. Of sign-ins only the failed ones count, of the others all.
 const (
 	accountFailures = 5
 	networkFailures = 30
+	accountSignUps  = 5
+	networkSignUps  = 20
+	accountResets   = 3
+	networkResets   = 20
+	accountInvites  = 30
 	longestDelay    = 15 * time.Minute
 )
 
@@ -49,6 +58,43 @@ func (a *Auth) limits(r *http.Request, address string) []db.SignInLimit {
 		{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true},
 		{Key: a.throttle.hash("network", network(a.clientAddr(r))), Free: networkFailures, Cap: longestDelay},
 	}
+}
+
+// signUpLimits hold attempts to sign up against the e-mail address and the network.
+func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
+	return []db.SignInLimit{
+		{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay},
+		{Key: a.throttle.hash("sign-up network", network(a.clientAddr(r))), Free: networkSignUps, Cap: longestDelay},
+	}
+}
+
+// resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail address and the network.
+// Nobody's sign-in waits for them.
+func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
+	return []db.SignInLimit{
+		{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay},
+		{Key: a.throttle.hash("reset network", network(a.clientAddr(r))), Free: networkResets, Cap: longestDelay},
+	}
+}
+
+// secretLimits hold attempts to use a mailed secret against the network.
+func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
+	return []db.SignInLimit{{Key: a.throttle.hash("secret network", network(a.clientAddr(r))), Free: networkFailures, Cap: longestDelay}}
+}
+
+// inviteLimits hold invitations, each of which sends a mail, against the account.
+func (a *Auth) inviteLimits(accountID int64) []db.SignInLimit {
+	id := strconv.AppendInt(nil, accountID, 10)
+	return []db.SignInLimit{{Key: a.throttle.hash("invite account", id), Free: accountInvites, Cap: longestDelay}}
+}
+
+// count counts an attempt, or refuses it with the model.Error rate_limited.
+func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
+	wait, err := a.db.BeginSignIn(ctx, model.At(a.now()), limits...)
+	if err == nil && wait > 0 {
+		err = tooManyAttempts(wait)
+	}
+	return err
 }
 
 // network is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64 bits.

@@ -30,11 +30,12 @@ const (
 // Options are what the handler works with.
 type Options struct {
 	DB   *db.DB
-	User func(*http.Request) (*model.User, error) // the signed-in user; nil for none
+	User func(*http.Request) (*model.User, error) // who may download; nil, or a model.Error of kind Unauthenticated or Forbidden, for others
 	Log  *slog.Logger
 }
 
-// Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in (401), unknown_site
+// Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in (401, also for an API token
+// that is none), forbidden (403, for an API token without the scope EXPORT), unknown_site
 // (404, also for a site of another account), bad_parameter (400, with the parameter's name), method_not_allowed (405).
 func Handler(o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,11 +51,11 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 		return &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
 	}
 	user, err := o.User(r)
+	if err == nil && user == nil || model.KindOf(err) == model.Unauthenticated {
+		return &model.Error{Kind: model.Unauthenticated, Code: "not_signed_in"}
+	}
 	if err != nil {
 		return err
-	}
-	if user == nil {
-		return &model.Error{Kind: model.Unauthenticated, Code: "not_signed_in"}
 	}
 	request, err := parse(r.URL.Query())
 	if err != nil {
@@ -216,6 +217,7 @@ func (o Options) stream(w http.ResponseWriter, r *http.Request, site *model.Site
 var statusOf = map[model.Kind]int{
 	model.Invalid:          http.StatusBadRequest,
 	model.Unauthenticated:  http.StatusUnauthorized,
+	model.Forbidden:        http.StatusForbidden,
 	model.NotFound:         http.StatusNotFound,
 	model.MethodNotAllowed: http.StatusMethodNotAllowed,
 }

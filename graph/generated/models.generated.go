@@ -11,6 +11,56 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
+// Input of `acceptInvitation`.
+type AcceptInvitationInput struct {
+	// The secret from the mail, beginning with `tgi_`.
+	Token string `json:"token"`
+	// The new user's password, 8 to 1,024 bytes.
+	Password string `json:"password"`
+}
+
+// Answer of `acceptInvitation`.
+type AcceptInvitationPayload struct {
+	// The new user, signed in.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// What is wrong with the input: `invalid_token`, `invalid_password`, `email_taken`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `changePassword`.
+type ChangePasswordInput struct {
+	// The password until now.
+	CurrentPassword string `json:"currentPassword"`
+	// The new password, 8 to 1,024 bytes.
+	Password string `json:"password"`
+}
+
+// Answer of `changePassword`.
+type ChangePasswordPayload struct {
+	// The user, still signed in.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// What is wrong with the input: `wrong_credentials`, `invalid_password`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `createApiToken`.
+type CreateAPITokenInput struct {
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// What the token may do; at least one.
+	Scopes []model.Scope `json:"scopes"`
+}
+
+// Answer of `createApiToken`.
+type CreateAPITokenPayload struct {
+	// The new token.
+	APIToken *model.APIToken `json:"apiToken,omitempty"`
+	// The secret, beginning with `tga_`. It is shown this once; only its hash is stored.
+	Token *string `json:"token,omitempty"`
+	// What is wrong with the input: `invalid_name`, `invalid_scopes`, `too_many_tokens`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `createSite`.
 type CreateSiteInput struct {
 	// The domain name, for instance `example.com`: without `https://`, port or path. International names are kept in their
@@ -25,6 +75,42 @@ type CreateSitePayload struct {
 	// The new site.
 	Site *model.Site `json:"site,omitempty"`
 	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteAccount`.
+type DeleteAccountInput struct {
+	// The caller's password.
+	Password string `json:"password"`
+}
+
+// Answer of `deleteAccount`.
+type DeleteAccountPayload struct {
+	// The global id of the account that was deleted.
+	AccountID *string `json:"accountId,omitempty"`
+	// What is wrong with the input: `wrong_credentials`, `last_operator`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `deleteSite`.
+type DeleteSiteInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+}
+
+// Input of `inviteMember`.
+type InviteMemberInput struct {
+	// E-mail address, at most 254 characters.
+	Email string `json:"email"`
+	// The role they will have.
+	Role model.Role `json:"role"`
+}
+
+// Answer of `inviteMember`.
+type InviteMemberPayload struct {
+	// The new invitation.
+	Invitation *model.Invitation `json:"invitation,omitempty"`
+	// What is wrong with the input: `invalid_email`, `already_member`, `too_many_members`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -48,6 +134,186 @@ type PageInfo struct {
 // Reads. A request is `POST /graphql` with the content type `application/json` and the body
 // `{"query": "…", "variables": {…}, "operationName": "…"}`. Browsers are recognised by their session cookie, see `signIn`.
 type Query struct {
+}
+
+// The points of a user or API token. Each field of a query costs one, see `too_complex`; the minute begins with the first request.
+type RateLimit struct {
+	// Points in a minute.
+	Limit int `json:"limit"`
+	// What this request costs.
+	Cost int `json:"cost"`
+	// What is left after it.
+	Remaining int `json:"remaining"`
+	// When the minute ends and all points are there again.
+	ResetAt model.Instant `json:"resetAt"`
+}
+
+// Calls for a site that were rejected or ignored for one reason on one day.
+type Rejection struct {
+	// The UTC day, as YYYY-MM-DD.
+	Day string `json:"day"`
+	// `collect` or `server`.
+	Endpoint string `json:"endpoint"`
+	// The error code or, for an ignored call, the reason.
+	Code string `json:"code"`
+	// How many calls.
+	Count int64 `json:"count"`
+	// Whether the calls were left out on purpose, such as those of bots.
+	Ignored bool `json:"ignored"`
+	// What to do about it, as one sentence.
+	Advice string `json:"advice"`
+}
+
+// Input of `removeMember`.
+type RemoveMemberInput struct {
+	// The user's global id.
+	UserID string `json:"userId"`
+}
+
+// Answer of `removeMember`.
+type RemoveMemberPayload struct {
+	// The member as they were.
+	Member *model.User `json:"member,omitempty"`
+	// What is wrong with the input: `not_found`, `last_owner`, `last_operator`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `requestPasswordReset`.
+type RequestPasswordResetInput struct {
+	// E-mail address; upper and lower case are the same.
+	Email string `json:"email"`
+}
+
+// Answer of `requestPasswordReset`.
+type RequestPasswordResetPayload struct {
+	// What is wrong with the input: `invalid_email`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `resetPassword`.
+type ResetPasswordInput struct {
+	// The secret from the mail, beginning with `tgr_`.
+	Token string `json:"token"`
+	// The new password, 8 to 1,024 bytes.
+	Password string `json:"password"`
+}
+
+// Answer of `resetPassword`.
+type ResetPasswordPayload struct {
+	// What is wrong with the input: `invalid_token`, `invalid_password`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `revokeApiToken`.
+type RevokeAPITokenInput struct {
+	// The token's global id.
+	APITokenID string `json:"apiTokenId"`
+}
+
+// Answer of `revokeApiToken`.
+type RevokeAPITokenPayload struct {
+	// The token as it was.
+	APIToken *model.APIToken `json:"apiToken,omitempty"`
+	// What is wrong with the input: `not_found`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `revokeInvitation`.
+type RevokeInvitationInput struct {
+	// The invitation's global id.
+	InvitationID string `json:"invitationId"`
+}
+
+// Answer of `revokeInvitation`.
+type RevokeInvitationPayload struct {
+	// The invitation as it was.
+	Invitation *model.Invitation `json:"invitation,omitempty"`
+	// What is wrong with the input: `not_found`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `revokeServerSecret`.
+type RevokeServerSecretInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+}
+
+// Input of `revokeSession`.
+type RevokeSessionInput struct {
+	// The session's global id.
+	SessionID string `json:"sessionId"`
+}
+
+// Answer of `revokeSession`.
+type RevokeSessionPayload struct {
+	// The global id of the session that ended.
+	SessionID *string `json:"sessionId,omitempty"`
+	// What is wrong with the input: `not_found`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `rotateServerSecret`.
+type RotateServerSecretInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+}
+
+// Answer of `rotateServerSecret`.
+type RotateServerSecretPayload struct {
+	// The new secret. It is shown this once; only its hash is stored.
+	ServerSecret *string `json:"serverSecret,omitempty"`
+	// The site.
+	Site *model.Site `json:"site,omitempty"`
+	// What is wrong with the input: `not_found`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A browser in which the user is signed in.
+type Session struct {
+	// Global id.
+	ID string `json:"id"`
+	// Whether it is the session of this request.
+	Current bool `json:"current"`
+	// When it began.
+	CreatedAt model.Instant `json:"createdAt"`
+	// When it was last used, to the minute.
+	LastSeenAt model.Instant `json:"lastSeenAt"`
+	// When it ends unless it is used again.
+	ExpiresAt model.Instant `json:"expiresAt"`
+}
+
+// Input of `setConversionWebhook`.
+type SetConversionWebhookInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// An HTTPS address without user name and password, at most 2,048 bytes. Null or empty: nothing is sent any more.
+	URL *string `json:"url,omitempty"`
+}
+
+// Input of `setMemberRole`.
+type SetMemberRoleInput struct {
+	// The user's global id.
+	UserID string `json:"userId"`
+	// The new role.
+	Role model.Role `json:"role"`
+}
+
+// Answer of `setMemberRole`.
+type SetMemberRolePayload struct {
+	// The member as they are now.
+	Member *model.User `json:"member,omitempty"`
+	// What is wrong with the input: `not_found`, `last_owner`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `setSitePlan`.
+type SetSitePlanInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The plan.
+	Plan model.Plan `json:"plan"`
+	// Page views and events a month. An Enterprise plan needs it, at least 1; the others have their own and need none.
+	MonthlyPageviews *int64 `json:"monthlyPageviews,omitempty"`
 }
 
 // Input of `signIn`.
@@ -108,12 +374,58 @@ type SiteConnection struct {
 	AccountID int64 `json:"-"`
 }
 
+// Input of `addSiteDomain` and `removeSiteDomain`.
+type SiteDomainInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The domain name, as in `createSite`.
+	Domain string `json:"domain"`
+}
+
 // A site in a list.
 type SiteEdge struct {
 	// The site's place in the list, for `after`. Opaque.
 	Cursor string `json:"cursor"`
 	// The site.
 	Node *model.Site `json:"node"`
+}
+
+// Input of the mutations about one event of a site.
+type SiteEventInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The event's name: 1 to 48 lower-case letters, digits, underscores and hyphens.
+	Name string `json:"name"`
+}
+
+// Answer of the mutations that change a site.
+type SitePayload struct {
+	// The site as it is now.
+	Site *model.Site `json:"site,omitempty"`
+	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
+	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
+	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `setSitePlan` `invalid_volume`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Input of `updateSite`. What is left out or null stays as it is.
+type UpdateSiteInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// Display name, 1 to 100 characters.
+	Name *string `json:"name,omitempty"`
+	// Whether search terms are accepted.
+	MeasureSiteSearch *bool `json:"measureSiteSearch,omitempty"`
+	// Whether e-commerce events are accepted.
+	MeasureEcommerce *bool `json:"measureEcommerce,omitempty"`
+	// Whether pages may identify their users by a pseudonymous id.
+	AllowPseudonymousUserID *bool `json:"allowPseudonymousUserId,omitempty"`
+	// Whether automatic events are accepted.
+	AutomaticEvents *bool `json:"automaticEvents,omitempty"`
+	// The whole list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
+	ExcludedAddresses []string `json:"excludedAddresses,omitempty"`
 }
 
 // What a site has used of its quota in the current calendar month, UTC.
@@ -145,9 +457,11 @@ type UserError struct {
 type ErrorCode string
 
 const (
-	// Nobody is signed in, or the session has ended.
+	// Nobody is signed in, the session has ended, or the API token is wrong or was revoked.
 	ErrorCodeUnauthenticated ErrorCode = "unauthenticated"
-	// Too many attempts. `extensions.retryAfter` says in how many seconds the next one makes sense.
+	// The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up.
+	ErrorCodeForbidden ErrorCode = "forbidden"
+	// Too many attempts, or the points of this minute are used up. `extensions.retryAfter` says in how many seconds the next one makes sense.
 	ErrorCodeRateLimited ErrorCode = "rate_limited"
 	// The service cannot answer just now; nothing was changed. `extensions.retryAfter` may say in how many seconds to try again.
 	ErrorCodeUnavailable ErrorCode = "unavailable"
@@ -159,7 +473,8 @@ const (
 	ErrorCodeValidationFailed ErrorCode = "validation_failed"
 	// 400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-	// once for each edge that `first` asks for, and a mutation that checks a password costs 3,000.
+	// once for each edge that `first` asks for, that of `rejections` once for each day, that of the other lists 20 times, and a
+	// mutation that checks a password or sends a mail costs 3,000.
 	ErrorCodeTooComplex ErrorCode = "too_complex"
 	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.
 	ErrorCodeBadRequest ErrorCode = "bad_request"
@@ -173,6 +488,7 @@ const (
 
 var AllErrorCode = []ErrorCode{
 	ErrorCodeUnauthenticated,
+	ErrorCodeForbidden,
 	ErrorCodeRateLimited,
 	ErrorCodeUnavailable,
 	ErrorCodeInvalidArgument,
@@ -187,7 +503,7 @@ var AllErrorCode = []ErrorCode{
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeUnauthenticated, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeInvalidArgument, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
+	case ErrorCodeUnauthenticated, ErrorCodeForbidden, ErrorCodeRateLimited, ErrorCodeUnavailable, ErrorCodeInvalidArgument, ErrorCodeParseFailed, ErrorCodeValidationFailed, ErrorCodeTooComplex, ErrorCodeBadRequest, ErrorCodeTooLarge, ErrorCodeCrossOrigin, ErrorCodeInternal:
 		return true
 	}
 	return false
@@ -248,6 +564,48 @@ const (
 	UserErrorCodeWrongCredentials UserErrorCode = "wrong_credentials"
 	// This installation does not take new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "signups_closed"
+	// There is no such object, or it is not yours. The two are never told apart.
+	UserErrorCodeNotFound UserErrorCode = "not_found"
+	// This is the site's own domain, which needs no entry among the extra domains.
+	UserErrorCodeOwnDomain UserErrorCode = "own_domain"
+	// A site has at most 20 extra domains.
+	UserErrorCodeTooManyDomains UserErrorCode = "too_many_domains"
+	// The name has not 1 to 48 lower-case letters, digits, underscores and hyphens.
+	UserErrorCodeInvalidEventName UserErrorCode = "invalid_event_name"
+	// The name belongs to an automatic or e-commerce event, or is `pageview` or `engagement`.
+	UserErrorCodeReservedEventName UserErrorCode = "reserved_event_name"
+	// A site has at most 50 registered event names.
+	UserErrorCodeTooManyEvents UserErrorCode = "too_many_events"
+	// Only a registered, automatic or e-commerce event can be a key event.
+	UserErrorCodeEventNotRegistered UserErrorCode = "event_not_registered"
+	// A purchase always is a key event.
+	UserErrorCodeAlwaysKeyEvent UserErrorCode = "always_key_event"
+	// An address is neither an IP address nor a network in CIDR form.
+	UserErrorCodeInvalidNetwork UserErrorCode = "invalid_network"
+	// A site has at most 200 excluded addresses.
+	UserErrorCodeTooManyNetworks UserErrorCode = "too_many_networks"
+	// The address is not one of HTTPS, has a user name or password in it, or is longer than 2,048 bytes.
+	UserErrorCodeInvalidURL UserErrorCode = "invalid_url"
+	// The webhook secret is longer than 256 bytes or has control characters, or there is no address that it could be for.
+	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
+	// There is no such plan.
+	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
+	// The number of page views does not belong to the plan, or an Enterprise plan has none.
+	UserErrorCodeInvalidVolume UserErrorCode = "invalid_volume"
+	// An API token needs at least one scope.
+	UserErrorCodeInvalidScopes UserErrorCode = "invalid_scopes"
+	// A user has at most 50 API tokens.
+	UserErrorCodeTooManyTokens UserErrorCode = "too_many_tokens"
+	// The mailed secret is wrong, was used already, or is too old. Which of them is never told.
+	UserErrorCodeInvalidToken UserErrorCode = "invalid_token"
+	// This person is a member of the account already.
+	UserErrorCodeAlreadyMember UserErrorCode = "already_member"
+	// An account has at most 100 members and invitations.
+	UserErrorCodeTooManyMembers UserErrorCode = "too_many_members"
+	// An account needs an owner: the last one cannot leave or get another role.
+	UserErrorCodeLastOwner UserErrorCode = "last_owner"
+	// The only operator cannot go while there are others on this installation.
+	UserErrorCodeLastOperator UserErrorCode = "last_operator"
 )
 
 var AllUserErrorCode = []UserErrorCode{
@@ -259,11 +617,32 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeDomainTaken,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeSignupsClosed,
+	UserErrorCodeNotFound,
+	UserErrorCodeOwnDomain,
+	UserErrorCodeTooManyDomains,
+	UserErrorCodeInvalidEventName,
+	UserErrorCodeReservedEventName,
+	UserErrorCodeTooManyEvents,
+	UserErrorCodeEventNotRegistered,
+	UserErrorCodeAlwaysKeyEvent,
+	UserErrorCodeInvalidNetwork,
+	UserErrorCodeTooManyNetworks,
+	UserErrorCodeInvalidURL,
+	UserErrorCodeInvalidSecret,
+	UserErrorCodeInvalidPlan,
+	UserErrorCodeInvalidVolume,
+	UserErrorCodeInvalidScopes,
+	UserErrorCodeTooManyTokens,
+	UserErrorCodeInvalidToken,
+	UserErrorCodeAlreadyMember,
+	UserErrorCodeTooManyMembers,
+	UserErrorCodeLastOwner,
+	UserErrorCodeLastOperator,
 }
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

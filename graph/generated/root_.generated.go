@@ -22,6 +22,9 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	Account() AccountResolver
+	ApiToken() ApiTokenResolver
+	Invitation() InvitationResolver
+	Member() MemberResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Site() SiteResolver
@@ -33,11 +36,38 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
+	AcceptInvitationPayload struct {
+		UserErrors func(childComplexity int) int
+		Viewer     func(childComplexity int) int
+	}
+
 	Account struct {
-		CreatedAt func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Name      func(childComplexity int) int
-		Sites     func(childComplexity int, first int, after *string) int
+		CreatedAt   func(childComplexity int) int
+		ID          func(childComplexity int) int
+		Invitations func(childComplexity int) int
+		Members     func(childComplexity int) int
+		Name        func(childComplexity int) int
+		Sites       func(childComplexity int, first int, after *string) int
+	}
+
+	ApiToken struct {
+		CreatedAt  func(childComplexity int) int
+		ID         func(childComplexity int) int
+		LastUsedAt func(childComplexity int) int
+		Name       func(childComplexity int) int
+		Scopes     func(childComplexity int) int
+		TokenHint  func(childComplexity int) int
+	}
+
+	ChangePasswordPayload struct {
+		UserErrors func(childComplexity int) int
+		Viewer     func(childComplexity int) int
+	}
+
+	CreateApiTokenPayload struct {
+		APIToken   func(childComplexity int) int
+		Token      func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	CreateSitePayload struct {
@@ -45,11 +75,60 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	DeleteAccountPayload struct {
+		AccountID  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	Invitation struct {
+		CreatedAt func(childComplexity int) int
+		Email     func(childComplexity int) int
+		ExpiresAt func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Role      func(childComplexity int) int
+	}
+
+	InviteMemberPayload struct {
+		Invitation func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	Member struct {
+		CreatedAt func(childComplexity int) int
+		Email     func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Role      func(childComplexity int) int
+	}
+
 	Mutation struct {
-		CreateSite func(childComplexity int, input CreateSiteInput) int
-		SignIn     func(childComplexity int, input SignInInput) int
-		SignOut    func(childComplexity int, input *SignOutInput) int
-		SignUp     func(childComplexity int, input SignUpInput) int
+		AcceptInvitation     func(childComplexity int, input AcceptInvitationInput) int
+		AddSiteDomain        func(childComplexity int, input SiteDomainInput) int
+		ChangePassword       func(childComplexity int, input ChangePasswordInput) int
+		CreateAPIToken       func(childComplexity int, input CreateAPITokenInput) int
+		CreateSite           func(childComplexity int, input CreateSiteInput) int
+		DeleteAccount        func(childComplexity int, input DeleteAccountInput) int
+		DeleteSite           func(childComplexity int, input DeleteSiteInput) int
+		InviteMember         func(childComplexity int, input InviteMemberInput) int
+		MarkKeyEvent         func(childComplexity int, input SiteEventInput) int
+		RegisterEvent        func(childComplexity int, input SiteEventInput) int
+		RemoveMember         func(childComplexity int, input RemoveMemberInput) int
+		RemoveSiteDomain     func(childComplexity int, input SiteDomainInput) int
+		RequestPasswordReset func(childComplexity int, input RequestPasswordResetInput) int
+		ResetPassword        func(childComplexity int, input ResetPasswordInput) int
+		RevokeAPIToken       func(childComplexity int, input RevokeAPITokenInput) int
+		RevokeInvitation     func(childComplexity int, input RevokeInvitationInput) int
+		RevokeServerSecret   func(childComplexity int, input RevokeServerSecretInput) int
+		RevokeSession        func(childComplexity int, input RevokeSessionInput) int
+		RotateServerSecret   func(childComplexity int, input RotateServerSecretInput) int
+		SetConversionWebhook func(childComplexity int, input SetConversionWebhookInput) int
+		SetMemberRole        func(childComplexity int, input SetMemberRoleInput) int
+		SetSitePlan          func(childComplexity int, input SetSitePlanInput) int
+		SignIn               func(childComplexity int, input SignInInput) int
+		SignOut              func(childComplexity int, input *SignOutInput) int
+		SignUp               func(childComplexity int, input SignUpInput) int
+		UnmarkKeyEvent       func(childComplexity int, input SiteEventInput) int
+		UnregisterEvent      func(childComplexity int, input SiteEventInput) int
+		UpdateSite           func(childComplexity int, input UpdateSiteInput) int
 	}
 
 	PageInfo struct {
@@ -60,10 +139,76 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
-		Node   func(childComplexity int, id string) int
-		Site   func(childComplexity int, id string) int
-		Sites  func(childComplexity int, first int, after *string) int
-		Viewer func(childComplexity int) int
+		APITokens func(childComplexity int) int
+		Node      func(childComplexity int, id string) int
+		RateLimit func(childComplexity int) int
+		Sessions  func(childComplexity int) int
+		Site      func(childComplexity int, id string) int
+		Sites     func(childComplexity int, first int, after *string) int
+		Viewer    func(childComplexity int) int
+	}
+
+	RateLimit struct {
+		Cost      func(childComplexity int) int
+		Limit     func(childComplexity int) int
+		Remaining func(childComplexity int) int
+		ResetAt   func(childComplexity int) int
+	}
+
+	Rejection struct {
+		Advice   func(childComplexity int) int
+		Code     func(childComplexity int) int
+		Count    func(childComplexity int) int
+		Day      func(childComplexity int) int
+		Endpoint func(childComplexity int) int
+		Ignored  func(childComplexity int) int
+	}
+
+	RemoveMemberPayload struct {
+		Member     func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RequestPasswordResetPayload struct {
+		UserErrors func(childComplexity int) int
+	}
+
+	ResetPasswordPayload struct {
+		UserErrors func(childComplexity int) int
+	}
+
+	RevokeApiTokenPayload struct {
+		APIToken   func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RevokeInvitationPayload struct {
+		Invitation func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RevokeSessionPayload struct {
+		SessionID  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RotateServerSecretPayload struct {
+		ServerSecret func(childComplexity int) int
+		Site         func(childComplexity int) int
+		UserErrors   func(childComplexity int) int
+	}
+
+	Session struct {
+		CreatedAt  func(childComplexity int) int
+		Current    func(childComplexity int) int
+		ExpiresAt  func(childComplexity int) int
+		ID         func(childComplexity int) int
+		LastSeenAt func(childComplexity int) int
+	}
+
+	SetMemberRolePayload struct {
+		Member     func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	SignInPayload struct {
@@ -81,14 +226,28 @@ type ComplexityRoot struct {
 	}
 
 	Site struct {
-		CreatedAt func(childComplexity int) int
-		Domain    func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Name      func(childComplexity int) int
-		Plan      func(childComplexity int) int
-		ScriptTag func(childComplexity int) int
-		SiteKey   func(childComplexity int) int
-		Usage     func(childComplexity int) int
+		AllowPseudonymousUserID func(childComplexity int) int
+		AutomaticEvents         func(childComplexity int) int
+		ConversionWebhookURL    func(childComplexity int) int
+		CreatedAt               func(childComplexity int) int
+		CspLines                func(childComplexity int) int
+		Domain                  func(childComplexity int) int
+		ExcludedAddresses       func(childComplexity int) int
+		ExtraDomains            func(childComplexity int) int
+		ID                      func(childComplexity int) int
+		KeyEvents               func(childComplexity int) int
+		LastHitAt               func(childComplexity int) int
+		MeasureEcommerce        func(childComplexity int) int
+		MeasureSiteSearch       func(childComplexity int) int
+		Name                    func(childComplexity int) int
+		Notice                  func(childComplexity int) int
+		Plan                    func(childComplexity int) int
+		RegisteredEvents        func(childComplexity int) int
+		Rejections              func(childComplexity int, days int) int
+		ScriptTag               func(childComplexity int) int
+		ServerSecretHint        func(childComplexity int) int
+		SiteKey                 func(childComplexity int) int
+		Usage                   func(childComplexity int) int
 	}
 
 	SiteConnection struct {
@@ -100,6 +259,11 @@ type ComplexityRoot struct {
 	SiteEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	SitePayload struct {
+		Site       func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	Usage struct {
@@ -116,6 +280,7 @@ type ComplexityRoot struct {
 		Email     func(childComplexity int) int
 		ID        func(childComplexity int) int
 		Operator  func(childComplexity int) int
+		Role      func(childComplexity int) int
 	}
 
 	UserError struct {
@@ -139,6 +304,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 	_ = ec
 	switch typeName + "." + field {
 
+	case "AcceptInvitationPayload.userErrors":
+		if e.ComplexityRoot.AcceptInvitationPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptInvitationPayload.UserErrors(childComplexity), true
+	case "AcceptInvitationPayload.viewer":
+		if e.ComplexityRoot.AcceptInvitationPayload.Viewer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AcceptInvitationPayload.Viewer(childComplexity), true
+
 	case "Account.createdAt":
 		if e.ComplexityRoot.Account.CreatedAt == nil {
 			break
@@ -151,6 +329,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Account.ID(childComplexity), true
+	case "Account.invitations":
+		if e.ComplexityRoot.Account.Invitations == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.Invitations(childComplexity), true
+	case "Account.members":
+		if e.ComplexityRoot.Account.Members == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.Members(childComplexity), true
 	case "Account.name":
 		if e.ComplexityRoot.Account.Name == nil {
 			break
@@ -169,6 +359,75 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Account.Sites(childComplexity, args["first"].(int), args["after"].(*string)), true
 
+	case "ApiToken.createdAt":
+		if e.ComplexityRoot.ApiToken.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.CreatedAt(childComplexity), true
+	case "ApiToken.id":
+		if e.ComplexityRoot.ApiToken.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.ID(childComplexity), true
+	case "ApiToken.lastUsedAt":
+		if e.ComplexityRoot.ApiToken.LastUsedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.LastUsedAt(childComplexity), true
+	case "ApiToken.name":
+		if e.ComplexityRoot.ApiToken.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.Name(childComplexity), true
+	case "ApiToken.scopes":
+		if e.ComplexityRoot.ApiToken.Scopes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.Scopes(childComplexity), true
+	case "ApiToken.hint":
+		if e.ComplexityRoot.ApiToken.TokenHint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.TokenHint(childComplexity), true
+
+	case "ChangePasswordPayload.userErrors":
+		if e.ComplexityRoot.ChangePasswordPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePasswordPayload.UserErrors(childComplexity), true
+	case "ChangePasswordPayload.viewer":
+		if e.ComplexityRoot.ChangePasswordPayload.Viewer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePasswordPayload.Viewer(childComplexity), true
+
+	case "CreateApiTokenPayload.apiToken":
+		if e.ComplexityRoot.CreateApiTokenPayload.APIToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateApiTokenPayload.APIToken(childComplexity), true
+	case "CreateApiTokenPayload.token":
+		if e.ComplexityRoot.CreateApiTokenPayload.Token == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateApiTokenPayload.Token(childComplexity), true
+	case "CreateApiTokenPayload.userErrors":
+		if e.ComplexityRoot.CreateApiTokenPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateApiTokenPayload.UserErrors(childComplexity), true
+
 	case "CreateSitePayload.site":
 		if e.ComplexityRoot.CreateSitePayload.Site == nil {
 			break
@@ -182,6 +441,132 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CreateSitePayload.UserErrors(childComplexity), true
 
+	case "DeleteAccountPayload.accountId":
+		if e.ComplexityRoot.DeleteAccountPayload.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteAccountPayload.AccountID(childComplexity), true
+	case "DeleteAccountPayload.userErrors":
+		if e.ComplexityRoot.DeleteAccountPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteAccountPayload.UserErrors(childComplexity), true
+
+	case "Invitation.createdAt":
+		if e.ComplexityRoot.Invitation.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invitation.CreatedAt(childComplexity), true
+	case "Invitation.email":
+		if e.ComplexityRoot.Invitation.Email == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invitation.Email(childComplexity), true
+	case "Invitation.expiresAt":
+		if e.ComplexityRoot.Invitation.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invitation.ExpiresAt(childComplexity), true
+	case "Invitation.id":
+		if e.ComplexityRoot.Invitation.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invitation.ID(childComplexity), true
+	case "Invitation.role":
+		if e.ComplexityRoot.Invitation.Role == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Invitation.Role(childComplexity), true
+
+	case "InviteMemberPayload.invitation":
+		if e.ComplexityRoot.InviteMemberPayload.Invitation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteMemberPayload.Invitation(childComplexity), true
+	case "InviteMemberPayload.userErrors":
+		if e.ComplexityRoot.InviteMemberPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InviteMemberPayload.UserErrors(childComplexity), true
+
+	case "Member.createdAt":
+		if e.ComplexityRoot.Member.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Member.CreatedAt(childComplexity), true
+	case "Member.email":
+		if e.ComplexityRoot.Member.Email == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Member.Email(childComplexity), true
+	case "Member.id":
+		if e.ComplexityRoot.Member.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Member.ID(childComplexity), true
+	case "Member.role":
+		if e.ComplexityRoot.Member.Role == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Member.Role(childComplexity), true
+
+	case "Mutation.acceptInvitation":
+		if e.ComplexityRoot.Mutation.AcceptInvitation == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_acceptInvitation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.AcceptInvitation(childComplexity, args["input"].(AcceptInvitationInput)), true
+	case "Mutation.addSiteDomain":
+		if e.ComplexityRoot.Mutation.AddSiteDomain == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_addSiteDomain_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.AddSiteDomain(childComplexity, args["input"].(SiteDomainInput)), true
+	case "Mutation.changePassword":
+		if e.ComplexityRoot.Mutation.ChangePassword == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_changePassword_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ChangePassword(childComplexity, args["input"].(ChangePasswordInput)), true
+	case "Mutation.createApiToken":
+		if e.ComplexityRoot.Mutation.CreateAPIToken == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createApiToken_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateAPIToken(childComplexity, args["input"].(CreateAPITokenInput)), true
 	case "Mutation.createSite":
 		if e.ComplexityRoot.Mutation.CreateSite == nil {
 			break
@@ -193,6 +578,193 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateSite(childComplexity, args["input"].(CreateSiteInput)), true
+	case "Mutation.deleteAccount":
+		if e.ComplexityRoot.Mutation.DeleteAccount == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteAccount_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteAccount(childComplexity, args["input"].(DeleteAccountInput)), true
+	case "Mutation.deleteSite":
+		if e.ComplexityRoot.Mutation.DeleteSite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteSite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteSite(childComplexity, args["input"].(DeleteSiteInput)), true
+	case "Mutation.inviteMember":
+		if e.ComplexityRoot.Mutation.InviteMember == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_inviteMember_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.InviteMember(childComplexity, args["input"].(InviteMemberInput)), true
+	case "Mutation.markKeyEvent":
+		if e.ComplexityRoot.Mutation.MarkKeyEvent == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_markKeyEvent_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.MarkKeyEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.registerEvent":
+		if e.ComplexityRoot.Mutation.RegisterEvent == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_registerEvent_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RegisterEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.removeMember":
+		if e.ComplexityRoot.Mutation.RemoveMember == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_removeMember_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RemoveMember(childComplexity, args["input"].(RemoveMemberInput)), true
+	case "Mutation.removeSiteDomain":
+		if e.ComplexityRoot.Mutation.RemoveSiteDomain == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_removeSiteDomain_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RemoveSiteDomain(childComplexity, args["input"].(SiteDomainInput)), true
+	case "Mutation.requestPasswordReset":
+		if e.ComplexityRoot.Mutation.RequestPasswordReset == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_requestPasswordReset_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RequestPasswordReset(childComplexity, args["input"].(RequestPasswordResetInput)), true
+	case "Mutation.resetPassword":
+		if e.ComplexityRoot.Mutation.ResetPassword == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_resetPassword_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ResetPassword(childComplexity, args["input"].(ResetPasswordInput)), true
+	case "Mutation.revokeApiToken":
+		if e.ComplexityRoot.Mutation.RevokeAPIToken == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeApiToken_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeAPIToken(childComplexity, args["input"].(RevokeAPITokenInput)), true
+	case "Mutation.revokeInvitation":
+		if e.ComplexityRoot.Mutation.RevokeInvitation == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeInvitation_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeInvitation(childComplexity, args["input"].(RevokeInvitationInput)), true
+	case "Mutation.revokeServerSecret":
+		if e.ComplexityRoot.Mutation.RevokeServerSecret == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeServerSecret_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeServerSecret(childComplexity, args["input"].(RevokeServerSecretInput)), true
+	case "Mutation.revokeSession":
+		if e.ComplexityRoot.Mutation.RevokeSession == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeSession_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeSession(childComplexity, args["input"].(RevokeSessionInput)), true
+	case "Mutation.rotateServerSecret":
+		if e.ComplexityRoot.Mutation.RotateServerSecret == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_rotateServerSecret_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RotateServerSecret(childComplexity, args["input"].(RotateServerSecretInput)), true
+	case "Mutation.setConversionWebhook":
+		if e.ComplexityRoot.Mutation.SetConversionWebhook == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setConversionWebhook_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetConversionWebhook(childComplexity, args["input"].(SetConversionWebhookInput)), true
+	case "Mutation.setMemberRole":
+		if e.ComplexityRoot.Mutation.SetMemberRole == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setMemberRole_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetMemberRole(childComplexity, args["input"].(SetMemberRoleInput)), true
+	case "Mutation.setSitePlan":
+		if e.ComplexityRoot.Mutation.SetSitePlan == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setSitePlan_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetSitePlan(childComplexity, args["input"].(SetSitePlanInput)), true
 	case "Mutation.signIn":
 		if e.ComplexityRoot.Mutation.SignIn == nil {
 			break
@@ -226,6 +798,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignUp(childComplexity, args["input"].(SignUpInput)), true
+	case "Mutation.unmarkKeyEvent":
+		if e.ComplexityRoot.Mutation.UnmarkKeyEvent == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_unmarkKeyEvent_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UnmarkKeyEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.unregisterEvent":
+		if e.ComplexityRoot.Mutation.UnregisterEvent == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_unregisterEvent_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UnregisterEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.updateSite":
+		if e.ComplexityRoot.Mutation.UpdateSite == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateSite_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateSite(childComplexity, args["input"].(UpdateSiteInput)), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -252,6 +857,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PageInfo.StartCursor(childComplexity), true
 
+	case "Query.apiTokens":
+		if e.ComplexityRoot.Query.APITokens == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.APITokens(childComplexity), true
+
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
 			break
@@ -263,6 +875,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Node(childComplexity, args["id"].(string)), true
+	case "Query.rateLimit":
+		if e.ComplexityRoot.Query.RateLimit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.RateLimit(childComplexity), true
+	case "Query.sessions":
+		if e.ComplexityRoot.Query.Sessions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Sessions(childComplexity), true
 	case "Query.site":
 		if e.ComplexityRoot.Query.Site == nil {
 			break
@@ -291,6 +915,197 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Viewer(childComplexity), true
+
+	case "RateLimit.cost":
+		if e.ComplexityRoot.RateLimit.Cost == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RateLimit.Cost(childComplexity), true
+	case "RateLimit.limit":
+		if e.ComplexityRoot.RateLimit.Limit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RateLimit.Limit(childComplexity), true
+	case "RateLimit.remaining":
+		if e.ComplexityRoot.RateLimit.Remaining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RateLimit.Remaining(childComplexity), true
+	case "RateLimit.resetAt":
+		if e.ComplexityRoot.RateLimit.ResetAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RateLimit.ResetAt(childComplexity), true
+
+	case "Rejection.advice":
+		if e.ComplexityRoot.Rejection.Advice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Rejection.Advice(childComplexity), true
+	case "Rejection.code":
+		if e.ComplexityRoot.Rejection.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Rejection.Code(childComplexity), true
+	case "Rejection.count":
+		if e.ComplexityRoot.Rejection.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Rejection.Count(childComplexity), true
+	case "Rejection.day":
+		if e.ComplexityRoot.Rejection.Day == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Rejection.Day(childComplexity), true
+	case "Rejection.endpoint":
+		if e.ComplexityRoot.Rejection.Endpoint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Rejection.Endpoint(childComplexity), true
+	case "Rejection.ignored":
+		if e.ComplexityRoot.Rejection.Ignored == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Rejection.Ignored(childComplexity), true
+
+	case "RemoveMemberPayload.member":
+		if e.ComplexityRoot.RemoveMemberPayload.Member == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RemoveMemberPayload.Member(childComplexity), true
+	case "RemoveMemberPayload.userErrors":
+		if e.ComplexityRoot.RemoveMemberPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RemoveMemberPayload.UserErrors(childComplexity), true
+
+	case "RequestPasswordResetPayload.userErrors":
+		if e.ComplexityRoot.RequestPasswordResetPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RequestPasswordResetPayload.UserErrors(childComplexity), true
+
+	case "ResetPasswordPayload.userErrors":
+		if e.ComplexityRoot.ResetPasswordPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResetPasswordPayload.UserErrors(childComplexity), true
+
+	case "RevokeApiTokenPayload.apiToken":
+		if e.ComplexityRoot.RevokeApiTokenPayload.APIToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeApiTokenPayload.APIToken(childComplexity), true
+	case "RevokeApiTokenPayload.userErrors":
+		if e.ComplexityRoot.RevokeApiTokenPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeApiTokenPayload.UserErrors(childComplexity), true
+
+	case "RevokeInvitationPayload.invitation":
+		if e.ComplexityRoot.RevokeInvitationPayload.Invitation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeInvitationPayload.Invitation(childComplexity), true
+	case "RevokeInvitationPayload.userErrors":
+		if e.ComplexityRoot.RevokeInvitationPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeInvitationPayload.UserErrors(childComplexity), true
+
+	case "RevokeSessionPayload.sessionId":
+		if e.ComplexityRoot.RevokeSessionPayload.SessionID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSessionPayload.SessionID(childComplexity), true
+	case "RevokeSessionPayload.userErrors":
+		if e.ComplexityRoot.RevokeSessionPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSessionPayload.UserErrors(childComplexity), true
+
+	case "RotateServerSecretPayload.serverSecret":
+		if e.ComplexityRoot.RotateServerSecretPayload.ServerSecret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateServerSecretPayload.ServerSecret(childComplexity), true
+	case "RotateServerSecretPayload.site":
+		if e.ComplexityRoot.RotateServerSecretPayload.Site == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateServerSecretPayload.Site(childComplexity), true
+	case "RotateServerSecretPayload.userErrors":
+		if e.ComplexityRoot.RotateServerSecretPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateServerSecretPayload.UserErrors(childComplexity), true
+
+	case "Session.createdAt":
+		if e.ComplexityRoot.Session.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Session.CreatedAt(childComplexity), true
+	case "Session.current":
+		if e.ComplexityRoot.Session.Current == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Session.Current(childComplexity), true
+	case "Session.expiresAt":
+		if e.ComplexityRoot.Session.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Session.ExpiresAt(childComplexity), true
+	case "Session.id":
+		if e.ComplexityRoot.Session.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Session.ID(childComplexity), true
+	case "Session.lastSeenAt":
+		if e.ComplexityRoot.Session.LastSeenAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Session.LastSeenAt(childComplexity), true
+
+	case "SetMemberRolePayload.member":
+		if e.ComplexityRoot.SetMemberRolePayload.Member == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetMemberRolePayload.Member(childComplexity), true
+	case "SetMemberRolePayload.userErrors":
+		if e.ComplexityRoot.SetMemberRolePayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetMemberRolePayload.UserErrors(childComplexity), true
 
 	case "SignInPayload.userErrors":
 		if e.ComplexityRoot.SignInPayload.UserErrors == nil {
@@ -325,42 +1140,131 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SignUpPayload.Viewer(childComplexity), true
 
+	case "Site.allowPseudonymousUserId":
+		if e.ComplexityRoot.Site.AllowPseudonymousUserID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.AllowPseudonymousUserID(childComplexity), true
+	case "Site.automaticEvents":
+		if e.ComplexityRoot.Site.AutomaticEvents == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.AutomaticEvents(childComplexity), true
+	case "Site.conversionWebhookUrl":
+		if e.ComplexityRoot.Site.ConversionWebhookURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.ConversionWebhookURL(childComplexity), true
 	case "Site.createdAt":
 		if e.ComplexityRoot.Site.CreatedAt == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.CreatedAt(childComplexity), true
+	case "Site.cspLines":
+		if e.ComplexityRoot.Site.CspLines == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.CspLines(childComplexity), true
 	case "Site.domain":
 		if e.ComplexityRoot.Site.Domain == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.Domain(childComplexity), true
+	case "Site.excludedAddresses":
+		if e.ComplexityRoot.Site.ExcludedAddresses == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.ExcludedAddresses(childComplexity), true
+	case "Site.extraDomains":
+		if e.ComplexityRoot.Site.ExtraDomains == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.ExtraDomains(childComplexity), true
 	case "Site.id":
 		if e.ComplexityRoot.Site.ID == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.ID(childComplexity), true
+	case "Site.keyEvents":
+		if e.ComplexityRoot.Site.KeyEvents == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.KeyEvents(childComplexity), true
+	case "Site.lastHitAt":
+		if e.ComplexityRoot.Site.LastHitAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.LastHitAt(childComplexity), true
+	case "Site.measureEcommerce":
+		if e.ComplexityRoot.Site.MeasureEcommerce == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.MeasureEcommerce(childComplexity), true
+	case "Site.measureSiteSearch":
+		if e.ComplexityRoot.Site.MeasureSiteSearch == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.MeasureSiteSearch(childComplexity), true
 	case "Site.name":
 		if e.ComplexityRoot.Site.Name == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.Name(childComplexity), true
+	case "Site.notice":
+		if e.ComplexityRoot.Site.Notice == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.Notice(childComplexity), true
 	case "Site.plan":
 		if e.ComplexityRoot.Site.Plan == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.Plan(childComplexity), true
+	case "Site.registeredEvents":
+		if e.ComplexityRoot.Site.RegisteredEvents == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.RegisteredEvents(childComplexity), true
+	case "Site.rejections":
+		if e.ComplexityRoot.Site.Rejections == nil {
+			break
+		}
+
+		args, err := ec.field_Site_rejections_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Site.Rejections(childComplexity, args["days"].(int)), true
 	case "Site.scriptTag":
 		if e.ComplexityRoot.Site.ScriptTag == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Site.ScriptTag(childComplexity), true
+	case "Site.serverSecretHint":
+		if e.ComplexityRoot.Site.ServerSecretHint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.ServerSecretHint(childComplexity), true
 	case "Site.siteKey":
 		if e.ComplexityRoot.Site.SiteKey == nil {
 			break
@@ -405,6 +1309,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SiteEdge.Node(childComplexity), true
+
+	case "SitePayload.site":
+		if e.ComplexityRoot.SitePayload.Site == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitePayload.Site(childComplexity), true
+	case "SitePayload.userErrors":
+		if e.ComplexityRoot.SitePayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitePayload.UserErrors(childComplexity), true
 
 	case "Usage.pageviews":
 		if e.ComplexityRoot.Usage.Pageviews == nil {
@@ -467,6 +1384,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.User.Operator(childComplexity), true
+	case "User.role":
+		if e.ComplexityRoot.User.Role == nil {
+			break
+		}
+
+		return e.ComplexityRoot.User.Role(childComplexity), true
 
 	case "UserError.code":
 		if e.ComplexityRoot.UserError.Code == nil {
@@ -495,10 +1418,30 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	opCtx := graphql.GetOperationContext(ctx)
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
+		ec.unmarshalInputAcceptInvitationInput,
+		ec.unmarshalInputChangePasswordInput,
+		ec.unmarshalInputCreateApiTokenInput,
 		ec.unmarshalInputCreateSiteInput,
+		ec.unmarshalInputDeleteAccountInput,
+		ec.unmarshalInputDeleteSiteInput,
+		ec.unmarshalInputInviteMemberInput,
+		ec.unmarshalInputRemoveMemberInput,
+		ec.unmarshalInputRequestPasswordResetInput,
+		ec.unmarshalInputResetPasswordInput,
+		ec.unmarshalInputRevokeApiTokenInput,
+		ec.unmarshalInputRevokeInvitationInput,
+		ec.unmarshalInputRevokeServerSecretInput,
+		ec.unmarshalInputRevokeSessionInput,
+		ec.unmarshalInputRotateServerSecretInput,
+		ec.unmarshalInputSetConversionWebhookInput,
+		ec.unmarshalInputSetMemberRoleInput,
+		ec.unmarshalInputSetSitePlanInput,
 		ec.unmarshalInputSignInInput,
 		ec.unmarshalInputSignOutInput,
 		ec.unmarshalInputSignUpInput,
+		ec.unmarshalInputSiteDomainInput,
+		ec.unmarshalInputSiteEventInput,
+		ec.unmarshalInputUpdateSiteInput,
 	)
 	first := true
 
@@ -581,7 +1524,8 @@ var sources = []*ast.Source{
 
 extend type Mutation {
   """
-  Creates an account with its first user, and signs that user in. The first user of an installation becomes its operator.
+  Creates an account with its first user, and signs that user in. The first user of an installation becomes its operator. After
+  5 attempts for one address (or 20 from one network) each further one must wait as at ` + "`" + `signIn` + "`" + `.
   """
   signUp(input: SignUpInput!): SignUpPayload
 
@@ -602,12 +1546,24 @@ type User implements Node {
   id: ID!
   "E-mail address, in lower case."
   email: String!
+  "What the user may do in the account."
+  role: Role!
   "Whether the user runs this installation: operators set plans."
   operator: Boolean!
   "The account the user belongs to."
   account: Account!
   "When the user signed up."
   createdAt: DateTime!
+}
+
+"What a user may do in the account. To be an operator is a right of its own, apart from the roles."
+enum Role {
+  "All that a member may, and: invite, remove and change members, delete sites and the account."
+  OWNER
+  "All that a viewer may, and: create and configure sites, with their secrets."
+  MEMBER
+  "Reads and downloads everything; changes nothing but their own password, sessions and API tokens."
+  VIEWER
 }
 
 "What owns sites. Nobody outside an account sees anything of it."
@@ -623,6 +1579,10 @@ type Account implements Node {
     "The cursor after which the page begins."
     after: String
   ): SiteConnection
+  "The account's users, oldest first; at most 100."
+  members: [Member!]!
+  "The invitations that can be accepted, oldest first. Only owners see them; for others the list is empty."
+  invitations: [Invitation!]!
   "When the account was created."
   createdAt: DateTime!
 }
@@ -701,6 +1661,48 @@ enum UserErrorCode {
   wrong_credentials
   "This installation does not take new accounts."
   signups_closed
+  "There is no such object, or it is not yours. The two are never told apart."
+  not_found
+  "This is the site's own domain, which needs no entry among the extra domains."
+  own_domain
+  "A site has at most 20 extra domains."
+  too_many_domains
+  "The name has not 1 to 48 lower-case letters, digits, underscores and hyphens."
+  invalid_event_name
+  "The name belongs to an automatic or e-commerce event, or is ` + "`" + `pageview` + "`" + ` or ` + "`" + `engagement` + "`" + `."
+  reserved_event_name
+  "A site has at most 50 registered event names."
+  too_many_events
+  "Only a registered, automatic or e-commerce event can be a key event."
+  event_not_registered
+  "A purchase always is a key event."
+  always_key_event
+  "An address is neither an IP address nor a network in CIDR form."
+  invalid_network
+  "A site has at most 200 excluded addresses."
+  too_many_networks
+  "The address is not one of HTTPS, has a user name or password in it, or is longer than 2,048 bytes."
+  invalid_url
+  "The webhook secret is longer than 256 bytes or has control characters, or there is no address that it could be for."
+  invalid_secret
+  "There is no such plan."
+  invalid_plan
+  "The number of page views does not belong to the plan, or an Enterprise plan has none."
+  invalid_volume
+  "An API token needs at least one scope."
+  invalid_scopes
+  "A user has at most 50 API tokens."
+  too_many_tokens
+  "The mailed secret is wrong, was used already, or is too old. Which of them is never told."
+  invalid_token
+  "This person is a member of the account already."
+  already_member
+  "An account has at most 100 members and invitations."
+  too_many_members
+  "An account needs an owner: the last one cannot leave or get another role."
+  last_owner
+  "The only operator cannot go while there are others on this installation."
+  last_operator
 }
 
 """
@@ -708,9 +1710,11 @@ The values of ` + "`" + `extensions.code` + "`" + ` in the top-level ` + "`" + `
 form that ` + "`" + `userErrors` + "`" + ` reports. Errors before anything ran have the HTTP status given here; else the status is 200.
 """
 enum ErrorCode {
-  "Nobody is signed in, or the session has ended."
+  "Nobody is signed in, the session has ended, or the API token is wrong or was revoked."
   unauthenticated
-  "Too many attempts. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense."
+  "The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up."
+  forbidden
+  "Too many attempts, or the points of this minute are used up. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense."
   rate_limited
   "The service cannot answer just now; nothing was changed. ` + "`" + `extensions.retryAfter` + "`" + ` may say in how many seconds to try again."
   unavailable
@@ -723,7 +1727,8 @@ enum ErrorCode {
   """
   400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-  once for each edge that ` + "`" + `first` + "`" + ` asks for, and a mutation that checks a password costs 3,000.
+  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of the other lists 20 times, and a
+  mutation that checks a password or sends a mail costs 3,000.
   """
   too_complex
   "400, 405 or 415: the request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
@@ -734,6 +1739,145 @@ enum ErrorCode {
   cross_origin
   "Our mistake. It is logged with the number in ` + "`" + `extensions.requestId` + "`" + `; nothing more is told."
   internal
+}
+`, BuiltIn: false},
+	{Name: "../member.graphqls", Input: `extend type Mutation {
+  """
+  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is void. After 30 invitations
+  each further one must wait as at sign-in. For owners.
+  """
+  inviteMember(input: InviteMemberInput!): InviteMemberPayload
+
+  "Takes an invitation back. For owners."
+  revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload
+
+  "Joins the account that the mailed secret invites to, and signs in. For anybody with the secret, which works once."
+  acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload
+
+  "Gives a member another role. For owners."
+  setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload
+
+  "Deletes a member with the sessions and API tokens. For owners."
+  removeMember(input: RemoveMemberInput!): RemoveMemberPayload
+
+  "Deletes the caller's account for good, with all users, sites and hits. For owners."
+  deleteAccount(input: DeleteAccountInput!): DeleteAccountPayload
+}
+
+"A user as the other members of the account see them."
+type Member {
+  "The user's global id."
+  id: ID!
+  "E-mail address, in lower case."
+  email: String!
+  "What the user may do in the account."
+  role: Role!
+  "When the user signed up or joined."
+  createdAt: DateTime!
+}
+
+"An invitation to join an account."
+type Invitation {
+  "Global id."
+  id: ID!
+  "Who is invited."
+  email: String!
+  "The role they will have."
+  role: Role!
+  "When it was made."
+  createdAt: DateTime!
+  "When it ends."
+  expiresAt: DateTime!
+}
+
+"Input of ` + "`" + `inviteMember` + "`" + `."
+input InviteMemberInput {
+  "E-mail address, at most 254 characters."
+  email: String!
+  "The role they will have."
+  role: Role!
+}
+
+"Answer of ` + "`" + `inviteMember` + "`" + `."
+type InviteMemberPayload {
+  "The new invitation."
+  invitation: Invitation
+  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `, ` + "`" + `already_member` + "`" + `, ` + "`" + `too_many_members` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `revokeInvitation` + "`" + `."
+input RevokeInvitationInput {
+  "The invitation's global id."
+  invitationId: ID!
+}
+
+"Answer of ` + "`" + `revokeInvitation` + "`" + `."
+type RevokeInvitationPayload {
+  "The invitation as it was."
+  invitation: Invitation
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `acceptInvitation` + "`" + `."
+input AcceptInvitationInput {
+  "The secret from the mail, beginning with ` + "`" + `tgi_` + "`" + `."
+  token: String!
+  "The new user's password, 8 to 1,024 bytes."
+  password: String!
+}
+
+"Answer of ` + "`" + `acceptInvitation` + "`" + `."
+type AcceptInvitationPayload {
+  "The new user, signed in."
+  viewer: User
+  "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `invalid_password` + "`" + `, ` + "`" + `email_taken` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `setMemberRole` + "`" + `."
+input SetMemberRoleInput {
+  "The user's global id."
+  userId: ID!
+  "The new role."
+  role: Role!
+}
+
+"Answer of ` + "`" + `setMemberRole` + "`" + `."
+type SetMemberRolePayload {
+  "The member as they are now."
+  member: Member
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `last_owner` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `removeMember` + "`" + `."
+input RemoveMemberInput {
+  "The user's global id."
+  userId: ID!
+}
+
+"Answer of ` + "`" + `removeMember` + "`" + `."
+type RemoveMemberPayload {
+  "The member as they were."
+  member: Member
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `last_owner` + "`" + `, ` + "`" + `last_operator` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `deleteAccount` + "`" + `."
+input DeleteAccountInput {
+  "The caller's password."
+  password: String!
+}
+
+"Answer of ` + "`" + `deleteAccount` + "`" + `."
+type DeleteAccountPayload {
+  "The global id of the account that was deleted."
+  accountId: ID
+  "What is wrong with the input: ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `last_operator` + "`" + `."
+  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../schema.graphqls", Input: `"""
@@ -784,6 +1928,101 @@ keeps them exact.
 """
 scalar Int64
 `, BuiltIn: false},
+	{Name: "../session.graphqls", Input: `extend type Query {
+  "The caller's sessions, the one used last first; at most 100. Needs a session."
+  sessions: [Session!]!
+}
+
+extend type Mutation {
+  "Ends a session of the caller at once. Needs a session."
+  revokeSession(input: RevokeSessionInput!): RevokeSessionPayload
+
+  """
+  Changes the caller's password. All other sessions end; this one goes on under a new id. Wrong passwords count like those
+  at sign-in. Needs a session.
+  """
+  changePassword(input: ChangePasswordInput!): ChangePasswordPayload
+
+  """
+  Mails a secret for ` + "`" + `resetPassword` + "`" + ` to the address if there is such a user. The answer does not tell whether there is. After
+  3 requests for one address (or 20 from one network) each further one must wait as at sign-in.
+  """
+  requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload
+
+  "Changes the password by a mailed secret, which works once, for an hour. All sessions end; sign in with the new password."
+  resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
+}
+
+"A browser in which the user is signed in."
+type Session {
+  "Global id."
+  id: ID!
+  "Whether it is the session of this request."
+  current: Boolean!
+  "When it began."
+  createdAt: DateTime!
+  "When it was last used, to the minute."
+  lastSeenAt: DateTime!
+  "When it ends unless it is used again."
+  expiresAt: DateTime!
+}
+
+"Input of ` + "`" + `revokeSession` + "`" + `."
+input RevokeSessionInput {
+  "The session's global id."
+  sessionId: ID!
+}
+
+"Answer of ` + "`" + `revokeSession` + "`" + `."
+type RevokeSessionPayload {
+  "The global id of the session that ended."
+  sessionId: ID
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `changePassword` + "`" + `."
+input ChangePasswordInput {
+  "The password until now."
+  currentPassword: String!
+  "The new password, 8 to 1,024 bytes."
+  password: String!
+}
+
+"Answer of ` + "`" + `changePassword` + "`" + `."
+type ChangePasswordPayload {
+  "The user, still signed in."
+  viewer: User
+  "What is wrong with the input: ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `requestPasswordReset` + "`" + `."
+input RequestPasswordResetInput {
+  "E-mail address; upper and lower case are the same."
+  email: String!
+}
+
+"Answer of ` + "`" + `requestPasswordReset` + "`" + `."
+type RequestPasswordResetPayload {
+  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `resetPassword` + "`" + `."
+input ResetPasswordInput {
+  "The secret from the mail, beginning with ` + "`" + `tgr_` + "`" + `."
+  token: String!
+  "The new password, 8 to 1,024 bytes."
+  password: String!
+}
+
+"Answer of ` + "`" + `resetPassword` + "`" + `."
+type ResetPasswordPayload {
+  "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 	{Name: "../site.graphqls", Input: `extend type Query {
   """
   A site of your account. Null when there is no such site or it is not yours.
@@ -818,12 +2057,43 @@ type Site implements Node {
   domain: String!
   "Display name, 1 to 100 characters."
   name: String!
+  "More domains whose pages, with their subdomains, may send hits; sorted, at most 20."
+  extraDomains: [String!]!
+  "The site's own event names; sorted, at most 50."
+  registeredEvents: [String!]!
+  "The events that call the conversion webhook, sorted. ` + "`" + `purchase` + "`" + ` always is one."
+  keyEvents: [String!]!
+  "Addresses whose hits are not stored, as networks such as ` + "`" + `192.0.2.7/32` + "`" + `; sorted, at most 200."
+  excludedAddresses: [String!]!
+  "Whether search terms are accepted. Off for a new site."
+  measureSiteSearch: Boolean!
+  "Whether e-commerce events are accepted. Off for a new site."
+  measureEcommerce: Boolean!
+  "Whether pages may identify their users by a pseudonymous id. Off for a new site."
+  allowPseudonymousUserId: Boolean!
+  "Whether automatic events are accepted. On for a new site."
+  automaticEvents: Boolean!
+  "Where key events are sent; null when nowhere."
+  conversionWebhookUrl: String
+  "The last characters of the server secret, to recognise it by; null when there is none."
+  serverSecretHint: String
   "The price plan."
   plan: SitePlan!
   "What the site has used of its monthly quota."
   usage: Usage!
+  "Calls that were rejected or ignored, by day, endpoint and code, the newest day first."
+  rejections(
+    "For how many UTC days, today being the first, 1 to 90."
+    days: Int! = 7
+  ): [Rejection!]!
+  "One sentence when calls were rejected in the last 7 days; null when none were. Ignored calls, such as those of bots, do not count."
+  notice: String
+  "When the last page view or event was stored; null as long as none was: then the script is not installed yet."
+  lastHitAt: DateTime
   "The script tag to paste into every page of the site."
   scriptTag: String!
+  "What a Content-Security-Policy of the site's pages must allow, one directive in each line."
+  cspLines: [String!]!
   "When the site was created."
   createdAt: DateTime!
 }
@@ -858,6 +2128,22 @@ type Usage {
   percent: Float!
   "When the next month begins and the count starts again."
   resetsAt: DateTime!
+}
+
+"Calls for a site that were rejected or ignored for one reason on one day."
+type Rejection {
+  "The UTC day, as YYYY-MM-DD."
+  day: String!
+  "` + "`" + `collect` + "`" + ` or ` + "`" + `server` + "`" + `."
+  endpoint: String!
+  "The error code or, for an ignored call, the reason."
+  code: String!
+  "How many calls."
+  count: Int64!
+  "Whether the calls were left out on purpose, such as those of bots."
+  ignored: Boolean!
+  "What to do about it, as one sentence."
+  advice: String!
 }
 
 "A page of a list of sites."
@@ -897,12 +2183,253 @@ type CreateSitePayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../site_settings.graphqls", Input: `extend type Mutation {
+  "Changes settings: all that are given, or none when one of them is refused. For members and owners."
+  updateSite(input: UpdateSiteInput!): SitePayload
+
+  """
+  Deletes a site for good, with all its hits. From then on its key and secret are unknown to the endpoints. For owners.
+  The site in the answer is what it was; its lists and counts are empty.
+  """
+  deleteSite(input: DeleteSiteInput!): SitePayload
+
+  "Adds an extra domain. One that is there already is no error. For members and owners."
+  addSiteDomain(input: SiteDomainInput!): SitePayload
+
+  "Removes an extra domain. One that is not there is no error. For members and owners."
+  removeSiteDomain(input: SiteDomainInput!): SitePayload
+
+  "Registers an event name. One that is registered already is no error. For members and owners."
+  registerEvent(input: SiteEventInput!): SitePayload
+
+  "Takes an event name off the list; it is no key event any more either. For members and owners."
+  unregisterEvent(input: SiteEventInput!): SitePayload
+
+  "Makes a registered, automatic or e-commerce event call the conversion webhook. For members and owners."
+  markKeyEvent(input: SiteEventInput!): SitePayload
+
+  "Takes that mark away. For members and owners."
+  unmarkKeyEvent(input: SiteEventInput!): SitePayload
+
+  "Sets where key events are sent. For members and owners."
+  setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
+
+  """
+  Makes a new server secret, which takes the place of the old one: that is dead on every process within a second. For members
+  and owners.
+  """
+  rotateServerSecret(input: RotateServerSecretInput!): RotateServerSecretPayload
+
+  "Takes the server secret away: no server can send events until there is a new one. For members and owners."
+  revokeServerSecret(input: RevokeServerSecretInput!): SitePayload
+
+  "Puts a site of whatever account on a plan. For operators."
+  setSitePlan(input: SetSitePlanInput!): SitePayload
+}
+
+"Answer of the mutations that change a site."
+type SitePayload {
+  "The site as it is now."
+  site: Site
+  """
+  What is wrong with the input. Each may answer ` + "`" + `not_found` + "`" + `; ` + "`" + `updateSite` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_network` + "`" + `,
+  ` + "`" + `too_many_networks` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `own_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
+  ` + "`" + `invalid_domain` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `invalid_event_name` + "`" + `, ` + "`" + `reserved_event_name` + "`" + `, ` + "`" + `too_many_events` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
+  ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `;
+  ` + "`" + `setSitePlan` + "`" + ` ` + "`" + `invalid_volume` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `updateSite` + "`" + `. What is left out or null stays as it is."
+input UpdateSiteInput {
+  "The site's global id."
+  siteId: ID!
+  "Display name, 1 to 100 characters."
+  name: String
+  "Whether search terms are accepted."
+  measureSiteSearch: Boolean
+  "Whether e-commerce events are accepted."
+  measureEcommerce: Boolean
+  "Whether pages may identify their users by a pseudonymous id."
+  allowPseudonymousUserId: Boolean
+  "Whether automatic events are accepted."
+  automaticEvents: Boolean
+  "The whole list of addresses whose hits are not stored: IP addresses, or networks such as ` + "`" + `2001:db8::/32` + "`" + `. At most 200."
+  excludedAddresses: [String!]
+}
+
+"Input of ` + "`" + `deleteSite` + "`" + `."
+input DeleteSiteInput {
+  "The site's global id."
+  siteId: ID!
+}
+
+"Input of ` + "`" + `addSiteDomain` + "`" + ` and ` + "`" + `removeSiteDomain` + "`" + `."
+input SiteDomainInput {
+  "The site's global id."
+  siteId: ID!
+  "The domain name, as in ` + "`" + `createSite` + "`" + `."
+  domain: String!
+}
+
+"Input of the mutations about one event of a site."
+input SiteEventInput {
+  "The site's global id."
+  siteId: ID!
+  "The event's name: 1 to 48 lower-case letters, digits, underscores and hyphens."
+  name: String!
+}
+
+"Input of ` + "`" + `setConversionWebhook` + "`" + `."
+input SetConversionWebhookInput {
+  "The site's global id."
+  siteId: ID!
+  "An HTTPS address without user name and password, at most 2,048 bytes. Null or empty: nothing is sent any more."
+  url: String
+}
+
+"Input of ` + "`" + `rotateServerSecret` + "`" + `."
+input RotateServerSecretInput {
+  "The site's global id."
+  siteId: ID!
+}
+
+"Answer of ` + "`" + `rotateServerSecret` + "`" + `."
+type RotateServerSecretPayload {
+  "The new secret. It is shown this once; only its hash is stored."
+  serverSecret: String
+  "The site."
+  site: Site
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `revokeServerSecret` + "`" + `."
+input RevokeServerSecretInput {
+  "The site's global id."
+  siteId: ID!
+}
+
+"Input of ` + "`" + `setSitePlan` + "`" + `."
+input SetSitePlanInput {
+  "The site's global id."
+  siteId: ID!
+  "The plan."
+  plan: SitePlan!
+  "Page views and events a month. An Enterprise plan needs it, at least 1; the others have their own and need none."
+  monthlyPageviews: Int64
+}
+`, BuiltIn: false},
+	{Name: "../token.graphqls", Input: `extend type Query {
+  "The caller's own API tokens, oldest first; at most 50. Needs a session."
+  apiTokens: [ApiToken!]!
+
+  """
+  What this request costs of the points that a user, or an API token, has in a minute. A request that would take more than
+  are left fails with ` + "`" + `rate_limited` + "`" + `.
+  """
+  rateLimit: RateLimit!
+}
+
+extend type Mutation {
+  """
+  Makes an API token with which programs act for the caller: ` + "`" + `Authorization: Bearer <token>` + "`" + `, for ` + "`" + `/graphql` + "`" + ` and for
+  downloads. A token may do what its scopes and the user's role both allow. It never may what is about people: passwords,
+  sessions, tokens, members, deletions, plans. Needs a session.
+  """
+  createApiToken(input: CreateApiTokenInput!): CreateApiTokenPayload
+
+  "Ends an API token of the caller at once. Needs a session."
+  revokeApiToken(input: RevokeApiTokenInput!): RevokeApiTokenPayload
+}
+
+"A secret with which programs act for a user."
+type ApiToken {
+  "Global id."
+  id: ID!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "What the token may do, sorted."
+  scopes: [ApiTokenScope!]!
+  "The last characters of the token, to recognise it by."
+  hint: String!
+  "When the token was made."
+  createdAt: DateTime!
+  "When it was last used, to the minute; null when never."
+  lastUsedAt: DateTime
+}
+
+"What an API token may do."
+enum ApiTokenScope {
+  "Every query but those that need a session."
+  READ
+  "What members may change: create and configure sites, with their secrets. Includes READ."
+  WRITE
+  "Download rows."
+  EXPORT
+}
+
+"The points of a user or API token. Each field of a query costs one, see ` + "`" + `too_complex` + "`" + `; the minute begins with the first request."
+type RateLimit {
+  "Points in a minute."
+  limit: Int!
+  "What this request costs."
+  cost: Int!
+  "What is left after it."
+  remaining: Int!
+  "When the minute ends and all points are there again."
+  resetAt: DateTime!
+}
+
+"Input of ` + "`" + `createApiToken` + "`" + `."
+input CreateApiTokenInput {
+  "Display name, 1 to 100 characters."
+  name: String!
+  "What the token may do; at least one."
+  scopes: [ApiTokenScope!]!
+}
+
+"Answer of ` + "`" + `createApiToken` + "`" + `."
+type CreateApiTokenPayload {
+  "The new token."
+  apiToken: ApiToken
+  "The secret, beginning with ` + "`" + `tga_` + "`" + `. It is shown this once; only its hash is stored."
+  token: String
+  "What is wrong with the input: ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_scopes` + "`" + `, ` + "`" + `too_many_tokens` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `revokeApiToken` + "`" + `."
+input RevokeApiTokenInput {
+  "The token's global id."
+  apiTokenId: ID!
+}
+
+"Answer of ` + "`" + `revokeApiToken` + "`" + `."
+type RevokeApiTokenPayload {
+  "The token as it was."
+  apiToken: ApiToken
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
 
 // childFields_* functions provide shared child field context lookups.
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
+
+func (ec *executionContext) childFields_AcceptInvitationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_AcceptInvitationPayload_viewer(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_AcceptInvitationPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AcceptInvitationPayload", field.Name)
+}
 
 func (ec *executionContext) childFields_Account(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
@@ -912,10 +2439,54 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_name(ctx, field)
 	case "sites":
 		return ec.fieldContext_Account_sites(ctx, field)
+	case "members":
+		return ec.fieldContext_Account_members(ctx, field)
+	case "invitations":
+		return ec.fieldContext_Account_invitations(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Account_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Account", field.Name)
+}
+
+func (ec *executionContext) childFields_ApiToken(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ApiToken_id(ctx, field)
+	case "name":
+		return ec.fieldContext_ApiToken_name(ctx, field)
+	case "scopes":
+		return ec.fieldContext_ApiToken_scopes(ctx, field)
+	case "hint":
+		return ec.fieldContext_ApiToken_hint(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ApiToken_createdAt(ctx, field)
+	case "lastUsedAt":
+		return ec.fieldContext_ApiToken_lastUsedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApiToken", field.Name)
+}
+
+func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_ChangePasswordPayload_viewer(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ChangePasswordPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChangePasswordPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateApiTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "apiToken":
+		return ec.fieldContext_CreateApiTokenPayload_apiToken(ctx, field)
+	case "token":
+		return ec.fieldContext_CreateApiTokenPayload_token(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_CreateApiTokenPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateApiTokenPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateSitePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -926,6 +2497,56 @@ func (ec *executionContext) childFields_CreateSitePayload(ctx context.Context, f
 		return ec.fieldContext_CreateSitePayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateSitePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "accountId":
+		return ec.fieldContext_DeleteAccountPayload_accountId(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeleteAccountPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Invitation_id(ctx, field)
+	case "email":
+		return ec.fieldContext_Invitation_email(ctx, field)
+	case "role":
+		return ec.fieldContext_Invitation_role(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Invitation_createdAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_Invitation_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Invitation", field.Name)
+}
+
+func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "invitation":
+		return ec.fieldContext_InviteMemberPayload_invitation(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_InviteMemberPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InviteMemberPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Member(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Member_id(ctx, field)
+	case "email":
+		return ec.fieldContext_Member_email(ctx, field)
+	case "role":
+		return ec.fieldContext_Member_role(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Member_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Member", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -940,6 +2561,132 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 		return ec.fieldContext_PageInfo_endCursor(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
+}
+
+func (ec *executionContext) childFields_RateLimit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "limit":
+		return ec.fieldContext_RateLimit_limit(ctx, field)
+	case "cost":
+		return ec.fieldContext_RateLimit_cost(ctx, field)
+	case "remaining":
+		return ec.fieldContext_RateLimit_remaining(ctx, field)
+	case "resetAt":
+		return ec.fieldContext_RateLimit_resetAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RateLimit", field.Name)
+}
+
+func (ec *executionContext) childFields_Rejection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "day":
+		return ec.fieldContext_Rejection_day(ctx, field)
+	case "endpoint":
+		return ec.fieldContext_Rejection_endpoint(ctx, field)
+	case "code":
+		return ec.fieldContext_Rejection_code(ctx, field)
+	case "count":
+		return ec.fieldContext_Rejection_count(ctx, field)
+	case "ignored":
+		return ec.fieldContext_Rejection_ignored(ctx, field)
+	case "advice":
+		return ec.fieldContext_Rejection_advice(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Rejection", field.Name)
+}
+
+func (ec *executionContext) childFields_RemoveMemberPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "member":
+		return ec.fieldContext_RemoveMemberPayload_member(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RemoveMemberPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RemoveMemberPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RequestPasswordResetPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "userErrors":
+		return ec.fieldContext_RequestPasswordResetPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RequestPasswordResetPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ResetPasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "userErrors":
+		return ec.fieldContext_ResetPasswordPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ResetPasswordPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RevokeApiTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "apiToken":
+		return ec.fieldContext_RevokeApiTokenPayload_apiToken(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RevokeApiTokenPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevokeApiTokenPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RevokeInvitationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "invitation":
+		return ec.fieldContext_RevokeInvitationPayload_invitation(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RevokeInvitationPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevokeInvitationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RevokeSessionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sessionId":
+		return ec.fieldContext_RevokeSessionPayload_sessionId(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RevokeSessionPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevokeSessionPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RotateServerSecretPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "serverSecret":
+		return ec.fieldContext_RotateServerSecretPayload_serverSecret(ctx, field)
+	case "site":
+		return ec.fieldContext_RotateServerSecretPayload_site(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RotateServerSecretPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RotateServerSecretPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Session(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Session_id(ctx, field)
+	case "current":
+		return ec.fieldContext_Session_current(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Session_createdAt(ctx, field)
+	case "lastSeenAt":
+		return ec.fieldContext_Session_lastSeenAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_Session_expiresAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Session", field.Name)
+}
+
+func (ec *executionContext) childFields_SetMemberRolePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "member":
+		return ec.fieldContext_SetMemberRolePayload_member(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SetMemberRolePayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetMemberRolePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -980,12 +2727,40 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_domain(ctx, field)
 	case "name":
 		return ec.fieldContext_Site_name(ctx, field)
+	case "extraDomains":
+		return ec.fieldContext_Site_extraDomains(ctx, field)
+	case "registeredEvents":
+		return ec.fieldContext_Site_registeredEvents(ctx, field)
+	case "keyEvents":
+		return ec.fieldContext_Site_keyEvents(ctx, field)
+	case "excludedAddresses":
+		return ec.fieldContext_Site_excludedAddresses(ctx, field)
+	case "measureSiteSearch":
+		return ec.fieldContext_Site_measureSiteSearch(ctx, field)
+	case "measureEcommerce":
+		return ec.fieldContext_Site_measureEcommerce(ctx, field)
+	case "allowPseudonymousUserId":
+		return ec.fieldContext_Site_allowPseudonymousUserId(ctx, field)
+	case "automaticEvents":
+		return ec.fieldContext_Site_automaticEvents(ctx, field)
+	case "conversionWebhookUrl":
+		return ec.fieldContext_Site_conversionWebhookUrl(ctx, field)
+	case "serverSecretHint":
+		return ec.fieldContext_Site_serverSecretHint(ctx, field)
 	case "plan":
 		return ec.fieldContext_Site_plan(ctx, field)
 	case "usage":
 		return ec.fieldContext_Site_usage(ctx, field)
+	case "rejections":
+		return ec.fieldContext_Site_rejections(ctx, field)
+	case "notice":
+		return ec.fieldContext_Site_notice(ctx, field)
+	case "lastHitAt":
+		return ec.fieldContext_Site_lastHitAt(ctx, field)
 	case "scriptTag":
 		return ec.fieldContext_Site_scriptTag(ctx, field)
+	case "cspLines":
+		return ec.fieldContext_Site_cspLines(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Site_createdAt(ctx, field)
 	}
@@ -1014,6 +2789,16 @@ func (ec *executionContext) childFields_SiteEdge(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type SiteEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_SitePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "site":
+		return ec.fieldContext_SitePayload_site(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SitePayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SitePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "period":
@@ -1036,6 +2821,8 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_id(ctx, field)
 	case "email":
 		return ec.fieldContext_User_email(ctx, field)
+	case "role":
+		return ec.fieldContext_User_role(ctx, field)
 	case "operator":
 		return ec.fieldContext_User_operator(ctx, field)
 	case "account":

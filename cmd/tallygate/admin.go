@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+)
+
+// adminCommands are what the operator does on the machine itself, whether the service runs or not.
+type adminCommands struct {
+	CreateAccount createAccountCommand `cmd:"" help:"Make an account with its owner, whatever --signups says, and print the link to choose a password. The first one is the operator's."`
+	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link by which a user chooses a new password, for instance where no mail is sent."`
+	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
+	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
+}
+
+type createAccountCommand struct {
+	Config `embed:""`
+	Email  string `arg:"" help:"E-mail address of the owner."`
+	Name   string `required:"" placeholder:"NAME" help:"Display name of the account."`
+}
+
+// Run makes the account with a password that nobody knows.
+func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, emailErr := model.ParseEmail(c.Email)
+		name, nameErr := model.ParseName("name", c.Name)
+		if err := errors.Join(emailErr, nameErr); err != nil {
+			return err
+		}
+		now := model.At(time.Now())
+		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CreatedAt: now},
+			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
+		if err != nil {
+			return err
+		}
+		return printResetLink(ctx, &c.Config, d, email, term)
+	})
+}
+
+type resetPasswordCommand struct {
+	Config `embed:""`
+	Email  string `arg:"" help:"E-mail address of the user."`
+}
+
+// Run prints the link.
+func (c *resetPasswordCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		return printResetLink(ctx, &c.Config, d, email, term)
+	})
+}
+
+func printResetLink(ctx context.Context, c *Config, d *db.DB, email string, term terminal) error {
+	secret := model.NewSecret(model.ResetPrefix)
+	expires := model.At(time.Now()).Add(model.ResetLifetime)
+	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), expires); err != nil {
+		return err
+	}
+	base := c.BaseURL
+	if base == "" {
+		base = "http://" + Origin(c.ControlAddr)
+	}
+	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s%s#%s\n", base, auth.ResetPage, secret)
+	return nil
+}
+
+type setOperatorCommand struct {
+	Config `embed:""`
+	Email  string `arg:"" help:"E-mail address of the user."`
+	Off    bool   `help:"No longer."`
+}
+
+// Run sets or takes away the right.
+func (c *setOperatorCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		if err := d.SetOperator(ctx, email, !c.Off); err != nil {
+			return err
+		}
+		fmt.Fprintln(term.out, "Done.")
+		return nil
+	})
+}
+
+type setPlanCommand struct {
+	Config           `embed:""`
+	SiteKey          string `arg:"" help:"The site's key, 32 hexadecimal characters."`
+	Plan             string `arg:"" help:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
+	MonthlyPageviews int64  `placeholder:"N" help:"Page views and events a month; an Enterprise plan needs it."`
+}
+
+// Run sets the plan.
+func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		site, err := d.SiteRulesByKey(ctx, c.SiteKey)
+		if err != nil {
+			return err
+		}
+		if err := d.SetSitePlan(ctx, site.ID, model.Plan(c.Plan), c.MonthlyPageviews); err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "%s is on the plan %s.\n", site.Domain, c.Plan)
+		return nil
+	})
+}
+
+// withDatabase runs a command on the migrated database. What it reports about its input is for people.
+func withDatabase(ctx context.Context, c *Config, run func(*db.DB) error) error {
+	d, err := openDatabase(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(run(d), d.Close())
+	if shown, ok := errors.AsType[*model.Error](err); ok {
+		return errors.New(shown.Message)
+	}
+	return err
+}

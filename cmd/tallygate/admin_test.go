@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestAdmin: on an installation that takes no accounts, the operator makes one on the machine, chooses a password by the link,
+// and does the rest of what the command line can.
+func TestAdmin(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		settings["TALLYGATE_SIGNUPS"] = "closed"
+		admin := func(want string, args ...string) string {
+			t.Helper()
+			out, err := command(settings, append([]string{"admin"}, args...)...).CombinedOutput()
+			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) || failed != strings.HasPrefix(want, "tallygate: ") {
+				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
+			}
+			return string(out)
+		}
+		link := func(out string) string { return regexp.MustCompile(`tgr_\w+`).FindString(out) }
+
+		made := link(admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name", "Example"))
+		admin("tallygate: There is an account with this e-mail address already.", "create-account", "operator@example.com", "--name", "Example")
+		admin("tallygate: Enter an e-mail address", "create-account", "operator", "--name", "Example")
+		second := link(admin("#tgr_", "create-account", "second@example.com", "--name", "Second"))
+		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com", "--base-url", "https://app.example.com"))
+		admin("tallygate: No such object.", "reset-password", "nobody@example.com")
+
+		p := start(t, settings, []string{"control", "data"})
+		refused := newOwner(t, p)
+		var signUp struct {
+			SignUp struct{ UserErrors []struct{ Code string } }
+		}
+		refused.do(`mutation { signUp(input: {email: "x@example.com", password: "correct horse", accountName: "X"}) { userErrors { code } } }`, &signUp)
+		if len(signUp.SignUp.UserErrors) != 1 || signUp.SignUp.UserErrors[0].Code != "signups_closed" {
+			t.Errorf("sign-up: %+v", signUp)
+		}
+		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`}, {second, "invalid_token"}} {
+			if got := choose(t, p, step[0]); !strings.Contains(got, step[1]) { // the last is the same user's earlier link
+				t.Errorf("%s: %s, want %s", step[0], got, step[1])
+			}
+		}
+		owner := newOwner(t, p)
+		owner.signInAs("operator@example.com", "a long password")
+		var viewer struct{ Viewer struct{ Operator bool } }
+		owner.do(`{ viewer { operator } }`, &viewer)
+		if !viewer.Viewer.Operator {
+			t.Error("the first account's owner is no operator")
+		}
+
+		var created struct{ CreateSite struct{ Site testSite } }
+		owner.do(`mutation { createSite(input: {domain: "example.com"}) { site { id siteKey } } }`, &created)
+		key := created.CreateSite.Site.SiteKey
+		admin("example.com is on the plan ENTERPRISE.", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "123456")
+		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
+		admin("tallygate: No such object.", "set-plan", strings.Repeat("0", 32), "FREE")
+		var read struct {
+			Site struct{ Usage struct{ Quota int } }
+		}
+		owner.do(`{ site(id: "`+created.CreateSite.Site.ID+`") { usage { quota } } }`, &read)
+		if read.Site.Usage.Quota != 123_456 {
+			t.Errorf("the quota is %d", read.Site.Usage.Quota)
+		}
+
+		admin("tallygate: This is the installation's only operator", "set-operator", "operator@example.com", "--off")
+		admin("Done.", "set-operator", "second@example.com")
+		admin("Done.", "set-operator", "operator@example.com", "--off")
+		owner.do(`{ viewer { operator } }`, &viewer)
+		if viewer.Viewer.Operator {
+			t.Error("still an operator")
+		}
+	})
+}
+
+// choose chooses a password by a link's secret.
+func choose(t *testing.T, p *process, secret string) string {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"query": `mutation { resetPassword(input: {token: "` + secret + `", password: "a long password"}) { userErrors { code } } }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestConfigureSite runs docs/configure-site.sh: with an API token alone it makes a site of which browsers and servers can
+// send hits. Then the server secret is replaced and revoked, and the old ones die in every process of the data plane.
+func TestConfigureSite(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
+		configureSite(t, p, p.addr["data"])
+	})
+	t.Run("postgres with processes apart", func(t *testing.T) {
+		settings := map[string]string{
+			"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_DATABASE_URL": dbtest.PostgresURL(t),
+			"TALLYGATE_SECRET": strings.Repeat("key!", 8),
+		}
+		as := func(role string) *process {
+			settings["TALLYGATE_ROLES"] = role
+			return start(t, settings, []string{role})
+		}
+		configureSite(t, as("control"), as("data").addr["data"], as("data").addr["data"])
+	})
+}
+
+func configureSite(t *testing.T, control *process, data ...string) {
+	owner := newOwner(t, control)
+	var made struct {
+		CreateAPIToken struct{ Token string }
+	}
+	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
+	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE]}) { token } }`, &made)
+
+	script := exec.Command("sh", "../../docs/configure-site.sh", "example.com")
+	script.Env = append(command(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"], "TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,
+		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d", "EXCLUDE=192.0.2.0/24")
+	var secrets []string
+	for _, want := range []string{"createSite: done", "createSite: the site is there already"} { // it may run again
+		run := *script
+		out, err := run.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Fatalf("the script: %v\n%s", err, out)
+		}
+		tag := regexp.MustCompile(`Script tag: +<script defer src="http://[^"]+/svc\.js" data-site="[0-9a-f]{32}"></script>\n`)
+		secret := regexp.MustCompile(`svcs_\w+`).FindString(string(out))
+		if !tag.Match(out) || !model.IsSecret("svcs_", secret) {
+			t.Fatalf("the script printed\n%s", out)
+		}
+		secrets = append(secrets, secret)
+	}
+	var read struct {
+		Sites struct{ Edges []struct{ Node any } }
+	}
+	owner.do(`{ sites { edges { node { id domain measureSiteSearch measureEcommerce extraDomains registeredEvents keyEvents excludedAddresses conversionWebhookUrl } } } }`, &read)
+	want := "[{map[conversionWebhookUrl:https://example.com/hook?a=b&c=d domain:example.com excludedAddresses:[192.0.2.0/24] extraDomains:[shop.example] " +
+		"id:U2l0ZTox keyEvents:[lead purchase] measureEcommerce:true measureSiteSearch:true registeredEvents:[lead]]}]"
+	if got := fmt.Sprint(read.Sites.Edges); got != want {
+		t.Errorf("the site is %s, want %s", got, want)
+	}
+
+	wrong := *script
+	wrong.Args = append(wrong.Args[:2:2], "localhost")
+	if out, err := wrong.CombinedOutput(); err == nil || !strings.Contains(string(out), "invalid_domain") {
+		t.Errorf("of a domain that is none, the script: %v\n%s", err, out)
+	}
+
+	for _, addr := range data {
+		await(t, addr, secrets[1], `200 {"status":"recorded"}`)
+		await(t, addr, secrets[0], `401 {"error":"invalid_secret"}`)
+	}
+	var rotated struct {
+		RotateServerSecret struct{ ServerSecret string }
+	}
+	owner.do(`mutation { rotateServerSecret(input: {siteId: "U2l0ZTox"}) { serverSecret } }`, &rotated)
+	since := time.Now()
+	for _, addr := range data {
+		await(t, addr, secrets[1], `401 {"error":"invalid_secret"}`)
+	}
+	t.Logf("the old secret was refused everywhere %v after the answer", time.Since(since))
+	for _, addr := range data {
+		await(t, addr, rotated.RotateServerSecret.ServerSecret, `200 {"status":"recorded"}`)
+	}
+	owner.do(`mutation { revokeServerSecret(input: {siteId: "U2l0ZTox"}) { userErrors { code } } }`, &struct{}{})
+	for _, addr := range data {
+		await(t, addr, rotated.RotateServerSecret.ServerSecret, `401 {"error":"invalid_secret"}`)
+	}
+}
+
+// await sends events with a server secret until the answer is the one that is wanted.
+func await(t *testing.T, addr, secret, want string) {
+	t.Helper()
+	var got string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		request, err := http.NewRequest(http.MethodPost, "http://"+addr+"/server.php",
+			strings.NewReader(`{"event":"lead","ip":"198.51.100.7","user_agent":"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+secret)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body))); got == want {
+			return
+		}
+	}
+	t.Fatalf("%s answers %s, want %s", addr, got, want)
+}

@@ -1,0 +1,181 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// siteRows are the tables with rows of a site that do not go with the site's own row, each with its primary key. The large
+// ones would keep a transaction open for minutes.
+var siteRows = []struct{ table, key string }{
+	{"pageviews", "site_id, at, id"},
+	{"events", "site_id, at, id"},
+	{"visits", "site_id, id"},
+	{"transactions", "site_id, transaction_id"},
+	{"deliveries", "site_id, id"},
+	{"rejections", "site_id, day, endpoint, code"},
+	{"site_usage", "site_id, month"},
+}
+
+// accountRows are the tables with rows of an account that do not go with the account's own row.
+var accountRows = []string{"mails"}
+
+// lateHits is how long hits and counts may still arrive for a site that was deleted, from processes that have not heard.
+const lateHits = time.Hour
+
+// DeleteSite deletes a site of the account for good and returns what it was: from then on its key and secret are unknown.
+// Hits and all that belongs to them are deleted by PurgeDeletedSites.
+func (d *DB) DeleteSite(ctx context.Context, accountID, siteID int64, now model.Instant) (*model.Site, error) {
+	var deleted model.Site
+	err := d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+		deleted = *site
+		return deleteSite(ctx, tx, siteID, now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &deleted, nil
+}
+
+func deleteSite(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) VALUES (?, ?)", siteID, now)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "DELETE FROM sites WHERE id = ?", siteID)
+	return err
+}
+
+// ErrLastOperator keeps an installation from having accounts and no operator.
+var ErrLastOperator = &model.Error{
+	Kind: model.Conflict, Code: "last_operator", Message: "This is the installation's only operator, and there are other accounts.",
+}
+
+// DeleteAccount deletes an account with its users, sites and all that belongs to them; as with DeleteSite, hits follow. The
+// only operator's account stays while there are others: ErrLastOperator.
+func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Instant) error {
+	var sites []int64
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+			return err
+		}
+		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if operates {
+			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("account_id <> ?", accountID) }); err != nil {
+				return err
+			}
+		}
+		q := tx.NewSelect().Model((*model.Site)(nil)).Column("id").Where("account_id = ?", accountID).Order("id")
+		if d.pg != nil {
+			q.For("NO KEY UPDATE")
+		}
+		if err := q.Scan(ctx, &sites); err != nil {
+			return err
+		}
+		for _, id := range sites {
+			if err := deleteSite(ctx, tx, id, now); err != nil {
+				return err
+			}
+			if err := d.tellSite(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		for _, table := range accountRows {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID)
+		return err
+	})
+	if err != nil {
+		return named(err, "delete account %d", accountID)
+	}
+	for _, id := range sites {
+		d.watchers.tell(id)
+	}
+	return nil
+}
+
+// needOtherOperator fails unless an operator is among the other users, or there are no other users.
+func needOtherOperator(ctx context.Context, tx bun.Tx, others func(*bun.SelectQuery)) error {
+	count := func(operators bool) (int64, error) {
+		q := tx.NewSelect().Model((*model.User)(nil))
+		others(q)
+		if operators {
+			q.Where("operator")
+		}
+		return q.Count(ctx)
+	}
+	all, err := count(false)
+	if err != nil || all == 0 {
+		return err
+	}
+	operators, err := count(true)
+	if err == nil && operators == 0 {
+		err = ErrLastOperator
+	}
+	return err
+}
+
+// PurgeDeletedSites deletes the rows that deleted sites have left, in short transactions, until ctx ends, and returns how
+// many. A site is looked after for an hour after its deletion, because hits may have been on their way.
+func (d *DB) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
+	var sites []struct {
+		SiteID    int64
+		DeletedAt model.Instant
+	}
+	if err := d.read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &sites); err != nil {
+		return 0, fmt.Errorf("list deleted sites: %w", err)
+	}
+	var all int64
+	for _, site := range sites {
+		n, err := d.purgeSite(ctx, site.SiteID)
+		all += n
+		if err != nil {
+			return all, err
+		}
+		if now.Sub(site.DeletedAt) < lateHits {
+			continue
+		}
+		if _, err := d.write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id = ?", site.SiteID); err != nil {
+			return all, fmt.Errorf("forget deleted site %d: %w", site.SiteID, err)
+		}
+	}
+	return all, nil
+}
+
+func (d *DB) purgeSite(ctx context.Context, siteID int64) (int64, error) {
+	var all int64
+	for _, rows := range siteRows {
+		statement := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
+			rows.table, rows.key, deleteChunk)
+		for {
+			var any bool // asked first, because deleting nothing would make SQLite's writers wait, too
+			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 FROM "+rows.table+" WHERE site_id = ?)", siteID).Scan(ctx, &any); err != nil {
+				return all, fmt.Errorf("look for rows of deleted site %d in %s: %w", siteID, rows.table, err)
+			}
+			if !any {
+				break
+			}
+			result, err := d.write.ExecContext(ctx, statement, siteID)
+			if err != nil {
+				return all, fmt.Errorf("delete rows of site %d from %s: %w", siteID, rows.table, err)
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return all, err
+			}
+			all += n
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,220 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Members returns the users of the account in the order of their ids.
+func (d *DB) Members(ctx context.Context, accountID int64) ([]*model.User, error) {
+	var users []*model.User
+	err := d.read.NewSelect().Model(&users).Relation("Account").Where("?TableAlias.account_id = ?", accountID).
+		OrderExpr("?TableAlias.id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list members of account %d: %w", accountID, err)
+	}
+	return users, nil
+}
+
+// Member returns a user of the account, or model.ErrNotFound.
+func (d *DB) Member(ctx context.Context, accountID, id int64) (*model.User, error) {
+	user, err := userByID(ctx, d.read, id)
+	if err == nil && user.AccountID != accountID {
+		return nil, model.ErrNotFound
+	}
+	return user, err
+}
+
+// ErrLastOwner keeps an account from being nobody's.
+var ErrLastOwner = &model.Error{
+	Kind: model.Conflict, Code: "last_owner", Field: "userId", Message: "An account needs an owner: make somebody else one first.",
+}
+
+// SetMemberRole gives a user of the account another role. The last owner stays one: ErrLastOwner.
+func (d *DB) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role) error {
+	return d.changeMember(ctx, accountID, userID, role, func(tx bun.Tx) error {
+		_, err := tx.NewUpdate().Model((*model.User)(nil)).Set("role = ?", role).Where("id = ?", userID).Exec(ctx)
+		return err
+	})
+}
+
+// DeleteMember deletes a user of the account with the sessions and API tokens. The last owner stays: ErrLastOwner.
+func (d *DB) DeleteMember(ctx context.Context, accountID, userID int64) error {
+	return d.changeMember(ctx, accountID, userID, "", func(tx bun.Tx) error {
+		user, err := userByID(ctx, tx, userID)
+		if err != nil {
+			return err
+		}
+		if user.Operator {
+			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", userID) }); err != nil {
+				return err
+			}
+		}
+		if err := forgetRecipient(ctx, tx, accountID, user.Email); err != nil {
+			return err
+		}
+		_, err = tx.NewDelete().Model(user).WherePK().Exec(ctx)
+		return err
+	})
+}
+
+// forgetRecipient deletes the account's mails to an address that no longer belongs to it.
+func forgetRecipient(ctx context.Context, tx bun.Tx, accountID int64, email string) error {
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", email).Exec(ctx)
+	return err
+}
+
+// changeMember runs a change while nobody else changes the account's members, unless it leaves no owner: becomes is the role
+// that the user will have.
+func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx bun.Tx) error) error {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+			return err
+		}
+		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return model.ErrNotFound
+		}
+		if becomes != model.RoleOwner {
+			others, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id <> ?", userID).
+				Where("role = ?", model.RoleOwner).Exists(ctx)
+			if err != nil {
+				return err
+			}
+			if !others {
+				return ErrLastOwner
+			}
+		}
+		return change(tx)
+	})
+	if err != nil {
+		return named(err, "change user %d", userID)
+	}
+	return nil
+}
+
+// Invite stores an invitation and the mail that carries its secret, and returns it with its id. An earlier one to the same
+// address is void. Members and invitations are at most model.MaxMembers.
+func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail model.Mail) (*model.Invitation, error) {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
+			return err
+		}
+		if err := mayInvite(ctx, tx, invitation); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&invitation).Exec(ctx); err != nil {
+			return err
+		}
+		_, err := tx.NewInsert().Model(&mail).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, named(err, "invite to account %d", invitation.AccountID)
+	}
+	return &invitation, nil
+}
+
+func mayInvite(ctx context.Context, tx bun.Tx, invitation model.Invitation) error {
+	member, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", invitation.AccountID).
+		Where("email = ?", invitation.Email).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if member {
+		return &model.Error{Kind: model.Conflict, Code: "already_member", Field: "email", Message: "This person is a member already."}
+	}
+	_, err = tx.NewDelete().Model((*model.Invitation)(nil)).Where("account_id = ?", invitation.AccountID).
+		Where("email = ? OR expires_at <= ?", invitation.Email, invitation.CreatedAt).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	var n int
+	err = tx.NewRaw("SELECT (SELECT count(*) FROM users WHERE account_id = ?) + (SELECT count(*) FROM invitations WHERE account_id = ?)",
+		invitation.AccountID, invitation.AccountID).Scan(ctx, &n)
+	if err == nil && n >= model.MaxMembers {
+		err = &model.Error{
+			Kind: model.Conflict, Code: "too_many_members",
+			Message: fmt.Sprintf("An account has at most %d members and invitations.", model.MaxMembers),
+		}
+	}
+	return err
+}
+
+// Invitations returns the account's invitations that can be accepted, in the order of their ids.
+func (d *DB) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
+	var list []*model.Invitation
+	err := d.read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list invitations of account %d: %w", accountID, err)
+	}
+	return list, nil
+}
+
+// DeleteInvitation takes an invitation of the account back and returns it, or model.ErrNotFound.
+func (d *DB) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
+	var invitation model.Invitation
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
+		if err != nil {
+			return orNotFound(err)
+		}
+		if err := forgetRecipient(ctx, tx, accountID, invitation.Email); err != nil {
+			return err
+		}
+		_, err = tx.NewDelete().Model(&invitation).WherePK().Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, named(err, "delete invitation %d", id)
+	}
+	return &invitation, nil
+}
+
+// ErrInvalidToken is returned for a mailed secret that is wrong, used or too old. Which of them is never told.
+var ErrInvalidToken = &model.Error{
+	Kind: model.Invalid, Code: "invalid_token", Field: "token", Message: "This link is wrong, was used already, or is too old.",
+}
+
+// Accept makes a member of whoever has the invitation's secret, once, and returns the user with the account. An address that
+// belongs to a user of whatever account is the Conflict email_taken.
+func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) (*model.User, error) {
+	var user *model.User
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var invitation model.Invitation
+		// Returning the deleted row makes two that come at once take turns.
+		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
+			Returning("*").Scan(ctx)
+		if orNotFound(err) == model.ErrNotFound {
+			return ErrInvalidToken
+		}
+		if err != nil {
+			return err
+		}
+		row := &model.User{
+			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash, CreatedAt: now,
+		}
+		if _, err := tx.NewInsert().Model(row).Exec(ctx); err != nil {
+			return err
+		}
+		user, err = userByID(ctx, tx, row.ID)
+		return err
+	})
+	if IsUnique(err) {
+		return nil, &model.Error{
+			Kind: model.Conflict, Code: "email_taken", Field: "token",
+			Message: "There is an account with this e-mail address already.", Cause: err,
+		}
+	}
+	if err != nil {
+		return nil, named(err, "accept an invitation")
+	}
+	return user, nil
+}

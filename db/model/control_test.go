@@ -1,0 +1,75 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseNetwork(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7/32", " 192.0.2.7 ": "192.0.2.7/32", "::ffff:192.0.2.7": "192.0.2.7/32", "2001:db8::1": "2001:db8::1/128",
+		"10.0.0.0/8": "10.0.0.0/8", "2001:db8::/32": "2001:db8::/32",
+	} {
+		if got := ParseNetwork(text); got.String() != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+	for _, text := range []string{"", "x", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0", "10.0.0.0/8/8", "2001:db8::/129", "fe80::%eth0/64", "fe80::1%eth0"} {
+		if got := ParseNetwork(text); got.IsValid() {
+			t.Errorf("%q is %s", text, got)
+		}
+	}
+}
+
+func TestParseScopes(t *testing.T) {
+	got, err := ParseScopes([]Scope{ScopeWrite, ScopeExport, ScopeWrite, ScopeRead})
+	if want := []Scope{ScopeExport, ScopeRead, ScopeWrite}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	for _, scopes := range [][]Scope{nil, {}, {""}, {ScopeRead, "ADMIN"}} {
+		if _, err := ParseScopes(scopes); KindOf(err) != Invalid {
+			t.Errorf("%v: %v", scopes, err)
+		}
+	}
+}
+
+// A permission that nobody thought of is nobody's, by session and by token.
+func TestMay(t *testing.T) {
+	everything := &APIToken{Scopes: []Scope{ScopeRead, ScopeWrite, ScopeExport}}
+	owner := &User{Role: RoleOwner, Operator: true}
+	for p, byToken := range map[Permission]bool{
+		MayRead: true, MayExport: true, MayConfigure: true, MayManage: false, MayPersonal: false, MayOperate: false,
+	} {
+		if !owner.May(p, nil) || owner.May(p, everything) != byToken {
+			t.Errorf("permission %d: %v by session, %v by token", p, owner.May(p, nil), owner.May(p, everything))
+		}
+	}
+	if owner.May(200, nil) || owner.May(200, everything) || (&User{}).May(MayConfigure, nil) || (&User{Role: "ADMIN"}).May(MayManage, nil) {
+		t.Error("what is unknown is allowed")
+	}
+	if viewer := (&User{Role: RoleViewer}); viewer.May(MayConfigure, everything) || !viewer.May(MayExport, everything) {
+		t.Error("a viewer's token")
+	}
+}
+
+// Every code that the endpoints count has advice of its own.
+func TestRejectionAdvice(t *testing.T) {
+	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded")
+	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")
+	unknown := RejectionAdvice("something else")
+	seen := map[string]bool{unknown: true}
+	for i, code := range append(rejected, ignored...) {
+		advice := RejectionAdvice(code)
+		if seen[advice] || !strings.HasSuffix(advice, ".") {
+			t.Errorf("%s: %q", code, advice)
+		}
+		seen[advice] = true
+		if IsIgnored(code) != (i >= len(rejected)) {
+			t.Errorf("%s is ignored: %v", code, IsIgnored(code))
+		}
+	}
+	if len(seen) != len(rejectionAdvice)+1 {
+		t.Errorf("%d codes are tested, %d have advice", len(seen)-1, len(rejectionAdvice))
+	}
+}

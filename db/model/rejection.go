@@ -1,0 +1,31 @@
+package model
+
+// RejectionAdvice says in one sentence what the owner of a site can do about calls with this error code or reason (analytics
+// contract, sections 4 and 7).
+func RejectionAdvice(code string) string {
+	if advice, ok := rejectionAdvice[code]; ok {
+		return advice
+	}
+	return "Calls were not recorded for this reason; see the reference of the endpoint."
+}
+
+// IsIgnored reports whether calls with this code are left out on purpose, so that nobody has to do anything.
+func IsIgnored(code string) bool { return ignoredCodes[code] }
+
+var ignoredCodes = map[string]bool{"bot": true, "excluded_address": true, "duplicate_transaction": true, "duplicate_pageview": true, "own_link": true}
+
+var rejectionAdvice = map[string]string{
+	"bad_body":              "The body was empty or larger than 8 KB: send less in one call.",
+	"bad_json":              "The body was not one JSON object as the reference describes it: correct the program that makes it.",
+	"bad_path":              "The page path did not begin with a slash: send the path of the page, without host and query.",
+	"unknown_event":         "The event name is not registered, or events of this kind are switched off: register the name, or switch them on in the site's settings.",
+	"bad_event":             "The event name or its e-commerce fields could not be read: compare them with the reference.",
+	"visitor_required":      "Your server sent no valid ip or user_agent: send those of the visitor.",
+	"domain_not_allowed":    "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
+	"quota_exceeded":        "The month's page views are used up: choose a larger plan, or wait for the next month.",
+	"bot":                   "These were bots and crawlers: nothing to do.",
+	"excluded_address":      "These came from addresses that you excluded: nothing to do.",
+	"duplicate_transaction": "Purchases or refunds with these ids were recorded before: nothing to do.",
+	"duplicate_pageview":    "The page sent by hand what the script had sent by itself: nothing to do, or remove the call from the page.",
+	"own_link":              "These clicks led to your own domains: nothing to do.",
+}

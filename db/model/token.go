@@ -1,0 +1,58 @@
+package model
+
+import (
+	"slices"
+	"time"
+)
+
+// The prefixes of the secrets of people, see NewSecret.
+const (
+	APITokenPrefix   = "tga_"
+	ResetPrefix      = "tgr_"
+	InvitationPrefix = "tgi_"
+)
+
+// How long a mailed secret is good for.
+const (
+	ResetLifetime      = time.Hour
+	InvitationLifetime = 7 * 24 * time.Hour
+)
+
+// Limits of one account and one user, ours; the contract names none.
+const (
+	MaxMembers   = 100 // with the invitations
+	MaxAPITokens = 50  // of one user
+)
+
+// APIToken lets a program act for a user.
+type APIToken struct {
+	ID         int64   `bun:",pk,autoincrement"`
+	AccountID  int64   `bun:",notnull"`
+	UserID     int64   `bun:",notnull"`
+	Name       string  `bun:",notnull"`
+	Scopes     []Scope `bun:"scopes,type:text,notnull"` // sorted, each once, at least one
+	TokenHash  []byte  `bun:",notnull"`                 // SHA-256, see HashToken
+	TokenHint  string  `bun:",notnull"`                 // the last characters
+	CreatedAt  Instant `bun:",notnull"`
+	LastUsedAt Instant `bun:",nullzero"` // to the minute; 0 before the first use
+}
+
+// ParseScopes sorts scopes, each once. There must be at least one, and none that does not exist.
+func ParseScopes(scopes []Scope) ([]Scope, error) {
+	sorted := slices.Compact(slices.Sorted(slices.Values(scopes)))
+	if len(sorted) == 0 || slices.ContainsFunc(sorted, func(s Scope) bool { return !s.IsScope() }) {
+		return nil, InvalidField("scopes", "invalid_scopes", "Choose at least one of READ, WRITE and EXPORT.")
+	}
+	return sorted, nil
+}
+
+// Invitation asks somebody to join an account.
+type Invitation struct {
+	ID        int64   `bun:",pk,autoincrement"`
+	AccountID int64   `bun:",notnull"`
+	Email     string  `bun:",notnull"` // normalised, see ParseEmail
+	Role      Role    `bun:",notnull"`
+	TokenHash []byte  `bun:",notnull"` // SHA-256 of the mailed secret
+	CreatedAt Instant `bun:",notnull"`
+	ExpiresAt Instant `bun:",notnull"`
+}

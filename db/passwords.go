@@ -1,0 +1,110 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// RequestPasswordReset stores the hash of a secret that opens the account of this address for a while, and the mail that
+// carries it; an earlier secret is void. For an address that nobody has, the same statements run and store nothing: the time
+// they take tells nobody who has an account. The mail's AccountID and Recipient are filled in here.
+func (d *DB) RequestPasswordReset(ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail) error {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for _, statement := range []*bun.RawQuery{
+			tx.NewRaw("DELETE FROM password_resets WHERE user_id IN (SELECT id FROM users WHERE email = ?)", email),
+			tx.NewRaw("INSERT INTO password_resets (token_hash, user_id, expires_at) SELECT ?, id, ? FROM users WHERE email = ?",
+				tokenHash, expires, email),
+			tx.NewRaw(`INSERT INTO mails (account_id, recipient, kind, data, created_at, next_attempt_at, attempts, state)
+SELECT account_id, email, ?, ?, ?, ?, 0, ? FROM users WHERE email = ?`,
+				mail.Kind, mail.Data, mail.CreatedAt, mail.NextAttemptAt, mail.State, email),
+		} {
+			if _, err := statement.Exec(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("request a password reset: %w", err) // without the address: errors are logged
+	}
+	return nil
+}
+
+// ResetPassword changes the password of whoever has the secret, once, and ends all sessions. ErrInvalidToken otherwise.
+func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) error {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var userID int64
+		// Returning the deleted row makes two that come at once take turns.
+		err := tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, now).
+			Scan(ctx, &userID)
+		if orNotFound(err) == model.ErrNotFound {
+			return ErrInvalidToken
+		}
+		if err != nil {
+			return err
+		}
+		return changePassword(ctx, tx, userID, passwordHash)
+	})
+	if err != nil {
+		return named(err, "reset a password")
+	}
+	return nil
+}
+
+// ChangePassword changes a user's password and ends all sessions. The caller has checked the old password: was is its
+// hash, and when it is no longer that, the change comes too late and is model.ErrNotFound.
+func (d *DB) ChangePassword(ctx context.Context, userID int64, was, passwordHash string) error {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockRow(ctx, tx, "users", userID); err != nil {
+			return err
+		}
+		user, err := userByID(ctx, tx, userID)
+		if err != nil {
+			return err
+		}
+		if user.PasswordHash != was {
+			return model.ErrNotFound
+		}
+		return changePassword(ctx, tx, userID, passwordHash)
+	})
+	if err != nil {
+		return named(err, "change the password of user %d", userID)
+	}
+	return nil
+}
+
+// changePassword also voids the mailed secrets, which were for the old password.
+func changePassword(ctx context.Context, tx bun.Tx, userID int64, passwordHash string) error {
+	for _, statement := range []*bun.RawQuery{
+		tx.NewRaw("UPDATE users SET password_hash = ? WHERE id = ?", passwordHash, userID),
+		tx.NewRaw("DELETE FROM sessions WHERE user_id = ?", userID),
+		tx.NewRaw("DELETE FROM password_resets WHERE user_id = ?", userID),
+	} {
+		if _, err := statement.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteExpiredSecrets removes password resets and invitations that nobody can use any more, for housekeeping, and returns
+// how many.
+func (d *DB) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
+	var all int64
+	for _, table := range []string{"password_resets", "invitations"} {
+		res, err := d.write.ExecContext(ctx, "DELETE FROM ? WHERE expires_at <= ?", bun.Ident(table), now)
+		if err != nil {
+			return all, fmt.Errorf("delete expired %s: %w", table, err)
+		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return all, err
+		}
+		all += n
+	}
+	return all, nil
+}

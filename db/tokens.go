@@ -1,0 +1,108 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// tokenTouch is how exactly the last use of an API token is noted, so that reading is not a write.
+const tokenTouch = time.Minute
+
+// CreateAPIToken stores a token, of which a user has at most model.MaxAPITokens, and returns it with its id.
+func (d *DB) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		// The account's row, not the user's: a deletion of the account takes it first, too, so that neither waits for the other.
+		if err := d.lockRow(ctx, tx, "accounts", token.AccountID); err != nil {
+			return err
+		}
+		n, err := tx.NewSelect().Model((*model.APIToken)(nil)).Where("user_id = ?", token.UserID).Count(ctx)
+		if err != nil {
+			return err
+		}
+		if n >= model.MaxAPITokens {
+			return &model.Error{
+				Kind: model.Conflict, Code: "too_many_tokens",
+				Message: fmt.Sprintf("A user has at most %d API tokens. Revoke one first.", model.MaxAPITokens),
+			}
+		}
+		_, err = tx.NewInsert().Model(&token).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, named(err, "create API token of user %d", token.UserID)
+	}
+	return &token, nil
+}
+
+// APITokens returns the tokens of a user in the order of their making.
+func (d *DB) APITokens(ctx context.Context, userID int64) ([]*model.APIToken, error) {
+	var tokens []*model.APIToken
+	if err := d.read.NewSelect().Model(&tokens).Where("user_id = ?", userID).Order("id").Scan(ctx); err != nil {
+		return nil, fmt.Errorf("list API tokens of user %d: %w", userID, err)
+	}
+	return tokens, nil
+}
+
+// DeleteAPIToken ends a token of the user and returns what it was. One of another user is model.ErrNotFound.
+func (d *DB) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
+	var token model.APIToken
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewSelect().Model(&token).Where("id = ?", id).Where("user_id = ?", userID).Scan(ctx)
+		if err != nil {
+			return orNotFound(err)
+		}
+		_, err = tx.NewDelete().Model(&token).WherePK().Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, named(err, "delete API token %d", id)
+	}
+	return &token, nil
+}
+
+// APITokenUser returns the token with this hash and its user, with the account, and notes that it was used.
+// model.ErrNotFound when there is none.
+func (d *DB) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (*model.APIToken, *model.User, error) {
+	var token model.APIToken
+	if err := d.read.NewSelect().Model(&token).Where("token_hash = ?", hash).Scan(ctx); err != nil {
+		return nil, nil, orNotFound(err)
+	}
+	user, err := userByID(ctx, d.read, token.UserID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if seen := now.Add(-tokenTouch); token.LastUsedAt <= seen {
+		// Only one of several requests at once writes.
+		_, err := d.write.NewUpdate().Model((*model.APIToken)(nil)).Set("last_used_at = ?", now).
+			Where("id = ?", token.ID).Where("last_used_at IS NULL OR last_used_at <= ?", seen).Exec(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("note use of API token %d: %w", token.ID, err)
+		}
+	}
+	return &token, user, nil
+}
+
+// lockRow makes transactions that would count the rows below one row take turns. A row that is not there is
+// model.ErrNotFound.
+func (d *DB) lockRow(ctx context.Context, tx bun.Tx, table string, id int64) error {
+	var found int64
+	q := tx.NewSelect().Table(table).Column("id").Where("id = ?", id)
+	if d.pg != nil { // SQLite: the transaction excludes every other writer
+		q.For("NO KEY UPDATE")
+	}
+	return orNotFound(q.Scan(ctx, &found))
+}
+
+// named says what failed, unless the error is one to be shown.
+func named(err error, format string, args ...any) error {
+	if _, shown := errors.AsType[*model.Error](err); shown {
+		return err
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

@@ -1,0 +1,73 @@
+#!/bin/sh
+# Makes a site and configures it, with nothing but curl and an API token with the scope WRITE:
+#
+#   TALLYGATE_URL=https://app.example.com TALLYGATE_API_TOKEN=tga_… sh docs/configure-site.sh example.com
+#
+# It stops at the first mistake. Running it again finds the site that is there, and replaces its server secret. Optional:
+#   EXTRA_DOMAIN   another domain whose pages may send hits
+#   EVENT          an event name of your own, which becomes a key event (default: signup)
+#   WEBHOOK_URL    where key events are sent
+#   EXCLUDE        an address or network whose hits are not stored, for instance your office
+set -eu
+
+: "${TALLYGATE_URL:?set it to the origin of your account application}"
+: "${TALLYGATE_API_TOKEN:?set it to an API token with the scope WRITE}"
+domain=${1:?the domain of the site, for instance example.com}
+event=${EVENT:-signup}
+
+# Values go into JSON as they are, so they must be plain. Addresses, domains and event names are.
+for value in "$domain" "$event" "${EXTRA_DOMAIN:-}" "${WEBHOOK_URL:-}" "${EXCLUDE:-}"; do
+	case $value in
+	*[\"\\]* | *[[:cntrl:]]*) echo "not a plain value: $value" >&2; exit 2 ;;
+	esac
+done
+
+# graphql QUERY VARIABLES prints the answer.
+graphql() {
+	printf '{"query":"%s","variables":%s}' "$1" "$2" |
+		curl --silent --show-error --header "Authorization: Bearer $TALLYGATE_API_TOKEN" \
+			--header 'Content-Type: application/json' --data-binary @- "$TALLYGATE_URL/graphql"
+}
+
+# text FIELD reads the first text of that name from an answer.
+text() {
+	sed -nE 's/.*"'"$1"'":"(([^"\\]|\\.)*)".*/\1/p' | sed 's/\\"/"/g; s/\\u003c/</g; s/\\u003e/>/g; s/\\u0026/\&/g'
+}
+
+# change MUTATION INPUT runs a mutation of the site, and stops when it has userErrors or errors.
+change() {
+	answer=$(graphql "mutation(\$input: $2!) { $1(input: \$input) { userErrors { field code message } } }" "{\"input\":{\"siteId\":\"$site\"$3}}")
+	case $answer in
+	*'"userErrors":[]'*) echo "$1: done" ;;
+	*) echo "$1: $answer" >&2; exit 1 ;;
+	esac
+}
+
+answer=$(graphql 'mutation($domain: String!) { createSite(input: {domain: $domain}) { site { id } userErrors { code message } } }' "{\"domain\":\"$domain\"}")
+case $answer in
+*'"userErrors":[]'*)
+	site=$(echo "$answer" | text id)
+	echo "createSite: done" ;;
+*'"domain_taken"'*)
+	# Find it among the sites: one pair of id and domain in each line.
+	site=$(graphql '{ sites(first: 100) { edges { node { id domain } } } }' '{}' | tr '{' '\n' | grep -F "\"domain\":\"$domain\"" | text id)
+	echo "createSite: the site is there already" ;;
+*) echo "createSite: $answer" >&2; exit 1 ;;
+esac
+
+change updateSite UpdateSiteInput ',"measureSiteSearch":true,"measureEcommerce":true'
+[ -z "${EXCLUDE:-}" ] || change updateSite UpdateSiteInput ",\"excludedAddresses\":[\"$EXCLUDE\"]"
+[ -z "${EXTRA_DOMAIN:-}" ] || change addSiteDomain SiteDomainInput ",\"domain\":\"$EXTRA_DOMAIN\""
+change registerEvent SiteEventInput ",\"name\":\"$event\""
+change markKeyEvent SiteEventInput ",\"name\":\"$event\""
+[ -z "${WEBHOOK_URL:-}" ] || change setConversionWebhook SetConversionWebhookInput ",\"url\":\"$WEBHOOK_URL\""
+
+answer=$(graphql 'mutation($id: ID!) { rotateServerSecret(input: {siteId: $id}) { serverSecret site { siteKey } userErrors { code message } } }' "{\"id\":\"$site\"}")
+secret=$(echo "$answer" | text serverSecret)
+[ -n "$secret" ] || { echo "rotateServerSecret: $answer" >&2; exit 1; }
+
+echo
+echo "Site id:       $site"
+echo "Site key:      $(echo "$answer" | text siteKey)"
+echo "Server secret: $secret (keep it: it is not shown again)"
+echo "Script tag:    $(graphql 'query($id: ID!) { site(id: $id) { scriptTag } }' "{\"id\":\"$site\"}" | text scriptTag)"

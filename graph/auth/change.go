@@ -1,0 +1,68 @@
+package auth
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// ChangePassword changes the password of the user who is signed in and knows it. All other sessions end, and this one goes
+// on under a new id. A wrong password is wrong_credentials and counts like one at sign-in.
+func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*model.User, error) {
+	v, user, err := a.confirm(ctx, "currentPassword", current, model.CheckPassword(password))
+	if err != nil {
+		return nil, err
+	}
+	hash, err := a.passwords.hash(ctx, password)
+	if err != nil {
+		return nil, err
+	}
+	err = a.db.ChangePassword(ctx, user.ID, user.PasswordHash, hash)
+	if model.KindOf(err) == model.NotFound { // another change came first
+		return nil, wrongPassword("currentPassword")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return user, v.begin(user)
+}
+
+// DeleteAccount deletes the account of the owner who is signed in and knows the password, with all that belongs to it.
+func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
+	v, user, err := a.confirm(ctx, "password", password, nil)
+	if err != nil {
+		return err
+	}
+	if err := a.db.DeleteAccount(ctx, user.AccountID, model.At(a.now())); err != nil {
+		return err
+	}
+	return v.end()
+}
+
+// confirm checks the password of the user who is signed in. Other mistakes in the input are reported before it is looked at.
+func (a *Auth) confirm(ctx context.Context, field, password string, mistakes error) (*visitor, *model.User, error) {
+	v, err := byPassword(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	caller, err := v.identify()
+	if err == nil && caller.User == nil {
+		err = ErrUnauthenticated
+	}
+	if err = errors.Join(err, mistakes); err != nil {
+		return nil, nil, err
+	}
+	if model.CheckPassword(password) != nil {
+		return nil, nil, wrongPassword(field)
+	}
+	user, err := a.try(ctx, v, caller.User.Email, password)
+	if errors.Is(err, errWrongCredentials) {
+		err = wrongPassword(field)
+	}
+	return v, user, err
+}
+
+func wrongPassword(field string) error {
+	return model.InvalidField(field, errWrongCredentials.Code, "The password is wrong.")
+}

@@ -1,0 +1,213 @@
+package graph_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// owners are the columns that tell whose a row is, with what a deleted owner's rows have in them.
+type owners struct{ site, account, user int64 }
+
+// rowsOf counts the rows that a table has of a site, account or user. A table whose rows are somebody's without telling so is
+// listed here with the reason why it needs no deletion.
+func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) int {
+	t.Helper()
+	nobodys := []string{"schema_migrations", "settings", "day_salts", "signin_failures"} // the last holds keyed hashes, for a day
+	var conditions []string
+	for column, id := range map[string]int64{"site_id": of.site, "account_id": of.account, "user_id": of.user} {
+		if slices.Contains(columns, column) && !(table == "visits" && column == "user_id") {
+			conditions = append(conditions, fmt.Sprintf("%s = %d", column, id))
+		}
+	}
+	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
+	case id != 0:
+		conditions = append(conditions, fmt.Sprintf("id = %d", id))
+	case len(conditions) == 0 && table != "accounts" && !slices.Contains(nobodys, table):
+		t.Errorf("the table %s does not tell whose its rows are", table)
+	}
+	if len(conditions) == 0 {
+		return 0
+	}
+	rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM "+table+" WHERE "+strings.Join(conditions, " OR "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows[0].N
+}
+
+// fill puts a row of the site into every table that has a column for it and none yet, and of the account likewise.
+func fill(t *testing.T, d *db.DB, of owners) {
+	t.Helper()
+	at := model.At(start)
+	for table, statement := range map[string]string{
+		"visits": `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (@site, 1, '', @at, @at, 1, 'direct')`,
+		"pageviews": `INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+			VALUES (@site, @at, 1, 1, 0, 0, 0, false, '/'), (@site, @at, 2, 1, 0, 0, 0, false, '/')`,
+		"events":       `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (@site, @at, 1, 1, 'signup', '/')`,
+		"transactions": `INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (@site, 'T', 'purchase', @at)`,
+		"deliveries": `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+			VALUES (@site, 1, 'conversion', 'purchase', 'pending', 0, @at, @at, '{}')`,
+		"site_usage": `INSERT INTO site_usage (site_id, month, used) VALUES (@site, 202611, 1)`,
+		"rejections": `INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (@site, 1, 'collect', 'bot', 1)`,
+	} {
+		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@at", fmt.Sprint(int64(at))).Replace(statement)
+		if err := dbtest.Exec(d, statement); err != nil {
+			t.Fatalf("%s: %v", table, err)
+		}
+	}
+}
+
+// left lists the tables that have rows of somebody.
+func left(t *testing.T, d *db.DB, of owners) []string {
+	t.Helper()
+	tables, err := dbtest.Tables(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		if rowsOf(t, d, table, tables[table], of) > 0 {
+			have = append(have, table)
+		}
+	}
+	return have
+}
+
+// owned lists, from the schema, the tables that have rows of a site, or of an account with its sites. A new table is among them
+// from its first day: then fill, or the tenant, needs a row for it, and db/deletion.go may need its name.
+func owned(t *testing.T, d *db.DB, byAccount bool) []string {
+	t.Helper()
+	tables, err := dbtest.Tables(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"sites"}
+	if byAccount {
+		all = append(all, "accounts", "users")
+	}
+	for table, columns := range tables {
+		ofAccount := slices.Contains(columns, "account_id") || slices.Contains(columns, "user_id") && table != "visits"
+		if slices.Contains(columns, "site_id") && table != "deleted_sites" || byAccount && ofAccount {
+			all = append(all, table)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestDeleteSite(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		first, second := a.tenant("first.example"), a.tenant("second.example")
+		fill(t, d, owners{site: 1})
+		fill(t, d, owners{site: 2})
+		siteTables := owned(t, d, false)
+		if got := left(t, d, owners{site: 1}); !slices.Equal(got, siteTables) {
+			t.Fatalf("before: rows in %v, want %v", got, siteTables)
+		}
+		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
+		told := make(chan int64, 10)
+		synced := make(chan struct{}, 1)
+		go d.WatchSites(t.Context(), func(id int64) { told <- id }, func(err error) {
+			if err == nil {
+				synced <- struct{}{}
+			}
+		})
+		<-synced
+		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) {
+			site { id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
+		want := `{"data":{"deleteSite":{"site":{"id":"U2l0ZTox","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
+		if got.Body != want {
+			t.Errorf("got %s, want %s", got.Body, want)
+		}
+		if id := <-told; id != 1 {
+			t.Errorf("the data plane was told of site %d", id)
+		}
+		if _, err := d.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
+			t.Errorf("the site key is still known: %v", err)
+		}
+		if got := left(t, d, owners{site: 1}); !slices.Equal(got, []string{"deleted_sites"}) {
+			t.Errorf("after: rows in %v", got)
+		}
+		if got := left(t, d, owners{site: 2}); !slices.Equal(got, siteTables) {
+			t.Errorf("of the other site: rows in %v", got)
+		}
+		// A hit that was on its way is deleted later.
+		fill(t, d, owners{site: 1})
+		for _, after := range []time.Duration{59 * time.Minute, time.Hour} {
+			if _, err := d.PurgeDeletedSites(t.Context(), model.At(start.Add(after))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := left(t, d, owners{site: 1}); len(got) != 0 {
+			t.Errorf("an hour later: rows in %v", got)
+		}
+		if got := second.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { site { id } userErrors { field code } } }`, "id", first.ids["siteId"]); got.userErrors("deleteSite") != "siteId:not_found" {
+			t.Errorf("once more, by another: %s", got.Body)
+		}
+	})
+}
+
+func TestDeleteAccount(t *testing.T) {
+	const mutation = `mutation($password: String!) { deleteAccount(input: {password: $password}) { accountId userErrors { field code } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		all := owned(t, d, true)
+		operator := a.owner("operator@example.com")
+		first := a.tenant("first.example")
+		a.tenant("second.example")
+		fill(t, d, owners{site: 1})
+		fill(t, d, owners{site: 2})
+		for _, domain := range []string{"first.example", "second.example"} {
+			a.client().query(requestResetMutation, "email", "owner@"+domain).ok(t, "requestPasswordReset")
+		}
+		of := func(id int64) []string { // the first tenant has account 2 and users 2 and 3
+			return slices.Compact(slices.Sorted(slices.Values(append(left(t, d, owners{site: id - 1, account: id, user: 2*id - 2}), left(t, d, owners{account: id, user: 2*id - 1})...))))
+		}
+		for _, id := range []int64{2, 3} {
+			if got := of(id); !slices.Equal(got, all) {
+				t.Fatalf("account %d, before: rows in %v, want %v", id, got, all)
+			}
+		}
+		if got := operator.query(mutation, "password", password); got.userErrors("deleteAccount") != ":last_operator" || operator.viewer() == "" {
+			t.Errorf("the operator: %s", got.Body)
+		}
+		if got := first.owner.query(mutation, "password", "wrong password"); got.userErrors("deleteAccount") != "password:wrong_credentials" {
+			t.Errorf("a wrong password: %s", got.Body)
+		}
+		got := first.owner.query(mutation, "password", password).ok(t, "deleteAccount")
+		if got.Body != `{"data":{"deleteAccount":{"accountId":"QWNjb3VudDoy","userErrors":[]}}}` {
+			t.Errorf("got %s", got.Body)
+		}
+		if first.owner.viewer() != "" || first.owner.cookies()[sessionCookie] != "" {
+			t.Error("still signed in, or the cookie stays")
+		}
+		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
+			t.Errorf("after: rows in %v", got)
+		}
+		if got := of(3); !slices.Equal(got, all) {
+			t.Errorf("of the other account: rows in %v, want %v", got, all)
+		}
+		first.owner.signUp("owner@first.example").ok(t, "signUp") // the address is free again
+	})
+}
+
+// The last account of an installation may go, although it is the operator's.
+func TestTheLastAccountMayGo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("operator@example.com")
+		c.query(`mutation { deleteAccount(input: {password: "`+password+`"}) { userErrors { code } } }`).ok(t, "deleteAccount")
+		if got := c.signUp("next@example.com").ok(t, "signUp"); got.at("signUp.viewer.operator") != true {
+			t.Errorf("the next one: %s", got.Body)
+		}
+	})
+}

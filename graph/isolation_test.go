@@ -1,0 +1,213 @@
+package graph_test
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+func decode(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// byID are all fields at the top that take an id. Those that delete come last.
+func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) {
+	operation = map[string]ast.Operation{}
+	for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
+		for _, f := range fieldsOf(def) {
+			if takesID(f) {
+				fields, operation[f.Name] = append(fields, f), op
+			}
+		}
+	}
+	deletes := func(f *ast.FieldDefinition) int {
+		for i, prefix := range []string{"revoke", "remove", "delete"} {
+			if strings.HasPrefix(f.Name, prefix) {
+				return i + 1
+			}
+		}
+		return 0
+	}
+	slices.SortFunc(fields, func(a, b *ast.FieldDefinition) int {
+		if n := deletes(a) - deletes(b); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return fields, operation
+}
+
+// TestAnotherTenantsIDsAnswerLikeUnknownOnes goes through the schema: whatever takes an id is called by one tenant with all
+// ids of another one. The answer must be, byte for byte, that to an unknown id, and nothing may change.
+func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
+	fields, operation := byID()
+	if len(fields) < 15 {
+		t.Fatalf("only %d fields take an id", len(fields))
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		first := a.tenant("first.example") // its owner is the operator, too
+		second := a.tenant("second.example")
+		before := a.dump("signin_failures")
+		for _, f := range fields {
+			for kind, id := range first.ids {
+				same := func(id string) func(string) string { return func(string) string { return id } }
+				foreign := second.owner.call(t, operation[f.Name], f, same(id))
+				nothing := second.owner.call(t, operation[f.Name], f, same(unknown(t, id)))
+				if foreign.Body != nothing.Body {
+					t.Errorf("%s with another tenant's %s answers %s, with an unknown one %s", f.Name, kind, foreign.Body, nothing.Body)
+				}
+				if strings.Contains(foreign.Body, "first") || !strings.Contains(foreign.Body, "not_found") &&
+					!strings.Contains(foreign.Body, "forbidden") && foreign.Body != `{"data":{"`+f.Name+`":null}}` {
+					t.Errorf("%s with another tenant's %s answers %s", f.Name, kind, foreign.Body)
+				}
+			}
+		}
+		if after := a.dump("signin_failures"); after != before {
+			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
+		}
+		// The ids are good ones: their own tenant gets another answer.
+		for _, f := range fields {
+			id := func(name string) string {
+				if name == "id" {
+					return first.ids["siteId"]
+				}
+				return first.ids[name]
+			}
+			own := first.owner.call(t, operation[f.Name], f, id)
+			if strings.Contains(own.Body, "not_found") || own.codes() != "" || own.at(f.Name) == nil {
+				t.Errorf("%s with an id of one's own answers %s", f.Name, own.Body)
+			}
+		}
+	})
+}
+
+// TestRoles calls every field of the schema as everybody. The inputs are good, but the ids are those of nothing and the
+// passwords wrong: whoever is let in learns that.
+func TestRoles(t *testing.T) {
+	const (
+		anybody = 0
+		viewer  = 1
+		member  = 2
+		owner   = 3
+	)
+	// The least role, and the scope with which a token may; "" for none.
+	rules := map[string]struct {
+		role     int
+		scope    string
+		operator bool
+	}{
+		"viewer": {role: anybody, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
+		"sites": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
+
+		"signUp": {role: anybody}, "signIn": {role: anybody}, "requestPasswordReset": {role: anybody},
+		"resetPassword": {role: anybody}, "acceptInvitation": {role: anybody}, "signOut": {role: anybody},
+
+		"changePassword": {role: viewer}, "revokeSession": {role: viewer}, "createApiToken": {role: viewer}, "revokeApiToken": {role: viewer},
+
+		"createSite": {role: member, scope: "WRITE"}, "updateSite": {role: member, scope: "WRITE"},
+		"addSiteDomain": {role: member, scope: "WRITE"}, "removeSiteDomain": {role: member, scope: "WRITE"},
+		"registerEvent": {role: member, scope: "WRITE"}, "unregisterEvent": {role: member, scope: "WRITE"},
+		"markKeyEvent": {role: member, scope: "WRITE"}, "unmarkKeyEvent": {role: member, scope: "WRITE"},
+		"setConversionWebhook": {role: member, scope: "WRITE"}, "rotateServerSecret": {role: member, scope: "WRITE"},
+		"revokeServerSecret": {role: member, scope: "WRITE"},
+
+		"deleteSite": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
+		"removeMember": {role: owner}, "deleteAccount": {role: owner},
+
+		"setSitePlan": {role: viewer, operator: true},
+	}
+	kinds := map[string]string{"siteId": "Site", "id": "Site", "userId": "User", "invitationId": "Invitation", "apiTokenId": "ApiToken"}
+	ids := func(name string) string {
+		if name == "sessionId" {
+			return encode("Session:" + strings.Repeat("ab", 32))
+		}
+		if kinds[name] == "" {
+			t.Fatalf("the input %s takes an id of unknown kind: add it", name)
+		}
+		return model.NodeID(kinds[name], 987_654_321)
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		operator := a.owner("operator@example.com")
+		first := a.owner("owner@example.com")
+		callers := []struct {
+			name     string
+			client   *client
+			role     int
+			operator bool
+			scopes   []string // of a token; nil for a session
+			header   []string
+		}{
+			{name: "nobody", client: a.client(), role: anybody},
+			{name: "viewer", client: a.join(first, "viewer@example.com", model.RoleViewer), role: viewer},
+			{name: "member", client: a.join(first, "member@example.com", model.RoleMember), role: member},
+			{name: "owner", client: first, role: owner},
+			{name: "operator", client: operator, role: owner, operator: true},
+		}
+		for _, scopes := range [][]string{{"READ"}, {"READ", "WRITE"}, {"EXPORT"}} {
+			owners := operator.createToken(scopes...) // of the most powerful user
+			callers = append(callers, callers[0])
+			c := &callers[len(callers)-1]
+			c.name, c.client, c.role, c.operator, c.scopes = "token "+strings.Join(scopes, " "), a.client(), owner, true, scopes
+			c.header = []string{"Authorization", "Bearer " + owners.secret}
+		}
+		viewers := callers[1].client.createToken("READ", "WRITE", "EXPORT")
+		callers = append(callers, callers[0])
+		c := &callers[len(callers)-1]
+		c.name, c.client, c.role, c.scopes = "token of the viewer", a.client(), viewer, []string{"READ", "WRITE"}
+		c.header = []string{"Authorization", "Bearer " + viewers.secret}
+
+		checked := 0
+		for _, caller := range callers {
+			a.clock.Advance(20 * time.Minute) // no throttle waits longer
+			for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
+				for _, f := range fieldsOf(def) {
+					rule, ok := rules[f.Name]
+					if !ok {
+						t.Fatalf("nothing says who may call %s: add it", f.Name)
+					}
+					if f.Name == "signOut" && caller.scopes == nil {
+						continue // it would end the session of the other calls
+					}
+					want := ""
+					switch {
+					case caller.scopes != nil && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope)),
+						caller.role < rule.role, rule.operator && !caller.operator:
+						want = "forbidden"
+					}
+					if caller.name == "nobody" && rule.role > anybody {
+						want = "unauthenticated"
+					}
+					sender := caller.client
+					if op == ast.Mutation && rule.role == anybody {
+						sender = a.client() // what it signs in must not stay
+					}
+					got := sender.call(t, op, f, ids, caller.header...)
+					if got.codes() != want {
+						t.Errorf("%s calls %s: %s; want the code %q", caller.name, f.Name, got.Body, want)
+					}
+					checked++
+				}
+			}
+		}
+		if checked < len(rules)*(len(callers)-1) {
+			t.Errorf("only %d calls", checked)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package graph_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const (
+	inviteMutation = `mutation($email: String!, $role: Role!) { inviteMember(input: {email: $email, role: $role}) {
+		invitation { id email role createdAt expiresAt } userErrors { field code } } }`
+	roleMutation   = `mutation($id: ID!, $role: Role!) { setMemberRole(input: {userId: $id, role: $role}) { member { email role } userErrors { field code } } }`
+	removeMutation = `mutation($id: ID!) { removeMember(input: {userId: $id}) { member { email } userErrors { field code } } }`
+)
+
+func (c *client) id() any {
+	c.t.Helper()
+	return c.query(`{ viewer { id } }`).ok(c.t, "").at("viewer.id")
+}
+
+func TestInvitations(t *testing.T) {
+	const list = `{ viewer { account { members { email role } invitations { email role } } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly }) // the invited need no open door
+		owner := a.owner("owner@example.com")
+		invite := func(email, role string) *answer { return owner.query(inviteMutation, "email", email, "role", role) }
+		accept := func(c *client, token, password string) *answer {
+			return c.query(acceptMutation, "token", token, "password", password)
+		}
+		for email, want := range map[string]string{"nobody": "email:invalid_email", "OWNER@example.com": "email:already_member"} {
+			if got := invite(email, "MEMBER"); got.userErrors("inviteMember") != want || got.at("inviteMember.invitation") != nil {
+				t.Errorf("%s: %s", email, got.Body)
+			}
+		}
+		invite("guest@example.com", "OWNER").ok(t, "inviteMember")
+		void := a.mailedSecret("guest@example.com")
+		if got := invite("guest@example.com", "VIEWER").ok(t, "inviteMember"); got.at("inviteMember.invitation.expiresAt") != "2026-11-27T09:30:00Z" {
+			t.Errorf("got %s", got.Body)
+		}
+		token := a.mailedSecret("guest@example.com")
+		if rows, err := dbtest.Dump(d, "invitations"); err != nil || len(rows) != 1 || strings.Contains(rows[0], token) {
+			t.Errorf("the table: %v, %v", rows, err)
+		}
+
+		guest := a.client()
+		for name, secret := range map[string]string{"replaced": void, "unknown": model.NewSecret("tgi_"), "empty": "", "of another kind": model.NewSecret("tgr_")} {
+			if got := accept(guest, secret, password); got.userErrors("acceptInvitation") != "token:invalid_token" || guest.viewer() != "" {
+				t.Errorf("a token that is %s: %s", name, got.Body)
+			}
+		}
+		if got := accept(guest, token, "short"); got.userErrors("acceptInvitation") != "password:invalid_password" {
+			t.Errorf("a short password: %s", got.Body)
+		}
+		got := accept(guest, token, password).ok(t, "acceptInvitation")
+		if got.at("acceptInvitation.viewer.role") != "VIEWER" || guest.viewer() != "guest@example.com" {
+			t.Errorf("joining: %s", got.Body)
+		}
+		if got := accept(a.client(), token, password); got.userErrors("acceptInvitation") != "token:invalid_token" {
+			t.Errorf("a second time: %s", got.Body)
+		}
+		invite("later@example.com", "MEMBER").ok(t, "inviteMember")
+		want := `{"data":{"viewer":{"account":{"members":[{"email":"owner@example.com","role":"OWNER"},{"email":"guest@example.com","role":"VIEWER"}],"invitations":`
+		if got := owner.query(list); got.Body != want+`[{"email":"later@example.com","role":"MEMBER"}]}}}}` {
+			t.Errorf("the owner sees %s", got.Body)
+		}
+		if got := guest.query(list); got.Body != want+`[]}}}}` {
+			t.Errorf("a viewer sees %s", got.Body)
+		}
+
+		late := a.mailedSecret("later@example.com")
+		a.clock.Advance(model.InvitationLifetime)
+		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:invalid_token" {
+			t.Errorf("after a week: %s", got.Body)
+		}
+		revoked := owner.query(inviteMutation, "email", "later@example.com", "role", "MEMBER").ok(t, "inviteMember")
+		late = a.mailedSecret("later@example.com")
+		owner.query(`mutation($id: ID!) { revokeInvitation(input: {invitationId: $id}) { invitation { email } userErrors { code } } }`,
+			"id", revoked.at("inviteMember.invitation.id")).ok(t, "revokeInvitation")
+		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:invalid_token" {
+			t.Errorf("revoked: %s", got.Body)
+		}
+		if n, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM mails WHERE recipient = 'later@example.com'"); err != nil || n[0].N != 0 {
+			t.Errorf("mails to somebody who is no longer invited: %v, %v", n, err)
+		}
+	})
+}
+
+// Somebody who has an account of their own cannot be taken into another one.
+func TestAnInvitationOfAnotherAccountsUser(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
+		owner.query(inviteMutation, "email", "other@example.com", "role", "MEMBER").ok(t, "inviteMember") // as for anybody
+		got := other.query(acceptMutation, "token", a.mailedSecret("other@example.com"), "password", "a new password")
+		if got.userErrors("acceptInvitation") != "token:email_taken" {
+			t.Errorf("got %s", got.Body)
+		}
+		a.client().signIn("other@example.com", password).ok(t, "signIn")
+	})
+}
+
+func TestInvitationsAreThrottledAndCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		for i := range 15 {
+			owner.query(inviteMutation, "email", fmt.Sprintf("u%d@example.com", i), "role", "VIEWER").ok(t, "inviteMember")
+		}
+		a.clock.Advance(time.Minute) // new points
+		for i := range 15 {
+			owner.query(inviteMutation, "email", fmt.Sprintf("v%d@example.com", i), "role", "VIEWER").ok(t, "inviteMember")
+		}
+		if got := owner.query(inviteMutation, "email", "w@example.com", "role", "VIEWER"); got.codes() != "rate_limited" {
+			t.Errorf("the 31st: %s", got.Body)
+		}
+		for i := range model.MaxMembers - 1 - 30 {
+			err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, operator, created_at) VALUES (1, ?, '-', false, 0)", fmt.Sprintf("m%d@example.com", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.clock.Advance(time.Hour)
+		if got := owner.query(inviteMutation, "email", "w@example.com", "role", "VIEWER"); got.userErrors("inviteMember") != ":too_many_members" {
+			t.Errorf("the 101st: %s", got.Body)
+		}
+	})
+}
+
+func TestMembers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		operator := a.owner("operator@example.com")
+		owner := a.owner("owner@example.com")
+		member := a.join(owner, "member@example.com", model.RoleMember)
+		self := owner.id()
+		for name, got := range map[string]*answer{
+			"the last owner steps back": owner.query(roleMutation, "id", self, "role", "MEMBER"),
+			"the last owner leaves":     owner.query(removeMutation, "id", self),
+		} {
+			if wrong := got.userErrors("setMemberRole") + got.userErrors("removeMember"); wrong != "userId:last_owner" || strings.Contains(got.Body, "owner@") {
+				t.Errorf("%s: %s", name, got.Body)
+			}
+		}
+		owner.query(roleMutation, "id", self, "role", "OWNER").ok(t, "setMemberRole") // what one is
+		got := owner.query(roleMutation, "id", member.id(), "role", "OWNER").ok(t, "setMemberRole")
+		if got.at("setMemberRole.member.role") != "OWNER" {
+			t.Errorf("got %s", got.Body)
+		}
+		member.query(removeMutation, "id", self).ok(t, "removeMember")
+		if owner.viewer() != "" {
+			t.Error("the removed owner is still signed in")
+		}
+		if got := owner.signIn("owner@example.com", password); got.userErrors("signIn") != ":wrong_credentials" {
+			t.Errorf("the removed owner signs in: %s", got.Body)
+		}
+		// The only operator stays as long as there is anybody else.
+		second := a.join(operator, "second@example.com", model.RoleOwner)
+		if got := second.query(removeMutation, "id", operator.id()); got.userErrors("removeMember") != ":last_operator" {
+			t.Errorf("removing the operator: %s", got.Body)
+		}
+	})
+}
+
+// Two owners who remove each other at once: one of them stays.
+func TestTwoOwnersRemoveEachOther(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		a.owner("operator@example.com")
+		one := a.owner("one@example.com")
+		two := a.join(one, "two@example.com", model.RoleOwner)
+		ids := []any{two.id(), one.id()}
+		var wg sync.WaitGroup
+		for i, c := range []*client{one, two} {
+			wg.Go(func() { c.query(removeMutation, "id", ids[i]) })
+		}
+		wg.Wait()
+		rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM users WHERE account_id = 2 AND role = 'OWNER'")
+		if err != nil || rows[0].N != 1 {
+			t.Errorf("%v owners are left, %v", rows, err)
+		}
+	})
+}

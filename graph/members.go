@@ -1,0 +1,87 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// invitations are the owners' to see.
+func (r *Resolver) invitations(ctx context.Context, account *model.Account) ([]*model.Invitation, error) {
+	caller, err := auth.Who(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !caller.User.May(model.MayManage, nil) {
+		return []*model.Invitation{}, nil
+	}
+	list, err := r.db.Invitations(ctx, account.ID, requestOf(ctx).now)
+	return orEmpty(list), err
+}
+
+func (r *Resolver) inviteMember(ctx context.Context, input generated.InviteMemberInput) (*model.Invitation, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+	return r.auth.Invite(ctx, viewer, input.Email, input.Role)
+}
+
+func (r *Resolver) revokeInvitation(ctx context.Context, id string) (*model.Invitation, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+	number, ok := model.ParseNodeID(kindInvitation, id)
+	if !ok {
+		return nil, notFound("invitationId")
+	}
+	invitation, err := r.db.DeleteInvitation(ctx, viewer.AccountID, number)
+	return invitation, orNotFound("invitationId", err)
+}
+
+// changeMember runs a change of a member and returns the member as they were.
+func (r *Resolver) changeMember(ctx context.Context, id string, change func(accountID, userID int64) error) (*model.User, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+	userID, ok := model.ParseNodeID(kindUser, id)
+	if !ok {
+		return nil, notFound("userId")
+	}
+	member, err := r.db.Member(ctx, viewer.AccountID, userID)
+	if err == nil {
+		err = change(viewer.AccountID, userID)
+	}
+	if err != nil {
+		return nil, orNotFound("userId", err)
+	}
+	return member, nil
+}
+
+func (r *Resolver) setMemberRole(ctx context.Context, input generated.SetMemberRoleInput) (*model.User, error) {
+	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
+		return r.db.SetMemberRole(ctx, accountID, userID, input.Role)
+	})
+	if err != nil {
+		return nil, err
+	}
+	member.Role = input.Role
+	return member, nil
+}
+
+// deleteAccount deletes the owner's account and, as far as there is time, its rows.
+func (r *Resolver) deleteAccount(ctx context.Context, password string) (*string, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.auth.DeleteAccount(ctx, password); err != nil {
+		return nil, err
+	}
+	r.purge(ctx)
+	return orNil(model.NodeID(kindAccount, viewer.AccountID)), nil
+}

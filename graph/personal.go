@@ -1,0 +1,121 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// This file is about what is one person's own: sessions, API tokens and points.
+
+// sessionID is the global id of a session. It holds the hash under which the session is stored, which opens nothing.
+func sessionID(idHash []byte) string {
+	return base64.StdEncoding.EncodeToString([]byte(kindSession + ":" + hex.EncodeToString(idHash)))
+}
+
+// parseSessionID reads exactly what sessionID writes.
+func parseSessionID(s string) ([]byte, bool) {
+	raw, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		return nil, false
+	}
+	digits, _ := strings.CutPrefix(string(raw), kindSession+":")
+	idHash, err := hex.DecodeString(digits)
+	return idHash, err == nil && sessionID(idHash) == s
+}
+
+func (r *Resolver) sessions(ctx context.Context) ([]*generated.Session, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+	current, err := auth.CurrentSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.auth.Sessions(ctx, viewer)
+	list := make([]*generated.Session, len(rows))
+	for i, row := range rows {
+		list[i] = &generated.Session{
+			ID: sessionID(row.IDHash), Current: bytes.Equal(row.IDHash, current),
+			CreatedAt: row.CreatedAt, LastSeenAt: row.LastSeenAt, ExpiresAt: row.ExpiresAt,
+		}
+	}
+	return list, err
+}
+
+func (r *Resolver) revokeSession(ctx context.Context, id string) (*string, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+	idHash, ok := parseSessionID(id)
+	if !ok {
+		return nil, notFound("sessionId")
+	}
+	if err := r.auth.RevokeSession(ctx, viewer, idHash); err != nil {
+		return nil, orNotFound("sessionId", err)
+	}
+	return &id, nil
+}
+
+func (r *Resolver) changePassword(ctx context.Context, input generated.ChangePasswordInput) (*model.User, error) {
+	if _, err := r.require(ctx, model.MayPersonal); err != nil {
+		return nil, err
+	}
+	return r.auth.ChangePassword(ctx, input.CurrentPassword, input.Password)
+}
+
+func (r *Resolver) apiTokens(ctx context.Context) ([]*model.APIToken, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := r.db.APITokens(ctx, viewer.ID)
+	return orEmpty(tokens), err
+}
+
+func (r *Resolver) createAPIToken(ctx context.Context, input generated.CreateAPITokenInput) (*generated.CreateAPITokenPayload, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+	token, secret, err := r.auth.CreateAPIToken(ctx, viewer, input.Name, input.Scopes)
+	wrong, err := userErrors(err)
+	if err != nil || len(wrong) > 0 {
+		return &generated.CreateAPITokenPayload{UserErrors: wrong}, err
+	}
+	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret, UserErrors: wrong}, nil
+}
+
+func (r *Resolver) revokeAPIToken(ctx context.Context, id string) (*model.APIToken, error) {
+	viewer, err := r.require(ctx, model.MayPersonal)
+	if err != nil {
+		return nil, err
+	}
+	number, ok := model.ParseNodeID(kindAPIToken, id)
+	if !ok {
+		return nil, notFound("apiTokenId")
+	}
+	token, err := r.db.DeleteAPIToken(ctx, viewer.ID, number)
+	return token, orNotFound("apiTokenId", err)
+}
+
+func (r *Resolver) rateLimit(ctx context.Context) (*generated.RateLimit, error) {
+	if _, err := r.require(ctx, model.MayRead); err != nil {
+		return nil, err
+	}
+	request := requestOf(ctx)
+	request.mu.Lock()
+	defer request.mu.Unlock()
+	b := request.budget
+	return &generated.RateLimit{
+		Limit: pointsPerMinute, Cost: b.cost, Remaining: pointsPerMinute - b.used, ResetAt: model.At(b.resetAt),
+	}, nil
+}

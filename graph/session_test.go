@@ -1,0 +1,259 @@
+package graph_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func TestSessionsList(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		laptop := a.owner("owner@example.com")
+		a.clock.Advance(time.Hour)
+		phone := a.client()
+		phone.signIn("owner@example.com", password).ok(t, "signIn")
+		got := phone.query(`{ sessions { id current createdAt lastSeenAt expiresAt } }`).ok(t, "")
+		for i, want := range []string{"true 2026-11-20T10:30:00Z 2026-11-20T10:30:00Z 2026-12-04T10:30:00Z", "false 2026-11-20T09:30:00Z 2026-11-20T09:30:00Z 2026-12-04T09:30:00Z"} {
+			s := got.at(fmt.Sprintf("sessions.%d", i)).(map[string]any)
+			if line := fmt.Sprintf("%v %v %v %v", s["current"], s["createdAt"], s["lastSeenAt"], s["expiresAt"]); line != want {
+				t.Errorf("session %d: %s, want %s", i, line, want)
+			}
+		}
+		revoke := func(c *client, id any) *answer {
+			return c.query(`mutation($id: ID!) { revokeSession(input: {sessionId: $id}) { sessionId userErrors { field code } } }`, "id", id)
+		}
+		other, own := got.at("sessions.1.id"), got.at("sessions.0.id")
+		revoke(phone, other).ok(t, "revokeSession")
+		if laptop.viewer() != "" || phone.viewer() == "" {
+			t.Error("the other session did not end, or not it alone")
+		}
+		if got := revoke(phone, other); got.userErrors("revokeSession") != "sessionId:not_found" {
+			t.Errorf("a second time: %s", got.Body)
+		}
+		for _, id := range []string{"", "U2Vzc2lvbjo=", "U2Vzc2lvbjphYg", encode("Session:AB"), encode("Site:ab")} {
+			if got := revoke(phone, id); got.userErrors("revokeSession") != "sessionId:not_found" {
+				t.Errorf("%q: %s", id, got.Body)
+			}
+		}
+		revoke(phone, own).ok(t, "revokeSession")
+		if phone.viewer() != "" || phone.cookies()[sessionCookie] != "" {
+			t.Error("the own session goes on, or its cookie stays")
+		}
+	})
+}
+
+const changePasswordMutation = `mutation($current: String!, $password: String!) {
+	changePassword(input: {currentPassword: $current, password: $password}) { viewer { email } userErrors { field code } } }`
+
+func TestChangePassword(t *testing.T) {
+	const next = "a new password"
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		laptop := a.owner("owner@example.com")
+		phone := a.client()
+		phone.signIn("owner@example.com", password).ok(t, "signIn")
+		before := laptop.cookies()[sessionCookie]
+		for _, test := range []struct{ current, password, want string }{
+			{"wrong password", next, "currentPassword:wrong_credentials"},
+			{"short", next, "currentPassword:wrong_credentials"},
+			{password, "short", "password:invalid_password"},
+			{password, strings.Repeat("x", 1025), "password:invalid_password"},
+		} {
+			if got := laptop.query(changePasswordMutation, "current", test.current, "password", test.password); got.userErrors("changePassword") != test.want || phone.viewer() == "" {
+				t.Errorf("%+v: %s", test, got.Body)
+			}
+		}
+		laptop.query(changePasswordMutation, "current", password, "password", next).ok(t, "changePassword")
+		if laptop.viewer() == "" || laptop.cookies()[sessionCookie] == before {
+			t.Error("the session ended, or kept its id")
+		}
+		if phone.viewer() != "" {
+			t.Error("another session outlived the change")
+		}
+		thief := a.client()
+		thief.setCookie(sessionCookie, before)
+		if thief.viewer() != "" {
+			t.Error("the old id still works")
+		}
+		if got := phone.signIn("owner@example.com", password); got.userErrors("signIn") != ":wrong_credentials" {
+			t.Errorf("the old password: %s", got.Body)
+		}
+		phone.signIn("owner@example.com", next).ok(t, "signIn")
+	})
+}
+
+func TestGuessingTheCurrentPasswordIsThrottled(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.client()
+		stolen := a.owner("owner@example.com").cookies()[sessionCookie]
+		c.setCookie(sessionCookie, stolen)
+		for range 5 {
+			if got := c.query(changePasswordMutation, "current", "wrong password", "password", "a new password"); got.userErrors("changePassword") == "" {
+				t.Fatalf("got %s", got.Body)
+			}
+		}
+		if got := c.query(changePasswordMutation, "current", password, "password", "a new password"); got.codes() != "rate_limited" {
+			t.Errorf("got %s", got.Body)
+		}
+	})
+}
+
+const (
+	requestResetMutation = `mutation($email: String!) { requestPasswordReset(input: {email: $email}) { userErrors { field code } } }`
+	resetMutation        = `mutation($token: String!, $password: String!) { resetPassword(input: {token: $token, password: $password}) { userErrors { field code } } }`
+)
+
+func TestPasswordReset(t *testing.T) {
+	const next = "a new password"
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		laptop := a.owner("owner@example.com")
+		c := a.client()
+		request := func() string {
+			c.query(requestResetMutation, "email", " Owner@Example.com").ok(t, "requestPasswordReset")
+			return a.mailedSecret("owner@example.com")
+		}
+		reset := func(token, password string) string {
+			return c.query(resetMutation, "token", token, "password", password).userErrors("resetPassword")
+		}
+		first := request()
+		second := request()
+		for name, token := range map[string]string{
+			"replaced": first, "unknown": model.NewSecret("tgr_"), "of another kind": model.NewSecret("tgi_"), "empty": "", "cut off": second[:len(second)-1],
+		} {
+			if got := reset(token, next); got != "token:invalid_token" {
+				t.Errorf("a token that is %s: %q", name, got)
+			}
+		}
+		if got := reset(second, "short"); got != "password:invalid_password" {
+			t.Errorf("a short password: %q", got)
+		}
+		if laptop.viewer() == "" {
+			t.Error("what failed ended the session")
+		}
+		a.clock.Advance(model.ResetLifetime - time.Second)
+		if got := reset(second, next); got != "" {
+			t.Fatalf("just in time: %q", got)
+		}
+		if c.viewer() != "" || laptop.viewer() != "" {
+			t.Error("somebody is signed in after the reset")
+		}
+		if got := reset(second, "yet another password"); got != "token:invalid_token" {
+			t.Errorf("a second time: %q", got)
+		}
+		c.signIn("owner@example.com", next).ok(t, "signIn")
+
+		late := request()
+		a.clock.Advance(model.ResetLifetime)
+		if got := reset(late, next); got != "token:invalid_token" {
+			t.Errorf("after an hour: %q", got)
+		}
+		if n, err := d.DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n != 1 {
+			t.Errorf("housekeeping: %d, %v", n, err)
+		}
+		// A password that changes otherwise ends the mailed secret, too.
+		pending := request()
+		c.query(changePasswordMutation, "current", next, "password", password).ok(t, "changePassword")
+		if got := reset(pending, next); got != "token:invalid_token" {
+			t.Errorf("after another change: %q", got)
+		}
+	})
+}
+
+func TestOneResetWinsOfMany(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		a.owner("owner@example.com").query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
+		token := a.mailedSecret("owner@example.com")
+		const people = 6
+		answers := make([]string, people)
+		var wg sync.WaitGroup
+		for i := range people {
+			c := a.client()
+			wg.Go(func() {
+				answers[i] = c.query(resetMutation, "token", token, "password", fmt.Sprintf("password %d", i)).userErrors("resetPassword")
+			})
+		}
+		wg.Wait()
+		won := 0
+		for i, wrong := range answers {
+			switch wrong {
+			case "":
+				won++
+				a.client().signIn("owner@example.com", fmt.Sprintf("password %d", i)).ok(t, "signIn")
+			case "token:invalid_token":
+			default:
+				t.Errorf("got %q", wrong)
+			}
+		}
+		if won != 1 {
+			t.Errorf("%d resets by one token", won)
+		}
+	})
+}
+
+// An address that nobody has gets the same answer by the same statements: only the values in them differ.
+func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
+	values := regexp.MustCompile(`'[^']*'|\\x[0-9a-f]+|X?\d+`)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		a.owner("owner@example.com")
+		c := a.client()
+		ask := func(email string) (string, string) {
+			statements.Take()
+			got := c.query(requestResetMutation, "email", email)
+			return got.Body, values.ReplaceAllString(strings.Join(statements.Take(), "\n"), "?")
+		}
+		for i := range 5 { // the last two are throttled
+			body, known := ask("owner@example.com")
+			other, unknown := ask("nobody@example.com")
+			if body != other || known != unknown {
+				t.Errorf("request %d: %s by\n%s\nand %s by\n%s", i, body, known, other, unknown)
+			}
+			if throttled := strings.Contains(body, "rate_limited"); throttled != (i >= 3) {
+				t.Errorf("request %d: %s", i, body)
+			}
+		}
+		if n, err := dbtest.Count(d, "mails"); n != 3 || err != nil {
+			t.Errorf("%d mails, %v", n, err)
+		}
+		if got := c.query(requestResetMutation, "email", "no address"); got.userErrors("requestPasswordReset") != "email:invalid_email" {
+			t.Errorf("no address: %s", got.Body)
+		}
+		// The throttle of resets keeps nobody from signing in.
+		c.signIn("owner@example.com", password).ok(t, "signIn")
+	})
+}
+
+func TestSignUpThrottle(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		a.owner("taken@example.com")
+		c := a.client()
+		c.address = "198.51.100.7"
+		for range 4 { // the fifth to this address
+			c.signUp("taken@example.com")
+		}
+		if got := c.signUp("taken@example.com"); got.codes() != "rate_limited" {
+			t.Errorf("many times one address: %s", got.Body)
+		}
+		for i := range 16 {
+			c.signUp(fmt.Sprintf("u%d@example.com", i)).ok(t, "signUp")
+		}
+		if got := c.signUp("one-more@example.com"); got.codes() != "rate_limited" {
+			t.Errorf("many from one network: %s", got.Body)
+		}
+		c.address = "203.0.113.9"
+		c.signUp("one-more@example.com").ok(t, "signUp")
+	})
+}

@@ -1,0 +1,167 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// This file is what the mutations of a site have in common: permission, then the id, then one call of db, then the site as it
+// is now. A site of another account is not_found like one that does not exist.
+
+// changeSite runs a change of a site that the caller's account has.
+func (r *Resolver) changeSite(ctx context.Context, id string, change func(accountID, siteID int64) error) (*generated.SitePayload, error) {
+	viewer, err := r.require(ctx, model.MayConfigure)
+	if err != nil {
+		return nil, err
+	}
+	site, err := r.changed(ctx, viewer.AccountID, id, change)
+	wrong, err := userErrors(err)
+	return &generated.SitePayload{Site: site, UserErrors: wrong}, err
+}
+
+func (r *Resolver) changed(ctx context.Context, accountID int64, id string, change func(accountID, siteID int64) error) (*model.Site, error) {
+	siteID, ok := model.ParseNodeID(kindSite, id)
+	if !ok {
+		return nil, notFound("siteId")
+	}
+	if err := change(accountID, siteID); err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+	requestOf(ctx).forget()
+	site, err := r.db.SiteByID(ctx, accountID, siteID)
+	return site, orNotFound("siteId", err) // another change may have come in between
+}
+
+// notFound is the answer to the id of nothing, or of something of another account.
+func notFound(field string) error {
+	return &model.Error{Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: field, Message: model.ErrNotFound.Message}
+}
+
+// orNotFound names the field whose id was not found.
+func orNotFound(field string, err error) error {
+	if errors.Is(err, model.ErrNotFound) {
+		return notFound(field)
+	}
+	return err
+}
+
+func (r *Resolver) updateSite(ctx context.Context, accountID, siteID int64, input generated.UpdateSiteInput) error {
+	update := db.SiteUpdate{
+		Name:                    input.Name,
+		MeasureSiteSearch:       input.MeasureSiteSearch,
+		MeasureEcommerce:        input.MeasureEcommerce,
+		AllowPseudonymousUserID: input.AllowPseudonymousUserID,
+		AutomaticEvents:         input.AutomaticEvents,
+	}
+	if input.ExcludedAddresses != nil {
+		networks := make([]netip.Prefix, len(input.ExcludedAddresses))
+		for i, text := range input.ExcludedAddresses {
+			networks[i] = model.ParseNetwork(text) // one that is not valid is refused together with the other mistakes
+		}
+		update.ExcludedAddresses = &networks
+	}
+	return r.db.UpdateSite(ctx, accountID, siteID, update)
+}
+
+// changeDomain adds or removes an extra domain.
+func (r *Resolver) changeDomain(
+	ctx context.Context, input generated.SiteDomainInput, change func(ctx context.Context, accountID, siteID int64, domain string) error,
+) (*generated.SitePayload, error) {
+	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
+		domain, err := model.ParseDomain(input.Domain, r.allowLocal)
+		if err != nil {
+			return err
+		}
+		return change(ctx, accountID, siteID, domain)
+	})
+}
+
+// changeEvent changes the lists of events.
+func (r *Resolver) changeEvent(
+	ctx context.Context, input generated.SiteEventInput, change func(ctx context.Context, accountID, siteID int64, name string) error,
+) (*generated.SitePayload, error) {
+	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error { return change(ctx, accountID, siteID, input.Name) })
+}
+
+// rotateServerSecret makes a new server secret. Nothing but its hash and its end stay here.
+func (r *Resolver) rotateServerSecret(ctx context.Context, id string) (*generated.RotateServerSecretPayload, error) {
+	secret := model.NewSecret(serverSecretPrefix)
+	payload, err := r.changeSite(ctx, id, func(accountID, siteID int64) error {
+		return r.db.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := &generated.RotateServerSecretPayload{Site: payload.Site, UserErrors: payload.UserErrors}
+	if len(payload.UserErrors) == 0 {
+		answer.ServerSecret = &secret
+	}
+	return answer, nil
+}
+
+// serverSecretPrefix begins every server secret (analytics contract, section 2).
+const serverSecretPrefix = "svcs_"
+
+// setSitePlan is the operator's: the site may be of any account.
+func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*model.Site, error) {
+	if _, err := r.require(ctx, model.MayOperate); err != nil {
+		return nil, err
+	}
+	siteID, ok := model.ParseNodeID(kindSite, input.SiteID)
+	if !ok {
+		return nil, notFound("siteId")
+	}
+	var volume int64
+	if input.MonthlyPageviews != nil {
+		volume = *input.MonthlyPageviews
+		if volume < 1 || volume > maxVolume {
+			return nil, model.InvalidField("monthlyPageviews", "invalid_volume", "Enter a number of page views from 1 to 2^53.")
+		}
+	}
+	if err := r.db.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+	requestOf(ctx).forget()
+	site, err := r.db.AnySite(ctx, siteID)
+	return site, orNotFound("siteId", err)
+}
+
+// maxVolume is the largest number that every JSON reader keeps exact.
+const maxVolume = 1 << 53
+
+// purgeTime is how long a deletion may keep its caller waiting for the rows to go. The worker deletes the rest.
+const purgeTime = 3 * time.Second
+
+// deleteSite deletes a site and, as far as there is time, its rows.
+func (r *Resolver) deleteSite(ctx context.Context, id string) (*model.Site, error) {
+	viewer, err := r.require(ctx, model.MayManage)
+	if err != nil {
+		return nil, err
+	}
+	siteID, ok := model.ParseNodeID(kindSite, id)
+	if !ok {
+		return nil, notFound("siteId")
+	}
+	site, err := r.db.DeleteSite(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
+	if err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+	requestOf(ctx).forget()
+	r.purge(ctx)
+	return site, nil
+}
+
+// purge deletes what deleted sites have left. The deletion itself is done: what goes wrong here is the worker's to try again.
+func (r *Resolver) purge(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTime)
+	defer cancel()
+	if _, err := r.db.PurgeDeletedSites(ctx, requestOf(ctx).now); err != nil && ctx.Err() == nil {
+		r.log.ErrorContext(ctx, "purge deleted sites", "request_id", requestID(ctx), "error", err)
+	}
+}

@@ -1,0 +1,263 @@
+package graph_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const settingsFields = `domain name extraDomains registeredEvents keyEvents excludedAddresses measureSiteSearch measureEcommerce
+	allowPseudonymousUserId automaticEvents conversionWebhookUrl serverSecretHint plan usage { quota }`
+
+// change runs a mutation that takes one site; input is what its input has besides the id.
+func (c *client) change(mutation, siteID, input string) *answer {
+	c.t.Helper()
+	return c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id `+input+`}) {
+		site { `+settingsFields+` } userErrors { field code message } } }`, "id", siteID)
+}
+
+func TestSiteSettings(t *testing.T) {
+	list := func(items ...any) any { return append([]any{}, items...) }
+	steps := []struct {
+		mutation, input string
+		wrong           string // userErrors; then nothing changes
+		field           string // of the site
+		want            any
+	}{
+		{"updateSite", ``, "", "name", "example.com"},
+		{"updateSite", `name: " Shop "`, "", "name", "Shop"},
+		{"updateSite", `name: null, measureSiteSearch: true`, "", "measureSiteSearch", true},
+		{"updateSite", `measureEcommerce: true`, "", "measureEcommerce", true},
+		{"updateSite", `allowPseudonymousUserId: true`, "", "allowPseudonymousUserId", true},
+		{"updateSite", `automaticEvents: false`, "", "automaticEvents", false},
+		{"updateSite", `excludedAddresses: ["2001:db8::1", "192.0.2.7", "198.51.100.9/24", "::ffff:192.0.2.7"]`, "", "excludedAddresses",
+			list("192.0.2.7/32", "198.51.100.0/24", "2001:db8::1/128")},
+		{"updateSite", `name: "", excludedAddresses: ["x"], measureSiteSearch: false`, "name:invalid_name excludedAddresses:invalid_network", "measureSiteSearch", true},
+		{"updateSite", `excludedAddresses: ["10.0.0.0/33"]`, "excludedAddresses:invalid_network", "", nil},
+		{"updateSite", `excludedAddresses: []`, "", "excludedAddresses", list()},
+		{"addSiteDomain", `domain: "WWW.Example.NET."`, "", "extraDomains", list("www.example.net")},
+		{"addSiteDomain", `domain: "www.example.net"`, "", "extraDomains", list("www.example.net")},
+		{"addSiteDomain", `domain: "a.example"`, "", "extraDomains", list("a.example", "www.example.net")},
+		{"addSiteDomain", `domain: "example.com"`, "domain:own_domain", "", nil},
+		{"addSiteDomain", `domain: "localhost"`, "domain:invalid_domain", "", nil},
+		{"addSiteDomain", `domain: "127.0.0.1"`, "domain:invalid_domain", "", nil},
+		{"removeSiteDomain", `domain: "A.example"`, "", "extraDomains", list("www.example.net")},
+		{"removeSiteDomain", `domain: "never.example"`, "", "extraDomains", list("www.example.net")},
+		{"removeSiteDomain", `domain: "/"`, "domain:invalid_domain", "", nil},
+		{"registerEvent", `name: "signup"`, "", "registeredEvents", list("signup")},
+		{"registerEvent", `name: "lead"`, "", "registeredEvents", list("lead", "signup")},
+		{"registerEvent", `name: "Sign up"`, "name:invalid_event_name", "", nil},
+		{"registerEvent", `name: ""`, "name:invalid_event_name", "", nil},
+		{"registerEvent", `name: "purchase"`, "name:reserved_event_name", "", nil},
+		{"registerEvent", `name: "scroll"`, "name:reserved_event_name", "", nil},
+		{"markKeyEvent", `name: "signup"`, "", "keyEvents", list("purchase", "signup")},
+		{"markKeyEvent", `name: "file_download"`, "", "keyEvents", list("file_download", "purchase", "signup")},
+		{"markKeyEvent", `name: "purchase"`, "", "keyEvents", list("file_download", "purchase", "signup")},
+		{"markKeyEvent", `name: "unknown"`, "name:event_not_registered", "", nil},
+		{"unmarkKeyEvent", `name: "purchase"`, "name:always_key_event", "", nil},
+		{"unmarkKeyEvent", `name: "file_download"`, "", "keyEvents", list("purchase", "signup")},
+		{"unregisterEvent", `name: "signup"`, "", "keyEvents", list("purchase")},
+		{"unregisterEvent", `name: "signup"`, "", "registeredEvents", list("lead")},
+		{"setConversionWebhook", `url: "https://example.com/hook?a=b"`, "", "conversionWebhookUrl", "https://example.com/hook?a=b"},
+		{"setConversionWebhook", `url: "http://example.com/hook"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", `url: "https://user:password@example.com/"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", `url: "https://"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", `url: "javascript:alert(1)"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", ``, "", "conversionWebhookUrl", nil},
+		{"setSitePlan", `plan: PRO_500K`, "", "usage.quota", 500_000.0},
+		{"setSitePlan", `plan: PRO_500K, monthlyPageviews: 500000`, "", "plan", "PRO_500K"},
+		{"setSitePlan", `plan: PRO_1M, monthlyPageviews: 7`, "monthlyPageviews:invalid_volume", "", nil},
+		{"setSitePlan", `plan: ENTERPRISE`, "monthlyPageviews:invalid_volume", "", nil},
+		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: 0`, "monthlyPageviews:invalid_volume", "", nil},
+		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: -5`, "monthlyPageviews:invalid_volume", "", nil},
+		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: 9007199254740993`, "monthlyPageviews:invalid_volume", "", nil},
+		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: 70000000`, "", "usage.quota", 70_000_000.0},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com") // the operator, too
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		read := func() string {
+			return c.query(`query($id: ID!) { site(id: $id) { `+settingsFields+` } }`, "id", id).ok(t, "").Body
+		}
+		for _, step := range steps {
+			before := read()
+			got := c.change(step.mutation, id, step.input)
+			name := step.mutation + " " + step.input
+			if len(got.Errors) > 0 || got.userErrors(step.mutation) != step.wrong {
+				t.Errorf("%s: %s; want userErrors %q", name, got.Body, step.wrong)
+			}
+			if step.wrong != "" {
+				if after := read(); after != before || got.at(step.mutation+".site") != nil {
+					t.Errorf("%s changed the site to %s, or answers it: %s", name, after, got.Body)
+				}
+				continue
+			}
+			if value := got.at(step.mutation + ".site." + step.field); !reflect.DeepEqual(value, step.want) {
+				t.Errorf("%s: %s is %v, want %v", name, step.field, value, step.want)
+			}
+			if answer := read(); !strings.Contains(got.Body, strings.TrimSuffix(strings.TrimPrefix(answer, `{"data":{"site":`), "}}")) {
+				t.Errorf("%s answers %s, reading %s", name, got.Body, answer)
+			}
+		}
+	})
+}
+
+func TestLimitsOfLists(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		for i := range model.MaxExtraDomains {
+			c.change("addSiteDomain", id, fmt.Sprintf(`domain: "d%d.example"`, i)).ok(t, "addSiteDomain")
+		}
+		for i := range model.MaxRegisteredEvents {
+			c.change("registerEvent", id, fmt.Sprintf(`name: "e%d"`, i)).ok(t, "registerEvent")
+		}
+		networks := func(n int) string {
+			var list []string
+			for i := range n {
+				list = append(list, fmt.Sprintf(`"10.0.%d.%d"`, i/250, i%250))
+			}
+			return "excludedAddresses: [" + strings.Join(list, ",") + "]"
+		}
+		c.change("updateSite", id, networks(model.MaxExcludedNetworks)).ok(t, "updateSite")
+		for _, test := range [][3]string{
+			{"addSiteDomain", `domain: "more.example"`, "domain:too_many_domains"},
+			{"registerEvent", `name: "more"`, "name:too_many_events"},
+			{"updateSite", networks(model.MaxExcludedNetworks + 1), "excludedAddresses:too_many_networks"},
+		} {
+			if got := c.change(test[0], id, test[1]); got.userErrors(test[0]) != test[2] {
+				t.Errorf("%s: %s", test[0], got.Body)
+			}
+		}
+	})
+}
+
+func TestServerSecret(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		rotate := func() string {
+			got := c.query(`mutation($id: ID!) { rotateServerSecret(input: {siteId: $id}) {
+				serverSecret site { serverSecretHint } userErrors { code } } }`, "id", id).ok(t, "rotateServerSecret")
+			secret := got.at("rotateServerSecret.serverSecret").(string)
+			if !model.IsSecret("svcs_", secret) || got.at("rotateServerSecret.site.serverSecretHint") != model.SecretHint(secret) {
+				t.Errorf("got %s", got.Body)
+			}
+			return secret
+		}
+		works := func(secret string) bool {
+			_, err := d.SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
+			return err == nil
+		}
+		first := rotate()
+		if !works(first) {
+			t.Error("the first secret does not work")
+		}
+		second := rotate()
+		if works(first) || !works(second) || first == second {
+			t.Error("the second secret did not take the place of the first")
+		}
+		if rows, err := dbtest.Dump(d, "sites"); err != nil || strings.Contains(strings.Join(rows, ""), second) {
+			t.Errorf("the table holds the secret itself, or %v", err)
+		}
+		got := c.change("revokeServerSecret", id, "").ok(t, "revokeServerSecret")
+		if got.at("revokeServerSecret.site.serverSecretHint") != nil || works(second) {
+			t.Errorf("after revoking: %s", got.Body)
+		}
+		if got := c.query(`mutation { rotateServerSecret(input: {siteId: "U2l0ZTo5OQ=="}) { serverSecret site { id } userErrors { field code } } }`); got.Body !=
+			`{"data":{"rotateServerSecret":{"serverSecret":null,"site":null,"userErrors":[{"field":"siteId","code":"not_found"}]}}}` {
+			t.Errorf("of an unknown site: %s", got.Body)
+		}
+	})
+}
+
+func TestRejectionsAndNotice(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		read := func(days string) *answer {
+			return c.query(`query($id: ID!) { site(id: $id) { notice lastHitAt rejections`+days+` { day endpoint code count ignored advice } } }`, "id", id)
+		}
+		if got := read("").ok(t, ""); got.Body != `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}` {
+			t.Errorf("a new site: %s", got.Body)
+		}
+		today := model.At(start).Day()
+		add := func(day model.Day, endpoint, code string, n int64) {
+			t.Helper()
+			key := db.RejectionKey{SiteID: 1, Day: day, Endpoint: endpoint, Code: code}
+			if err := d.AddRejections(t.Context(), map[db.RejectionKey]int64{key: n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(today, "collect", "bot", 50)
+		if got := read("").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.0.ignored") != true {
+			t.Errorf("ignored calls only: %s", got.Body)
+		}
+		add(today-7, "collect", "domain_not_allowed", 9)
+		if got := read("(days: 8)").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.1.count") != 9.0 {
+			t.Errorf("rejected a week ago: %s", got.Body)
+		}
+		add(today-6, "server", "unknown_event", 1)
+		if got := read("").ok(t, ""); !strings.HasPrefix(fmt.Sprint(got.at("site.notice")), "1 call was rejected in the last 7 days") {
+			t.Errorf("one rejected call: %s", got.Body)
+		}
+		add(today, "collect", "domain_not_allowed", 2)
+		got := read("").ok(t, "")
+		if !strings.HasPrefix(fmt.Sprint(got.at("site.notice")), "3 calls were rejected in the last 7 days") {
+			t.Errorf("three rejected calls: %s", got.Body)
+		}
+		want := map[string]any{
+			"day": "2026-11-20", "endpoint": "collect", "code": "domain_not_allowed", "count": 2.0, "ignored": false,
+			"advice": "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
+		}
+		if row := got.at("site.rejections.1"); !reflect.DeepEqual(row, want) {
+			t.Errorf("got %v, want %v", row, want)
+		}
+		for _, days := range []string{"(days: 0)", "(days: 91)", "(days: -1)"} {
+			if got := read(days); got.codes() != "invalid_argument" {
+				t.Errorf("%s: %s", days, got.Body)
+			}
+		}
+	})
+}
+
+func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		c.createSite("a.example").ok(t, "createSite")
+		c.createSite("b.example").ok(t, "createSite")
+		c.createSite("c.example").ok(t, "createSite")
+		at := model.At(start)
+		for _, statement := range []string{
+			`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 1, 1, 0, 0, 0, false, '/')`,
+			`INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (2, ?, 1, 1, 'signup', '/')`,
+		} {
+			for _, earlier := range []time.Duration{0, time.Hour} {
+				if err := dbtest.Exec(d, statement, at.Add(-earlier)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (1, ?, 1, 1, 'signup', '/')`, at.Add(-time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		got := c.query(`{ sites { edges { node { domain lastHitAt cspLines } } } }`).ok(t, "")
+		for i, want := range []any{"2026-11-20T09:30:00Z", "2026-11-20T09:30:00Z", nil} {
+			if last := got.at(fmt.Sprintf("sites.edges.%d.node.lastHitAt", i)); last != want {
+				t.Errorf("site %d: %v, want %v", i, last, want)
+			}
+		}
+		if lines := got.at("sites.edges.0.node.cspLines"); !reflect.DeepEqual(lines, []any{"script-src https://stats.example.net", "connect-src https://stats.example.net"}) {
+			t.Errorf("policy %v", lines)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package graph_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// everything reads all there is of the account's sites.
+var everything = `query($first: Int!) { viewer { email account { name members { email }
+	sites(first: $first) ` + selection("SiteConnection", 4) + ` } } }`
+
+// sites makes sites of the first account, each with something in every list.
+func sites(t testing.TB, d *db.DB, n int) {
+	t.Helper()
+	for i := range n {
+		site, err := d.CreateSite(t.Context(), model.Site{
+			AccountID: 1, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example.com", i),
+			Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: model.At(start),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range []string{
+			"INSERT INTO site_domains (site_id, domain) VALUES (?, 'a.example'), (?, 'b.example')",
+			"INSERT INTO registered_events (site_id, name) VALUES (?, 'signup'), (?, 'lead')",
+			"INSERT INTO key_events (site_id, name) VALUES (?, 'signup'), (?, 'lead')",
+			"INSERT INTO excluded_addresses (site_id, network) VALUES (?, '192.0.2.0/24'), (?, '2001:db8::/32')",
+			"INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 7), (?, 202610, 8)",
+			fmt.Sprintf("INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (?, %d, 'collect', 'bad_json', 3), (?, %[1]d, 'collect', 'bot', 3)", model.At(start).Day()),
+			fmt.Sprintf("INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, %d, 1, 1, 0, 0, 0, false, '/'), (?, %[1]d, 2, 1, 0, 0, 0, false, '/')", model.At(start)),
+		} {
+			if err := dbtest.Exec(d, statement, site.ID, site.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		sites(t, d, 50)
+		var taken []string
+		for _, first := range []int{1, 50} {
+			statements.Take()
+			got := c.query(everything, "first", first).ok(t, "")
+			list := statements.Take()
+			taken = append(taken, fmt.Sprint(len(list)))
+			if n := len(got.at("viewer.account.sites.edges").([]any)); n != first {
+				t.Errorf("%d sites, want %d", n, first)
+			}
+			last := fmt.Sprintf("viewer.account.sites.edges.%d.node.", first-1)
+			for path, want := range map[string]string{
+				"extraDomains": "[a.example b.example]", "registeredEvents": "[lead signup]", "keyEvents": "[lead purchase signup]",
+				"excludedAddresses": "[192.0.2.0/24 2001:db8::/32]", "usage.pageviews": "7", "lastHitAt": "2026-11-20T09:30:00Z", "rejections.1.count": "3",
+			} {
+				if value := fmt.Sprint(got.at(last + path)); value != want {
+					t.Errorf("%s is %s, want %s", path, value, want)
+				}
+			}
+			if len(list) > 12 {
+				t.Errorf("%d statements:\n%s", len(list), strings.Join(list, "\n"))
+			}
+		}
+		if taken[0] != taken[1] {
+			t.Errorf("one site takes %s statements, 50 take %s", taken[0], taken[1])
+		}
+		t.Logf("%s statements", taken[0])
+	})
+}
+
+func BenchmarkEverything(b *testing.B) {
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		a := newApp(b, d)
+		c := a.owner("owner@example.com")
+		sites(b, d, 50)
+		for _, first := range []int{1, 50} {
+			b.Run(fmt.Sprintf("sites=%d", first), func(b *testing.B) {
+				for b.Loop() {
+					a.clock.Advance(time.Minute) // never without points
+					c.query(everything, "first", first).ok(b, "")
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// with runs a document with an API token and no cookie.
+func (a *app) with(secret, query string, header ...string) *answer {
+	a.t.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.client().send(http.MethodPost, "application/json", string(body), append([]string{"Authorization", "Bearer " + secret}, header...)...)
+}
+
+func TestAPITokens(t *testing.T) {
+	const list = `{ apiTokens { id name scopes hint createdAt lastUsedAt } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		got := c.query(`mutation { createApiToken(input: {name: " Deploy ", scopes: [WRITE, READ, WRITE]}) {
+			apiToken { name scopes hint createdAt lastUsedAt } token userErrors { code } } }`).ok(t, "createApiToken")
+		secret := got.at("createApiToken.token").(string)
+		want := map[string]any{
+			"name": "Deploy", "scopes": []any{"READ", "WRITE"}, "hint": secret[len(secret)-4:],
+			"createdAt": "2026-11-20T09:30:00Z", "lastUsedAt": nil,
+		}
+		if token := got.at("createApiToken.apiToken"); !reflect.DeepEqual(token, want) || !model.IsSecret("tga_", secret) {
+			t.Errorf("got %v with %s, want %v", token, secret, want)
+		}
+		if rows, err := dbtest.Dump(d, "api_tokens"); err != nil || strings.Contains(strings.Join(rows, ""), secret) {
+			t.Errorf("the table holds the token itself, or %v", err)
+		}
+
+		made := a.with(secret, `mutation { createSite(input: {domain: "example.com"}) { site { domain } userErrors { code } } }`).ok(t, "createSite")
+		if made.Header.Get("Set-Cookie") != "" {
+			t.Errorf("a token sets a cookie: %s", made.Header.Get("Set-Cookie"))
+		}
+		if got := a.with(secret, `{ viewer { email } sites { totalCount } }`); got.Body != `{"data":{"viewer":{"email":"owner@example.com"},"sites":{"totalCount":1}}}` {
+			t.Errorf("reading: %s", got.Body)
+		}
+
+		// The last use is noted once a minute.
+		for _, step := range []struct {
+			later time.Duration
+			want  string
+		}{{0, "2026-11-20T09:30:00Z"}, {59 * time.Second, "2026-11-20T09:30:00Z"}, {time.Second, "2026-11-20T09:31:00Z"}} {
+			a.clock.Advance(step.later)
+			a.with(secret, `{ viewer { id } }`).ok(t, "")
+			if last := c.query(list).ok(t, "").at("apiTokens.0.lastUsedAt"); last != step.want {
+				t.Errorf("last used %v, want %s", last, step.want)
+			}
+		}
+
+		// Of the cookie and the token, the token counts: it is refused although the cookie is good.
+		for name, bad := range map[string]string{
+			"revoked or unknown": model.NewSecret("tga_"), "mistyped": secret[:len(secret)-1] + "-", "empty": "", "a server secret": model.NewSecret("svcs_"),
+			"long": strings.Repeat("a", 5000),
+		} {
+			got := c.send("POST", "application/json", `{"query":"{ viewer { id } }"}`, "Authorization", "Bearer "+bad)
+			if got.codes() != "unauthenticated" || got.at("viewer") != nil {
+				t.Errorf("%s: %s", name, got.Body)
+			}
+		}
+		if got := c.send("POST", "application/json", `{"query":"{ viewer { id } }"}`, "Authorization", "Basic b3duZXI6eA=="); got.at("viewer.id") == nil {
+			t.Errorf("a proxy's password in the header: %s", got.Body)
+		}
+
+		id := c.query(list).at("apiTokens.0.id")
+		c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { apiToken { name } userErrors { code } } }`, "id", id).ok(t, "revokeApiToken")
+		if got := a.with(secret, `{ viewer { id } }`); got.codes() != "unauthenticated" {
+			t.Errorf("a revoked token: %s", got.Body)
+		}
+		if got := c.query(list); got.Body != `{"data":{"apiTokens":[]}}` {
+			t.Errorf("after revoking: %s", got.Body)
+		}
+	})
+}
+
+func TestAPITokenMistakes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		create := func(name string, scopes ...string) *answer {
+			return c.query(`mutation($name: String!, $scopes: [ApiTokenScope!]!) { createApiToken(input: {name: $name, scopes: $scopes}) {
+				apiToken { id } token userErrors { field code } } }`, "name", name, "scopes", append([]string{}, scopes...))
+		}
+		if got := create(""); got.userErrors("createApiToken") != "name:invalid_name scopes:invalid_scopes" || got.at("createApiToken.token") != nil {
+			t.Errorf("two mistakes: %s", got.Body)
+		}
+		for i := range model.MaxAPITokens {
+			create(fmt.Sprint(i), "READ").ok(t, "createApiToken")
+		}
+		if got := create("more", "READ"); got.userErrors("createApiToken") != ":too_many_tokens" || got.at("createApiToken.token") != nil {
+			t.Errorf("one too many: %s", got.Body)
+		}
+	})
+}
+
+// A token needs no cookie, and yet a page of another site cannot use one: the check of the origin is the same.
+func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		token := a.owner("owner@example.com").createToken("READ")
+		for _, header := range [][]string{
+			{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"},
+			{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"},
+			{"Origin", "https://evil.example"},
+		} {
+			if got := a.with(token.secret, `{ viewer { id } }`, header...); got.Status != 403 || got.codes() != "cross_origin" {
+				t.Errorf("%v: status %d, %s", header, got.Status, got.Body)
+			}
+		}
+	})
+}
+
+func TestDownloadsByToken(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		for _, test := range []struct {
+			secret string
+			want   model.Kind
+		}{
+			{c.createToken("EXPORT").secret, model.Internal}, // no error at all
+			{c.createToken("READ", "WRITE").secret, model.Forbidden},
+			{model.NewSecret("tga_"), model.Unauthenticated},
+		} {
+			request := httptest.NewRequest(http.MethodGet, "/export", nil)
+			request.Header.Set("Authorization", "bearer "+test.secret)
+			request.AddCookie(&http.Cookie{Name: sessionCookie, Value: c.cookies()[sessionCookie]})
+			user, err := a.auth.Downloader(request)
+			if model.KindOf(err) != test.want || (err == nil) != (test.want == model.Internal) || err == nil && user.Email != "owner@example.com" {
+				t.Errorf("got %+v, %v; want kind %d", user, err, test.want)
+			}
+		}
+	})
+}
+
+// A token loses what its user loses.
+func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
+	const create = `mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		member := a.join(owner, "member@example.com", model.RoleMember)
+		token := member.createToken("WRITE")
+		id := member.query(`{ viewer { id } }`).at("viewer.id")
+		a.with(token.secret, create).ok(t, "createSite")
+		owner.query(`mutation($id: ID!) { setMemberRole(input: {userId: $id, role: VIEWER}) { member { role } userErrors { code } } }`, "id", id).ok(t, "setMemberRole")
+		if got := a.with(token.secret, create); got.codes() != "forbidden" {
+			t.Errorf("of a viewer: %s", got.Body)
+		}
+		owner.query(`mutation($id: ID!) { removeMember(input: {userId: $id}) { userErrors { code } } }`, "id", id).ok(t, "removeMember")
+		if got := a.with(token.secret, `{ viewer { id } }`); got.codes() != "unauthenticated" {
+			t.Errorf("of nobody: %s", got.Body)
+		}
+		if member.viewer() != "" {
+			t.Error("the session outlived its user")
+		}
+	})
+}
+
+func TestPointsOfAMinute(t *testing.T) {
+	const page = `{ rateLimit { limit cost remaining resetAt } sites(first: 100) { edges { node { id domain name siteKey plan scriptTag createdAt cspLines notice
+		usage { period pageviews quota percent resetsAt } rejections(days: 7) { day code count } } } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		token := c.createToken("READ")
+		a.clock.Advance(time.Hour)
+		got := a.with(token.secret, page).ok(t, "")
+		cost := got.at("rateLimit.cost").(float64)
+		if cost < 3_000 || got.at("rateLimit.limit") != 60_000.0 || got.at("rateLimit.remaining") != 60_000-cost || got.at("rateLimit.resetAt") != "2026-11-20T10:31:00Z" {
+			t.Fatalf("the first request: %s", got.Body)
+		}
+		for left := 60_000 - 2*cost; left >= 0; left -= cost {
+			if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != left {
+				t.Fatalf("%s; want %v left", got.Body, left)
+			}
+		}
+		a.clock.Advance(15 * time.Second)
+		refused := a.with(token.secret, page)
+		if refused.codes() != "rate_limited rate_limited" && refused.codes() != "rate_limited" || refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
+			t.Errorf("without points: %s", refused.Body)
+		}
+		// What is refused costs nothing, and a small request still fits in.
+		if got := a.with(token.secret, `{ rateLimit { cost } }`); got.at("rateLimit.cost") != 2.0 {
+			t.Errorf("a small request: %s", got.Body)
+		}
+		// Another caller has points of its own, the user of the token as well.
+		if got := c.query(page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
+			t.Errorf("the user: %s", got.Body)
+		}
+		a.clock.Advance(45 * time.Second)
+		if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
+			t.Errorf("after the minute: %s", got.Body)
+		}
+	})
+}
