@@ -4,7 +4,6 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/sha512"
 	"encoding/binary"
 	"fmt"
 	"hash"
@@ -60,11 +59,11 @@ type key struct {
 type bench struct {
 	work, mac hash.Hash
 	challenge [maxSize]byte
-	sum       [64]byte
+	sum       [2 * sha256.Size]byte
 }
 
 func derive(k Key) (*key, error) {
-	work, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha challenge work %d", k.ID), 64)
+	work, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha challenge work %d", k.ID), 32)
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +73,15 @@ func derive(k Key) (*key, error) {
 	}
 	d := &key{id: k.ID}
 	d.benches.New = func() any {
-		return &bench{work: hmac.New(sha512.New, work), mac: hmac.New(sha256.New, mac)}
+		return &bench{work: hmac.New(sha256.New, work), mac: hmac.New(sha256.New, mac)}
 	}
 	return d, nil
 }
 
 // secrets draws the numbers that the browser has to find.
 func (b *bench) secrets(body []byte, out *[K]uint32) []uint32 {
-	b.work.Reset()
-	b.work.Write(body[:bodySize])
-	p := b.work.Sum(b.sum[:0])
+	p := sum(b.work, body[:bodySize], b.sum[:0])
+	p = sum(b.work, p, p)
 	k := int(body[atK])
 	r := uint64(search(binary.BigEndian.Uint32(body[atDifficulty:]), k))
 	for i := range k {
@@ -94,9 +92,14 @@ func (b *bench) secrets(body []byte, out *[K]uint32) []uint32 {
 
 // sign returns the MAC of a challenge without its MAC.
 func (b *bench) sign(unsigned []byte) []byte {
-	b.mac.Reset()
-	b.mac.Write(unsigned)
-	return b.mac.Sum(b.sum[:0])[:macSize]
+	return sum(b.mac, unsigned, b.sum[:0])[:macSize]
+}
+
+// sum appends an HMAC of some bytes to others.
+func sum(h hash.Hash, of, to []byte) []byte {
+	h.Reset()
+	h.Write(of)
+	return h.Sum(to)
 }
 
 // Issue makes a new challenge for a sitekey. A difficulty out of bounds (MinDifficulty, MaxDifficulty) is moved to the nearest one.
@@ -112,8 +115,8 @@ func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time)
 	body[atVersion], body[atKeyID], body[atK], body[atFlags] = version, r.current.id, byte(k), 0
 	binary.BigEndian.PutUint32(body[atDifficulty:], difficulty)
 	binary.BigEndian.PutUint64(body[atIssued:], uint64(now.UnixMilli()))
-	owner := sha256.Sum256([]byte(sitekey))
-	copy(body[atSitekey:atID], owner[:])
+	owner := ownerOf(sitekey)
+	copy(body[atSitekey:], owner[:])
 	if _, err := io.ReadFull(r.random, body[atID:]); err != nil {
 		panic("pow: no random numbers: " + err.Error())
 	}
@@ -128,7 +131,8 @@ func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time)
 		all = append(all, h[:targetSize]...)
 	}
 	all = append(all, b.sign(all)...)
-	return Challenge{Challenge: text.EncodeToString(all), Salt: string(salt[:]), Difficulty: difficulty}
+	var written [maxText]byte
+	return Challenge{Challenge: string(text.AppendEncode(written[:0], all)), Salt: string(salt[:]), Difficulty: difficulty}
 }
 
 // Verify says whether nonce is the answer to a challenge that this keyring issued for the sitekey, and still in time. Otherwise
@@ -136,24 +140,24 @@ func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time)
 // may be any text. Verify accepts the same answer again and again.
 func (r *Keyring) Verify(sitekey, challenge string, nonce uint64, now time.Time) (Work, error) {
 	var buf [maxSize]byte
-	all := decode(challenge, &buf)
-	if all == nil {
+	decoded := decode(challenge, &buf)
+	if decoded == nil {
 		return Work{}, ErrMalformed
 	}
-	key := r.all[all[atKeyID]]
+	key := r.all[decoded[atKeyID]]
 	if key == nil {
 		return Work{}, ErrForged
 	}
 	b := key.benches.Get().(*bench)
 	defer key.benches.Put(b)
 
+	all := append(b.challenge[:0], decoded...) // what an HMAC reads cannot be on the stack
 	unsigned := len(all) - macSize
 	if !hmac.Equal(all[unsigned:], b.sign(all[:unsigned])) {
 		return Work{}, ErrForged
 	}
 	body := all[:bodySize]
-	owner := sha256.Sum256([]byte(sitekey))
-	if [16]byte(body[atSitekey:atID]) != [16]byte(owner[:16]) {
+	if [16]byte(body[atSitekey:atID]) != ownerOf(sitekey) {
 		return Work{}, ErrSitekey
 	}
 	w := workOf(body)

@@ -9,7 +9,8 @@
 //	body      = version u8 | key id u8 | k u8 | flags u8 | difficulty u32 | issued, Unix ms u64 | SHA-256(sitekey)[0:16] | random id [16]
 //	salt      = base64url(id)
 //	seed      = SHA-256(body | salt as text)           R = floor(2*difficulty / k)
-//	p         = HMAC-SHA512(work key, body)            secret_i = (u32(p[4i:4i+4]) * R) >> 32,   0 <= i < k
+//	p         = a | HMAC-SHA256(work key, a)           a = HMAC-SHA256(work key, body)
+//	secret_i  = (u32(p[4i:4i+4]) * R) >> 32            0 <= i < k
 //	H(i, n)   = SHA-256(u32(i) | u32(n) | seed)        target_i = H(i, secret_i)[0:6]
 //	challenge = base64url(body | target_0 | … | target_(k-1) | HMAC-SHA256(MAC key, all before)[0:16])
 //	nonce     = u64(SHA-256(seed | u32(secret_0) | … | u32(secret_(k-1)))[0:8]) >> 12
@@ -79,7 +80,9 @@ const (
 	targetSize = 6
 	macSize    = 16
 	maxSize    = bodySize + K*targetSize + macSize
-	saltSize   = 22 // characters
+
+	maxText  = (maxSize*8 + 5) / 6 // characters of a challenge
+	saltSize = 22                  // characters of a salt
 )
 
 // Where the fields of the body begin.
@@ -100,10 +103,11 @@ var text = base64.RawURLEncoding.Strict()
 // decode reads a challenge into buf and returns the part that is used, or nothing if it cannot be one of ours. The MAC is not
 // looked at.
 func decode(challenge string, buf *[maxSize]byte) []byte {
-	if len(challenge) > text.EncodedLen(maxSize) {
+	if len(challenge) > maxText {
 		return nil
 	}
-	n, err := text.Decode(buf[:], []byte(challenge))
+	var written [maxText]byte
+	n, err := text.Decode(buf[:], append(written[:0], challenge...))
 	// The decoder skips line breaks, so the length says whether there were any.
 	if err != nil || n < bodySize || text.EncodedLen(n) != len(challenge) {
 		return nil
@@ -113,6 +117,13 @@ func decode(challenge string, buf *[maxSize]byte) []byte {
 		return nil
 	}
 	return buf[:n]
+}
+
+// ownerOf is how a challenge names its sitekey.
+func ownerOf(sitekey string) [16]byte {
+	var buf [64]byte
+	sum := sha256.Sum256(append(buf[:0], sitekey...))
+	return [16]byte(sum[:])
 }
 
 // saltOf is the salt of a challenge's body.

@@ -13,9 +13,9 @@ const keys = [
   { id: 1, secret: "30313233343536373839616263646566303132333435363738396162636465660a" },
   { id: 7, secret: "000102030405060708090a0b0c0d0e0f" },
 ]
-const derived = (id, use, length) => {
+const derived = (id, use) => {
   const { secret } = keys.find((key) => key.id === id) ?? { secret: "ff".repeat(32) }
-  return Buffer.from(hkdfSync("sha256", Buffer.from(secret, "hex"), "", `captcha challenge ${use} ${id}`, length))
+  return Buffer.from(hkdfSync("sha256", Buffer.from(secret, "hex"), "", `captcha challenge ${use} ${id}`, 32))
 }
 
 const search = (difficulty, k) => Math.floor((2 * difficulty) / k)
@@ -38,10 +38,11 @@ function issue({ sitekey = "pk_vector", difficulty = 1024, k = 16, id = 1, flags
   body.writeBigUInt64BE(BigInt(now), 8)
   body.set(sha256(sitekey).subarray(0, 16), 16)
   body.set(sha256("random " + name).subarray(0, 16), 32)
-  const p = createHmac("sha512", derived(id, "work", 64)).update(body).digest()
+  const hmac = (of) => createHmac("sha256", derived(id, "work")).update(of).digest()
+  const p = Buffer.concat([hmac(body), hmac(hmac(body))])
   const R = BigInt(search(difficulty, k))
   const secrets = Array.from({ length: k }, (_, i) => Number((BigInt(p.readUInt32BE(4 * i)) * R) >> 32n))
-  const sign = (unsigned) => createHmac("sha256", derived(id, "mac", 32)).update(unsigned).digest().subarray(0, 16)
+  const sign = (unsigned) => createHmac("sha256", derived(id, "mac")).update(unsigned).digest().subarray(0, 16)
   return { name, sitekey, now, ...finish(body, secrets, sign) }
 }
 
@@ -95,7 +96,7 @@ const zeros = { ...base, ...finish(Buffer.from(base.challenge, "base64url").suba
 const raw = Buffer.from(base.challenge, "base64url")
 const resigned = (body, id) => {
   const unsigned = Buffer.concat([body, raw.subarray(48, 144)])
-  return Buffer.concat([unsigned, createHmac("sha256", derived(id, "work", 32)).update(unsigned).digest().subarray(0, 16)]).toString("base64url")
+  return Buffer.concat([unsigned, createHmac("sha256", derived(id, "work")).update(unsigned).digest().subarray(0, 16)]).toString("base64url")
 }
 const verified = [
   ...solved.map((s) => call(s.name, "", s)),
