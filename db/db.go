@@ -28,7 +28,7 @@ type DB struct {
 	read  *bun.DB
 	pg    *pgx.ConnConfig // nil on SQLite
 
-	watchers siteWatchers // of SQLite; PostgreSQL tells every process itself
+	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
 }
 
 const (

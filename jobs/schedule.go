@@ -20,6 +20,7 @@ type periodic struct {
 var schedule = []periodic{
 	{"housekeeping:sessions", time.Hour, (*Jobs).deleteSessions},
 	{"housekeeping:sign-in-failures", time.Hour, (*Jobs).deleteSignInFailures},
+	{"housekeeping:captcha-spent", 10 * time.Minute, (*Jobs).deleteSpent},
 	{"housekeeping:day-salts", time.Hour, (*Jobs).destroyDaySalts},
 	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},
 	{"housekeeping:old-data", time.Hour, (*Jobs).dropOldData}, // hourly, because a busy table may refuse it
