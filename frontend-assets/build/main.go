@@ -1,11 +1,11 @@
-// Command build makes the files of frontend-assets/dist from the TypeScript in frontend-assets/src:
+// Command build makes the files of frontend-assets/dist from the sources in frontend-assets/src:
 //
 //	go run ./frontend-assets/build          writes them, and prints the size of each
 //	go run ./frontend-assets/build -check   writes nothing; fails when a committed file is not what the sources give
 //	go run ./frontend-assets/build -parts   also prints what the script's optional parts cost
 //
 // It bundles with esbuild's Go API, so that nobody needs npm to build. The same sources give the same bytes on every machine.
-// Each file is stored three times (as it is, .gz, .br), so that the server never compresses.
+// The captcha's WebAssembly is committed, so that nobody needs a C compiler; src/captcha/engine/wasm/build.sh makes it. Each file is stored three times (as it is, .gz, .br), so that the server never compresses.
 package main
 
 import (
@@ -14,6 +14,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 func main() {
@@ -32,7 +34,7 @@ func run(out io.Writer, check, parts bool) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{}
+	files, widgetSize := map[string][]byte{}, 0
 	for _, a := range assets {
 		b, err := a.build(root)
 		if err != nil {
@@ -48,6 +50,13 @@ func run(out io.Writer, check, parts bool) error {
 			}
 		}
 		files[a.Out], files[a.Out+".gz"], files[a.Out+".br"] = b.Raw, b.Gzip, b.Brotli
+		if slices.Contains(widget, a.Out) {
+			widgetSize += len(b.Gzip)
+		}
+	}
+	fmt.Fprintf(out, "%-20s             gzip %5d of %5d\n", strings.Join(widget, " + "), widgetSize, widgetBudget)
+	if widgetSize > widgetBudget {
+		return fmt.Errorf("the captcha's widget has %d bytes gzip-compressed, its budget is %d", widgetSize, widgetBudget)
 	}
 	dist := filepath.Join(root, "dist")
 	if check {

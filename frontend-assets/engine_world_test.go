@@ -1,0 +1,223 @@
+package assets_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	assets "github.com/tallygate/tallygate/frontend-assets"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// engineOrigin is where the engines come from: always another origin than the page's.
+const engineOrigin = "https://captcha.example.test"
+
+// engineVectors is the file that the Go implementation is tested with as well.
+const engineVectors = "../dataplane/captcha/pow/testdata/vectors.json"
+
+// solverScript is the captcha's solver as the widget has it, with its parts within reach of a test.
+var solverScript = sync.OnceValues(func() (string, error) {
+	result := api.Build(api.BuildOptions{
+		Stdin: &api.StdinOptions{
+			Contents: `
+				import { fold, read } from './challenge';
+				import { finder } from './engine';
+				import { js } from './js';
+				import { solve, Unreachable, Unsupported } from './solver';
+				import { subtle } from './subtle';
+				import { wasm } from './wasm';
+				Object.assign(window, { fold, read, finder, js, subtle, wasm, solve, Unreachable, Unsupported });`,
+			ResolveDir: "src/captcha/engine",
+			Loader:     api.LoaderTS,
+		},
+		Bundle: true, Format: api.FormatIIFE, Target: api.ES2020, LogLevel: api.LogLevelSilent,
+	})
+	if len(result.Errors) > 0 {
+		return "", fmt.Errorf("%s", result.Errors[0].Text)
+	}
+	return string(result.OutputFiles[0].Contents), nil
+})
+
+// spy notes, before any script of the page runs, what the solver does: which engines answered from workers and from the page
+// itself, how many workers were started and ended, and how often the page got its turn in between.
+const spy = `
+	window.seen = { started: 0, ended: 0, worker: [], page: [] };
+	if (window.Worker) {
+		const plain = Worker;
+		window.Worker = class extends plain {
+			constructor(url) {
+				super(url);
+				seen.started++;
+				this.addEventListener("message", (event) => seen.worker.push(event.data[1]));
+			}
+			terminate() { seen.ended++; super.terminate() }
+		};
+	}
+	const post = MessagePort.prototype.postMessage;
+	MessagePort.prototype.postMessage = function (message, ...rest) {
+		if (Array.isArray(message) && typeof message[1] === "string") seen.page.push(message[1]);
+		return post.call(this, message, ...rest);
+	};
+	for (const name of ["setTimeout", "setInterval", "requestAnimationFrame", "requestIdleCallback", "eval", "Function"]) {
+		const plain = window[name];
+		window[name] = (...all) => { if (window.solving) (seen.forbidden ||= []).push(name); return plain.apply(window, all) };
+	}`
+
+// engineWorld is a page on https and a captcha service on another origin.
+type engineWorld struct {
+	t       *testing.T
+	browser *browsertest.Browser
+	csp     string                       // of the page
+	replace map[string]http.HandlerFunc // instead of the captcha's own answers, by path
+}
+
+// newEngineWorld starts servers and browser, for a test that runs beside the others.
+func newEngineWorld(t *testing.T, opts ...browsertest.Option) *engineWorld {
+	t.Helper()
+	t.Parallel()
+	script, err := solverScript()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &engineWorld{t: t, replace: map[string]http.HandlerFunc{}}
+	files := assets.Handler()
+	captcha := http.HandlerFunc(func(res http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/solver.js" {
+			res.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(res, script)
+			return
+		}
+		if other := w.replace[r.URL.Path]; other != nil {
+			res.Header().Set("Access-Control-Allow-Origin", "*")
+			other(res, r)
+			return
+		}
+		files.ServeHTTP(res, r)
+	})
+	site := http.HandlerFunc(func(res http.ResponseWriter, r *http.Request) {
+		if w.csp != "" {
+			res.Header().Set("Content-Security-Policy", strings.ReplaceAll(w.csp, "O", engineOrigin))
+		}
+		res.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,><script nonce="abc" src="%s/solver.js"></script>`, engineOrigin)
+	})
+	host := func(name string, h http.Handler) browsertest.Option {
+		server := httptest.NewTLSServer(h)
+		server.Config.ErrorLog = nil
+		t.Cleanup(server.Close)
+		return browsertest.Host(name, server.URL)
+	}
+	w.browser = browsertest.New(t, append(opts, host("captcha.example.test", captcha), host("shop.example.test", site))...)
+	return w
+}
+
+// open opens the page, with further scripts before its own.
+func (w *engineWorld) open(before ...string) *browsertest.Page {
+	w.t.Helper()
+	page := w.browser.NewPage()
+	page.Before(strings.Join(append(before, spy), "\n"))
+	page.Goto("https://shop.example.test/")
+	page.WaitFor("window.solve")
+	return page
+}
+
+// solution is what became of a call of solve.
+type solution struct {
+	Nonce    uint64
+	Failure  string // name of the error's class or type
+	Progress [][2]int
+	Seen     struct {
+		Started, Ended int
+		Worker, Page   []string
+		Forbidden      []string
+	}
+}
+
+// solve runs the solver in the page.
+func (w *engineWorld) solve(page *browsertest.Page, v solveVector) (s solution) {
+	w.t.Helper()
+	page.Eval(fmt.Sprintf(`(async () => {
+		const result = { progress: [] };
+		window.solving = true;
+		try {
+			result.nonce = await solve(%s, %q, (done, total) => result.progress.push([done, total]));
+		} catch (problem) {
+			result.failure = problem instanceof Unsupported ? "Unsupported" : problem instanceof Unreachable ? "Unreachable" : String(problem);
+		}
+		window.solving = false;
+		return { ...result, seen };
+	})()`, v.json(), engineOrigin), &s)
+	return s
+}
+
+// solveVector is a challenge with its answer.
+type solveVector struct {
+	Name       string   `json:"-"`
+	Challenge  string   `json:"challenge"`
+	Salt       string   `json:"salt"`
+	Difficulty int      `json:"difficulty"`
+	Secrets    []uint32 `json:"-"`
+	Nonce      uint64   `json:"-"`
+}
+
+func (v solveVector) json() string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// readEngineVectors reads the challenges that have an answer, by name, and those that have none.
+func readEngineVectors(t *testing.T) (solvable, unsolvable map[string]solveVector) {
+	t.Helper()
+	type vector struct {
+		Name, Challenge, Salt string
+		Difficulty            int
+		Secrets               []uint32
+		Nonce                 uint64
+	}
+	var file struct{ Solve, Unsolvable []vector }
+	content, err := os.ReadFile(engineVectors)
+	if err == nil {
+		err = json.Unmarshal(content, &file)
+	}
+	if err != nil || len(file.Solve) < 10 || len(file.Unsolvable) < 10 {
+		t.Fatalf("%s: %d and %d vectors, %v", engineVectors, len(file.Solve), len(file.Unsolvable), err)
+	}
+	solvable, unsolvable = map[string]solveVector{}, map[string]solveVector{}
+	for _, v := range file.Solve {
+		solvable[v.Name] = solveVector(v)
+	}
+	for _, v := range file.Unsolvable {
+		unsolvable[v.Name] = solveVector(v)
+	}
+	return solvable, unsolvable
+}
+
+// noExceptions fails when the page's console shows an uncaught exception or an unhandled rejection.
+func (w *engineWorld) noExceptions(page *browsertest.Page) {
+	w.t.Helper()
+	for _, m := range page.Console() {
+		if m.Level == "exception" || strings.Contains(m.Text, "Uncaught") {
+			w.t.Errorf("console: %s: %s", m.Level, m.Text)
+		}
+	}
+}
+
+// requested says whether the page asked the captcha for a path.
+func requested(page *browsertest.Page, path string) bool {
+	for _, r := range page.Requests() {
+		if r.URL == engineOrigin+path {
+			return true
+		}
+	}
+	return false
+}
