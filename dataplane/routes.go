@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Analytics *analytics.Service
 	Captcha   *captcha.Service // nil: its endpoints do not exist
-	Assets    http.Handler // the browser scripts
+	Assets    http.Handler     // the browser scripts
 	Log       *slog.Logger
 }
 
