@@ -135,9 +135,11 @@ func readCompat(r *http.Request) (*compatCall, bool) {
 	}
 	query.readForm(r.URL.RawQuery)
 	for _, name := range []string{"secret", "response", "sitekey"} {
-		if field := call.field(name); *field == "" {
+		field := call.field(name)
+		if *field == "" {
 			*field = *query.field(name)
 		}
+		*field = strings.TrimSpace(*field) // a line break at the end of a file, for instance
 	}
 	return &call, true
 }
