@@ -19,7 +19,7 @@ var engines = map[string]string{
 func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, unsolvable := readEngineVectors(t)
-	page := w.open()
+	page := w.open(t, engineSite{})
 	for name, engine := range engines {
 		run := fmt.Sprintf(`(async (given) => {
 			const O = %q, task = read(given), engine = await (%s)(task), secrets = [];
@@ -49,7 +49,7 @@ func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 			}
 		}
 	}
-	w.noExceptions(page)
+	page.noExceptions()
 }
 
 // TestChromiumEnginesKeepToTheirRange lets the engines search for every number of a small range, from every start to every end:
@@ -58,7 +58,7 @@ func TestChromiumEnginesKeepToTheirRange(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	v := solvable["first and last numbers"]
-	page := w.open()
+	page := w.open(t, engineSite{})
 	for name, engine := range engines {
 		var wrong []string
 		page.Eval(fmt.Sprintf(`(async (given) => {
@@ -85,7 +85,7 @@ func TestChromiumEnginesCompareAllBits(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	v := solvable["frozen, four searches"]
-	page := w.open()
+	page := w.open(t, engineSite{})
 	for name, engine := range engines {
 		var found []json.Number
 		page.Eval(fmt.Sprintf(`(async (given) => {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -70,62 +71,94 @@ const spy = `
 		window[name] = (...all) => { if (window.solving) (seen.forbidden ||= []).push(name); return plain.apply(window, all) };
 	}`
 
-// engineWorld is a page on https and a captcha service on another origin.
+// engineWorld is a website on https and a captcha service on another origin.
 type engineWorld struct {
 	t       *testing.T
 	browser *browsertest.Browser
-	csp     string                       // of the page
+
+	mu    sync.Mutex // guards what follows
+	sites []engineSite
+}
+
+// engineSite is one page and what it gets from the captcha.
+type engineSite struct {
+	csp     string                      // Content-Security-Policy of the page; O stands for the captcha's origin
 	replace map[string]http.HandlerFunc // instead of the captcha's own answers, by path
+}
+
+// enginePage is an open page.
+type enginePage struct {
+	*browsertest.Page
+	t   *testing.T
+	api string // the captcha's address for this page
 }
 
 // newEngineWorld starts servers and browser, for a test that runs beside the others.
 func newEngineWorld(t *testing.T, opts ...browsertest.Option) *engineWorld {
 	t.Helper()
 	t.Parallel()
-	script, err := solverScript()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &engineWorld{t: t, replace: map[string]http.HandlerFunc{}}
-	files := assets.Handler()
-	captcha := http.HandlerFunc(func(res http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/solver.js" {
-			res.Header().Set("Content-Type", "text/javascript")
-			fmt.Fprint(res, script)
-			return
-		}
-		if other := w.replace[r.URL.Path]; other != nil {
-			res.Header().Set("Access-Control-Allow-Origin", "*")
-			other(res, r)
-			return
-		}
-		files.ServeHTTP(res, r)
-	})
-	site := http.HandlerFunc(func(res http.ResponseWriter, r *http.Request) {
-		if w.csp != "" {
-			res.Header().Set("Content-Security-Policy", strings.ReplaceAll(w.csp, "O", engineOrigin))
-		}
-		res.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,><script nonce="abc" src="%s/solver.js"></script>`, engineOrigin)
-	})
-	host := func(name string, h http.Handler) browsertest.Option {
+	w := &engineWorld{t: t}
+	host := func(name string, h http.HandlerFunc) browsertest.Option {
 		server := httptest.NewTLSServer(h)
-		server.Config.ErrorLog = nil
 		t.Cleanup(server.Close)
 		return browsertest.Host(name, server.URL)
 	}
-	w.browser = browsertest.New(t, append(opts, host("captcha.example.test", captcha), host("shop.example.test", site))...)
+	w.browser = browsertest.New(t, append(opts, host("captcha.example.test", w.captcha), host("shop.example.test", w.shop))...)
 	return w
 }
 
-// open opens the page, with further scripts before its own.
-func (w *engineWorld) open(before ...string) *browsertest.Page {
-	w.t.Helper()
+// site finds the page that the first part of a path numbers, and the rest of the path.
+func (w *engineWorld) site(path string) (engineSite, string) {
+	number, rest, _ := strings.Cut(path[1:], "/")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i, err := strconv.Atoi(number); err == nil && i < len(w.sites) {
+		return w.sites[i], "/" + rest
+	}
+	return engineSite{}, path
+}
+
+func (w *engineWorld) captcha(res http.ResponseWriter, r *http.Request) {
+	site, path := w.site(r.URL.Path)
+	if path == "/solver.js" {
+		script, err := solverScript()
+		if err != nil {
+			w.t.Error(err)
+		}
+		res.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprint(res, script)
+		return
+	}
+	if other := site.replace[path]; other != nil {
+		res.Header().Set("Access-Control-Allow-Origin", "*")
+		other(res, r)
+		return
+	}
+	r.URL.Path = path
+	assets.Handler().ServeHTTP(res, r)
+}
+
+func (w *engineWorld) shop(res http.ResponseWriter, r *http.Request) {
+	site, _ := w.site(r.URL.Path)
+	if site.csp != "" {
+		res.Header().Set("Content-Security-Policy", strings.ReplaceAll(site.csp, "O", engineOrigin))
+	}
+	res.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,><script nonce="abc" src="%s/solver.js"></script>`, engineOrigin)
+}
+
+// open opens a page, with further scripts before its own.
+func (w *engineWorld) open(t *testing.T, site engineSite, before ...string) *enginePage {
+	t.Helper()
+	w.mu.Lock()
+	number := fmt.Sprintf("/%d", len(w.sites))
+	w.sites = append(w.sites, site)
+	w.mu.Unlock()
 	page := w.browser.NewPage()
 	page.Before(strings.Join(append(before, spy), "\n"))
-	page.Goto("https://shop.example.test/")
+	page.Goto("https://shop.example.test" + number)
 	page.WaitFor("window.solve")
-	return page
+	return &enginePage{page, t, engineOrigin + number}
 }
 
 // solution is what became of a call of solve.
@@ -141,9 +174,9 @@ type solution struct {
 }
 
 // solve runs the solver in the page.
-func (w *engineWorld) solve(page *browsertest.Page, v solveVector) (s solution) {
-	w.t.Helper()
-	page.Eval(fmt.Sprintf(`(async () => {
+func (p *enginePage) solve(v solveVector) (s solution) {
+	p.t.Helper()
+	p.Eval(fmt.Sprintf(`(async () => {
 		const result = { progress: [] };
 		window.solving = true;
 		try {
@@ -153,7 +186,7 @@ func (w *engineWorld) solve(page *browsertest.Page, v solveVector) (s solution) 
 		}
 		window.solving = false;
 		return { ...result, seen };
-	})()`, v.json(), engineOrigin), &s)
+	})()`, v.json(), p.api), &s)
 	return s
 }
 
@@ -203,19 +236,19 @@ func readEngineVectors(t *testing.T) (solvable, unsolvable map[string]solveVecto
 }
 
 // noExceptions fails when the page's console shows an uncaught exception or an unhandled rejection.
-func (w *engineWorld) noExceptions(page *browsertest.Page) {
-	w.t.Helper()
-	for _, m := range page.Console() {
+func (p *enginePage) noExceptions() {
+	p.t.Helper()
+	for _, m := range p.Console() {
 		if m.Level == "exception" || strings.Contains(m.Text, "Uncaught") {
-			w.t.Errorf("console: %s: %s", m.Level, m.Text)
+			p.t.Errorf("console: %s: %s", m.Level, m.Text)
 		}
 	}
 }
 
 // requested says whether the page asked the captcha for a path.
-func requested(page *browsertest.Page, path string) bool {
-	for _, r := range page.Requests() {
-		if r.URL == engineOrigin+path {
+func (p *enginePage) requested(path string) bool {
+	for _, r := range p.Requests() {
+		if r.URL == p.api+path {
 			return true
 		}
 	}

@@ -19,18 +19,23 @@ const size = (): number => Math.min(Math.max((navigator.hardwareConcurrency || 3
 export const workers = (source: string): Member[] => {
   // From a blob, since the captcha has another origin than the page.
   const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
-  const started: Worker[] = [];
-  const end = () => {
-    URL.revokeObjectURL(url);
-    started.forEach((worker) => worker.terminate());
+  const started: Member[] = [];
+  const start = () => {
+    const worker = new Worker(trusted(url));
+    const end = () => {
+      worker.terminate();
+      URL.revokeObjectURL(url); // not before, as some browsers look it up late
+    };
+    started.push(member(worker, worker, end));
   };
   try {
-    for (let i = size(); i; i--) started.push(new Worker(trusted(url)));
+    for (let i = size(); i; i--) start();
   } catch (problem) {
-    end();
+    started.forEach((each) => each.end());
+    URL.revokeObjectURL(url);
     throw problem;
   }
-  return started.map((worker) => member(worker, worker, end));
+  return started;
 };
 
 /** Makes the page itself a member: it runs the script, and gets its turn every few milliseconds while it works. */
