@@ -1,6 +1,6 @@
-import { solve, Unreachable } from '../engine/solver';
+import { solve, Unsupported } from '../engine/solver';
 import type { Challenge } from '../engine/solver';
-import { post, Problem } from './api';
+import { bounded, post, Problem } from './api';
 import { apiOf } from './origin';
 import { draw } from './view';
 import type { State } from './view';
@@ -103,8 +103,14 @@ export const mount = (element: HTMLElement): Widget => {
     if (typeof task.challenge !== 'string' || typeof task.salt !== 'string' || typeof task.difficulty !== 'number') {
       throw new Problem('unreachable');
     }
-    const nonce = await solve(task, api, (done, total) => view.progress(done / total), signal).catch((problem) => {
-      throw new Problem(problem instanceof Unreachable ? 'unreachable' : 'unsupported');
+    const nonce = await bounded(signal, (signal, alive) => {
+      const progress = (done: number, total: number) => {
+        alive();
+        view.progress(done / total);
+      };
+      return solve(task, api, progress, signal);
+    }).catch((problem) => {
+      throw new Problem(problem instanceof Unsupported ? 'unsupported' : 'unreachable');
     });
     const at = Date.now(); // the token's life begins at the server, sometime after this
     const token = (await post(api, 'verify', { sitekey, challenge: task.challenge, nonce }, signal)).token;
