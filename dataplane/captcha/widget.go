@@ -48,7 +48,8 @@ func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
 }
 
 // open reads a widget's call, finds its sitekey and checks where it comes from. It returns the host name of the page, empty
-// when the browser does not tell. Every answer may be read by the page that asked, unless its domain is not allowed.
+// when the browser does not tell. Every answer may be read by the page that asked, refusals too: the widget on a domain that
+// is not allowed can say so, and does not ask again and again as if the server were away.
 func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall, key *sitekey, hostname string, err error) {
 	allowOrigin(w, r)
 	if r.Method != http.MethodPost {
@@ -65,7 +66,6 @@ func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall,
 	}
 	hostname, ok := pageHost(r)
 	if len(key.domains) > 0 && (!ok || !model.HostBelongs(hostname, key.domains)) {
-		w.Header().Del("Access-Control-Allow-Origin")
 		return call, nil, "", errDomain
 	}
 	return call, key, hostname, nil
