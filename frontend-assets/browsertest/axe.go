@@ -39,7 +39,7 @@ func (p *Page) Barriers(selector string) []string {
 			Nodes      []struct{ Target []any }
 		}
 	}
-	p.Eval(fmt.Sprintf(`axe.run(%q)`, selector), &result)
+	p.Eval(fmt.Sprintf(`axe.run(%q, {preload: false})`, selector), &result)
 	if len(result.Passes) == 0 {
 		p.browser.t.Fatalf("axe-core has found nothing to look at in %s", selector)
 	}
