@@ -15,12 +15,12 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// captchaInState are pages and what to do there, so that the widget is in a state and stays.
+// captchaStates are pages and what to do there, so that the widget is in a state and stays.
 var captchaStates = []struct{ state, path, do string }{
 	{"idle", "/", `0`},
 	{"verifying", "/hangs", `document.querySelector('[name=email]').focus()`},
 	{"done", "/", `document.querySelector('[name=email]').focus()`},
-	{"error", "/missing", `document.querySelector('[name=email]').focus()`},
+	{"error", "/missing", `0`},
 }
 
 // newStatesSite has a page for each state, in the colours that the visitor prefers.
@@ -61,7 +61,7 @@ func (s *captchaSite) openState(state, path, do, scheme string) *browsertest.Pag
 	// The API never answers.
 	page.Before(`{ const get = window.fetch; window.fetch = (url, ...rest) => String(url).includes('/hangs/') ? new Promise(() => {}) : get(url, ...rest) }`)
 	page.Goto("http://www.shop.test" + path)
-	s.is(page, "idle")
+	page.WaitFor(`document.querySelector('.service-captcha button')`)
 	page.Eval(do, nil)
 	s.is(page, state)
 	return page

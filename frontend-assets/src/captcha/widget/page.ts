@@ -55,9 +55,12 @@ const take = (element: HTMLElement): void => {
   widgets.set(element, mount(element));
 };
 
-/** Keeps the page's widgets from now on. */
+/** Keeps the page's widgets from now on. Changes of mere text, which some pages make all the time, are none of ours. */
 export const keep = (): void => {
-  new MutationObserver(scan).observe(document, { childList: true, subtree: true });
+  new MutationObserver((records) => {
+    const elements = (nodes: NodeList) => Array.from(nodes).some((node) => node.nodeType === 1);
+    if (records.some((each) => each.type === 'attributes' || elements(each.addedNodes) || elements(each.removedNodes))) scan();
+  }).observe(document, { childList: true, subtree: true, attributeFilter: ['data-sitekey'] });
   scan();
 };
 
@@ -69,7 +72,7 @@ export const reset = (target?: Element | string | null): number => {
   scan();
   let found: Element[] = [];
   try {
-    found = typeof target === 'string' ? Array.from(document.querySelectorAll(target)) : target ? [target] : [];
+    found = typeof target === 'string' ? Array.from(document.querySelectorAll(target)) : target instanceof Element ? [target] : [];
   } catch {
     // Not a selector: it finds nothing.
   }

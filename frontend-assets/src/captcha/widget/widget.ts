@@ -9,7 +9,7 @@ import type { State } from './view';
 export interface Widget {
   /** Clears the field, goes back to idle and solves again at once. */
   reset(): void;
-  /** Follows what became of the element in the page: another form, content taken away. */
+  /** Follows what became of the element in the page: another form, a sitekey, content taken away. */
   follow(): void;
   /** Renews the token when its time has come. Called every few seconds, and whenever time may have been lost. */
   tick(): void;
@@ -47,6 +47,7 @@ export const mount = (element: HTMLElement): Widget => {
   let solvedAt = 0;
   let renewAt = 0; // age of the token in milliseconds
   let notBefore = 0; // the server wants no request until then
+  let unnamed = false; // there is no sitekey
   let work = new AbortController();
   let wake = () => {};
 
@@ -161,7 +162,10 @@ export const mount = (element: HTMLElement): Widget => {
         listen('addEventListener');
       }
       view.restore();
-      if (!form && state === 'idle') run();
+      if (unnamed && element.dataset.sitekey) show('idle');
+      unnamed = !element.dataset.sitekey;
+      // Whoever made the page sees at once that the sitekey is missing.
+      if (state === 'idle' && (!form || unnamed)) run();
       if (input.value && input.parentNode !== (form || element)) (form || element).append(input);
     },
     tick() {
