@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
@@ -70,6 +73,34 @@ func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 		page.Eval(interaction, nil)
 		s.is(page, "done")
 		page.Close()
+	}
+}
+
+func TestChromiumCaptchaComesLate(t *testing.T) {
+	late := strings.ReplaceAll(captchaForm(""), captchaScript, "")
+	s := newCaptchaSite(t, map[string]string{"/": late, "/autofocus": strings.Replace(late, "<input", "<input autofocus", 1)})
+	load := `document.body.append(Object.assign(document.createElement('script'), {src: '` + captchaOrigin + `/captcha.js'}))`
+	page := s.browser.Open("http://www.shop.test/autofocus")
+	page.WaitFor(`document.activeElement.name === 'email'`)
+	page.Eval(load, nil)
+	s.is(page, "idle")
+	page.Do(chromedp.KeyEvent("a"))
+	s.is(page, "done")
+	page = s.browser.Open("http://www.shop.test/")
+	page.Click("input[name=email]") // before the script is there
+	page.Eval(load, nil)
+	s.is(page, "done")
+}
+
+func TestChromiumCaptchaTestCredentials(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.key = captchaKey{model.TestSitekey, model.TestSitekeySecret}
+	page := s.browser.Open("http://other.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	if token := text(page, widgetToken); !s.verify(token) || s.verify(token) {
+		t.Error("the token must be valid once")
 	}
 }
 

@@ -35,6 +35,12 @@ const passingWait = 2000;
 /** What counts as interaction with a form. Typing needs a click or focus first, but autofill and autofocus give neither. */
 const interactions = ['focusin', 'pointerdown', 'input', 'keydown', 'submit'];
 
+/** Whether somebody has gone into a form before we came. Where the page itself has put the focus does not count. */
+const isUsed = (form: HTMLFormElement): boolean => {
+  const active = document.activeElement as HTMLInputElement | null;
+  return form.contains(active) && !active!.autofocus;
+};
+
 /** Makes a widget of an element. It starts at the first interaction with its form, or at once if it is in none. */
 export const mount = (element: HTMLElement): Widget => {
   const view = draw(element, () => state === 'idle' || state === 'error' ? run() : undefined);
@@ -164,8 +170,8 @@ export const mount = (element: HTMLElement): Widget => {
       view.restore();
       if (unnamed && element.dataset.sitekey) show('idle');
       unnamed = !element.dataset.sitekey;
-      // Whoever made the page sees at once that the sitekey is missing.
-      if (state === 'idle' && (!form || unnamed)) run();
+      // Whoever made the page sees at once that the sitekey is missing. And somebody may be in the form already.
+      if (state === 'idle' && (!form || unnamed || isUsed(form))) run();
       if (input.value && input.parentNode !== (form || element)) (form || element).append(input);
     },
     tick() {
