@@ -294,6 +294,25 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 	noComplaints(t, page)
 }
 
+func TestChromiumCaptchaInACopyOfThePage(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	page := s.browser.Open("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	page.Eval(`document.body.replaceWith(document.body.cloneNode(true))`, nil)
+	s.is(page, "idle")
+	if got := text(page, `[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,0" {
+		t.Errorf("the copy has %s buttons and fields", got)
+	}
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	page.Click("#send")
+	if form := <-s.submitted; len(form["service-captcha-response"]) != 1 || !s.verify(form.Get("service-captcha-response")) {
+		t.Errorf("the copy has sent %v", form)
+	}
+}
+
 func TestChromiumCaptchaTwoWidgetsInOneForm(t *testing.T) {
 	widget := `<div class="service-captcha" data-sitekey="SITEKEY"></div>`
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en"><form action="/submit" method="post">` + widget + widget + `<button id="send">Send</button></form>` + captchaScript})

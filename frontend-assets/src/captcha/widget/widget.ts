@@ -32,6 +32,10 @@ const longestPause = 60_000;
 /** A server that asks for no longer wait than this, in milliseconds, is not reported to be in trouble at its first failure. */
 const passingWait = 2000;
 
+// Some pages keep copies of themselves to go back to. A copied field would send an old token before the new one.
+const fieldClass = 'svc-captcha-field';
+const fields = new WeakSet<Element>();
+
 /** What counts as interaction with a form. Typing needs a click or focus first, but autofill and autofocus give neither. */
 const interactions = ['focusin', 'pointerdown', 'input', 'keydown', 'submit'];
 
@@ -46,6 +50,8 @@ export const mount = (element: HTMLElement): Widget => {
   const view = draw(element, () => state === 'idle' || state === 'error' ? run() : undefined);
   const input = document.createElement('input');
   input.type = 'hidden';
+  input.className = fieldClass;
+  fields.add(input);
   input.autocomplete = 'off'; // a reload must not bring an old token back
 
   let state: State;
@@ -168,7 +174,8 @@ export const mount = (element: HTMLElement): Widget => {
         listen('addEventListener');
       }
       view.restore();
-      if (unnamed && element.dataset.sitekey) show('idle');
+      (form || element).querySelectorAll('.' + fieldClass).forEach((each) => fields.has(each) || each.remove());
+      if (unnamed && state === 'error' && element.dataset.sitekey) show('idle');
       unnamed = !element.dataset.sitekey;
       // Whoever made the page sees at once that the sitekey is missing. And somebody may be in the form already.
       if (state === 'idle' && (!form || unnamed || isUsed(form))) run();
