@@ -38,7 +38,15 @@ type CaptchaState struct {
 type CaptchaChanges struct {
 	Release []model.SpentKey // claimed by this batch, but not used up after all; sorted
 	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage
-	Notices []model.QuotaNotice
+	Notices []CaptchaNotice
+}
+
+// CaptchaNotice says that an account used its captcha quota of a month to a part. It becomes a row of quota_notices, unless
+// there is one already.
+type CaptchaNotice struct {
+	model.CaptchaUsageKey
+	Threshold int // percent: 80 or 100
+	CreatedAt model.Instant
 }
 
 // CaptchaStore returns a new store of claims. The caller closes it.
@@ -81,7 +89,7 @@ func (d *DB) CaptchaUsage(ctx context.Context, accountID int64, month model.Mont
 	var row struct {
 		Plan                         model.CaptchaPlan
 		Used, ReserveFrom, OverQuota int64
-		Noticed                      int16
+		Noticed                      int
 	}
 	err := d.read.NewRaw(`
 SELECT a.captcha_plan AS plan, coalesce(u.used, 0) AS used, coalesce(u.reserve_from, 0) AS reserve_from,

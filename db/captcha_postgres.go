@@ -52,7 +52,7 @@ WHERE u.account_id = k.account_id AND u.month = k.month`
 
 	pgNotices = `
 INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::smallint[], $5::bigint[])
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::integer[], $5::bigint[])
 ON CONFLICT DO NOTHING`
 )
 
@@ -174,16 +174,16 @@ func usedCaptchaColumns(used map[model.CaptchaUsageKey]model.CaptchaUsage) []any
 		number(func(u model.CaptchaUsage) int64 { return u.Used }),
 		number(func(u model.CaptchaUsage) int64 { return int64(u.ReserveFrom) }),
 		number(func(u model.CaptchaUsage) int64 { return u.OverQuota }),
-		column(keys, func(k *model.CaptchaUsageKey) int16 { return used[*k].Noticed }),
+		column(keys, func(k *model.CaptchaUsageKey) int16 { return int16(used[*k].Noticed) }),
 	)
 }
 
-func noticeColumns(notices []model.QuotaNotice) []any {
+func noticeColumns(notices []CaptchaNotice) []any {
 	return []any{
-		column(notices, func(n *model.QuotaNotice) int64 { return n.AccountID }),
-		column(notices, func(n *model.QuotaNotice) string { return n.Product }),
-		column(notices, func(n *model.QuotaNotice) int32 { return int32(n.Month) }),
-		column(notices, func(n *model.QuotaNotice) int16 { return n.Threshold }),
-		column(notices, func(n *model.QuotaNotice) int64 { return int64(n.CreatedAt) }),
+		column(notices, func(n *CaptchaNotice) int64 { return n.AccountID }),
+		column(notices, func(*CaptchaNotice) string { return model.ProductCaptcha }),
+		column(notices, func(n *CaptchaNotice) int32 { return int32(n.Month) }),
+		column(notices, func(n *CaptchaNotice) int32 { return int32(n.Threshold) }),
+		column(notices, func(n *CaptchaNotice) int64 { return int64(n.CreatedAt) }),
 	}
 }

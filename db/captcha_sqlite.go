@@ -106,8 +106,8 @@ func (c *sqliteCaptcha) write(tx *sql.Tx, changes *CaptchaChanges) error {
 	}); err != nil {
 		return err
 	}
-	if err := execEach(tx, s.notice, changes.Notices, func(n *model.QuotaNotice) []any {
-		return []any{n.AccountID, n.Product, n.Month, n.Threshold, n.CreatedAt}
+	if err := execEach(tx, s.notice, changes.Notices, func(n *CaptchaNotice) []any {
+		return []any{n.AccountID, model.ProductCaptcha, n.Month, n.Threshold, n.CreatedAt}
 	}); err != nil {
 		return err
 	}

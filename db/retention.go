@@ -81,7 +81,7 @@ func (d *DB) dropParts(ctx context.Context, table partitioned, before model.Mont
 }
 
 // DeleteOldRecords deletes what nobody looks at any more, whatever the retention of visits: rejections after 400 days, usage
-// and notices of months more than two years ago, and deliveries that ended and are older than 30 days. It returns how many rows it
+// of months more than two years ago, and deliveries that ended and are older than 30 days. It returns how many rows it
 // deleted.
 func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
@@ -89,7 +89,6 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 		{table: "rejections", key: "site_id, day, endpoint, code", column: "day", bound: int64(now.Day() - rejectionDays)},
 		{table: "site_usage", key: "site_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
 		{table: "captcha_usage", key: "account_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
-		{table: "quota_notices", key: "account_id, product, month, threshold", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
 		{
 			table: "deliveries", key: "site_id, id", column: "id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
 			condition: "AND state <> '" + model.DeliveryPending + "'",

@@ -270,13 +270,20 @@ func TestQuotaNotices(t *testing.T) {
 		}
 		notices := func(want ...string) {
 			t.Helper()
-			rows, err := dbtest.Rows[model.QuotaNotice](d, "SELECT account_id, product, month, threshold, created_at FROM quota_notices ORDER BY month, created_at, threshold")
+			type notice struct {
+				AccountID, SiteID   int64
+				Product             string
+				Month               model.Month
+				Threshold           int
+				CreatedAt, MailedAt model.Instant
+			}
+			rows, err := dbtest.Rows[notice](d, "SELECT * FROM quota_notices ORDER BY month, created_at, threshold")
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, n := range rows {
-				if n.AccountID != account || n.Product != model.ProductCaptcha || n.SentAt != 0 || n.CreatedAt.Month() != n.Month {
+				if n.AccountID != account || n.SiteID != 0 || n.Product != model.ProductCaptcha || n.MailedAt != 0 || n.CreatedAt.Month() != n.Month {
 					t.Errorf("notice %+v", n)
 				}
 				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))

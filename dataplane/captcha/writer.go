@@ -140,9 +140,7 @@ func count(state *db.CaptchaState, changes *db.CaptchaChanges, c *claim) outcome
 		result = claimedFromReserve
 	}
 	if threshold := usage.Count(c.at); threshold > 0 {
-		changes.Notices = append(changes.Notices, model.QuotaNotice{
-			AccountID: key.AccountID, Product: model.ProductCaptcha, Month: key.Month, Threshold: threshold, CreatedAt: c.at,
-		})
+		changes.Notices = append(changes.Notices, db.CaptchaNotice{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: c.at})
 	}
 	state.Usage[key], changes.Usage[key] = usage, usage
 	return result

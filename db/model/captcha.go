@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -55,7 +56,7 @@ type CaptchaUsage struct {
 	Used        int64   // successful verifications, those from the reserve included
 	ReserveFrom Instant // the first verification after the quota; 0 before it
 	OverQuota   int64   // the quota that ReserveFrom is about
-	Noticed     int16   // the highest threshold in percent that the owner is told of; 0 for none
+	Noticed     int     // the highest threshold in percent that the owner is told of; 0 for none
 }
 
 // The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the first verification after the
@@ -98,7 +99,7 @@ func (u *CaptchaUsage) ReserveEnds() (Instant, bool) {
 
 // Count counts a verification, and returns the threshold in percent that it reached and that its owner was not told of yet,
 // or 0. The caller has looked at Standing.
-func (u *CaptchaUsage) Count(at Instant) (threshold int16) {
+func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 	if u.Quota != Unlimited && u.Used >= u.Quota && !u.reserveBegan() {
 		u.ReserveFrom, u.OverQuota = at, u.Quota
 	}
@@ -106,7 +107,7 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int16) {
 	if u.Quota == Unlimited {
 		return 0
 	}
-	for _, percent := range quotaThresholds {
+	for _, percent := range slices.Backward(QuotaThresholds) { // of two that are reached at once only the higher one is news
 		if u.Used*100 >= u.Quota*int64(percent) && u.Noticed < percent {
 			u.Noticed = percent
 			return percent
@@ -114,23 +115,6 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int16) {
 	}
 	return 0
 }
-
-// quotaThresholds are the shares of a quota in percent at which an owner is told, the highest first: of two that are reached
-// at once only the higher one is news.
-var quotaThresholds = [...]int16{100, 80}
-
-// QuotaNotice is a mail to an account about its quota, once for each month and threshold. The worker sends it.
-type QuotaNotice struct {
-	AccountID int64   `bun:",pk"`
-	Product   string  `bun:",pk"` // ProductCaptcha
-	Month     Month   `bun:",pk"`
-	Threshold int16   `bun:",pk"` // percent: 80 or 100
-	CreatedAt Instant `bun:",notnull"`
-	SentAt    Instant `bun:",nullzero"` // 0: not yet
-}
-
-// ProductCaptcha names the captcha in a QuotaNotice.
-const ProductCaptcha = "captcha"
 
 // SpentKey names a challenge or a token that is used up. Its moment of issue is part of the name, so that rows are stored in
 // the order of time; both come from the signed text, so that one challenge or token has one name.

@@ -36,14 +36,15 @@ CREATE TABLE captcha_spent (
   PRIMARY KEY (account_id, issued_at, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.5);
 
--- Mails to an account about its quota, each once. Written with the verification that reaches the threshold, sent by the worker.
+-- A quota that was used to a part, once per month and part.
 CREATE TABLE quota_notices (
-  account_id bigint   NOT NULL REFERENCES accounts ON DELETE CASCADE,
-  product    text     NOT NULL, -- captcha
-  month      integer  NOT NULL,
-  threshold  smallint NOT NULL, -- percent: 80 or 100
-  created_at bigint   NOT NULL,
-  sent_at    bigint,            -- null: not yet
-  PRIMARY KEY (account_id, product, month, threshold)
+  account_id bigint  NOT NULL,
+  site_id    bigint  NOT NULL DEFAULT 0, -- 0: the account's captcha
+  product    text    NOT NULL,           -- captcha or analytics
+  month      integer NOT NULL,
+  threshold  integer NOT NULL,           -- percent
+  created_at bigint  NOT NULL,
+  mailed_at  bigint  NOT NULL DEFAULT 0, -- 0: the mails are still to be written
+  PRIMARY KEY (account_id, site_id, product, month, threshold)
 );
-CREATE INDEX quota_notices_unsent ON quota_notices (created_at) WHERE sent_at IS NULL; -- the worker
+CREATE INDEX quota_notices_new ON quota_notices (created_at) WHERE mailed_at = 0; -- the mailer
