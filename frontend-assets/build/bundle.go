@@ -76,6 +76,22 @@ func (b built) withinBudget() error {
 	return nil
 }
 
+// widgetSize adds up the widget's part of the given sizes, which are gzip-compressed.
+func widgetSize(sizes map[string]int) (sum int) {
+	for _, name := range widget {
+		sum += sizes[name]
+	}
+	return sum
+}
+
+// withinWidgetBudget fails when the widget has grown too large.
+func withinWidgetBudget(sizes map[string]int) error {
+	if size := widgetSize(sizes); size > widgetBudget {
+		return fmt.Errorf("the captcha's widget has %d bytes gzip-compressed, its budget is %d", size, widgetBudget)
+	}
+	return nil
+}
+
 // without is the same asset with one of its optional parts left out.
 func (a asset) without(part string) asset {
 	a.omit = part

@@ -33,11 +33,14 @@ export const compress = (from: Int32Array, to: Int32Array): void => {
   let f = from[5]!;
   let g = from[6]!;
   let h = from[7]!;
+  let bc = b ^ c;
   for (let t = 0; t < 64; t++) {
     const big1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
     const x = (h + big1 + (g ^ (e & (f ^ g))) + constants[t]! + w[t]!) | 0;
     const big0 = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
-    const y = (big0 + ((a & b) | (c & (a | b)))) | 0;
+    const ab = a ^ b;
+    const y = (big0 + (b ^ (ab & bc))) | 0; // the majority of a, b and c; ab is the next round's bc
+    bc = ab;
     h = g;
     g = f;
     f = e;

@@ -4,8 +4,8 @@
 #	frontend-assets/src/captcha/engine/wasm/build.sh [folder]
 #
 # It needs clang and wasm-ld of LLVM 14; on Debian 12: apt-get install clang lld. Other releases give other bytes. The results are
-# committed, so that nobody needs a C compiler to build Tallygate. The linker is called directly: through clang it would run the
-# wasm-opt of the PATH, if there is one.
+# committed, so that nobody needs a C compiler to build Tallygate; SHA256SUMS says of which source they were made. The linker is
+# called directly: through clang it would run the wasm-opt of the PATH, if there is one.
 set -eu
 
 here=$(dirname "$0")
@@ -22,3 +22,8 @@ compile() { # name, flags
 
 compile captcha.wasm -msimd128 -DLANES=4
 compile captcha-scalar.wasm -DLANES=1
+
+if [ "$to" = "$here" ]; then
+	cd "$here"
+	sha256sum pow.c build.sh captcha.wasm captcha-scalar.wasm >SHA256SUMS
+fi

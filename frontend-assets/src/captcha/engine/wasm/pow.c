@@ -11,6 +11,8 @@ typedef unsigned int u32;
 
 #if LANES > 1
 typedef u32 words __attribute__((vector_size(4 * LANES)));
+typedef int ints __attribute__((vector_size(4 * LANES)));
+typedef signed char bytes __attribute__((vector_size(4 * LANES)));
 #else
 typedef u32 words;
 #endif
@@ -42,7 +44,12 @@ static inline words small0(words x) { return right(x, 7) ^ right(x, 18) ^ x >> 3
 static inline words small1(words x) { return right(x, 17) ^ right(x, 19) ^ x >> 10; }
 static inline words big0(words x) { return right(x, 2) ^ right(x, 13) ^ right(x, 22); }
 static inline words big1(words x) { return right(x, 6) ^ right(x, 11) ^ right(x, 25); }
+#if LANES > 1
+// One instruction of WebAssembly, which the compiler does not find by itself.
+static inline words choose(words e, words f, words g) { return (words)__builtin_wasm_bitselect((ints)f, (ints)g, (ints)e); }
+#else
 static inline words choose(words e, words f, words g) { return g ^ (e & (f ^ g)); }
+#endif
 static inline words majority(words a, words b, words c) { return (a & b) | (c & (a | b)); }
 
 static inline words all(u32 x) {
@@ -58,18 +65,21 @@ static inline words all(u32 x) {
 		h = x + big0(a) + majority(a, b, c);                     \
 	} while (0)
 
-#define SIXTEEN(KW)                                                                                       \
-	ROUND(a, b, c, d, e, f, g, h, KW(0));  ROUND(h, a, b, c, d, e, f, g, KW(1));                          \
-	ROUND(g, h, a, b, c, d, e, f, KW(2));  ROUND(f, g, h, a, b, c, d, e, KW(3));                          \
-	ROUND(e, f, g, h, a, b, c, d, KW(4));  ROUND(d, e, f, g, h, a, b, c, KW(5));                          \
-	ROUND(c, d, e, f, g, h, a, b, KW(6));  ROUND(b, c, d, e, f, g, h, a, KW(7));                          \
-	ROUND(a, b, c, d, e, f, g, h, KW(8));  ROUND(h, a, b, c, d, e, f, g, KW(9));                          \
-	ROUND(g, h, a, b, c, d, e, f, KW(10)); ROUND(f, g, h, a, b, c, d, e, KW(11));                         \
-	ROUND(e, f, g, h, a, b, c, d, KW(12)); ROUND(d, e, f, g, h, a, b, c, KW(13));                         \
+#define SIXTEEN_ROUNDS(KW)                                                          \
+	ROUND(a, b, c, d, e, f, g, h, KW(0));  ROUND(h, a, b, c, d, e, f, g, KW(1));  \
+	ROUND(g, h, a, b, c, d, e, f, KW(2));  ROUND(f, g, h, a, b, c, d, e, KW(3));  \
+	ROUND(e, f, g, h, a, b, c, d, KW(4));  ROUND(d, e, f, g, h, a, b, c, KW(5));  \
+	ROUND(c, d, e, f, g, h, a, b, KW(6));  ROUND(b, c, d, e, f, g, h, a, KW(7));  \
+	ROUND(a, b, c, d, e, f, g, h, KW(8));  ROUND(h, a, b, c, d, e, f, g, KW(9));  \
+	ROUND(g, h, a, b, c, d, e, f, KW(10)); ROUND(f, g, h, a, b, c, d, e, KW(11)); \
+	ROUND(e, f, g, h, a, b, c, d, KW(12)); ROUND(d, e, f, g, h, a, b, c, KW(13)); \
 	ROUND(c, d, e, f, g, h, a, b, KW(14)); ROUND(b, c, d, e, f, g, h, a, KW(15))
 
-// The message schedule, sixteen words at a time, in place.
-#define NEXT(i) (w[i] += small1(w[(i + 14) & 15]) + w[(i + 9) & 15] + small0(w[(i + 1) & 15]))
+// The message schedule: sixteen words become the next sixteen, in place.
+#define NEXT(i) w[i] += small1(w[(i + 14) & 15]) + w[(i + 9) & 15] + small0(w[(i + 1) & 15])
+#define SIXTEEN_WORDS                                                                \
+	NEXT(0); NEXT(1); NEXT(2); NEXT(3); NEXT(4); NEXT(5); NEXT(6); NEXT(7);         \
+	NEXT(8); NEXT(9); NEXT(10); NEXT(11); NEXT(12); NEXT(13); NEXT(14); NEXT(15)
 
 // Tries the numbers from start up to, not including, end. Returns the one whose hash begins with the 32 bits of high and the 16
 // bits of low, or -1.
@@ -88,18 +98,17 @@ int EXPORT(search)(u32 index, u32 start, u32 end, u32 high, u32 low) {
 
 		words a = all(initial[0]), b = all(initial[1]), c = all(initial[2]), d = all(initial[3]);
 		words e = all(initial[4]), f = all(initial[5]), g = all(initial[6]), h = all(initial[7]);
-#define SCHEDULED(i) constants[t + i] + w[i]
+#define KW(i) constants[t + i] + w[i]
 #pragma clang loop unroll(disable)
 		for (int t = 0;; t += 16) {
-			SIXTEEN(SCHEDULED);
+			SIXTEEN_ROUNDS(KW);
 			if (t == 48) break;
-			NEXT(0);NEXT(1);NEXT(2);NEXT(3);NEXT(4);NEXT(5);NEXT(6);NEXT(7);NEXT(8);NEXT(9);NEXT(10);NEXT(11);NEXT(12);NEXT(13);NEXT(14);NEXT(15);
+			SIXTEEN_WORDS;
 		}
 
 		words first = a + initial[0], second = b + initial[1];
 #if LANES > 1
-		words hit = (words)(first == high);
-		if (__builtin_wasm_any_true_v128((__attribute__((vector_size(16))) signed char)hit)) {
+		if (__builtin_wasm_any_true_v128((bytes)(first == high))) {
 			for (int i = 0; i < LANES; i++) {
 				if (first[i] == high && second[i] >> 16 == low && n + i < end) return n + i;
 			}
