@@ -22,32 +22,50 @@ const (
 	loadTimeout = 5 * time.Second
 	limit       = 50_000 // snapshots kept
 	unknownMax  = 10_000 // names kept that are nobody's, apart, so that made-up ones push no known one out
+
+	// strangerLimit is how many names that are not among the snapshots a cache looks up at once. It leaves connections for
+	// everybody else: SQLite has eight to read with, PostgreSQL's pool has sixteen, and there are several caches.
+	strangerLimit = 3
+	strangerWait  = time.Second // so long such a look-up waits for its turn
 )
 
+// ErrStrangers is returned for a name without a snapshot while too many others are being looked up.
+var ErrStrangers = errors.New("snapshot: too many unknown names are asked for")
+
 // Cache keeps snapshots by name. Concurrent requests for one name ask the database once. It is bounded, so that a flood of
-// made-up names cannot grow it. It is safe for concurrent use.
+// made-up names cannot grow it; and names without a snapshot wait for a few places, so that such a flood does not keep the
+// snapshots from being renewed. It is safe for concurrent use.
 type Cache[Value any] struct {
-	load     Load[Value]
-	now      func() time.Time
-	entries  *lru.Cache[string, entry[Value]]
-	unknown  *lru.Cache[string, time.Time] // since when
-	flight   singleflight.Group
-	changes  atomic.Int64 // counts notices, so that what was loaded across one is not kept
-	unsynced atomic.Bool
+	load      Load[Value]
+	now       func() time.Time
+	entries   *lru.Cache[string, *entry[Value]]
+	unknown   *lru.Cache[string, time.Time] // since when
+	flight    singleflight.Group
+	strangers chan struct{} // one token for each look-up of a name without an entry
+	changes   atomic.Int64  // counts notices, so that what was loaded across one is not used again
+	unsynced  atomic.Bool
 }
 
 // Load reads what has a name, and the id under which its changes are told. model.ErrNotFound says that nobody has the name.
 type Load[Value any] func(ctx context.Context, name string) (id int64, value *Value, err error)
 
+// entry stays when it is out of date: its name is then known to be somebody's, or to have been until now.
 type entry[Value any] struct {
-	id     int64
-	value  *Value // never changed
-	loaded time.Time
+	id      int64
+	value   *Value // never changed
+	loaded  time.Time
+	changed atomic.Bool // it may be another since
 }
 
 // New returns an empty cache, which believes to miss notices until Synced says otherwise.
 func New[Value any](load Load[Value], now func() time.Time) *Cache[Value] {
-	c := &Cache[Value]{load: load, now: now, entries: newLRU[entry[Value]](limit), unknown: newLRU[time.Time](unknownMax)}
+	c := &Cache[Value]{
+		load:      load,
+		now:       now,
+		entries:   newLRU[*entry[Value]](limit),
+		unknown:   newLRU[time.Time](unknownMax),
+		strangers: make(chan struct{}, strangerLimit),
+	}
 	c.unsynced.Store(true)
 	return c
 }
@@ -60,10 +78,11 @@ func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 	return cache
 }
 
-// Get returns what has this name, or nil when nobody has. It fails only with the database.
+// Get returns what has this name, or nil when nobody has. It fails only with the database, or with ErrStrangers.
 func (c *Cache[Value]) Get(ctx context.Context, name string) (*Value, error) {
-	if entry, ok := c.entries.Get(name); ok && c.isFresh(entry.loaded, ttl) {
-		return entry.value, nil
+	e, known := c.entries.Get(name)
+	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
+		return e.value, nil
 	}
 	if since, ok := c.unknown.Get(name); ok && c.isFresh(since, unknownTTL) {
 		return nil, nil
@@ -72,7 +91,10 @@ func (c *Cache[Value]) Get(ctx context.Context, name string) (*Value, error) {
 		// Several requests share this look-up: the first one's leaving must not fail the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
-		return c.fetch(ctx, name)
+		if known {
+			return c.fetch(ctx, name)
+		}
+		return c.fetchStranger(ctx, name)
 	})
 	if err != nil {
 		return nil, err
@@ -85,6 +107,19 @@ func (c *Cache[Value]) isFresh(since time.Time, ttl time.Duration) bool {
 		ttl = unsyncedTTL
 	}
 	return c.now().Sub(since) < ttl
+}
+
+// fetchStranger is fetch for a name that may well be made up.
+func (c *Cache[Value]) fetchStranger(ctx context.Context, name string) (*Value, error) {
+	turn := time.NewTimer(strangerWait)
+	defer turn.Stop()
+	select {
+	case c.strangers <- struct{}{}:
+		defer func() { <-c.strangers }()
+		return c.fetch(ctx, name)
+	case <-turn.C:
+		return nil, ErrStrangers
+	}
 }
 
 func (c *Cache[Value]) fetch(ctx context.Context, name string) (*Value, error) {
@@ -101,31 +136,34 @@ func (c *Cache[Value]) fetch(ctx context.Context, name string) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.entries.Add(name, entry[Value]{id: id, value: value, loaded: loaded})
+	e := &entry[Value]{id: id, value: value, loaded: loaded}
+	c.entries.Add(name, e)
 	if c.changes.Load() != changes { // after Add: either Changed sees the entry, or this sees the change
-		c.entries.Remove(name)
+		e.changed.Store(true)
 	}
 	return value, nil
 }
 
-// Changed forgets the snapshots of an id. A request that comes after it sees the change, unless it shares a look-up that had
-// begun before: that one ends within moments and is not kept.
+// Changed makes the next request read an id's value again. A request that comes after it sees the change, unless it shares a
+// look-up that had begun before: that one ends within moments and is not used again.
 func (c *Cache[Value]) Changed(id int64) {
-	c.changes.Add(1)
-	for _, name := range c.entries.Keys() {
-		if entry, ok := c.entries.Peek(name); ok && entry.id == id {
-			c.entries.Remove(name)
-		}
-	}
-	c.unknown.Purge() // a name may be this one's from now on
+	c.forget(func(e *entry[Value]) bool { return e.id == id })
 }
 
-// Synced says whether notices of changes arrive. Whatever was missed is forgotten when they do again.
+// Synced says whether notices of changes arrive. Whatever was missed is read again when they do.
 func (c *Cache[Value]) Synced(yes bool) {
 	c.unsynced.Store(!yes)
 	if yes {
-		c.changes.Add(1)
-		c.entries.Purge()
-		c.unknown.Purge()
+		c.forget(func(*entry[Value]) bool { return true })
 	}
+}
+
+func (c *Cache[Value]) forget(which func(*entry[Value]) bool) {
+	c.changes.Add(1)
+	for _, e := range c.entries.Values() {
+		if which(e) {
+			e.changed.Store(true)
+		}
+	}
+	c.unknown.Purge() // a name may be somebody's from now on
 }

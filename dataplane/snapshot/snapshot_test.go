@@ -180,3 +180,42 @@ func TestMadeUpNamesPushNobodyOut(t *testing.T) {
 	}
 	expect(t, s, c, "a", "1", 60_001)
 }
+
+// TestStrangersTakeFewPlaces: while look-ups of unknown names hang, those that are known are renewed, and further unknown ones
+// hear that they have to wait.
+func TestStrangersTakeFewPlaces(t *testing.T) {
+	s, c := newCache()
+	expect(t, s, c, "a", "1", 1)
+	entered, release := make(chan struct{}, 100), make(chan struct{})
+	s.mu.Lock()
+	s.during = func() { entered <- struct{}{}; <-release }
+	s.mu.Unlock()
+	errs := make(chan error, 10)
+	for i := range cap(errs) {
+		go func() {
+			_, err := c.Get(context.Background(), fmt.Sprint("made up ", i))
+			errs <- err
+		}()
+	}
+	for range 3 {
+		<-entered
+	}
+	for range cap(errs) - 3 {
+		if err := <-errs; !errors.Is(err, snapshot.ErrStrangers) {
+			t.Errorf("one too many: %v, want ErrStrangers", err)
+		}
+	}
+	s.pass(time.Minute)
+	renewed := make(chan error)
+	go func() { _, err := c.Get(context.Background(), "a"); renewed <- err }()
+	<-entered // the known one has its place
+	close(release)
+	if err := <-renewed; err != nil {
+		t.Error(err)
+	}
+	for range 3 {
+		if err := <-errs; err != nil {
+			t.Errorf("one of the few: %v", err)
+		}
+	}
+}
