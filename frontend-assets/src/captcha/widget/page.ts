@@ -8,7 +8,7 @@ const widgets = new Map<Element, Widget>();
 /** How often tokens are looked at, in milliseconds. Not one long timer: timers stop while a computer sleeps. */
 const beat = 10_000;
 /** How long a tab may be hidden until its tokens are no longer renewed, in milliseconds. They are when it is looked at again. */
-const patience = 3_600_000;
+const patience = 900_000;
 
 let timer = 0;
 let seenAt = 0;
