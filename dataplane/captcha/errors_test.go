@@ -37,7 +37,7 @@ func mustJSON(tb testing.TB, v any) string {
 }
 
 // refusal sends a call that must be refused, and checks status and body: one sentence, and the headers of its status.
-func (p *plane) refusal(t *testing.T, name string, c call, status int) {
+func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Response {
 	t.Helper()
 	response, body := p.send(c)
 	var answer struct{ Error string }
@@ -51,6 +51,7 @@ func (p *plane) refusal(t *testing.T, name string, c call, status int) {
 	if status == http.StatusMethodNotAllowed && !strings.HasPrefix(response.Header.Get("Allow"), "POST") {
 		t.Errorf("%s: Allow %q", name, response.Header.Get("Allow"))
 	}
+	return response
 }
 
 // TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three JSON endpoints, and the

@@ -26,8 +26,7 @@ func TestTooManyChallenges(t *testing.T) {
 	if last.Difficulty < 30*difficulty {
 		t.Errorf("difficulty %d after 300 challenges", last.Difficulty)
 	}
-	p.refusal(t, "the 301st", config, http.StatusTooManyRequests)
-	response, _ := p.send(config)
+	response := p.refusal(t, "the 301st", config, http.StatusTooManyRequests)
 	if response.Header.Get("Retry-After") != "1" || response.Header.Get("Access-Control-Expose-Headers") != "Retry-After" {
 		t.Errorf("headers %v", response.Header)
 	}

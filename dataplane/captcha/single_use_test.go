@@ -239,8 +239,7 @@ func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 		"verify":     {path: verifyPath, body: work, origin: siteOrigin},
 		"siteverify": {path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}},
 	} {
-		p.refusal(t, name, c, http.StatusServiceUnavailable)
-		if response, _ := p.send(c); response.Header.Get("Retry-After") == "" {
+		if response := p.refusal(t, name, c, http.StatusServiceUnavailable); response.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", name)
 		}
 	}
