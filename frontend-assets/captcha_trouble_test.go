@@ -171,6 +171,51 @@ func (s *captchaSite) hurry(t *testing.T, path string, answer func(http.Response
 	page.Close()
 }
 
+// TestChromiumCaptchaIsToldToWait asks for challenges until the data plane finds them too many, and then comes as a visitor.
+func TestChromiumCaptchaIsToldToWait(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	body := fmt.Sprintf(`{"sitekey":%q}`, s.key.sitekey)
+	for {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.plane+"/api/v1/pow/config", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Origin", "http://www.shop.test")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode == http.StatusTooManyRequests {
+			break
+		}
+		if response.StatusCode != http.StatusOK || len(s.called()) > 5000 {
+			t.Fatalf("config answered %s after %d challenges", response.Status, len(s.called()))
+		}
+	}
+	before := len(s.called())
+	page := s.browser.NewPage()
+	page.Before(`{ // what the page's scripts may read of the answers
+		const get = window.fetch
+		window.waits = []
+		window.fetch = async (...call) => { const response = await get(...call); if (response.status === 429) waits.push(Number(response.headers.get('retry-after'))); return response }
+	}`)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	page.WaitFor(`waits.length > 0`)
+	if got := text(page, `String(waits[0] >= 1)`); got != "true" {
+		t.Error("the page cannot read Retry-After")
+	}
+	s.mu.Lock()
+	s.now = s.now.Add(time.Minute)
+	s.mu.Unlock()
+	s.is(page, "done")
+	if n := len(s.called()) - before; n < 3 || !s.verify(text(page, widgetToken)) {
+		t.Errorf("%d calls, and the token must be valid", n)
+	}
+}
+
 func TestChromiumCaptchaOfflineThenOnline(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.Open("http://www.shop.test/")
