@@ -14,7 +14,7 @@ function asker(worker) {
 export async function ownSolver(modulePath, slowClock = false) {
   const module = modulePath && (await (await fetch(modulePath)).arrayBuffer())
   let source = await (await fetch("/own/captcha-worker.js")).text()
-  if (slowClock) source = "{ let added = 0; const now = performance.now.bind(performance); performance.now = () => now() + (added += 500) }" + source
+  if (slowClock) source = "{ let added = 0; const now = performance.now.bind(performance); performance.now = () => now() + (added += 50) }" + source
   const ask = asker(new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" }))))
   // A challenge of one search whose target nothing meets: it takes exactly twice its difficulty in hashes, each time it is asked.
   const bytes = Uint8Array.from({ length: 70 }, (_, i) => [1, 0, 1, 0][i] ?? 255)

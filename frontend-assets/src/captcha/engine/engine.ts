@@ -15,10 +15,13 @@ const judged = 16_384;
 /** Below a tenth of a million hashes a second it is not compiled. In hashes per millisecond; compiled it does twenty times as much. */
 const slow = 100;
 
-/** How many hashes are tried at once. WebAssembly calls must be short: browsers exchange slow code for fast between calls. */
-const batch = 4096;
-/** The same where the page waits: a millisecond of slow JavaScript. Also what the browser's own SHA-256 gets at once. */
-const smallBatch = 128;
+/**
+ * How many hashes are tried at once. Short, as browsers exchange slow code for fast between calls, and since the fastest of many
+ * short runs says what JavaScript is worth, also on a computer that is busy with other things.
+ */
+const batch = 512;
+/** The same where the page waits: a millisecond or three of slow JavaScript. */
+const slicedBatch = 128;
 /** Milliseconds until a page gets its turn. */
 const slice = 4;
 
@@ -47,13 +50,13 @@ export const finder = async (task: Task, module: ArrayBuffer | undefined, yields
   let stopped = false;
   let turnAt = performance.now();
   let hashes = 0;
-  let warmTime = 0;
+  let best = 0; // hashes per millisecond
   /** Turns to the browser's own SHA-256 where JavaScript is not compiled, such as in the lockdown mode of iOS. */
   const judge = (count: number, time: number) => {
     if (name !== 'js') return;
     hashes += count;
-    if (hashes > warm) warmTime += time;
-    if (hashes >= judged && hashes - warm < warmTime * slow && self.crypto?.subtle) {
+    if (hashes > warm) best = Math.max(best, count / time);
+    if (hashes >= judged && best < slow && self.crypto?.subtle) {
       name = 'subtle';
       engine = subtle(task);
     }
@@ -64,7 +67,7 @@ export const finder = async (task: Task, module: ArrayBuffer | undefined, yields
     async find(index) {
       const end = task.targets[index]!.end;
       for (let start = 0; start < end && !stopped; ) {
-        const until = Math.min(start + (yields || name === 'subtle' ? smallBatch : batch), end);
+        const until = Math.min(start + (yields ? slicedBatch : batch), end);
         const began = performance.now();
         let n = engine(index, start, until);
         if (typeof n !== 'number') n = await n;
