@@ -84,6 +84,7 @@ const browser = spawn(
   { stdio: "ignore" },
 )
 browser.on("error", (problem) => finished.reject(problem))
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => finished.reject(new Error(signal)))
 browser.on("exit", (code) => finished.reject(new Error("the browser ended with " + code)))
 
 try {
