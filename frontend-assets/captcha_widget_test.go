@@ -239,6 +239,13 @@ func TestChromiumCaptchaReset(t *testing.T) {
 		document.querySelector('#a button').getAttribute('aria-checked'))`); got != "service-captcha is-verifyingfalse" {
 		t.Errorf("after reset: %q", got)
 	}
+	// A widget that came in this very turn counts already.
+	page.Eval(fmt.Sprintf(`(document.querySelector('#empty').append(document.createRange().createContextualFragment(
+		'<div class="service-captcha" id="d" data-sitekey="%s"></div>')), serviceCaptcha.reset('#d'))`, s.key.sitekey), &count)
+	if count != 1 {
+		t.Errorf("reset of a new widget = %d, want 1", count)
+	}
+	page.WaitFor(`document.querySelector('#d').matches('.is-done')`)
 	noComplaints(t, page)
 }
 
