@@ -25,6 +25,7 @@ require (
 	github.com/vektah/gqlparser/v2 v2.5.36
 	golang.org/x/net v0.62.0
 	golang.org/x/sync v0.24.0
+	gopkg.in/ezzarghili/recaptcha-go.v4 v4.3.0
 	modernc.org/sqlite v1.60.1
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// statusOf is the data plane's one table of kinds and HTTP statuses (analytics contract, section 7).
+// statusOf is the data plane's one table of kinds and HTTP statuses (section 7 of both contracts).
 var statusOf = map[model.Kind]int{
 	model.Invalid:          http.StatusBadRequest,
 	model.Unauthenticated:  http.StatusUnauthorized,
@@ -31,8 +31,8 @@ var statusOf = map[model.Kind]int{
 type handler func(http.ResponseWriter, *http.Request) error
 
 // serve turns a handler's error into the contract's answer. Whatever is not a model.Error, a panic included, is ours to mend
-// and, for the caller, temporary: 503 unavailable, logged here and nowhere else. The methods are those that the handler takes.
-func serve(log *slog.Logger, methods string, h handler) http.HandlerFunc {
+// and, for the caller, temporary: 503 unavailable, logged here and nowhere else. The methods are those that the handler takes; text is what the body says of an error.
+func serve(log *slog.Logger, methods string, text func(*model.Error) string, h handler) http.HandlerFunc {
 	failures := quietLog{log: log}
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := recovered(h, w, r)
@@ -41,7 +41,7 @@ func serve(log *slog.Logger, methods string, h handler) http.HandlerFunc {
 		}
 		shown, ok := errors.AsType[*model.Error](err)
 		if !ok || shown.Kind == model.Internal {
-			shown = &model.Error{Kind: model.Unavailable, Code: "unavailable", Cause: err}
+			shown = &model.Error{Kind: model.Unavailable, Code: "unavailable", Message: "The service is temporarily unavailable.", Cause: err}
 		}
 		if shown.Kind == model.Unavailable {
 			failures.say(r, err)
@@ -55,7 +55,22 @@ func serve(log *slog.Logger, methods string, h handler) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(statusOf[shown.Kind])
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": shown.Code}) // the client may have left; nothing to do then
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": text(shown)}) // the client may have left; nothing to do then
+	}
+}
+
+// The analytics contract answers with an error's code, the captcha contract with a sentence.
+func code(e *model.Error) string     { return e.Code }
+func sentence(e *model.Error) string { return e.Message }
+
+// serveOK is serve for an endpoint whose every answer is HTTP 200: after an error, which is ours to mend, the body says so.
+func serveOK(log *slog.Logger, h handler, unavailable func(http.ResponseWriter)) http.HandlerFunc {
+	failures := quietLog{log: log}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := recovered(h, w, r); err != nil {
+			failures.say(r, err)
+			unavailable(w)
+		}
 	}
 }
 

@@ -8,20 +8,28 @@ import (
 	"net/http"
 
 	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/captcha"
 )
 
 // Options are what the data plane's routes lead to.
 type Options struct {
 	Analytics *analytics.Service
-	Assets    http.Handler // the browser scripts
+	Captcha   *captcha.Service // nil: its endpoints do not exist
+	Assets    http.Handler     // the browser scripts
 	Log       *slog.Logger
 }
 
 // Handler returns all routes of the data plane.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/collect.php", serve(o.Log, "POST, OPTIONS", o.Analytics.Collect))
-	mux.Handle("/server.php", serve(o.Log, "POST", o.Analytics.Server))
+	mux.Handle("/collect.php", serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect))
+	mux.Handle("/server.php", serve(o.Log, "POST", code, o.Analytics.Server))
+	if c := o.Captcha; c != nil {
+		mux.Handle("/api/v1/pow/config", serve(o.Log, "POST, OPTIONS", sentence, c.Config))
+		mux.Handle("/api/v1/pow/verify", serve(o.Log, "POST, OPTIONS", sentence, c.Verify))
+		mux.Handle("/api/v1/pow/siteverify", serve(o.Log, "POST", sentence, c.Siteverify))
+		mux.Handle("/siteverify", serveOK(o.Log, c.Compat, captcha.CompatUnavailable))
+	}
 	mux.Handle("/", o.Assets)
 	return mux
 }

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,10 @@ var ErrSignupsClosed = &model.Error{
 }
 
 // SignUp stores an account and its first user, and returns the user with the account and both ids. The first user of an
-// installation becomes its operator. It fails with ErrSignupsClosed, or with the Conflict email_taken.
+// installation becomes its operator. An account without a captcha plan gets the free one. It fails with ErrSignupsClosed, or
+// with the Conflict email_taken.
 func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
+	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if d.pg != nil {
 			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", signupLock); err != nil {

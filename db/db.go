@@ -29,8 +29,8 @@ type DB struct {
 	read  *bun.DB
 	pg    *pgx.ConnConfig // nil on SQLite
 
-	watchers siteWatchers // of SQLite; PostgreSQL tells every process itself
-	secrets  cipher.AEAD  // nil before UseApplicationKey
+	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
+	secrets                   cipher.AEAD  // nil before UseApplicationKey
 }
 
 const (

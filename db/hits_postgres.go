@@ -9,33 +9,11 @@ import (
 
 // postgresHits sends a batch in two round trips on a connection of its own: begin, lock and read; then write and commit.
 // Every list travels as arrays, so that each statement is one prepared plan at any batch size.
-type postgresHits struct {
-	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil until needed and after a failure
-}
+type postgresHits struct{ pgWriter }
 
 func newPostgresHits(config *pgx.ConnConfig) *postgresHits {
-	return &postgresHits{config: config.Copy()}
+	return &postgresHits{newPGWriter(config)}
 }
-
-// pgSession is what this connection needs beyond the server's defaults. It is set by a statement, not at connecting, where
-// poolers refuse it.
-//   - A commit is durable even where the server's default is not.
-//   - Every statement looks up the keys of a few arrays by index. The planner must not decide otherwise for a table that was
-//     small when the plan was made, nor plan anew for each batch.
-//   - A process that is frozen inside its transaction must not hold its sites' locks for long.
-const pgSession = `
-SET synchronous_commit = on;
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-SET enable_bitmapscan = off;
-SET enable_material = off;
-SET idle_in_transaction_session_timeout = '10s'`
-
-// pgBegin names the isolation that the locks rely on: what is read after a lock is what its last holder committed.
-const pgBegin = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 // Without statistics, as in a new table, the planner takes any index that a condition fits, also one that finds all rows of
 // a site or of a day. Hence "site_id + 0", which fits none, where the other condition has an index of its own, and OFFSET 0,
@@ -143,7 +121,11 @@ func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*Hi
 			h.abandon()
 		}
 	}()
-	state, err := h.begin(ctx, keys)
+	var state *HitState
+	err = h.begin(ctx, func() (err error) {
+		state, err = h.read(ctx, keys)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -155,31 +137,6 @@ func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*Hi
 		}
 	}
 	return h.commit(ctx, keys, decide(state))
-}
-
-// begin opens the transaction and reads. A connection that turns out to be dead is replaced once: nothing was written yet.
-func (h *postgresHits) begin(ctx context.Context, keys HitKeys) (*HitState, error) {
-	if h.conn != nil {
-		state, err := h.read(ctx, keys)
-		if err == nil || !h.conn.IsClosed() || ctx.Err() != nil {
-			return state, err
-		}
-	}
-	if err := h.connect(ctx); err != nil {
-		return nil, err
-	}
-	return h.read(ctx, keys)
-}
-
-func (h *postgresHits) connect(ctx context.Context) error {
-	h.abandon()
-	conn, err := pgx.ConnectConfig(ctx, h.config)
-	if err != nil {
-		return err
-	}
-	h.conn = conn
-	_, err = conn.PgConn().Exec(ctx, pgSession).ReadAll()
-	return err
 }
 
 func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error) {
@@ -247,20 +204,4 @@ func (h *postgresHits) commit(ctx context.Context, keys HitKeys, changes *HitCha
 	}
 	b.Queue("commit")
 	return h.conn.SendBatch(ctx, &b).Close()
-}
-
-// abandon gives the connection up after a failure; closing it rolls back. Failures are rare enough for a new connection.
-func (h *postgresHits) abandon() {
-	if h.conn == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
-	defer cancel()
-	_ = h.conn.Close(ctx)
-	h.conn = nil
-}
-
-func (h *postgresHits) Close() error {
-	h.abandon()
-	return nil
 }

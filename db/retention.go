@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -87,6 +88,7 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 	for _, rows := range []oldRows{
 		{table: "rejections", key: "site_id, day, endpoint, code", column: "day", bound: int64(now.Day() - rejectionDays)},
 		{table: "site_usage", key: "site_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
+		{table: "captcha_usage", key: "account_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
 		{
 			table: "deliveries", key: "site_id, id", column: "id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
 			condition: "AND state <> '" + model.DeliveryPending + "'",
@@ -132,37 +134,39 @@ func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, erro
 // oldRows are the rows of a table whose column is less than the bound and that meet the condition.
 type oldRows struct {
 	table     string
-	key       string // the primary key; it begins with the site and the column
+	key       string // the primary key; it begins with the tenant, which is a site or an account
 	column    string
 	bound     int64
 	condition string
 }
 
-// deleteInChunks deletes the rows site by site, so that the primary key finds them, a few in each transaction.
+// deleteInChunks deletes the rows tenant by tenant, so that the primary key finds them, a few in each transaction.
 func (d *DB) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
-	old := fmt.Sprintf("FROM %s WHERE site_id = ? AND %s < ? %s", rows.table, rows.column, rows.condition)
+	column, _, _ := strings.Cut(rows.key, ",")
+	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ? %s", rows.table, column, rows.column, rows.condition)
 	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table, rows.key, old, deleteChunk)
 	var all int64
-	for site := int64(-1); ; {
+	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
+	for tenant := int64(-1); ; {
 		var next []int64
-		if err := d.read.NewRaw("SELECT site_id FROM "+rows.table+" WHERE site_id > ? ORDER BY site_id LIMIT 1", site).Scan(ctx, &next); err != nil {
-			return all, fmt.Errorf("look for sites in %s: %w", rows.table, err)
+		if err := d.read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
+			return all, fmt.Errorf("look for tenants in %s: %w", rows.table, err)
 		}
 		if len(next) == 0 {
 			return all, nil
 		}
-		site = next[0]
+		tenant = next[0]
 		for {
 			var any bool // asked first, because deleting nothing would make SQLite's writers wait, too
-			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", site, rows.bound).Scan(ctx, &any); err != nil {
-				return all, fmt.Errorf("look for old rows of site %d in %s: %w", site, rows.table, err)
+			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).Scan(ctx, &any); err != nil {
+				return all, fmt.Errorf("look for old rows of %s %d in %s: %w", column, tenant, rows.table, err)
 			}
 			if !any {
 				break
 			}
-			result, err := d.write.ExecContext(ctx, remove, site, rows.bound)
+			result, err := d.write.ExecContext(ctx, remove, tenant, rows.bound)
 			if err != nil {
-				return all, fmt.Errorf("delete old rows of site %d from %s: %w", site, rows.table, err)
+				return all, fmt.Errorf("delete old rows of %s %d from %s: %w", column, tenant, rows.table, err)
 			}
 			n, err := result.RowsAffected()
 			if err != nil {

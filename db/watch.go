@@ -11,8 +11,11 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// siteChannel is the PostgreSQL channel that carries the ids of changed sites.
-const siteChannel = "tallygate_site"
+// PostgreSQL channels that carry the ids of changed sites and captcha sitekeys.
+const (
+	siteChannel    = "tallygate_site"
+	sitekeyChannel = "tallygate_sitekey"
+)
 
 const (
 	// A listening connection that says nothing is asked for a sign of life: a host or firewall may have forgotten it
@@ -38,8 +41,17 @@ const (
 //
 // Both functions must be quick and must not change sites. They are not called any more when WatchSites has returned.
 func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
+	return d.watch(ctx, siteChannel, &d.watchers, changed, synced)
+}
+
+// WatchSitekeys is WatchSites for captcha sitekeys.
+func (d *DB) WatchSitekeys(ctx context.Context, changed func(sitekeyID int64), synced func(error)) error {
+	return d.watch(ctx, sitekeyChannel, &d.sitekeyWatchers, changed, synced)
+}
+
+func (d *DB) watch(ctx context.Context, channel string, watchers *siteWatchers, changed func(id int64), synced func(error)) error {
 	if d.pg == nil {
-		remove := d.watchers.add(changed)
+		remove := watchers.add(changed)
 		defer remove()
 		synced(nil)
 		<-ctx.Done()
@@ -60,7 +72,7 @@ func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced 
 		}
 	}
 	for {
-		failed(listen(ctx, config, changed, began, failed))
+		failed(listen(ctx, config, channel, changed, began, failed))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -72,7 +84,7 @@ func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced 
 
 // listen tells changes over one connection until that breaks or ctx ends. It calls began when it listens and, if it did,
 // lost as soon as the connection broke: closing it can take a while.
-func listen(ctx context.Context, config *pgx.ConnConfig, changed func(int64), began func(), lost func(error)) error {
+func listen(ctx context.Context, config *pgx.ConnConfig, channel string, changed func(int64), began func(), lost func(error)) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -82,7 +94,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, changed func(int64), be
 		defer cancel()
 		_ = conn.Close(ctx) // usually broken already
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+siteChannel); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
 	began()
@@ -116,10 +128,14 @@ func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 
 // tellSite announces a change of a site to every process, when tx commits.
 func (d *DB) tellSite(ctx context.Context, tx bun.Tx, siteID int64) error {
+	return d.notify(ctx, tx, siteChannel, siteID)
+}
+
+func (d *DB) notify(ctx context.Context, tx bun.Tx, channel string, id int64) error {
 	if d.pg == nil {
 		return nil // SQLite tells its watchers after the commit
 	}
-	_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", siteChannel, strconv.FormatInt(siteID, 10))
+	_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, strconv.FormatInt(id, 10))
 	return err
 }
 

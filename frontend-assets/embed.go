@@ -1,4 +1,4 @@
-// Package assets holds what browsers load from Tallygate: the script that site owners paste, and GraphiQL for the control
+// Package assets holds what browsers load from Tallygate: the scripts that site owners paste, and GraphiQL for the control
 // plane. Everything is built or vendored beforehand, embedded, and already compressed; this package only hands it out.
 //
 // The data plane mounts Handler, the control plane mounts GraphiQL. The package imports nothing else of Tallygate.

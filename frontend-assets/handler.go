@@ -8,8 +8,18 @@ import (
 
 // public lists what Handler serves, by the name that stands in site owners' pages.
 var public = map[string]*file{
-	"svc.js": builtFile("svc.js", "text/javascript; charset=utf-8"),
+	"svc.js":              builtFile("svc.js", javascript),
+	"captcha.js":          builtFile("captcha.js", javascript),
+	"captcha-worker.js":   builtFile("captcha-worker.js", javascript),
+	"captcha.wasm":        builtFile("captcha.wasm", wasm),
+	"captcha-scalar.wasm": builtFile("captcha-scalar.wasm", wasm),
+	"captcha.css":         builtFile("captcha.css", "text/css; charset=utf-8"),
 }
+
+const (
+	javascript = "text/javascript; charset=utf-8"
+	wasm       = "application/wasm"
+)
 
 // builtFile takes a file of dist/ with its compressed twins. It panics when the build left one out, which the package's tests
 // would have seen.
@@ -36,8 +46,8 @@ func Versioned(name string) string {
 	return "/" + name[:len(name)-len(extension)] + "." + hash(f.plain()) + extension
 }
 
-// Handler serves the public browser assets: /svc.js, cached for an hour, and its versioned twin (see Versioned), cached for a
-// year. A version that is not this build's is 404. The answers carry a strong ETag per encoding, may be used by pages of any
+// Handler serves the public browser assets, such as /svc.js, cached for an hour, and their versioned twins (see Versioned), cached
+// for a year. A version that is not this build's is 404. The answers carry a strong ETag per encoding, may be used by pages of any
 // origin, and need no cookie. Only GET and HEAD are accepted.
 func Handler() http.Handler {
 	type route struct {

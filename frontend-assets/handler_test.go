@@ -90,22 +90,31 @@ func TestEncodingIsNegotiated(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	for path, cache := range map[string]string{
-		"/svc.js":                  "public, max-age=3600",
-		assets.Versioned("svc.js"): "public, max-age=31536000, immutable",
+	const script, wasm = "text/javascript; charset=utf-8", "application/wasm"
+	for asset, contentType := range map[string]string{
+		"svc.js": script, "captcha.js": script, "captcha-worker.js": script,
+		"captcha.wasm": wasm, "captcha-scalar.wasm": wasm, "captcha.css": "text/css; charset=utf-8",
 	} {
-		h := get(t, assets.Handler(), "GET", path, "Accept-Encoding", "br").Header
-		for name, want := range map[string]string{
-			"Content-Type":                 "text/javascript; charset=utf-8",
-			"Cache-Control":                cache,
-			"Vary":                         "Accept-Encoding",
-			"X-Content-Type-Options":       "nosniff",
-			"Cross-Origin-Resource-Policy": "cross-origin",
-			"Access-Control-Allow-Origin":  "*",
-			"Set-Cookie":                   "",
+		for path, cache := range map[string]string{
+			"/" + asset:             "public, max-age=3600",
+			assets.Versioned(asset): "public, max-age=31536000, immutable",
 		} {
-			if got := h.Get(name); got != want {
-				t.Errorf("%s: %s = %q, want %q", path, name, got, want)
+			res := get(t, assets.Handler(), "GET", path, "Accept-Encoding", "br")
+			for name, want := range map[string]string{
+				"Content-Type":                 contentType,
+				"Cache-Control":                cache,
+				"Vary":                         "Accept-Encoding",
+				"X-Content-Type-Options":       "nosniff",
+				"Cross-Origin-Resource-Policy": "cross-origin",
+				"Access-Control-Allow-Origin":  "*",
+				"Set-Cookie":                   "",
+			} {
+				if got := res.Header.Get(name); got != want {
+					t.Errorf("%s: %s = %q, want %q", path, name, got, want)
+				}
+			}
+			if want, err := os.ReadFile("dist/" + asset); err != nil || res.StatusCode != 200 || !bytes.Equal(body(t, res), want) {
+				t.Errorf("%s: status %d, or another content than dist/%s (%v)", path, res.StatusCode, asset, err)
 			}
 		}
 	}

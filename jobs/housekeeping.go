@@ -34,6 +34,13 @@ func (j *Jobs) purgeDeletedSites(ctx context.Context) error {
 	return err
 }
 
+// deleteSpent forgets captcha challenges and tokens that were used and have expired since.
+func (j *Jobs) deleteSpent(ctx context.Context) error {
+	n, err := j.db.DeleteSpent(ctx, model.At(j.now()))
+	j.report(ctx, "used challenges and tokens deleted", n)
+	return err
+}
+
 // destroyDaySalts destroys the salts of days that ended 24 hours ago or earlier: from then on nobody can compute that day's
 // visitor ids again, even with the application key.
 func (j *Jobs) destroyDaySalts(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
@@ -19,30 +20,32 @@ import (
 // Config is every setting of a serving process. Each can be given as a flag or as an environment variable; `tallygate
 // serve --help` lists them with their defaults and limits. Nothing else in the program reads the environment.
 type Config struct {
-	DataDir           string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
-	DatabaseURL       DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`
-	RedisURL          RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL" help:"Redis for the job queue: redis://host:port/0, redis-sentinel://host,host/0?master=name or redis-cluster://host,host, or with rediss for TLS. Empty: a queue inside this process."`
-	Roles             []Role             `env:"TALLYGATE_ROLES" default:"control,data,worker" placeholder:"ROLE" help:"What this process does: any of control, data, worker."`
-	ControlAddr       Address            `env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the control plane listens. Port 0 picks a free one."`
-	DataAddr          Address            `env:"TALLYGATE_DATA_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the data plane listens. Port 0 picks a free one."`
-	BaseURL           Origin             `env:"TALLYGATE_BASE_URL" placeholder:"ORIGIN" help:"Public origin of the control plane, for instance https://app.example.com. Empty: http and the control address."`
-	AnalyticsURL      Origin             `env:"TALLYGATE_ANALYTICS_URL" placeholder:"ORIGIN" help:"Public origin of the script and the analytics endpoints. Empty: http and the data address."`
-	CaptchaURL        Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN" help:"Public origin of the captcha endpoints. Empty: as analytics-url."`
-	Secret            Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: made once into the data folder."`
-	TrustedProxies    []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed, as addresses or networks. Empty: none."`
-	Signups           model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"open" help:"Who may sign up: open (anybody), first-only (only the first account, the operator's) or closed."`
-	DefaultSitePlan   model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
-	RetentionMonths   int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything."`
-	AllowLocalDomains bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
-	WebhookAllowNets  []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call beside the internet, on any port. Empty: none."`
-	WebhookCAFile     string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`
-	SMTPURL           SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: mails are logged and not sent."`
-	MailFrom          string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS" help:"Sender of mails."`
-	MetricsAddr       Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT" help:"Where the worker serves /metrics for Prometheus. Empty: nowhere."`
-	GraphiQL          bool               `name:"graphiql" env:"TALLYGATE_GRAPHIQL" default:"true" negatable:"" help:"Give browsers GraphiQL, a page to try the schema with, at /graphql."`
-	Introspection     bool               `env:"TALLYGATE_INTROSPECTION" default:"true" negatable:"" help:"Let callers read the GraphQL schema. GraphiQL needs it for its help."`
-	LogLevel          slog.Level         `env:"TALLYGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Least important log lines that are written: debug, info, warn or error."`
-	LogFormat         string             `env:"TALLYGATE_LOG_FORMAT" default:"text" enum:"text,json" help:"Form of log lines: text or json."`
+	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
+	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`
+	RedisURL           RedisURL           `env:"TALLYGATE_REDIS_URL" placeholder:"URL" help:"Redis for the job queue: redis://host:port/0, redis-sentinel://host,host/0?master=name or redis-cluster://host,host, or with rediss for TLS. Empty: a queue inside this process."`
+	Roles              []Role             `env:"TALLYGATE_ROLES" default:"control,data,worker" placeholder:"ROLE" help:"What this process does: any of control, data, worker."`
+	ControlAddr        Address            `env:"TALLYGATE_CONTROL_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the control plane listens. Port 0 picks a free one."`
+	DataAddr           Address            `env:"TALLYGATE_DATA_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Where the data plane listens. Port 0 picks a free one."`
+	BaseURL            Origin             `env:"TALLYGATE_BASE_URL" placeholder:"ORIGIN" help:"Public origin of the control plane, for instance https://app.example.com. Empty: http and the control address."`
+	AnalyticsURL       Origin             `env:"TALLYGATE_ANALYTICS_URL" placeholder:"ORIGIN" help:"Public origin of the script and the analytics endpoints. Empty: http and the data address."`
+	CaptchaURL         Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN" help:"Public origin of the captcha endpoints. Empty: as analytics-url."`
+	Secret             Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: made once into the data folder."`
+	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed, as addresses or networks. Empty: none."`
+	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"open" help:"Who may sign up: open (anybody), first-only (only the first account, the operator's) or closed."`
+	DefaultSitePlan    model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
+	DefaultCaptchaPlan model.CaptchaPlan  `env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" placeholder:"PLAN" help:"Captcha plan of new accounts: FREE (10,000 verifications a month), PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE (unlimited)."`
+	CaptchaDifficulty  uint32             `env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" placeholder:"HASHES" help:"Work of a captcha challenge without any pressure, in expected hashes: 1024 to 16777216."`
+	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything."`
+	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
+	WebhookAllowNets   []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call beside the internet, on any port. Empty: none."`
+	WebhookCAFile      string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`
+	SMTPURL            SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: mails are logged and not sent."`
+	MailFrom           string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS" help:"Sender of mails."`
+	MetricsAddr        Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT" help:"Where the worker serves /metrics for Prometheus. Empty: nowhere."`
+	GraphiQL           bool               `name:"graphiql" env:"TALLYGATE_GRAPHIQL" default:"true" negatable:"" help:"Give browsers GraphiQL, a page to try the schema with, at /graphql."`
+	Introspection      bool               `env:"TALLYGATE_INTROSPECTION" default:"true" negatable:"" help:"Let callers read the GraphQL schema. GraphiQL needs it for its help."`
+	LogLevel           slog.Level         `env:"TALLYGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Least important log lines that are written: debug, info, warn or error."`
+	LogFormat          string             `env:"TALLYGATE_LOG_FORMAT" default:"text" enum:"text,json" help:"Form of log lines: text or json."`
 }
 
 // Has reports whether the process has a role.
@@ -55,6 +58,12 @@ func (c *Config) Validate() error {
 	}
 	if _, ok := c.DefaultSitePlan.MonthlyPageviews(); !ok {
 		return fmt.Errorf("--default-site-plan: %q is not a plan with a fixed volume", c.DefaultSitePlan)
+	}
+	if _, ok := c.DefaultCaptchaPlan.Quota(); !ok {
+		return fmt.Errorf("--default-captcha-plan: %q is not a captcha plan", c.DefaultCaptchaPlan)
+	}
+	if c.CaptchaDifficulty < captcha.MinDifficulty || c.CaptchaDifficulty > captcha.MaxDifficulty {
+		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, captcha.MinDifficulty, captcha.MaxDifficulty)
 	}
 	if c.RetentionMonths < 0 || c.RetentionMonths > maxRetentionMonths {
 		return fmt.Errorf("--retention-months: %d is not from 0 to %d", c.RetentionMonths, maxRetentionMonths)

@@ -43,6 +43,8 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "10.0.0.0/8,10.0.0.0/33", flag: "--trusted-proxies"},
 		{setting: "TALLYGATE_SIGNUPS", value: "sometimes", flag: "--signups"},
 		{setting: "TALLYGATE_DEFAULT_SITE_PLAN", value: "GOLD", flag: "--default-site-plan"},
+		{setting: "TALLYGATE_DEFAULT_CAPTCHA_PLAN", value: "PRO_2M", flag: "--default-captcha-plan"},
+		{setting: "TALLYGATE_CAPTCHA_DIFFICULTY", value: "1000", flag: "--captcha-difficulty"},
 		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121", flag: "--retention-months"},
 		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps", flag: "--allow-local-domains"},
 		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33", flag: "--webhook-allow-nets"},

@@ -69,6 +69,12 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 		cancel()
 		return errors.Join(fmt.Errorf("prepare the demo: %w", err), <-ended)
 	}
+	sitekey, secret, err := demoSitekey(ctx, app.db, d.owner.Email)
+	if err != nil {
+		cancel()
+		return errors.Join(fmt.Errorf("prepare the demo's form: %w", err), <-ended)
+	}
+	d.form = newContactForm(string(c.CaptchaURL), "http://"+app.data.listener.Addr().String(), sitekey, secret)
 	server := &http.Server{Handler: d.website(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
 	go func() {
 		if err := server.Serve(website); !errors.Is(err, http.ErrServerClosed) {
@@ -90,6 +96,7 @@ type demo struct {
 	siteID  string
 	siteKey string
 	tag     template.HTML
+	form    *contactForm
 
 	client *http.Client
 }
@@ -263,22 +270,37 @@ var demoFiles embed.FS
 
 var demoPage = template.Must(template.ParseFS(demoFiles, "demo/page.html"))
 
-// website is the demo shop: a few pages with the script on them, and the list of what was stored. Its
-// Content-Security-Policy is the one that the contract asks of sites (analytics contract, section 5).
+// website is the demo shop: a few pages with the script on them, the list of what was stored, and a form that the captcha
+// protects.
 func (d *demo) website() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /demo/", http.FileServerFS(demoFiles))
 	mux.HandleFunc("GET /demo/latest.json", d.latest)
 	for path, title := range map[string]string{"/{$}": "Home", "/shop": "Shop", "/shop/kettle": "A kettle", "/about": "About us"} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			header := w.Header()
-			header.Set("Content-Type", "text/html; charset=utf-8")
-			header.Set("Content-Security-Policy", "default-src 'self'; script-src 'self' "+d.scripts+"; connect-src 'self' "+d.scripts)
-			header.Set("Cache-Control", "no-cache")
-			_ = demoPage.Execute(w, map[string]any{"Title": title, "Tag": d.tag}) // the reader may have left
-		})
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { d.page(w, map[string]any{"Title": title}) })
 	}
+	mux.HandleFunc("GET /contact", func(w http.ResponseWriter, _ *http.Request) {
+		d.page(w, map[string]any{"Title": "Contact", "Form": d.form})
+	})
+	mux.HandleFunc("POST /contact", func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "the form cannot be read", http.StatusBadRequest)
+			return
+		}
+		d.page(w, map[string]any{"Title": "Contact", "Form": d.form, "Result": d.form.receive(r.Context(), r.PostForm)})
+	})
 	return mux
+}
+
+// page writes a page of the shop.
+func (d *demo) page(w http.ResponseWriter, content map[string]any) {
+	content["Tag"] = d.tag
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", policy(d.scripts, d.form.Captcha))
+	header.Set("Cache-Control", "no-cache")
+	_ = demoPage.Execute(w, content) // the reader may have left
 }
 
 func (d *demo) greet(w io.Writer, port, baseURL string) {
@@ -287,20 +309,24 @@ func (d *demo) greet(w io.Writer, port, baseURL string) {
 Tallygate's demo is running. Press Ctrl+C to stop it.
 
   Demo shop   %[1]s/
+  Form        %[1]s/contact
   GraphQL     %[2]s/graphql
   Sign-in     %[3]s  %[4]s
   Site key    %[5]s
   Site id     %[6]s
+  Sitekey     %[8]s
 
-Three things to try next:
+Four things to try next:
 
   1. Open the demo shop and click around: every page view appears in the list on the page once it is stored.
   2. Arrive by a campaign, and a new visit with its own channel starts:
      %[1]s/shop?utm_source=newsletter&utm_medium=email&utm_campaign=spring
-  3. Sign in and download the rows:
+  3. Send the form: the captcha solves itself while you type, and the shop's server checks the token with its secret.
+     Send it again by reloading, and the same token is refused.
+  4. Sign in and download the rows:
      curl -c jar -H 'Content-Type: application/json' %[2]s/graphql --data \
        '{"query":"mutation { signIn(input: {email: \"%[3]s\", password: \"%[4]s\"}) { viewer { email } userErrors { message } } }"}'
      curl -b jar '%[2]s%[7]s'
 
-`, shop, baseURL, d.owner.Email, d.owner.Password, d.siteKey, d.siteID, d.exportPath("csv", ""))
+`, shop, baseURL, d.owner.Email, d.owner.Password, d.siteKey, d.siteID, d.exportPath("csv", ""), d.form.Sitekey)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph"
@@ -81,6 +82,7 @@ type app struct {
 
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role
+	captcha       *captcha.Service   // nil without the data role
 	jobs          *jobs.Jobs         // nil without the worker role
 	bell          *jobs.Bell         // of a data role whose workers are elsewhere; nil without a Redis to ring in
 	metrics       *server            // nil unless asked for
@@ -131,7 +133,9 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		return nil, err
 	}
 	if a.data != nil {
-		a.openData(secret, clientAddr)
+		if err := a.openData(secret, clientAddr); err != nil {
+			return nil, err
+		}
 	}
 	return a, nil
 }
@@ -196,12 +200,13 @@ func listen(role, addr string, origin *Origin) (*server, error) {
 func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Addr) error {
 	c := a.config
 	sessions, err := auth.New(auth.Options{
-		DB:         a.db,
-		Secret:     secret,
-		BaseURL:    string(c.BaseURL),
-		Signups:    c.Signups,
-		ClientAddr: clientAddr,
-		Now:        time.Now,
+		DB:          a.db,
+		Secret:      secret,
+		BaseURL:     string(c.BaseURL),
+		Signups:     c.Signups,
+		CaptchaPlan: c.DefaultCaptchaPlan,
+		ClientAddr:  clientAddr,
+		Now:         time.Now,
 	})
 	if err != nil {
 		return err
@@ -239,7 +244,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	return nil
 }
 
-func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr) {
+func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr) (err error) {
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
 		Secret:     secret,
@@ -249,10 +254,23 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 		Log:        a.log,
 		Ring:       a.ring(),
 	})
+	a.captcha, err = captcha.New(captcha.Options{
+		DB:         a.db,
+		Secret:     secret,
+		ClientAddr: clientAddr,
+		Difficulty: a.config.CaptchaDifficulty,
+		Now:        time.Now,
+		Store:      a.db.CaptchaStore(),
+		Log:        a.log,
+	})
+	if err != nil {
+		return err
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Assets: assets.Handler(), Log: a.log}))
+	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log}))
 	a.health(mux)
 	a.data.Handler = recovering(a.log, mux)
+	return nil
 }
 
 // run serves until ctx ends, then drains.
@@ -260,6 +278,7 @@ func (a *app) run(ctx context.Context) error {
 	defer a.close()
 	if a.analytics != nil {
 		a.analytics.Start()
+		a.captcha.Start()
 	}
 	if a.bell != nil {
 		a.bell.Start()
@@ -291,7 +310,7 @@ func (a *app) run(ctx context.Context) error {
 //  1. say "not ready", so that a load balancer stops sending;
 //  2. stop accepting on all listeners at once and finish the requests under way, which still need the writer; what takes
 //     longer than its share of the time, such as a download to a slow reader, is cut off;
-//  3. stop the writer, which stores whatever a request left behind;
+//  3. stop the writers, which store whatever a request left behind;
 //  4. stop the workers, whose tasks still need the database;
 //  5. close the database (in run).
 func (a *app) drain() error {
@@ -301,7 +320,7 @@ func (a *app) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout)
 	defer cancel()
 	if a.analytics != nil {
-		err = errors.Join(err, a.analytics.Stop(ctx))
+		err = errors.Join(err, a.analytics.Stop(ctx), a.captcha.Stop(ctx))
 	}
 	if a.jobs != nil {
 		err = errors.Join(err, a.jobs.Stop(ctx))

@@ -8,9 +8,10 @@ import (
 
 // Account owns sites and captcha sitekeys. Every tenant row belongs to one.
 type Account struct {
-	ID        int64   `bun:",pk,autoincrement"`
-	Name      string  `bun:",notnull"`
-	CreatedAt Instant `bun:",notnull"`
+	ID          int64       `bun:",pk,autoincrement"`
+	Name        string      `bun:",notnull"`
+	CaptchaPlan CaptchaPlan `bun:",notnull"`
+	CreatedAt   Instant     `bun:",notnull"`
 }
 
 // User is a person who signs in. A user belongs to one account.

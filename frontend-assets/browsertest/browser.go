@@ -153,7 +153,8 @@ func missing(t testing.TB, what string) {
 // than the driver; they come in numbers and mean nothing.
 func ignoreUnknownEvents(t testing.TB) func(string, ...any) {
 	return func(format string, args ...any) {
-		if line := fmt.Sprintf(format, args...); !strings.Contains(line, "unmarshal event") {
+		line := fmt.Sprintf(format, args...)
+		if !strings.Contains(line, "unmarshal event") && !strings.Contains(line, "unhandled node event") {
 			fmt.Fprintf(os.Stderr, "%s: browser: %s\n", t.Name(), line)
 		}
 	}

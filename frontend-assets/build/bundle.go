@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +17,7 @@ import (
 
 // asset is one file of dist/ and where it comes from.
 type asset struct {
-	Entry    string   // the source file that imports all others, relative to frontend-assets
+	Entry    string   // the source file that imports all others, relative to frontend-assets; .wasm files are taken as they are
 	Out      string   // file name below dist
 	Budget   int      // largest allowed size in bytes, gzip-compressed
 	Optional []string // source files, beside the entry, whose functions could be left out; see -parts
@@ -28,8 +30,20 @@ var assets = []asset{
 		Entry: "src/svc/main.ts", Out: "svc.js", Budget: 2600,
 		Optional: []string{"routes.ts", "links.ts", "scroll.ts", "search.ts", "debug.ts"},
 	},
+	{Entry: "src/captcha/main.ts", Out: "captcha.js", Budget: 8000},
+	{Entry: "src/captcha/engine/worker.ts", Out: "captcha-worker.js", Budget: 2600},
+	{Entry: "src/captcha/engine/wasm/captcha.wasm", Out: "captcha.wasm", Budget: 2100},
+	{Entry: "src/captcha/engine/wasm/captcha-scalar.wasm", Out: "captcha-scalar.wasm", Budget: 1600},
+	{Entry: "src/captcha/captcha.css", Out: "captcha.css", Budget: 1500},
 	{Entry: "src/graphiql/start.ts", Out: "graphiql/start.js", Budget: 1000},
 }
+
+// widget is the captcha with everything that it may load, in any language and on any browser. The stylesheet is left out: the
+// script carries it, and pages that link it do without that part.
+var widget = []string{"captcha.js", "captcha-worker.js", "captcha.wasm", "captcha-scalar.wasm"}
+
+// widgetBudget is the largest allowed size of the widget in bytes, gzip-compressed.
+const widgetBudget = 14 << 10
 
 // The oldest browsers that the assets are written for. All of them have ES2020's syntax; esbuild rewrites anything newer and
 // fails when it cannot.
@@ -62,14 +76,50 @@ func (b built) withinBudget() error {
 	return nil
 }
 
+// widgetSize adds up the widget's part of the given sizes, which are gzip-compressed.
+func widgetSize(sizes map[string]int) (sum int) {
+	for _, name := range widget {
+		sum += sizes[name]
+	}
+	return sum
+}
+
+// withinWidgetBudget fails when the widget has grown too large.
+func withinWidgetBudget(sizes map[string]int) error {
+	if size := widgetSize(sizes); size > widgetBudget {
+		return fmt.Errorf("the captcha's widget has %d bytes gzip-compressed, its budget is %d", size, widgetBudget)
+	}
+	return nil
+}
+
 // without is the same asset with one of its optional parts left out.
 func (a asset) without(part string) asset {
 	a.omit = part
 	return a
 }
 
-// build bundles and compresses the asset; root is the frontend-assets folder.
+// build makes and compresses the asset; root is the frontend-assets folder.
 func (a asset) build(root string) (built, error) {
+	raw, err := a.make(root)
+	if err != nil {
+		return built{}, err
+	}
+	zipped, err := gzipped(raw)
+	if err != nil {
+		return built{}, err
+	}
+	brotlied, err := brotlied(raw)
+	if err != nil {
+		return built{}, err
+	}
+	return built{asset: a, Raw: raw, Gzip: zipped, Brotli: brotlied}, nil
+}
+
+// make bundles the asset.
+func (a asset) make(root string) ([]byte, error) {
+	if path.Ext(a.Entry) == ".wasm" {
+		return os.ReadFile(filepath.Join(root, filepath.FromSlash(a.Entry)))
+	}
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir:     root,
 		EntryPoints:       []string{a.Entry},
@@ -88,30 +138,62 @@ func (a asset) build(root string) (built, error) {
 		Plugins:           a.plugins(),
 	})
 	// A warning is a mistake in our own source, so it stops the build as well.
-	if problems := append(result.Errors, result.Warnings...); len(problems) > 0 {
-		return built{}, errors.New(strings.Join(api.FormatMessages(problems, api.FormatMessagesOptions{}), ""))
+	if err := problems(result.Errors, result.Warnings); err != nil {
+		return nil, err
 	}
-	raw := result.OutputFiles[0].Contents
-	zipped, err := gzipped(raw)
-	if err != nil {
-		return built{}, err
-	}
-	brotlied, err := brotlied(raw)
-	if err != nil {
-		return built{}, err
-	}
-	return built{asset: a, Raw: raw, Gzip: zipped, Brotli: brotlied}, nil
+	return result.OutputFiles[0].Contents, nil
 }
 
-// plugins replaces the functions of the omitted part, if any, by ones that do nothing.
-func (a asset) plugins() []api.Plugin {
-	if a.omit == "" {
+// problems is the error that esbuild's messages amount to.
+func problems(errs, warnings []api.Message) error {
+	all := append(errs, warnings...)
+	if len(all) == 0 {
 		return nil
 	}
+	return errors.New(strings.Join(api.FormatMessages(all, api.FormatMessagesOptions{}), ""))
+}
+
+// plugins are what this asset needs beside esbuild itself.
+func (a asset) plugins() []api.Plugin {
+	var plugins []api.Plugin
+	if path.Ext(a.Entry) == ".ts" {
+		plugins = append(plugins, styleText)
+	}
+	if a.omit != "" {
+		plugins = append(plugins, a.omission())
+	}
+	return plugins
+}
+
+// styleText lets a script import a stylesheet: it gets the minified text.
+var styleText = api.Plugin{Name: "style text", Setup: func(b api.PluginBuild) {
+	b.OnLoad(api.OnLoadOptions{Filter: `\.css$`}, func(args api.OnLoadArgs) (api.OnLoadResult, error) {
+		source, err := os.ReadFile(args.Path)
+		if err != nil {
+			return api.OnLoadResult{}, err
+		}
+		result := api.Transform(string(source), api.TransformOptions{
+			Loader:           api.LoaderCSS,
+			Engines:          browserTargets,
+			MinifyWhitespace: true,
+			MinifySyntax:     true,
+			LogLevel:         api.LogLevelSilent,
+			Sourcefile:       args.Path,
+		})
+		if err := problems(result.Errors, result.Warnings); err != nil {
+			return api.OnLoadResult{}, err
+		}
+		text := strings.TrimSpace(string(result.Code))
+		return api.OnLoadResult{Contents: &text, Loader: api.LoaderText}, nil
+	})
+}}
+
+// omission replaces the functions of the omitted part by ones that do nothing.
+func (a asset) omission() api.Plugin {
 	if !slices.Contains(a.Optional, a.omit) {
 		panic(a.omit + " is not an optional part of " + a.Out)
 	}
-	return []api.Plugin{{Name: "omit", Setup: func(b api.PluginBuild) {
+	return api.Plugin{Name: "omit", Setup: func(b api.PluginBuild) {
 		b.OnLoad(api.OnLoadOptions{Filter: `/` + strings.ReplaceAll(a.omit, ".", `\.`) + `$`}, func(args api.OnLoadArgs) (api.OnLoadResult, error) {
 			names, err := exports(args.Path)
 			if err != nil {
@@ -124,7 +206,7 @@ func (a asset) plugins() []api.Plugin {
 			contents := stub.String()
 			return api.OnLoadResult{Contents: &contents, ResolveDir: filepath.Dir(args.Path)}, nil
 		})
-	}}}
+	}}
 }
 
 // exports lists the names that a source file exports.

@@ -1,11 +1,11 @@
-// Command build makes the files of frontend-assets/dist from the TypeScript in frontend-assets/src:
+// Command build makes the files of frontend-assets/dist from the sources in frontend-assets/src:
 //
 //	go run ./frontend-assets/build          writes them, and prints the size of each
 //	go run ./frontend-assets/build -check   writes nothing; fails when a committed file is not what the sources give
 //	go run ./frontend-assets/build -parts   also prints what the script's optional parts cost
 //
 // It bundles with esbuild's Go API, so that nobody needs npm to build. The same sources give the same bytes on every machine.
-// Each file is stored three times (as it is, .gz, .br), so that the server never compresses.
+// The captcha's WebAssembly is committed, so that nobody needs a C compiler; src/captcha/engine/wasm/build.sh makes it. Each file is stored three times (as it is, .gz, .br), so that the server never compresses.
 package main
 
 import (
@@ -32,7 +32,7 @@ func run(out io.Writer, check, parts bool) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{}
+	files, sizes := map[string][]byte{}, map[string]int{}
 	for _, a := range assets {
 		b, err := a.build(root)
 		if err != nil {
@@ -48,6 +48,11 @@ func run(out io.Writer, check, parts bool) error {
 			}
 		}
 		files[a.Out], files[a.Out+".gz"], files[a.Out+".br"] = b.Raw, b.Gzip, b.Brotli
+		sizes[a.Out] = len(b.Gzip)
+	}
+	fmt.Fprintf(out, "the captcha's widget with all engines: gzip %d of %d\n", widgetSize(sizes), widgetBudget)
+	if err := withinWidgetBudget(sizes); err != nil {
+		return err
 	}
 	dist := filepath.Join(root, "dist")
 	if check {

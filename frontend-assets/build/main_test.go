@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,5 +102,61 @@ func TestOptionalPartsCanBeLeftOut(t *testing.T) {
 				t.Errorf("%s has %d bytes without %s, %d with it", a.Out, len(b.Raw), part, len(whole.Raw))
 			}
 		}
+	}
+}
+
+func TestStylesheetReachesTheScriptMinified(t *testing.T) {
+	root := t.TempDir()
+	for name, content := range map[string]string{
+		"tsconfig.json": "{}",
+		"main.ts":       `import css from './a.css'; document.title = css;`,
+		"a.css":         "/* a comment */\n.a {\n  color: #ff0000;\n}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script, err := asset{Entry: "main.ts", Out: "main.js"}.build(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(script.Raw), `".a{color:red}"`) {
+		t.Errorf("the script is %s", script.Raw)
+	}
+	sheet, err := asset{Entry: "a.css", Out: "a.css"}.build(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(sheet.Raw); got != ".a{color:red}\n" {
+		t.Errorf("the stylesheet is %q", got)
+	}
+
+	if err := os.WriteFile(filepath.Join(root, "a.css"), []byte(".a { color: red"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range []string{"main.ts", "a.css"} {
+		if _, err := (asset{Entry: entry, Out: "out"}).build(root); err == nil || !strings.Contains(err.Error(), "Expected") {
+			t.Errorf("%s with an unclosed rule: %v", entry, err)
+		}
+	}
+}
+
+func TestWidgetBudgetCountsWhatBrowsersLoad(t *testing.T) {
+	var names []string
+	for _, a := range assets {
+		names = append(names, a.Out)
+	}
+	for _, name := range widget {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is counted but not built", name)
+		}
+	}
+	sizes := map[string]int{widget[0]: widgetBudget - 1, widget[1]: 1, "svc.js": 5}
+	if err := withinWidgetBudget(sizes); err != nil {
+		t.Errorf("exactly the budget: %v", err)
+	}
+	sizes[widget[2]] = 1
+	if err := withinWidgetBudget(sizes); err == nil || !strings.Contains(err.Error(), "14337 bytes gzip-compressed, its budget is 14336") {
+		t.Errorf("a byte more: %v", err)
 	}
 }

@@ -25,22 +25,25 @@ import (
 // MinSecret is the least number of bytes of the application key.
 const MinSecret = 32
 
-// Options is what an Auth needs. Every field is required, except that the zero Signups is "closed".
+// Options is what an Auth needs. Every field is required, except that the zero Signups is "closed" and CaptchaPlan
+// has a default.
 type Options struct {
-	DB         *db.DB
-	Secret     []byte                         // application key, at least MinSecret bytes; keys for each use are derived from it
-	BaseURL    string                         // {base_url}; https decides the cookies' name and Secure attribute
-	Signups    model.SignupPolicy             // who may sign up
-	ClientAddr func(*http.Request) netip.Addr // the client's address behind the configured proxies
-	Now        func() time.Time
+	DB          *db.DB
+	Secret      []byte                         // application key, at least MinSecret bytes; keys for each use are derived from it
+	BaseURL     string                         // {base_url}; https decides the cookies' name and Secure attribute
+	Signups     model.SignupPolicy             // who may sign up
+	CaptchaPlan model.CaptchaPlan              // of new accounts; empty: the free one
+	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
+	Now         func() time.Time
 }
 
 // Auth signs users up, in and out, and recognises them. It is safe for concurrent use.
 type Auth struct {
-	db         *db.DB
-	signups    model.SignupPolicy
-	clientAddr func(*http.Request) netip.Addr
-	now        func() time.Time
+	db          *db.DB
+	signups     model.SignupPolicy
+	captchaPlan model.CaptchaPlan
+	clientAddr  func(*http.Request) netip.Addr
+	now         func() time.Time
 
 	baseURL   string
 	sessions  *store
@@ -69,15 +72,16 @@ func New(o Options) (*Auth, error) {
 	}
 	secure := base.Scheme == "https"
 	return &Auth{
-		db:         o.DB,
-		signups:    o.Signups,
-		clientAddr: o.ClientAddr,
-		now:        o.Now,
-		baseURL:    strings.TrimSuffix(o.BaseURL, "/"),
-		sessions:   newStore(o.DB, keys["session cookie"], secure, o.Now),
-		devices:    newDevices(keys["device cookie"], secure),
-		throttle:   keys["sign-in throttle"],
-		passwords:  newPasswords(),
+		db:          o.DB,
+		signups:     o.Signups,
+		captchaPlan: o.CaptchaPlan,
+		clientAddr:  o.ClientAddr,
+		now:         o.Now,
+		baseURL:     strings.TrimSuffix(o.BaseURL, "/"),
+		sessions:    newStore(o.DB, keys["session cookie"], secure, o.Now),
+		devices:     newDevices(keys["device cookie"], secure),
+		throttle:    keys["sign-in throttle"],
+		passwords:   newPasswords(),
 	}, nil
 }
 

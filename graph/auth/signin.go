@@ -42,7 +42,7 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	}
 	now := model.At(a.now())
 	user, err := a.db.SignUp(ctx, a.signups,
-		model.Account{Name: name, CreatedAt: now},
+		model.Account{Name: name, CaptchaPlan: a.captchaPlan, CreatedAt: now},
 		model.User{Email: address, PasswordHash: hash, CreatedAt: now})
 	if err != nil {
 		return nil, err

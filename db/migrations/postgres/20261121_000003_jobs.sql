@@ -44,16 +44,3 @@ CREATE TABLE failure_notices (
   day     integer NOT NULL,
   PRIMARY KEY (site_id, day)
 );
-
--- A quota that was used to a part, once per month and part.
-CREATE TABLE quota_notices (
-  account_id bigint  NOT NULL,
-  site_id    bigint  NOT NULL DEFAULT 0, -- 0: the account's captcha
-  product    text    NOT NULL,           -- captcha or analytics
-  month      integer NOT NULL,
-  threshold  integer NOT NULL,           -- percent
-  created_at bigint  NOT NULL,
-  mailed_at  bigint  NOT NULL DEFAULT 0, -- 0: the mails are still to be written
-  PRIMARY KEY (account_id, site_id, product, month, threshold)
-);
-CREATE INDEX quota_notices_new ON quota_notices (created_at) WHERE mailed_at = 0; -- the mailer

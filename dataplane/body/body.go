@@ -1,0 +1,98 @@
+// Package body reads the bodies of requests to the data plane: small, and strict about JSON itself while lenient about what is
+// in it. It knows neither contract.
+package body
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Max is the largest body in bytes.
+const Max = 8 * 1024
+
+// Why a body is refused.
+var (
+	ErrTooLarge = errors.New("body: larger than 8 KB, or cut off")
+	ErrJSON     = errors.New("body: not one JSON object")
+)
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// Read reads a body of at most Max bytes as it was sent: compressed ones are not inflated. The caller hands the buffer to
+// Free.
+func Read(r *http.Request) (*bytes.Buffer, error) {
+	if r.ContentLength > Max {
+		return nil, ErrTooLarge
+	}
+	b := buffers.Get().(*bytes.Buffer)
+	b.Reset()
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, Max+1)); err != nil || b.Len() > Max {
+		buffers.Put(b)
+		return nil, ErrTooLarge
+	}
+	return b, nil
+}
+
+// Free takes a buffer back.
+func Free(b *bytes.Buffer) { buffers.Put(b) }
+
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// Object reads a body that is one JSON object, and calls member once per key with the decoder standing before its value, which
+// member must read or skip. It is strict about JSON itself: nothing after the object, no key twice; keys count in their exact
+// case. Bad UTF-8 and lone surrogates become U+FFFD instead of an error, since a browser can produce them from a text that was
+// cut in the middle of a character. Whatever is wrong is ErrJSON.
+func Object(b []byte, member func(d *jsontext.Decoder, key string) error) error {
+	d := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(d)
+	d.Reset(bytes.NewReader(b), jsontext.AllowInvalidUTF8(true))
+	if err := Members(d, member); err != nil {
+		return ErrJSON
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return ErrJSON
+	}
+	return nil
+}
+
+// Members is Object for an object within another one.
+func Members(d *jsontext.Decoder, member func(d *jsontext.Decoder, key string) error) error {
+	token, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	if token.Kind() != '{' {
+		return ErrJSON
+	}
+	for d.PeekKind() != '}' {
+		key, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := member(d, key.String()); err != nil {
+			return err
+		}
+	}
+	_, err = d.ReadToken()
+	return err
+}
+
+// Text reads a text, cleaned (see model.Clean) and cut to limit characters. Another JSON type leaves it empty.
+func Text(d *jsontext.Decoder, s *string, limit int) error {
+	if d.PeekKind() != '"' {
+		return d.SkipValue()
+	}
+	token, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	*s = model.Clean(token.String(), limit)
+	return nil
+}

@@ -1,0 +1,86 @@
+package body_test
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tallygate/tallygate/dataplane/body"
+)
+
+func TestRead(t *testing.T) {
+	for size, want := range map[int]error{0: nil, 1: nil, body.Max: nil, body.Max + 1: body.ErrTooLarge, 100 * body.Max: body.ErrTooLarge} {
+		for _, chunked := range []bool{false, true} {
+			r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", size)))
+			if chunked {
+				r.ContentLength = -1
+			}
+			b, err := body.Read(r)
+			if err != want {
+				t.Errorf("%d bytes, chunked %v: %v, want %v", size, chunked, err, want)
+			}
+			if err == nil && b.Len() != size {
+				t.Errorf("%d bytes read of %d", b.Len(), size)
+			}
+			if err == nil {
+				body.Free(b)
+			}
+		}
+	}
+	if _, err := body.Read(httptest.NewRequest("POST", "/", iotest.ErrReader(iotest.ErrTimeout))); err != body.ErrTooLarge {
+		t.Errorf("a body that breaks off: %v", err)
+	}
+}
+
+// read reads the texts of an object.
+func read(b string) (map[string]string, error) {
+	texts := make(map[string]string)
+	err := body.Object([]byte(b), func(d *jsontext.Decoder, key string) error {
+		var s string
+		err := body.Text(d, &s, 5)
+		texts[key] = s
+		return err
+	})
+	return texts, err
+}
+
+func TestObject(t *testing.T) {
+	for _, test := range []struct {
+		body, want string // want is the texts as JSON, or empty for ErrJSON
+	}{
+		{`{}`, `{}`}, {" \n{}\t", `{}`}, {`{"a":"x","A":"y"}`, `{"A":"y","a":"x"}`},
+		{`{"a":null,"b":1,"c":[{"d":"e"}],"f":{"a":"x"},"g":true}`, `{"a":"","b":"","c":"","f":"","g":""}`},
+		{`{"a":"` + "\\u0000\\n" + `x"}`, `{"a":"x"}`}, {`{"a":"123456"}`, `{"a":"12345"}`}, {"{\"a\":\"\xff\"}", `{"a":"�"}`}, {`{"a":"\ud800"}`, `{"a":"�"}`},
+		{``, ``}, {`null`, ``}, {`[]`, ``}, {`"a"`, ``}, {`{"a":"x"`, ``}, {`{"a":}`, ``}, {`{}{}`, ``}, {`{} x`, ``}, {`{"a":"x","a":"y"}`, ``},
+		{"\ufeff{}", ``}, {`{a:1}`, ``}, {`{"a":` + strings.Repeat("[", 20_000), ``},
+	} {
+		texts, err := read(test.body)
+		got, _ := json.Marshal(texts)
+		if test.want == "" && err != body.ErrJSON || test.want != "" && (err != nil || string(got) != test.want) {
+			t.Errorf("%.40q: %s, %v; want %s", test.body, got, err, test.want)
+		}
+	}
+}
+
+func FuzzObject(f *testing.F) {
+	f.Add(`{"a":"x","b":[1,{"c":null}]}`)
+	f.Add("{\"a\":\"\xff\"}")
+	f.Fuzz(func(t *testing.T, b string) {
+		texts, err := read(b)
+		if err != nil {
+			return
+		}
+		if !json.Valid([]byte(b)) {
+			t.Errorf("%q is no JSON", b)
+		}
+		for _, s := range texts {
+			if len([]rune(s)) > 5 {
+				t.Errorf("%q: %q is longer than asked for", b, s)
+			}
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package captcha_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/dataplane/captcha/token"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// connections is how many clients a benchmark plays, each with one request under way.
+const connections = 128
+
+// BenchmarkEndpoints measures calls per second over real connections on this machine, clients included, so that only the
+// ratios between its cases mean something elsewhere:
+//
+//	empty     a handler that answers 204 and does nothing else
+//	checked   the endpoint with all its checks, but nothing stored
+//	sqlite, postgres   the endpoint as it is: each answer stands for a committed transaction
+//
+// Each verify has a solved challenge of its own, each siteverify a token of its own, made before the clock starts.
+func BenchmarkEndpoints(b *testing.B) {
+	for _, endpoint := range benchEndpoints {
+		b.Run(endpoint.name, func(b *testing.B) {
+			b.Run("empty", func(b *testing.B) {
+				plane := benchPlane{sitekey: model.NewSitekey(), secret: model.NewSecret(model.CaptchaSecretPrefix)}
+				drive(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.Copy(io.Discard, r.Body)
+					w.WriteHeader(http.StatusNoContent)
+				}), endpoint.requests(&plane, b))
+			})
+			b.Run("checked", func(b *testing.B) {
+				benchEndpoint(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{}, endpoint.requests)
+			})
+			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchEndpoint(b, d, d.CaptchaStore(), endpoint.requests) })
+		})
+	}
+}
+
+// benchPlane is what requests are made of.
+type benchPlane struct {
+	sitekey, secret string
+	sitekeyID       int64
+}
+
+var benchEndpoints = []struct {
+	name     string
+	requests func(*benchPlane, *testing.B) []string // b.N of them
+}{
+	{"config", func(p *benchPlane, b *testing.B) []string {
+		return many(b, func(n int) string { return jsonRequest(configPath, n, `{"sitekey":"`+p.sitekey+`"}`) })
+	}},
+	{"verify", func(p *benchPlane, b *testing.B) []string {
+		keys, err := pow.New(rand.Reader, pow.Key{ID: 1, Secret: secret})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return many(b, func(n int) string {
+			c := keys.Issue(p.sitekey, pow.MinDifficulty, time.Now())
+			nonce, err := pow.Solve(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return jsonRequest(verifyPath, n, fmt.Sprintf(`{"sitekey":"%s","challenge":"%s","nonce":%d}`, p.sitekey, c.Challenge, nonce))
+		})
+	}},
+	{"siteverify", func(p *benchPlane, b *testing.B) []string {
+		return manyTokens(p, b, func(n int, token string) string {
+			return jsonRequest(siteverifyPath, n, `{"sitekey":"`+p.sitekey+`","secret":"`+p.secret+`","token":"`+token+`"}`)
+		})
+	}},
+	{"compat", func(p *benchPlane, b *testing.B) []string {
+		return manyTokens(p, b, func(_ int, token string) string {
+			return request(compatPath, formType, "", "secret="+p.secret+"&response="+token+"&remoteip=203.0.113.1")
+		})
+	}},
+}
+
+func manyTokens(p *benchPlane, b *testing.B, request func(n int, token string) string) []string {
+	keys, err := token.New(token.Key{ID: 1, Secret: secret})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return many(b, func(n int) string {
+		t := token.Token{SitekeyID: p.sitekeyID, Issued: time.Now(), Hostname: "www.example.com"}
+		rand.Read(t.ID[:])
+		return request(n, keys.Sign(&t))
+	})
+}
+
+func many(b *testing.B, request func(n int) string) []string {
+	requests := make([]string, b.N)
+	for n := range requests {
+		requests[n] = request(n)
+	}
+	return requests
+}
+
+func jsonRequest(path string, n int, body string) string {
+	return request(path, "application/json", fmt.Sprintf("Origin: https://www.example.com\r\nX-Forwarded-For: 10.%d.%d.1\r\n", n>>8&255, n&255), body)
+}
+
+func request(path, kind, header, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: captcha.example\r\nContent-Type: %s\r\n%sAccept: */*\r\nContent-Length: %d\r\n\r\n%s",
+		path, kind, header, len(body), body)
+}
+
+func benchEndpoint(b *testing.B, d *db.DB, store db.CaptchaStore, requests func(*benchPlane, *testing.B) []string) {
+	p := newBenchPlane(b, d, store)
+	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
+	drive(b, p.handler, requests(&benchPlane{sitekey: key.Sitekey.Sitekey, secret: key.secret, sitekeyID: key.ID}, b))
+}
+
+// newBenchPlane is a plane whose clock stands at the present moment.
+func newBenchPlane(b *testing.B, d *db.DB, store db.CaptchaStore) *plane {
+	c := &clock{}
+	c.set(time.Now())
+	return newPlaneOn(b, d, store, c)
+}
+
+// drive sends each request once, over as many connections as there are clients.
+func drive(b *testing.B, handler http.Handler, requests []string) {
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	var sent atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range connections {
+		wg.Go(func() {
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			answer := make([]byte, 4096)
+			for {
+				n := int(sent.Add(1)) - 1
+				if n >= len(requests) {
+					return
+				}
+				if _, err := io.WriteString(conn, requests[n]); err != nil {
+					b.Error(err)
+					return
+				}
+				read, err := conn.Read(answer)
+				text := string(answer[:read])
+				if err != nil || !strings.HasPrefix(text, "HTTP/1.1 20") || strings.Contains(text, "false,\"error") {
+					b.Errorf("answer %q, %v", text, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(len(requests))/b.Elapsed().Seconds(), "req/s")
+}
+
+// discardStore is a store that keeps nothing: everything is claimed for the first time, and nobody has a quota.
+type discardStore struct{}
+
+func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
+	state := &db.CaptchaState{
+		Usage:   make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(keys.Usage)),
+		Claimed: make(map[model.SpentKey]bool, len(keys.Spent)),
+	}
+	for _, key := range keys.Usage {
+		state.Usage[key] = model.CaptchaUsage{Quota: model.Unlimited}
+	}
+	for _, key := range keys.Spent {
+		state.Claimed[key] = true
+	}
+	decide(state)
+	return nil
+}
+
+func (discardStore) Close() error { return nil }
+
+// BenchmarkHandler measures siteverify alone, up to the writer and back, without network and storage: what a call costs us in
+// time and allocations. The waiting for the writer's goroutine is in it.
+func BenchmarkHandler(b *testing.B) {
+	p := newBenchPlane(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{})
+	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
+	body := `{"sitekey":"` + key.Sitekey.Sitekey + `","secret":"` + key.secret + `","token":"` + p.token(key, siteOrigin) + `"}`
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		request := httptest.NewRequest(http.MethodPost, siteverifyPath, nil)
+		reader := strings.NewReader(body)
+		request.Body = io.NopCloser(reader)
+		for pb.Next() {
+			reader.Reset(body)
+			p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
+		}
+	})
+}

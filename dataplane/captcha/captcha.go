@@ -1,0 +1,98 @@
+// Package captcha is the data plane's half of the captcha contract. The life of a token reads from top to bottom: config.go
+// issues a challenge, verify.go exchanges the answer for a token, siteverify.go and compat.go tell the site's server what the
+// token is worth. widget.go is what the two browser endpoints share, sitekeys.go knows whose a sitekey is, pressure.go sets
+// the difficulty, writer.go makes challenges and tokens count once. Work and tokens themselves are packages of their own: pow
+// and token.
+package captcha
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/dataplane/captcha/token"
+	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Options are what a Service works with. All fields are required.
+type Options struct {
+	DB         *db.DB
+	Secret     []byte // application key, at least 16 bytes; the keys of challenges and tokens are derived from it
+	ClientAddr func(*http.Request) netip.Addr
+	Difficulty uint32 // expected hashes of a challenge without any pressure; see MinDifficulty
+	Now        func() time.Time
+	Store      db.CaptchaStore // the service closes it
+	Log        *slog.Logger
+}
+
+// keyID names the key of challenges and tokens that is derived from the application key.
+const keyID = 1
+
+// Service answers the captcha endpoints. It is safe for concurrent use.
+type Service struct {
+	clientAddr func(*http.Request) netip.Addr
+	now        func() time.Time
+	log        *slog.Logger
+
+	work      *pow.Keyring
+	tokens    *token.Keyring
+	pressure  *pressure
+	bySitekey *snapshot.Cache[sitekey]
+	bySecret  *snapshot.Cache[sitekey] // names are the bytes of a secret's hash
+	watch     snapshot.Watch
+	writer    *writer
+
+	background sync.WaitGroup
+	cancel     context.CancelFunc // ends the background work
+}
+
+// New returns a service that stores claims after Start. It fails when the secret is too short.
+func New(o Options) (*Service, error) {
+	work, err := pow.New(rand.Reader, pow.Key{ID: keyID, Secret: o.Secret})
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := token.New(token.Key{ID: keyID, Secret: o.Secret})
+	if err != nil {
+		return nil, err
+	}
+	return &Service{
+		clientAddr: o.ClientAddr,
+		now:        o.Now,
+		log:        o.Log,
+		work:       work,
+		tokens:     tokens,
+		pressure:   newPressure(o.Difficulty),
+		bySitekey:  snapshot.New(loadSitekey(o.DB.SitekeyByKey), o.Now),
+		bySecret: snapshot.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
+			return o.DB.SitekeyBySecret(ctx, []byte(hash))
+		}), o.Now),
+		watch:  o.DB.WatchSitekeys,
+		writer: newWriter(o.Store),
+		cancel: func() {},
+	}, nil
+}
+
+// Start starts the writer and the watch for changed sitekeys. It is called once.
+func (s *Service) Start() {
+	s.writer.queue.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.background.Go(func() { snapshot.Keep(ctx, s.watch, s.log.With("of", "sitekeys"), s.bySitekey, s.bySecret) })
+}
+
+// Stop stores what was accepted and ends everything that Start began. Requests that come later are answered like those of a
+// database that is away.
+func (s *Service) Stop(ctx context.Context) error {
+	err := s.writer.stop(ctx)
+	s.cancel()
+	s.background.Wait()
+	return err
+}

@@ -1,0 +1,187 @@
+package captcha_test
+
+import (
+	"bytes"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// compatCall sends a call to the compatible endpoint, which must be answered with HTTP 200 and JSON, and returns the answer.
+func (p *plane) compatCall(t *testing.T, c call) string {
+	t.Helper()
+	response, body := p.send(c)
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s %s %.200v: status %d, %s; want 200 always", c.method, c.path, c.body, response.StatusCode, response.Header)
+	}
+	return body
+}
+
+// TestCompatRequests: the three places of parameters (captcha contract, section 4), and the forms in which libraries and
+// people write them.
+func TestCompatRequests(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
+	form := func(fields ...string) string {
+		values := url.Values{}
+		for i := 0; i < len(fields); i += 2 {
+			values.Add(fields[i], fields[i+1])
+		}
+		return values.Encode()
+	}
+	var parts bytes.Buffer
+	for _, test := range []struct {
+		name string
+		call func(token string) call
+	}{
+		{"form", func(s string) call { return call{kind: formType, body: form("secret", key.secret, "response", s)} }},
+		{"form with charset", func(s string) call {
+			return call{kind: formType + ";charset=UTF-8", body: form("secret", key.secret, "response", s, "remoteip", "203.0.113.1")}
+		}},
+		{"form without a type", func(s string) call {
+			return call{header: http.Header{"Content-Type": nil}, body: form("response", s, "secret", key.secret)}
+		}},
+		{"form with empty remoteip", func(s string) call {
+			return call{kind: formType, body: form("secret", key.secret, "response", s, "remoteip", "")}
+		}},
+		{"form that nobody escaped", func(s string) call {
+			return call{kind: formType, body: "secret=" + key.secret + "&response=" + s + "&remoteip=::1&version=a;b%zz"}
+		}},
+		{"form with white space around", func(s string) call {
+			return call{kind: formType, body: "secret=" + key.secret + "&response=" + s + "\r\n"}
+		}},
+		{"JSON", func(s string) call { return call{body: m{"secret": key.secret, "response": s}} }},
+		{"JSON with charset", func(s string) call {
+			return call{kind: "application/json; charset=utf-8", body: m{"secret": key.secret, "response": s}}
+		}},
+		{"JSON with unknown keys of any type", func(s string) call {
+			return call{body: m{"secret": key.secret, "response": s, "remoteip": nil, "idempotency_key": "x", "version": 3, "headers": m{"a": []any{1, nil}}}}
+		}},
+		{"JSON declared as a form", func(s string) call { return call{kind: formType, body: m{"secret": key.secret, "response": s}} }},
+		{"JSON declared as text", func(s string) call { return call{kind: "text/plain", body: m{"secret": key.secret, "response": s}} }},
+		{"query, POST without a body", func(s string) call {
+			return call{path: "?" + form("secret", key.secret, "response", s), header: http.Header{"Content-Type": nil}}
+		}},
+		{"query, GET", func(s string) call { return call{method: "GET", path: "?" + form("secret", key.secret, "response", s)} }},
+		{"secret in the query, response in the body", func(s string) call {
+			return call{path: "?" + form("secret", key.secret), kind: formType, body: form("response", s)}
+		}},
+		{"the body wins over the query", func(s string) call {
+			return call{path: "?" + form("secret", "wrong", "response", "wrong"), body: m{"secret": key.secret, "response": s}}
+		}},
+		{"the first of several wins", func(s string) call {
+			return call{kind: formType, body: form("secret", key.secret, "secret", "x", "response", s, "response", "x")}
+		}},
+		{"multipart, as PHP's curl sends an array", func(s string) call {
+			parts.Reset()
+			w := multipart.NewWriter(&parts)
+			for _, field := range [][2]string{{"secret", key.secret}, {"response", s}, {"remoteip", "203.0.113.1"}} {
+				if err := w.WriteField(field[0], field[1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return call{kind: w.FormDataContentType(), body: parts.String()}
+		}},
+		{"with its sitekey", func(s string) call {
+			return call{kind: formType, body: form("secret", key.secret, "response", s, "sitekey", key.Sitekey.Sitekey)}
+		}},
+		{"with an empty sitekey", func(s string) call { return call{body: m{"secret": key.secret, "response": s, "sitekey": ""}} }},
+	} {
+		c := test.call(p.token(key, siteOrigin))
+		c.path = compatPath + c.path
+		check(t, test.name, p.compatCall(t, c), success(noon))
+	}
+}
+
+// TestCompatCodes goes through the contract's list of error codes (captcha contract, section 7).
+func TestCompatCodes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		account := p.account("a", model.CaptchaPlanFree)
+		key, other := p.pair(account), p.pair(account)
+		token := p.token(key, siteOrigin)
+		ask := func(fields m) call { return call{body: fields} }
+		for _, test := range []struct {
+			name string
+			call call
+			want string
+		}{
+			{"missing-input-secret", ask(m{"response": token}), refused("missing-input-secret")},
+			{"missing-input-secret: null", ask(m{"response": token, "secret": nil}), refused("missing-input-secret")},
+			{"missing-input-response", ask(m{"secret": key.secret}), refused("missing-input-response")},
+			{"missing-input-response: empty", ask(m{"secret": key.secret, "response": ""}), refused("missing-input-response")},
+			{"both missing", call{body: ""}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
+			{"both missing, GET", call{method: "GET"}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
+			{"invalid-input-secret", ask(m{"secret": "x", "response": token}), refused("invalid-input-secret")},
+			{"invalid-input-secret: nobody's", ask(m{"secret": model.NewSecret(model.CaptchaSecretPrefix), "response": token}), refused("invalid-input-secret")},
+			{"invalid-input-secret: a sitekey", ask(m{"secret": key.Sitekey.Sitekey, "response": token}), refused("invalid-input-secret")},
+			{"invalid-input-secret comes before the response", ask(m{"secret": "x", "response": "x"}), refused("invalid-input-secret")},
+			{"invalid-input-response", ask(m{"secret": key.secret, "response": "x"}), refused("invalid-input-response")},
+			{"invalid-input-response: null", ask(m{"secret": key.secret, "response": "null"}), refused("invalid-input-response")},
+			{"invalid-input-response: undefined", ask(m{"secret": key.secret, "response": "undefined"}), refused("invalid-input-response")},
+			{"invalid-input-response: altered", ask(m{"secret": key.secret, "response": token[:len(token)-1]}), refused("invalid-input-response")},
+			{"invalid-input-response: long", ask(m{"secret": key.secret, "response": strings.Repeat("A", 4_000)}), refused("invalid-input-response")},
+			{"invalid-input-response: another sitekey's secret", ask(m{"secret": other.secret, "response": token}), refused("invalid-input-response")},
+			{"invalid-input-response: the test secret", ask(m{"secret": model.TestSitekeySecret, "response": token}), refused("invalid-input-response")},
+			{"invalid-input-response: another sitekey", ask(m{"secret": key.secret, "response": token, "sitekey": other.Sitekey.Sitekey}), refused("invalid-input-response")},
+			{"bad-request: cut off", call{body: `{"secret":`}, refused("bad-request")},
+			{"bad-request: array", call{body: `[]`}, refused("bad-request")},
+			{"bad-request: a key twice", call{body: `{"secret":"a","secret":"b"}`}, refused("bad-request")},
+			{"bad-request: larger than 8 KB", ask(m{"secret": key.secret, "response": token, "x": strings.Repeat("x", 8_200)}), refused("bad-request")},
+			{"bad-request: multipart without its boundary", call{kind: "multipart/form-data", body: "--x\r\n"}, refused("bad-request")},
+			{"bad-request: PUT", call{method: "PUT", body: m{"secret": key.secret, "response": token}}, refused("bad-request")},
+			{"bad-request: OPTIONS", call{method: "OPTIONS"}, refused("bad-request")},
+		} {
+			test.call.path = compatPath
+			check(t, test.name, p.compatCall(t, test.call), test.want)
+		}
+		check(t, "the token after all that", p.compat(key, token), success(noon))
+		check(t, "timeout-or-duplicate: duplicate", p.compat(key, token), refused("timeout-or-duplicate"))
+		old := p.token(key, siteOrigin)
+		p.clock.add(5 * time.Minute)
+		check(t, "timeout-or-duplicate: timeout", p.compat(key, old), refused("timeout-or-duplicate"))
+		p.setUsage(account, 11_000)
+		check(t, "quota-exceeded", p.compat(key, p.token(key, siteOrigin)), refused("quota-exceeded"))
+		p.setUsage(account, 0)
+		check(t, "hostname of a page that does not tell", p.compat(key, p.token(key, "")),
+			`{"success":true,"challenge_ts":"2026-11-20T12:05:00.000Z","hostname":""}`)
+	})
+}
+
+// TestTestCredentials: they work on any domain, never count, run the real work, and their tokens are used once like others
+// (captcha contract, section 5).
+func TestTestCredentials(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		real := p.pair(p.account("a", model.CaptchaPlanFree))
+		if !model.IsSitekey(model.TestSitekey) || !model.IsSecret(model.CaptchaSecretPrefix, model.TestSitekeySecret) {
+			t.Error("the test credentials have not the form of others")
+		}
+		for _, origin := range []string{"https://example.org", "http://localhost:3000", "null", ""} {
+			token := p.token(testPair, origin)
+			check(t, origin, p.siteverify(testPair, token), valid)
+			check(t, origin+" again", p.siteverify(testPair, token), invalid)
+		}
+		work := p.solved(testPair, "")
+		p.refusal(t, "no work", call{path: verifyPath, body: with(work, m{"nonce": 1})}, 400)
+		if response, body := p.send(call{path: verifyPath, body: work}); response.StatusCode != 200 {
+			t.Errorf("work: %d %s", response.StatusCode, body)
+		}
+		p.refusal(t, "the same work", call{path: verifyPath, body: work}, 400)
+		check(t, "test token for a real secret", p.compat(real, p.token(testPair, "")), refused("invalid-input-response"))
+		check(t, "test token by the compatible endpoint", p.compat(testPair, p.token(testPair, siteOrigin)), success(noon))
+		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 0 {
+			t.Errorf("%d rows of usage, %v; want none", n, err)
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package captcha_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// with is a copy of a body with other fields; nil takes one away.
+func with(body m, fields m) m {
+	all := maps.Clone(body)
+	for name, value := range fields {
+		if value == nil {
+			delete(all, name)
+		} else {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+func mustJSON(tb testing.TB, v any) string {
+	tb.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text)
+}
+
+// refusal sends a call that must be refused, and checks status and body: one sentence, and the headers of its status.
+func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Response {
+	t.Helper()
+	response, body := p.send(c)
+	var answer struct{ Error string }
+	err := json.Unmarshal([]byte(body), &answer)
+	if response.StatusCode != status || err != nil || len(answer.Error) < 10 || !strings.HasSuffix(answer.Error, ".") {
+		t.Errorf("%s: %d %s, want %d and a sentence", name, response.StatusCode, body, status)
+	}
+	if response.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s: content type %q", name, response.Header.Get("Content-Type"))
+	}
+	if status == http.StatusMethodNotAllowed && !strings.HasPrefix(response.Header.Get("Allow"), "POST") {
+		t.Errorf("%s: Allow %q", name, response.Header.Get("Allow"))
+	}
+	return response
+}
+
+// TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three JSON endpoints, and the
+// order in which they check. Nothing that is refused may change anything.
+func TestErrors(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		account := p.account("a", model.CaptchaPlanFree)
+		key, unbound := p.pair(account, "example.com"), p.pair(account)
+		work := p.solved(key, siteOrigin)
+		used := p.solved(key, siteOrigin)
+		if response, body := p.send(call{path: verifyPath, body: used, origin: siteOrigin}); response.StatusCode != 200 {
+			t.Fatal(response.StatusCode, body)
+		}
+		nonce := work["nonce"].(uint64)
+		pair := m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}
+		rows, err := dbtest.Count(d, "captcha_spent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := model.NewSitekey()
+		config := m{"sitekey": key.Sitekey.Sitekey}
+		long := strings.Repeat("x", 8_200)
+		foreign := "https://example.org"
+
+		for _, test := range []struct {
+			name   string
+			call   call
+			status int
+		}{
+			// 400: stale, malformed or already used challenge.
+			{"challenge used already", call{path: verifyPath, body: used, origin: siteOrigin}, 400},
+			{"challenge altered", call{path: verifyPath, body: with(work, m{"challenge": "B" + work["challenge"].(string)[1:]}), origin: siteOrigin}, 400},
+			{"challenge malformed", call{path: verifyPath, body: with(work, m{"challenge": "x"}), origin: siteOrigin}, 400},
+			{"challenge of another sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unbound.Sitekey.Sitekey}), origin: siteOrigin}, 400},
+			{"no challenge", call{path: verifyPath, body: with(work, m{"challenge": nil}), origin: siteOrigin}, 400},
+			{"challenge of another type", call{path: verifyPath, body: with(work, m{"challenge": 7}), origin: siteOrigin}, 400},
+			{"wrong nonce", call{path: verifyPath, body: with(work, m{"nonce": nonce ^ 1}), origin: siteOrigin}, 400},
+			{"no nonce", call{path: verifyPath, body: with(work, m{"nonce": nil}), origin: siteOrigin}, 400},
+			{"nonce as text", call{path: verifyPath, body: with(work, m{"nonce": "1"}), origin: siteOrigin}, 400},
+			{"nonce negative", call{path: verifyPath, body: with(work, m{"nonce": -1}), origin: siteOrigin}, 400},
+			{"nonce with a fraction", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage("1.5")}), origin: siteOrigin}, 400},
+			{"nonce with an exponent", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage("1e3")}), origin: siteOrigin}, 400},
+			{"nonce too large", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage("9007199254740992")}), origin: siteOrigin}, 400},
+			{"nonce of 30 digits", call{path: verifyPath, body: with(work, m{"nonce": json.RawMessage(strings.Repeat("9", 30))}), origin: siteOrigin}, 400},
+			// 400: a body that cannot be read.
+			{"config, empty body", call{path: configPath, body: "", origin: siteOrigin}, 400},
+			{"config, no JSON", call{path: configPath, body: "hello", origin: siteOrigin}, 400},
+			{"config, null", call{path: configPath, body: "null", origin: siteOrigin}, 400},
+			{"config, array", call{path: configPath, body: "[]", origin: siteOrigin}, 400},
+			{"config, a key twice", call{path: configPath, body: `{"sitekey":"a","sitekey":"b"}`, origin: siteOrigin}, 400},
+			{"config, form", call{path: configPath, body: "sitekey=" + key.Sitekey.Sitekey, origin: siteOrigin}, 400},
+			{"config, 8 KB and more", call{path: configPath, body: with(config, m{"x": long}), origin: siteOrigin}, 400},
+			{"config, no sitekey", call{path: configPath, body: "{}", origin: siteOrigin}, 400},
+			{"config, sitekey in another case", call{path: configPath, body: `{"Sitekey":"` + key.Sitekey.Sitekey + `"}`, origin: siteOrigin}, 400},
+			{"config, sitekey null", call{path: configPath, body: `{"sitekey":null}`, origin: siteOrigin}, 400},
+			{"verify, no sitekey", call{path: verifyPath, body: with(work, m{"sitekey": nil}), origin: siteOrigin}, 400},
+			{"siteverify, empty body", call{path: siteverifyPath, body: ""}, 400},
+			{"siteverify, no JSON", call{path: siteverifyPath, body: "hello"}, 400},
+			{"siteverify, 8 KB and more", call{path: siteverifyPath, body: with(pair, m{"x": long})}, 400},
+			{"siteverify, no sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": nil})}, 400},
+			{"siteverify, no secret", call{path: siteverifyPath, body: with(pair, m{"secret": nil})}, 400},
+			{"siteverify, no token", call{path: siteverifyPath, body: with(pair, m{"token": nil})}, 400},
+			{"siteverify, empty token", call{path: siteverifyPath, body: with(pair, m{"token": ""})}, 400},
+			{"siteverify, token of another type", call{path: siteverifyPath, body: with(pair, m{"token": 1})}, 400},
+			// 401: the secret does not match the sitekey.
+			{"secret of another sitekey", call{path: siteverifyPath, body: with(pair, m{"secret": unbound.secret})}, 401},
+			{"secret with a typo", call{path: siteverifyPath, body: with(pair, m{"secret": key.secret + "x"})}, 401},
+			{"test secret", call{path: siteverifyPath, body: with(pair, m{"secret": model.TestSitekeySecret})}, 401},
+			{"secret for the test sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": model.TestSitekey})}, 401},
+			{"the secret comes before the token", call{path: siteverifyPath, body: with(pair, m{"secret": "x", "token": "x"})}, 401},
+			// 403: the request's origin is not among the sitekey's domains.
+			{"config, another domain", call{path: configPath, body: config, origin: foreign}, 403},
+			{"verify, another domain", call{path: verifyPath, body: work, origin: foreign}, 403},
+			{"the domain comes before the work", call{path: verifyPath, body: with(work, m{"nonce": "x"}), origin: foreign}, 403},
+			// 404: the sitekey does not exist.
+			{"config, nobody's sitekey", call{path: configPath, body: m{"sitekey": unknown}, origin: siteOrigin}, 404},
+			{"config, not the form of one", call{path: configPath, body: m{"sitekey": "x"}, origin: siteOrigin}, 404},
+			{"verify, nobody's sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unknown}), origin: siteOrigin}, 404},
+			{"siteverify, nobody's sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown})}, 404},
+			{"siteverify, a secret for a sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": key.secret})}, 404},
+			{"the sitekey comes before the secret", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown, "secret": "x"})}, 404},
+			// 405
+			{"config, GET", call{method: "GET", path: configPath + "?sitekey=" + key.Sitekey.Sitekey, origin: siteOrigin}, 405},
+			{"verify, PUT", call{method: "PUT", path: verifyPath, body: work, origin: siteOrigin}, 405},
+			{"siteverify, GET", call{method: "GET", path: siteverifyPath}, 405},
+			{"siteverify, OPTIONS", call{method: "OPTIONS", path: siteverifyPath}, 405},
+		} {
+			p.refusal(t, test.name, test.call, test.status)
+		}
+		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != rows {
+			t.Errorf("%d rows are spent, %v; want the %d from before", n, err, rows)
+		}
+		if u := p.usage(account).Used; u != 0 {
+			t.Errorf("%d counted, want 0", u)
+		}
+		// What was refused above is as good as before.
+		if response, body := p.send(call{path: verifyPath, body: work, origin: siteOrigin}); response.StatusCode != 200 {
+			t.Errorf("the work: %d %s", response.StatusCode, body)
+		}
+		if response, body := p.send(call{path: siteverifyPath, body: pair}); body != valid {
+			t.Errorf("the token: %d %s", response.StatusCode, body)
+		}
+		stale := p.solved(key, siteOrigin)
+		p.clock.add(pow.Lifetime + time.Second)
+		p.refusal(t, "stale challenge", call{path: verifyPath, body: stale, origin: siteOrigin}, 400)
+	})
+}
+
+// TestDomainBinding: a bound sitekey serves its domains and their subdomains only, an unbound one every page (captcha contract,
+// section 5).
+func TestDomainBinding(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	account := p.account("a", model.CaptchaPlanFree)
+	bound, unbound := p.pair(account, "example.com", "shop.example"), p.pair(account)
+	for _, test := range []struct {
+		name    string
+		header  http.Header
+		allowed bool   // with the bound sitekey
+		host    string // in the token, when the key is unbound
+	}{
+		{"own domain", http.Header{"Origin": {"https://example.com"}}, true, "example.com"},
+		{"second domain", http.Header{"Origin": {"https://shop.example"}}, true, "shop.example"},
+		{"subdomain", http.Header{"Origin": {"https://a.b.example.com"}}, true, "a.b.example.com"},
+		{"port", http.Header{"Origin": {"http://example.com:8080"}}, true, "example.com"},
+		{"capitals", http.Header{"Origin": {"https://WWW.Example.COM"}}, true, "www.example.com"},
+		{"suffix without a dot", http.Header{"Origin": {"https://notexample.com"}}, false, "notexample.com"},
+		{"domain as a subdomain of another", http.Header{"Origin": {"https://example.com.evil.example"}}, false, "example.com.evil.example"},
+		{"parent", http.Header{"Origin": {"https://com"}}, false, "com"},
+		{"null", http.Header{"Origin": {"null"}}, false, ""},
+		{"localhost", http.Header{"Origin": {"http://localhost:3000"}}, false, "localhost"},
+		{"address", http.Header{"Origin": {"http://127.0.0.1"}}, false, "127.0.0.1"},
+		{"IPv6 address", http.Header{"Origin": {"http://[::1]:80"}}, false, "::1"},
+		{"an app", http.Header{"Origin": {"capacitor://example.com"}}, false, ""},
+		{"two origins", http.Header{"Origin": {"https://example.com", "https://example.com"}}, false, ""},
+		{"nothing", nil, false, ""},
+		{"referer only", http.Header{"Referer": {"https://www.example.com/login?next=%2F"}}, true, "www.example.com"},
+		{"foreign referer only", http.Header{"Referer": {"https://example.org/https://example.com"}}, false, "example.org"},
+		{"the origin comes before the referer", http.Header{"Origin": {"https://example.org"}, "Referer": {"https://example.com/"}}, false, "example.org"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status := http.StatusOK
+			if !test.allowed {
+				status = http.StatusForbidden
+			}
+			var allow []string // the page may read its answers, refusals too
+			if origin := test.header["Origin"]; len(origin) == 1 {
+				allow = origin
+			}
+			for _, key := range []pair{bound, unbound} {
+				want := status
+				if key == unbound {
+					want = http.StatusOK
+				}
+				for _, path := range []string{configPath, verifyPath} {
+					body := p.solved(key, "https://example.com")
+					response, text := p.send(call{path: path, body: body, header: test.header, client: nextClient()})
+					if response.StatusCode != want {
+						t.Errorf("%s: %d %s, want %d", path, response.StatusCode, text, want)
+					}
+					if got := response.Header["Access-Control-Allow-Origin"]; mustJSON(t, got) != mustJSON(t, allow) {
+						t.Errorf("%s, status %d: Access-Control-Allow-Origin %q, want %q", path, response.StatusCode, got, allow)
+					}
+					if response.Header.Get("Vary") != "Origin" || response.Header.Get("Access-Control-Allow-Credentials") != "" {
+						t.Errorf("%s: headers %v", path, response.Header)
+					}
+					if path == verifyPath && want == http.StatusOK {
+						var answer struct{ Token string }
+						if err := json.Unmarshal([]byte(text), &answer); err != nil {
+							t.Fatal(err)
+						}
+						if got := p.compat(key, answer.Token); !strings.Contains(got, `"hostname":"`+test.host+`"}`) {
+							t.Errorf("hostname in %s, want %q", got, test.host)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPreflight: a page may ask before it sends JSON with its type.
+func TestPreflight(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	for _, path := range []string{configPath, verifyPath} {
+		for _, origin := range []string{"https://example.com", "null"} {
+			response, body := p.send(call{method: "OPTIONS", path: path, origin: origin,
+				header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
+			h := response.Header
+			if response.StatusCode != 204 || body != "" || h.Get("Access-Control-Allow-Origin") != origin ||
+				h.Get("Access-Control-Allow-Methods") != "POST, OPTIONS" || h.Get("Access-Control-Allow-Headers") != "Content-Type" ||
+				h.Get("Vary") != "Origin" || h.Get("Access-Control-Allow-Credentials") != "" {
+				t.Errorf("%s from %s: %d %q %v", path, origin, response.StatusCode, body, h)
+			}
+		}
+	}
+}
+
+// TestAnswersAreNotCached: a challenge or a token that a cache gives to two people is worth nothing to the second.
+func TestAnswersAreNotCached(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	for path, body := range map[string]any{
+		configPath: m{"sitekey": model.TestSitekey}, verifyPath: p.solved(testPair, ""),
+		siteverifyPath: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": "x"}, compatPath: "{}",
+	} {
+		response, text := p.send(call{path: path, body: body, kind: "text/plain;charset=UTF-8"})
+		if response.StatusCode != 200 || response.Header.Get("Cache-Control") != "no-store" || response.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %s, headers %v", path, response.StatusCode, text, response.Header)
+		}
+	}
+}
+
+// TestChallenge: the fields and bounds of a challenge.
+func TestChallenge(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey, "unknown": []any{1, m{}}}})
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(body), &fields); err != nil || response.StatusCode != 200 || len(fields) != 3 {
+		t.Fatalf("%d %s", response.StatusCode, body)
+	}
+	challenge, _ := fields["challenge"].(string)
+	salt, _ := fields["salt"].(string)
+	if len(challenge) != 214 || len(salt) != 22 || fields["difficulty"] != float64(difficulty) {
+		t.Errorf("%s", body)
+	}
+}

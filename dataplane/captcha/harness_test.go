@@ -1,0 +1,288 @@
+package captcha_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
+
+var (
+	noon   = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	secret = []byte("a secret for tests, 32 bytes or more")
+)
+
+// difficulty is that of challenges in tests, before any pressure.
+const difficulty = 2_048
+
+type m = map[string]any
+
+// clock is a clock that tests set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+func (c *clock) add(d time.Duration) { c.set(c.Now().Add(d)) }
+
+// plane is a data plane on a test database: the real handler and the real writer.
+type plane struct {
+	tb    testing.TB
+	db    *db.DB
+	clock *clock
+	url   string
+	http  *http.Client
+
+	handler http.Handler // what url leads to
+	stop    func()
+}
+
+func newPlane(tb testing.TB, d *db.DB) *plane {
+	tb.Helper()
+	return newPlaneOn(tb, d, d.CaptchaStore(), &clock{now: noon})
+}
+
+// newPlaneOn is newPlane with a store that a test has tampered with, and a clock.
+func newPlaneOn(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock) *plane {
+	tb.Helper()
+	p := &plane{tb: tb, db: d, clock: c}
+	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
+	service, err := captcha.New(captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty,
+		Now: c.Now, Store: store, Log: log})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	service.Start()
+	p.stop = sync.OnceFunc(func() {
+		if err := service.Stop(context.Background()); err != nil {
+			tb.Errorf("stop the service: %v", err)
+		}
+	})
+	tb.Cleanup(p.stop)
+	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: d.HitStore(), Log: log})
+	tb.Cleanup(func() { _ = hits.Stop(context.Background()) }) // never started
+	p.handler = dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: http.NotFoundHandler(), Log: log})
+	server := httptest.NewServer(p.handler)
+	tb.Cleanup(server.Close)
+	p.url = server.URL
+	p.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	return p
+}
+
+// account makes an account on a plan.
+func (p *plane) account(name string, plan model.CaptchaPlan) int64 {
+	p.tb.Helper()
+	at := model.At(p.clock.Now())
+	user, err := p.db.SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: name, CaptchaPlan: plan, CreatedAt: at},
+		model.User{Email: name + "@example.com", PasswordHash: "-", CreatedAt: at})
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return user.AccountID
+}
+
+// pair is a sitekey with its secret.
+type pair struct {
+	*model.Sitekey
+	secret string
+}
+
+// pair makes a sitekey of the account.
+func (p *plane) pair(accountID int64, domains ...string) pair {
+	p.tb.Helper()
+	key, secret, err := p.db.CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return pair{key, secret}
+}
+
+// testPair is the pair of test credentials.
+var testPair = pair{&model.Sitekey{Sitekey: model.TestSitekey}, model.TestSitekeySecret}
+
+// call is one request.
+type call struct {
+	method string      // default POST
+	path   string      // with a query
+	body   any         // marshalled, unless it is a string
+	kind   string      // content type; default application/json
+	origin string      // header Origin, unless empty
+	header http.Header // further headers
+	client string      // client address; default 203.0.113.1
+}
+
+// send sends a call and returns the answer with its body.
+func (p *plane) send(c call) (*http.Response, string) {
+	p.tb.Helper()
+	response, body, err := p.try(c)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return response, body
+}
+
+// try is send for goroutines other than the test's own.
+func (p *plane) try(c call) (*http.Response, string, error) {
+	body, ok := c.body.(string)
+	if !ok && c.body != nil {
+		text, err := json.Marshal(c.body)
+		if err != nil {
+			return nil, "", err
+		}
+		body = string(text)
+	}
+	if c.method == "" {
+		c.method = http.MethodPost
+	}
+	request, err := http.NewRequest(c.method, p.url+c.path, strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
+	}
+	for name, value := range map[string]string{"Content-Type": c.kind, "Origin": c.origin, "X-Forwarded-For": c.client} {
+		if value != "" {
+			request.Header.Set(name, value)
+		}
+	}
+	if c.kind == "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.client == "" {
+		request.Header.Set("X-Forwarded-For", "203.0.113.1")
+	}
+	for name, values := range c.header {
+		request.Header[name] = values
+	}
+	response, err := p.http.Do(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response, strings.TrimSuffix(string(text), "\n"), err
+}
+
+const (
+	configPath     = "/api/v1/pow/config"
+	verifyPath     = "/api/v1/pow/verify"
+	siteverifyPath = "/api/v1/pow/siteverify"
+	compatPath     = "/siteverify"
+)
+
+// config asks for a challenge, from a client of its own, so that no pressure builds up.
+func (p *plane) config(key pair, origin string) pow.Challenge {
+	p.tb.Helper()
+	response, body := p.send(call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: origin, client: nextClient()})
+	var c pow.Challenge
+	if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK {
+		p.tb.Fatalf("config: %d %s, %v", response.StatusCode, body, err)
+	}
+	return c
+}
+
+var clients struct {
+	sync.Mutex
+	n int
+}
+
+// nextClient is an address in a network that nobody used before.
+func nextClient() string {
+	clients.Lock()
+	defer clients.Unlock()
+	clients.n++
+	return netip.AddrFrom4([4]byte{10, byte(clients.n >> 8), byte(clients.n), 1}).String()
+}
+
+// solved is a challenge with its answer, as verify takes it.
+func (p *plane) solved(key pair, origin string) m {
+	p.tb.Helper()
+	c := p.config(key, origin)
+	nonce, err := pow.Solve(c)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return m{"sitekey": key.Sitekey.Sitekey, "challenge": c.Challenge, "nonce": nonce}
+}
+
+// token goes the widget's whole way.
+func (p *plane) token(key pair, origin string) string {
+	p.tb.Helper()
+	response, body := p.send(call{path: verifyPath, body: p.solved(key, origin), origin: origin})
+	var answer struct{ Token string }
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || response.StatusCode != http.StatusOK || answer.Token == "" {
+		p.tb.Fatalf("verify: %d %s, %v", response.StatusCode, body, err)
+	}
+	return answer.Token
+}
+
+// siteverify asks the native endpoint about a token and returns its answer, as text.
+func (p *plane) siteverify(key pair, token string) string {
+	p.tb.Helper()
+	response, body := p.send(call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}})
+	if response.StatusCode != http.StatusOK {
+		p.tb.Fatalf("siteverify: %d %s", response.StatusCode, body)
+	}
+	return body
+}
+
+// compat asks the compatible endpoint about a token and returns its answer, as text.
+func (p *plane) compat(key pair, token string) string {
+	p.tb.Helper()
+	response, body := p.send(call{path: compatPath, kind: formType, body: "secret=" + key.secret + "&response=" + token})
+	if response.StatusCode != http.StatusOK {
+		p.tb.Fatalf("compat: %d %s", response.StatusCode, body)
+	}
+	return body
+}
+
+const formType = "application/x-www-form-urlencoded"
+
+// The answers of siteverify.
+const (
+	valid       = `{"valid":true,"over_limit":false,"reserve":false,"quota_exceeded":false}`
+	fromReserve = `{"valid":true,"over_limit":true,"reserve":true,"quota_exceeded":false}`
+	exceeded    = `{"valid":false,"over_limit":true,"reserve":false,"quota_exceeded":true}`
+	invalid     = `{"valid":false,"over_limit":false,"reserve":false,"quota_exceeded":false}`
+)
+
+func refused(code string) string { return `{"success":false,"error-codes":["` + code + `"]}` }
+
+// usage is what the account used in the month of the clock.
+func (p *plane) usage(accountID int64) model.CaptchaUsage {
+	p.tb.Helper()
+	usage, err := p.db.CaptchaUsage(p.tb.Context(), accountID, model.At(p.clock.Now()).Month())
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	return *usage
+}

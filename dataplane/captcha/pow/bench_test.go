@@ -1,0 +1,43 @@
+package pow
+
+import "testing"
+
+func BenchmarkIssue(b *testing.B) {
+	keyring := newKeyring(b, aKey)
+	b.ReportAllocs()
+	for b.Loop() {
+		keyring.Issue("pk_0123456789abcdef0123456789abcdef", 524_288, now)
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	const sitekey = "pk_0123456789abcdef0123456789abcdef"
+	keyring := newKeyring(b, aKey)
+	c := keyring.Issue(sitekey, 1_024, now)
+	nonce, err := Solve(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := keyring.Verify(sitekey, c.Challenge, nonce, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSolve reports hashes per second of the native solver at the default difficulty.
+func BenchmarkSolve(b *testing.B) {
+	keyring, hashes := newKeyring(b, aKey), 0.0
+	for b.Loop() {
+		c := keyring.Issue("pk", 524_288, now)
+		secrets, _, err := find(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, s := range secrets {
+			hashes += float64(s) + 1
+		}
+	}
+	b.ReportMetric(hashes/b.Elapsed().Seconds()/1e6, "MH/s")
+}

@@ -1,0 +1,198 @@
+package captcha
+
+import (
+	"hash/maphash"
+	"math"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Bounds of the difficulty that an operator sets, in expected hashes.
+const (
+	MinDifficulty     = 1 << 10
+	MaxDifficulty     = 1 << 24 // also of what pressure makes of it
+	DefaultDifficulty = 1 << 19
+)
+
+const (
+	window    = 10 * time.Minute // in which challenges are counted
+	free      = 8                // challenges of a network for one sitekey in a window that cost nothing more
+	rateBurst = 300              // challenges of a network at once, for all sitekeys
+	rateEvery = 200 * time.Millisecond
+
+	counterLimit = 1 << 16 // counters of each kind; the least recently used one is forgotten
+
+	baselineShare = 16  // how slowly a sitekey's baseline follows: one part of so many in each window
+	baselineFloor = 100 // challenges in a window that are usual for every sitekey
+)
+
+// pressure sets the difficulty of challenges by what was asked for lately, and refuses a network that asks for far too many.
+// It counts in this process only. Of addresses it keeps nothing but a hash of their network, under a key that is made anew at
+// each start.
+type pressure struct {
+	base uint32
+	seed maphash.Seed
+
+	mu       sync.Mutex
+	clients  *simplelru.LRU[uint64, *counter]      // by hash of sitekey and network
+	networks *simplelru.LRU[uint64, time.Duration] // by hash of network: when its allowance is whole again, since epoch
+	sitekeys *simplelru.LRU[int64, *baseline]      // by id
+}
+
+func newPressure(base uint32) *pressure {
+	return &pressure{
+		base:     base,
+		seed:     maphash.MakeSeed(),
+		clients:  newCounters[uint64, *counter](),
+		networks: newCounters[uint64, time.Duration](),
+		sitekeys: newCounters[int64, *baseline](),
+	}
+}
+
+func newCounters[Key comparable, Value any]() *simplelru.LRU[Key, Value] {
+	lru, err := simplelru.NewLRU[Key, Value](counterLimit, nil)
+	if err != nil {
+		panic(err) // only a limit below one fails
+	}
+	return lru
+}
+
+// client is a network that asks for challenges of a sitekey.
+type client struct {
+	sitekeyID int64
+	network   netip.Prefix
+}
+
+// challenge counts a request for a challenge and returns its difficulty, or how long the network has to wait.
+func (p *pressure) challenge(sitekeyID int64, addr netip.Addr, now time.Time) (difficulty uint32, wait time.Duration) {
+	network := networkOf(addr)
+	clientHash := maphash.Comparable(p.seed, client{sitekeyID, network})
+	networkHash := maphash.Comparable(p.seed, network)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if wait := p.allow(networkHash, now); wait > 0 {
+		return 0, wait
+	}
+	asked := get(p.clients, clientHash).add(now)
+	crowd := get(p.sitekeys, sitekeyID).add(now)
+	return raise(p.base, asked, crowd), 0
+}
+
+// networkOf is the part of an address that one client can be expected to stay in.
+func networkOf(addr netip.Addr) netip.Prefix {
+	bits := 48
+	if addr.Is4() {
+		bits = 24
+	}
+	network, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // no address: all of these count together
+	}
+	return network
+}
+
+// allow takes one from the network's allowance, which fills up again by one every rateEvery, or returns how long to wait.
+func (p *pressure) allow(networkHash uint64, now time.Time) (wait time.Duration) {
+	at := time.Duration(now.UnixNano())
+	whole, _ := p.networks.Get(networkHash)
+	whole = max(whole, at) + rateEvery
+	if wait := whole - at - rateBurst*rateEvery; wait > 0 {
+		return wait
+	}
+	p.networks.Add(networkHash, whole)
+	return 0
+}
+
+func get[Key comparable, Value any](lru *simplelru.LRU[Key, *Value], key Key) *Value {
+	value, ok := lru.Get(key)
+	if !ok {
+		value = new(Value)
+		lru.Add(key, value)
+	}
+	return value
+}
+
+// raise is the difficulty for a client whose network asked for so many challenges of the sitekey in a window: it doubles each
+// time they are four times as many. crowd is a further factor.
+func raise(base uint32, asked float64, crowd uint32) uint32 {
+	difficulty := float64(base) * float64(crowd)
+	if steps := math.Floor(2 * math.Log2(asked/free)); steps > 0 {
+		difficulty *= math.Pow(2, steps/2)
+	}
+	return uint32(max(float64(base), min(difficulty, MaxDifficulty)))
+}
+
+// counter counts within the last window: of the window before, the part counts that the last one still covers.
+type counter struct {
+	window            int64
+	current, previous uint32
+}
+
+// add counts one and returns how many there were, this one included.
+func (c *counter) add(now time.Time) float64 {
+	number, passed := windowOf(now)
+	switch number {
+	case c.window:
+	case c.window + 1:
+		c.window, c.previous, c.current = number, c.current, 0
+	default:
+		*c = counter{window: number}
+	}
+	c.current++
+	return float64(c.current) + float64(c.previous)*(1-passed)
+}
+
+// windowOf numbers windows, and tells which part of this one has passed.
+func windowOf(now time.Time) (number int64, passed float64) {
+	ns := now.UnixNano()
+	number = ns / int64(window)
+	return number, float64(ns-number*int64(window)) / float64(window)
+}
+
+// baseline is what is usual for a sitekey: a slowly moving mean of its challenges in a window.
+type baseline struct {
+	window  int64
+	current uint32
+	mean    float64
+	known   uint8 // windows that were seen: the first one was not seen from its beginning, and makes no mean
+}
+
+// add counts one and returns by how much the sitekey's challenges are to be harder now: 1, 2 or 4 times.
+func (b *baseline) add(now time.Time) uint32 {
+	number, _ := windowOf(now)
+	if number != b.window {
+		b.close()
+		b.window, b.current = number, 0
+	}
+	b.current++
+	if b.known < 2 {
+		return 1
+	}
+	switch usual := max(b.mean, baselineFloor); {
+	case float64(b.current) >= 16*usual:
+		return 4
+	case float64(b.current) >= 4*usual:
+		return 2
+	}
+	return 1
+}
+
+// close adds a window that has ended to the mean. Windows without a challenge are left out: what matters is what is usual while
+// there are any.
+func (b *baseline) close() {
+	switch {
+	case b.window == 0: // there was none
+		return
+	case b.known == 0:
+		b.known = 1
+		return
+	case b.known == 1:
+		b.known, b.mean = 2, float64(b.current)
+		return
+	}
+	b.mean += (float64(b.current) - b.mean) / baselineShare
+}

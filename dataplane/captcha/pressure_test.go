@@ -1,0 +1,174 @@
+package captcha
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+var start = time.Unix(1_795_262_400, 0) // the beginning of a window of 10 minutes
+
+// ask asks n times at once and returns the difficulty of the last challenge.
+func ask(p *pressure, sitekey int64, addr string, at time.Time, n int) (difficulty uint32) {
+	for range n {
+		difficulty, _ = p.challenge(sitekey, netip.MustParseAddr(addr), at)
+	}
+	return difficulty
+}
+
+// TestDifficultyOfANetwork: the difficulty is the base until 8 challenges in 10 minutes, and doubles with every fourfold of that.
+func TestDifficultyOfANetwork(t *testing.T) {
+	const base = 1_000
+	for _, test := range []struct {
+		asked int
+		want  uint32
+	}{
+		{1, 1_000}, {8, 1_000}, {11, 1_000}, {12, 1_414}, {15, 1_414}, {16, 2_000}, {22, 2_000}, {23, 2_828}, {32, 4_000}, {128, 16_000}, {256, 32_000},
+	} {
+		if got := ask(newPressure(base), 1, "203.0.113.1", start, test.asked); got != test.want {
+			t.Errorf("challenge number %d: difficulty %d, want %d", test.asked, got, test.want)
+		}
+	}
+	if got := ask(newPressure(DefaultDifficulty), 1, "203.0.113.1", start, rateBurst); got != MaxDifficulty {
+		t.Errorf("after %d challenges: difficulty %d, want the highest", rateBurst, got)
+	}
+	if got := ask(newPressure(MaxDifficulty), 1, "203.0.113.1", start, 1); got != MaxDifficulty {
+		t.Errorf("the highest base: difficulty %d", got)
+	}
+}
+
+// TestNetworks: IPv4 addresses count by /24, IPv6 ones by /48, all without an address together; sitekeys count apart.
+func TestNetworks(t *testing.T) {
+	for _, test := range []struct {
+		first, second string
+		together      bool
+	}{
+		{"203.0.113.1", "203.0.113.255", true}, {"203.0.113.1", "203.0.114.1", false},
+		{"2001:db8:1:2::3", "2001:db8:1:ffff::1", true}, {"2001:db8:1::1", "2001:db8:2::1", false},
+		{"203.0.113.1", "::ffff:203.0.113.1", false}, // addresses come unmapped
+	} {
+		p := newPressure(1_000)
+		ask(p, 1, test.first, start, 31)
+		if got := ask(p, 1, test.second, start, 1); (got == 4_000) != test.together {
+			t.Errorf("%s, then %s: difficulty %d, together %v", test.first, test.second, got, test.together)
+		}
+		if got := ask(p, 2, test.first, start, 1); got != 1_000 {
+			t.Errorf("%s for another sitekey: difficulty %d", test.first, got)
+		}
+	}
+	p := newPressure(1_000)
+	for range 31 {
+		p.challenge(1, netip.Addr{}, start)
+	}
+	if got, wait := p.challenge(1, netip.Addr{}, start); got != 4_000 || wait != 0 {
+		t.Errorf("no address: difficulty %d, wait %v", got, wait)
+	}
+}
+
+// TestPressurePasses: what was asked for goes out of sight within two windows.
+func TestPressurePasses(t *testing.T) {
+	p := newPressure(1_000)
+	ask(p, 1, "203.0.113.1", start, 128)
+	for _, test := range []struct {
+		after time.Duration
+		want  uint32
+	}{
+		{5 * time.Minute, 16_000},  // 129 in this window
+		{10 * time.Minute, 16_000}, // 1 and all of the 129 before
+		{15 * time.Minute, 8_000},  // 2 and half of them
+		{19 * time.Minute, 1_414},  // 3 and a tenth of them
+		{20 * time.Minute, 1_000},  // 1 and the 3 before
+		{60 * time.Minute, 1_000},
+	} {
+		if got := ask(p, 1, "203.0.113.1", start.Add(test.after), 1); got != test.want {
+			t.Errorf("after %v: difficulty %d, want %d", test.after, got, test.want)
+		}
+	}
+}
+
+// TestSitekeyAboveItsBaseline: when a sitekey is asked far more than usual, its challenges become harder for everybody.
+func TestSitekeyAboveItsBaseline(t *testing.T) {
+	p := newPressure(1_000)
+	crowd := func(at time.Time, n int) (difficulty uint32) { // every client in a network of its own
+		for i := range n {
+			difficulty, _ = p.challenge(1, netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), at)
+		}
+		return difficulty
+	}
+	if got := crowd(start, 10_000); got != 1_000 {
+		t.Errorf("first window after the start: difficulty %d; nothing is known yet", got)
+	}
+	at := start.Add(window)
+	if got := crowd(at, 500); got != 1_000 {
+		t.Errorf("second window: difficulty %d; nothing is known yet", got)
+	}
+	at = at.Add(window) // 500 are usual
+	for _, test := range []struct {
+		further int
+		want    uint32
+	}{{1_998, 1_000}, {2, 2_000}, {5_998, 2_000}, {2, 4_000}, {20_000, 4_000}} {
+		if got := crowd(at, test.further); got != test.want {
+			t.Errorf("%d more: difficulty %d, want %d", test.further, got, test.want)
+		}
+	}
+	if got, _ := p.challenge(2, netip.MustParseAddr("203.0.113.1"), at); got != 1_000 {
+		t.Errorf("another sitekey: difficulty %d", got)
+	}
+	if got := crowd(at.Add(window), 500); got != 1_000 {
+		t.Errorf("afterwards: difficulty %d", got)
+	}
+	small := newPressure(1_000) // for a sitekey that is hardly used, 400 are still nothing to worry about
+	for n := range 3 {
+		small.challenge(1, netip.MustParseAddr("203.0.113.1"), start.Add(time.Duration(n)*window))
+	}
+	p = small
+	if got := crowd(start.Add(2*window), 398); got != 1_000 {
+		t.Errorf("small sitekey: difficulty %d", got)
+	}
+}
+
+// TestRate: a network gets 300 challenges at once and then 5 a second, whatever the sitekeys; others are not concerned.
+func TestRate(t *testing.T) {
+	p := newPressure(1_000)
+	addr := netip.MustParseAddr("203.0.113.1")
+	granted := func(at time.Time, n int) (granted int, wait time.Duration) {
+		for i := range n {
+			if _, wait = p.challenge(int64(i), addr, at); wait == 0 {
+				granted++
+			}
+		}
+		return granted, wait
+	}
+	if n, wait := granted(start, 500); n != 300 || wait != 200*time.Millisecond {
+		t.Errorf("%d at once, then to wait %v; want 300 and 200 ms", n, wait)
+	}
+	if n, wait := granted(start.Add(time.Second), 100); n != 5 || wait != 200*time.Millisecond {
+		t.Errorf("%d a second later, then to wait %v; want 5 and 200 ms", n, wait)
+	}
+	if _, wait := p.challenge(1, netip.MustParseAddr("203.0.112.1"), start); wait != 0 {
+		t.Errorf("another network waits %v", wait)
+	}
+	if n, _ := granted(start.Add(time.Hour), 500); n != 300 {
+		t.Errorf("%d an hour later, want 300", n)
+	}
+}
+
+// TestPressureIsBounded: a flood of networks and sitekeys keeps the counters at their limit.
+func TestPressureIsBounded(t *testing.T) {
+	p := newPressure(1_000)
+	for i := range counterLimit + 1_000 {
+		p.challenge(int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
+	}
+	if c, n, s := p.clients.Len(), p.networks.Len(), p.sitekeys.Len(); c != counterLimit || n != counterLimit || s != counterLimit {
+		t.Errorf("%d, %d and %d counters, want %d of each", c, n, s, counterLimit)
+	}
+}
+
+func BenchmarkPressure(b *testing.B) {
+	p := newPressure(DefaultDifficulty)
+	now := time.Now()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p.challenge(1, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), now)
+	}
+}

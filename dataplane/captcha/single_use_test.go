@@ -1,0 +1,410 @@
+package captcha_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// atOnce sends the same call n times at once, in turn to each plane, and counts the answers.
+func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
+	t.Helper()
+	answers := make([]string, n)
+	begin := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-begin
+			response, body, err := planes[i%len(planes)].try(c)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answers[i] = body
+			if c.path == verifyPath { // every token is another one
+				answers[i] = http.StatusText(response.StatusCode)
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+	counts := make(map[string]int)
+	for _, answer := range answers {
+		counts[answer]++
+	}
+	return counts
+}
+
+// exactlyOne checks that of n answers one is the good one, and all others are the refusal.
+func exactlyOne(t *testing.T, what string, counts map[string]int, n int, good, refusal string) {
+	t.Helper()
+	if counts[good] != 1 || counts[refusal] != n-1 {
+		t.Errorf("%s: %v, want 1 %s and %d %s", what, counts, good, n-1, refusal)
+	}
+}
+
+// parallelRedemption sends each of the calls that use something up a hundred times at once.
+func parallelRedemption(t *testing.T, planes ...*plane) {
+	t.Helper()
+	const n = 100
+	p := planes[0]
+	account := p.account("a", model.CaptchaPlanFree)
+	key := p.pair(account)
+	for round := range 5 {
+		token := p.token(key, siteOrigin)
+		body := m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}
+		exactlyOne(t, "siteverify", atOnce(t, n, planes, call{path: siteverifyPath, body: body}), n, valid, invalid)
+
+		token = p.token(key, siteOrigin)
+		form := call{path: compatPath, kind: formType, body: "secret=" + key.secret + "&response=" + token}
+		exactlyOne(t, "compat", atOnce(t, n, planes, form), n, success(noon), refused("timeout-or-duplicate"))
+
+		work := call{path: verifyPath, body: p.solved(key, siteOrigin), origin: siteOrigin}
+		exactlyOne(t, "verify", atOnce(t, n, planes, work), n, "OK", "Bad Request")
+
+		body = m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": p.token(testPair, "")}
+		exactlyOne(t, "test token", atOnce(t, n, planes, call{path: siteverifyPath, body: body}), n, valid, invalid)
+		if used := p.usage(account).Used; used != int64(2*(round+1)) {
+			t.Errorf("%d counted after round %d, want %d", used, round, 2*(round+1))
+		}
+	}
+}
+
+// TestParallelRedemption: of a hundred requests with one token, exactly one gets it; likewise with one challenge.
+func TestParallelRedemption(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, newPlane(t, d)) })
+}
+
+// TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services, each with connections of its own.
+func TestParallelRedemptionByTwoProcesses(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		parallelRedemption(t, newPlane(t, dbtest.Open(t, databaseURL)), newPlane(t, dbtest.Open(t, databaseURL)))
+	})
+}
+
+// TestQuotaIsExact: two processes that serve one account at once give away exactly what is left, whatever tokens arrive when.
+func TestQuotaIsExact(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		planes := []*plane{newPlane(t, dbtest.Open(t, databaseURL)), newPlane(t, dbtest.Open(t, databaseURL))}
+		p := planes[0]
+		account := p.account("a", model.CaptchaPlanFree)
+		keys := []pair{p.pair(account), p.pair(account)}
+		const left, inQuota, n = 60, 20, 100 // left until the reserve is used up, of which inQuota are in the quota
+		p.setUsage(account, 11_000-left)
+		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?, reserve_from = 0", 11_000-left); err != nil {
+			t.Fatal(err)
+		}
+		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 10_000-inQuota); err != nil {
+			t.Fatal(err)
+		}
+		calls := make([]call, n)
+		for i := range calls {
+			key := keys[i%2]
+			calls[i] = call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}}
+		}
+		counts := make(map[string]int)
+		var mu sync.Mutex
+		redeem := func() {
+			var wg sync.WaitGroup
+			for i, c := range calls {
+				wg.Go(func() {
+					_, body, err := planes[i/2%2].try(c)
+					if err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					counts[body]++
+					mu.Unlock()
+				})
+			}
+			wg.Wait()
+		}
+		redeem()
+		if counts[valid] != inQuota || counts[fromReserve] != n-inQuota {
+			t.Errorf("%v, want %d within the quota and %d from the reserve", counts, inQuota, n-inQuota)
+		}
+		clear(counts)
+		redeem()
+		if counts[invalid] != n {
+			t.Errorf("again: %v, want all refused", counts)
+		}
+		// The last few of the reserve.
+		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 11_000-left); err != nil {
+			t.Fatal(err)
+		}
+		for i := range calls {
+			key := keys[i%2]
+			calls[i].body = m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}
+		}
+		clear(counts)
+		redeem()
+		if counts[fromReserve] != left || counts[exceeded] != n-left {
+			t.Errorf("%v, want %d from the reserve and %d over it", counts, left, n-left)
+		}
+		if used := p.usage(account).Used; used != 11_000 {
+			t.Errorf("%d counted, want 11000", used)
+		}
+		clear(counts)
+		p.setPlan(account, model.CaptchaPlanPro100K)
+		redeem()
+		if counts[valid] != n-left || counts[invalid] != left {
+			t.Errorf("after an upgrade %v, want the %d that were not consumed", counts, n-left)
+		}
+		if notices, err := dbtest.Count(p.db, "quota_notices"); err != nil || notices == 0 || notices > 2 {
+			t.Errorf("%d notices, %v", notices, err)
+		}
+	})
+}
+
+// dyingStore is a real store whose process dies, as its requests see it, right after a commit: nobody gets an answer.
+type dyingStore struct {
+	db.CaptchaStore
+	mu    sync.Mutex
+	dying bool
+}
+
+var errKilled = errors.New("killed")
+
+func (s *dyingStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
+	err := s.CaptchaStore.Update(ctx, keys, decide)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.dying {
+		return errKilled
+	}
+	return err
+}
+
+func (s *dyingStore) set(dying bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dying = dying
+}
+
+// TestKillBetweenClaimAndAnswer: whoever asks again after a crash that ate the answer is refused. There is never a second
+// token for one challenge, nor a second success for one token.
+func TestKillBetweenClaimAndAnswer(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := &dyingStore{CaptchaStore: d.CaptchaStore()}
+		p := newPlaneOn(t, d, store, &clock{now: noon})
+		account := p.account("a", model.CaptchaPlanFree)
+		key := p.pair(account)
+		work := call{path: verifyPath, body: p.solved(key, siteOrigin), origin: siteOrigin}
+		native := call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}}
+		form := call{path: compatPath, body: m{"secret": key.secret, "response": p.token(key, siteOrigin)}}
+
+		store.set(true)
+		p.refusal(t, "verify", work, http.StatusServiceUnavailable)
+		p.refusal(t, "siteverify", native, http.StatusServiceUnavailable)
+		check(t, "compat", p.compatCall(t, form), refused("internal-error"))
+		store.set(false)
+		p.refusal(t, "verify, tried again", work, http.StatusBadRequest)
+		if _, body := p.send(native); body != invalid {
+			t.Errorf("siteverify, tried again: %s", body)
+		}
+		check(t, "compat, tried again", p.compatCall(t, form), refused("timeout-or-duplicate"))
+		if used := p.usage(account).Used; used != 2 {
+			t.Errorf("%d counted, want 2", used)
+		}
+	})
+}
+
+// awayStore is a database that is away, or hangs.
+type awayStore struct {
+	db.CaptchaStore
+	err  error
+	hang bool
+}
+
+func (s *awayStore) Update(ctx context.Context, _ db.CaptchaKeys, _ func(*db.CaptchaState) *db.CaptchaChanges) error {
+	if s.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.err
+}
+
+// failsClosed checks that nothing is said to be valid while the database cannot be asked.
+func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
+	t.Helper()
+	for name, c := range map[string]call{
+		"verify":     {path: verifyPath, body: work, origin: siteOrigin},
+		"siteverify": {path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}},
+	} {
+		if response := p.refusal(t, name, c, http.StatusServiceUnavailable); response.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", name)
+		}
+	}
+	check(t, "compat", p.compat(key, token), refused("internal-error"))
+}
+
+// TestFailClosed: without the database there is no token and no success, in bounded time.
+func TestFailClosed(t *testing.T) {
+	for name, store := range map[string]*awayStore{"error": {err: errors.New("disk full")}, "hang": {hang: true}} {
+		t.Run(name, func(t *testing.T) {
+			d := dbtest.Open(t, dbtest.SQLiteURL(t))
+			well := newPlane(t, d)
+			key := well.pair(well.account("a", model.CaptchaPlanFree))
+			store.CaptchaStore = d.CaptchaStore()
+			p := newPlaneOn(t, d, store, well.clock)
+			p.http.Timeout = 20 * time.Second // the bound is 5 s; a busy machine gets more
+			work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
+			failsClosed(t, p, key, work, token)
+			check(t, "afterwards", well.siteverify(key, token), valid)
+		})
+	}
+	t.Run("closed database", func(t *testing.T) { // sitekeys that are not in memory cannot be looked up either
+		dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+			d, err := db.Open(databaseURL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newPlane(t, d)
+			key := p.pair(p.account("a", model.CaptchaPlanFree))
+			work, token := p.solved(key, siteOrigin), p.token(key, siteOrigin)
+			p.stop()
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			failsClosed(t, p, key, work, token)
+			p.clock.add(time.Minute) // what is in memory is too old
+			failsClosed(t, p, key, work, token)
+			p.refusal(t, "config", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
+		})
+	})
+}
+
+// TestRotatedSecretIsDead: a replaced secret, a removed sitekey and a new binding are known to every process soon.
+func TestRotatedSecretIsDead(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		changing := dbtest.Open(t, databaseURL)
+		serving := changing // SQLite tells changes within its process only
+		if changing.Dialect() == "postgres" {
+			serving = dbtest.Open(t, databaseURL)
+		}
+		p := newPlane(t, serving)
+		account := p.account("a", model.CaptchaPlanFree)
+		key := p.pair(account)
+		await := func(what string, arrived func() bool) {
+			t.Helper()
+			deadline := time.Now().Add(5 * time.Second) // promised within a second; a busy machine gets more
+			for !arrived() {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s has not arrived", what)
+				}
+				time.Sleep(5 * time.Millisecond) // nobody tells the test
+			}
+		}
+		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
+		secret, err := changing.RotateSitekeySecret(t.Context(), account, key.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		await("the new secret", func() bool { return p.compat(key, "x") == refused("invalid-input-secret") })
+		p.refusal(t, "old secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": "x"}}, 401)
+		key.secret = secret
+		check(t, "new secret", p.siteverify(key, p.token(key, siteOrigin)), valid)
+
+		config := call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: siteOrigin}
+		domains := []string{"example.org"}
+		if _, err := changing.UpdateSitekey(t.Context(), account, key.ID, db.SitekeyUpdate{Domains: &domains}); err != nil {
+			t.Fatal(err)
+		}
+		await("the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
+		if err := changing.DeleteSitekey(t.Context(), account, key.ID); err != nil {
+			t.Fatal(err)
+		}
+		await("the removal", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
+		check(t, "secret of a removed sitekey", p.compat(key, "x"), refused("invalid-input-secret"))
+	})
+}
+
+// TestAccountIsGone: a token of an account that was deleted since the sitekey was looked up is worth nothing.
+func TestAccountIsGone(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		account := p.account("a", model.CaptchaPlanFree)
+		key := p.pair(account)
+		token := p.token(key, siteOrigin)
+		check(t, "before", p.compat(key, "x"), refused("invalid-input-response")) // now the secret is in memory
+		if err := dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account); err != nil {
+			t.Fatal(err)
+		}
+		p.refusal(t, "siteverify", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}}, 404)
+		check(t, "compat", p.compat(key, token), refused("invalid-input-secret"))
+	})
+}
+
+// TestLeavingTakesTheClaimBack: a caller that gives up while others are being stored finds its token unused.
+func TestLeavingTakesTheClaimBack(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	entered, release := make(chan struct{}), make(chan struct{})
+	store := &gateStore{CaptchaStore: d.CaptchaStore(), entered: entered, release: release}
+	p := newPlaneOn(t, d, store, &clock{now: noon})
+	key := p.pair(p.account("a", model.CaptchaPlanFree))
+	token := p.token(key, siteOrigin)
+	first, second := p.token(testPair, ""), mustJSON(t, m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token})
+	store.mu.Lock()
+	store.closed = true
+	store.mu.Unlock()
+
+	done := make(chan string)
+	go func() {
+		_, body, _ := p.try(call{path: siteverifyPath, body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": first}})
+		done <- body
+	}()
+	<-entered // the writer is busy with the first one
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, siteverifyPath, strings.NewReader(second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
+		close(gone)
+	}()
+	leave()
+	<-gone
+	close(release)
+	check(t, "the first", <-done, valid)
+	check(t, "the one that left", p.siteverify(key, token), valid)
+}
+
+// gateStore holds one batch until it is released.
+type gateStore struct {
+	db.CaptchaStore
+	mu               sync.Mutex
+	closed           bool
+	entered, release chan struct{}
+}
+
+func (s *gateStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = false
+	s.mu.Unlock()
+	if closed {
+		close(s.entered)
+		<-s.release
+	}
+	return s.CaptchaStore.Update(ctx, keys, decide)
+}
+
+// discardWriter is a response that nobody reads.
+type discardWriter struct {
+	header http.Header
+	status int
+}
+
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) WriteHeader(status int)      { w.status = status }

@@ -1,0 +1,72 @@
+package captcha
+
+import (
+	"context"
+	"crypto/subtle"
+
+	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// sitekey is what a request needs to know of the sitekey it names: a snapshot, never changed.
+type sitekey struct {
+	id         int64 // 0 for the test sitekey
+	accountID  int64 // 0 for the test sitekey
+	text       string
+	domains    []string // normalised; subdomains are implied; none: the key works everywhere
+	secretHash []byte
+}
+
+// testSitekey is in no database (captcha contract, section 5).
+var testSitekey = &sitekey{text: model.TestSitekey, secretHash: model.HashToken(model.TestSitekeySecret)}
+
+// isCounted reports whether verifications count against an account's quota.
+func (k *sitekey) isCounted() bool { return k.accountID != 0 }
+
+// owns reports whether the secret is this sitekey's.
+func (k *sitekey) owns(secret string) bool {
+	return subtle.ConstantTimeCompare(model.HashToken(secret), k.secretHash) == 1
+}
+
+func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) snapshot.Load[sitekey] {
+	return func(ctx context.Context, name string) (int64, *sitekey, error) {
+		k, err := read(ctx, name)
+		if err != nil {
+			return 0, nil, err
+		}
+		return k.ID, &sitekey{id: k.ID, accountID: k.AccountID, text: k.Sitekey, domains: k.Domains, secretHash: k.SecretHash}, nil
+	}
+}
+
+// sitekeyOf finds a sitekey by its public text.
+func (s *Service) sitekeyOf(ctx context.Context, text string) (*sitekey, error) {
+	if text == model.TestSitekey {
+		return testSitekey, nil
+	}
+	if !model.IsSitekey(text) {
+		return nil, errSitekey
+	}
+	key, err := s.bySitekey.Get(ctx, text)
+	if err != nil {
+		return nil, errUnavailable(err)
+	}
+	if key == nil {
+		return nil, errSitekey
+	}
+	return key, nil
+}
+
+// sitekeyOfSecret finds a sitekey by its secret; nil when it is nobody's.
+func (s *Service) sitekeyOfSecret(ctx context.Context, secret string) (*sitekey, error) {
+	if secret == model.TestSitekeySecret {
+		return testSitekey, nil
+	}
+	if !model.IsSecret(model.CaptchaSecretPrefix, secret) { // a typo costs no look-up
+		return nil, nil
+	}
+	key, err := s.bySecret.Get(ctx, string(model.HashToken(secret)))
+	if err != nil {
+		return nil, errUnavailable(err)
+	}
+	return key, nil
+}

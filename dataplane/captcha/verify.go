@@ -1,0 +1,50 @@
+package captcha
+
+import (
+	"crypto/rand"
+	"net/http"
+
+	"github.com/tallygate/tallygate/dataplane/captcha/token"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Verify answers POST /api/v1/pow/verify (captcha contract, section 4): it exchanges the answer to a challenge for a token.
+// The checks run in this order: method, body, JSON, sitekey, domain, work. The challenge is used up before the token is sent:
+// whoever loses the token on the way solves another challenge.
+func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
+	if r.Method == http.MethodOptions {
+		return preflight(w, r)
+	}
+	call, key, hostname, err := s.open(w, r)
+	switch {
+	case err != nil:
+		return err
+	case call.challenge == "":
+		return missing("challenge")
+	case !call.hasNonce:
+		return missing("nonce")
+	}
+	now := s.now()
+	work, err := s.work.Verify(key.text, call.challenge, call.nonce, now)
+	if err != nil {
+		return errWork // the reasons are all mended by a new challenge
+	}
+	result, err := s.claim(r.Context(), &claim{
+		key: model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
+		at:  model.At(now),
+	})
+	if err != nil {
+		return err
+	}
+	if result != claimed {
+		return errWork
+	}
+	t := token.Token{SitekeyID: key.id, Issued: now, Hostname: hostname}
+	rand.Read(t.ID[:]) // never fails
+	reply(w, tokenAnswer{Token: s.tokens.Sign(&t)})
+	return nil
+}
+
+type tokenAnswer struct {
+	Token string `json:"token"`
+}

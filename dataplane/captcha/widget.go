@@ -1,0 +1,126 @@
+package captcha
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tallygate/tallygate/dataplane/body"
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// widgetCall is the body of a call of the widget: config sends the sitekey, verify all of it (captcha contract, section 4). A
+// key whose value has the wrong JSON type counts as absent.
+type widgetCall struct {
+	sitekey   string
+	challenge string
+	nonce     uint64
+	hasNonce  bool // and it is a whole number from 0 to pow.MaxNonce
+}
+
+func (c *widgetCall) member(d *jsontext.Decoder, key string) error {
+	switch key {
+	case "sitekey":
+		return body.Text(d, &c.sitekey, body.Max)
+	case "challenge":
+		return body.Text(d, &c.challenge, body.Max)
+	case "nonce":
+		return c.readNonce(d)
+	}
+	return d.SkipValue()
+}
+
+// readNonce takes decimal digits only: a number that went through floating point on its way may be another one.
+func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
+	if d.PeekKind() != '0' {
+		return d.SkipValue()
+	}
+	value, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	nonce, err := strconv.ParseUint(string(value), 10, 64)
+	c.nonce, c.hasNonce = nonce, err == nil && nonce <= pow.MaxNonce
+	return nil
+}
+
+// open reads a widget's call, finds its sitekey and checks where it comes from. It returns the host name of the page, empty
+// when the browser does not tell. Every answer may be read by the page that asked, refusals too: the widget on a domain that
+// is not allowed can say so, and does not ask again and again as if the server were away.
+func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall, key *sitekey, hostname string, err error) {
+	allowOrigin(w, r)
+	if r.Method != http.MethodPost {
+		return call, nil, "", errMethod
+	}
+	if err := readObject(r, call.member); err != nil {
+		return call, nil, "", err
+	}
+	if call.sitekey == "" {
+		return call, nil, "", errNoSitekey
+	}
+	if key, err = s.sitekeyOf(r.Context(), call.sitekey); err != nil {
+		return call, nil, "", err
+	}
+	hostname, ok := pageHost(r)
+	if len(key.domains) > 0 && (!ok || !model.HostBelongs(hostname, key.domains)) {
+		return call, nil, "", errDomain
+	}
+	return call, key, hostname, nil
+}
+
+// readObject reads a body that is one JSON object, whatever its declared type.
+func readObject(r *http.Request, member func(*jsontext.Decoder, string) error) error {
+	b, err := body.Read(r)
+	if err != nil {
+		return errBodySize
+	}
+	defer body.Free(b)
+	if body.Object(b.Bytes(), member) != nil {
+		return errBadJSON
+	}
+	return nil
+}
+
+// pageHost is the host of the page that calls: of Origin, or else of Referer. It is false when neither tells.
+func pageHost(r *http.Request) (string, bool) {
+	from := r.Header["Origin"]
+	if len(from) == 0 {
+		from = r.Header["Referer"]
+	}
+	if len(from) != 1 {
+		return "", false
+	}
+	return model.OriginHost(from[0])
+}
+
+// allowOrigin lets the calling page read the answer.
+func allowOrigin(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header["Vary"] = []string{"Origin"}
+	if origin := r.Header["Origin"]; len(origin) == 1 {
+		header["Access-Control-Allow-Origin"] = origin
+		header["Access-Control-Expose-Headers"] = []string{"Retry-After"}
+	}
+}
+
+// preflight answers OPTIONS. The sitekey is not known yet, so every page may ask: the call itself is what is checked.
+func preflight(w http.ResponseWriter, r *http.Request) error {
+	allowOrigin(w, r)
+	header := w.Header()
+	header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
+	header.Set("Access-Control-Allow-Headers", "Content-Type")
+	header.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// reply answers with JSON. The caller may have left; nothing to do then.
+func reply(w http.ResponseWriter, answer any) {
+	header := w.Header()
+	header["Content-Type"] = []string{"application/json"}
+	header["Cache-Control"] = []string{"no-store"}
+	_ = json.NewEncoder(w).Encode(answer)
+}

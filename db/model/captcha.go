@@ -1,0 +1,130 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+)
+
+// CaptchaPlan is an account's captcha plan (captcha contract, section 8).
+type CaptchaPlan string
+
+// The captcha plans.
+const (
+	CaptchaPlanFree       CaptchaPlan = "FREE"
+	CaptchaPlanPro100K    CaptchaPlan = "PRO_100K"
+	CaptchaPlanPro250K    CaptchaPlan = "PRO_250K"
+	CaptchaPlanPro500K    CaptchaPlan = "PRO_500K"
+	CaptchaPlanPro1M      CaptchaPlan = "PRO_1M"
+	CaptchaPlanEnterprise CaptchaPlan = "ENTERPRISE"
+)
+
+var captchaQuotas = map[CaptchaPlan]int64{
+	CaptchaPlanFree:       10_000,
+	CaptchaPlanPro100K:    100_000,
+	CaptchaPlanPro250K:    250_000,
+	CaptchaPlanPro500K:    500_000,
+	CaptchaPlanPro1M:      1_000_000,
+	CaptchaPlanEnterprise: Unlimited,
+}
+
+// Unlimited is the quota of a plan that has none.
+const Unlimited int64 = -1
+
+// Quota is how many verifications the plan includes in a UTC month, for all sitekeys of the account together, or Unlimited.
+// It is false for an unknown plan.
+func (p CaptchaPlan) Quota() (int64, bool) {
+	n, ok := captchaQuotas[p]
+	return n, ok
+}
+
+// CaptchaUsageKey names the verifications of an account in a UTC month.
+type CaptchaUsageKey struct {
+	AccountID int64
+	Month     Month
+}
+
+// Compare orders by account, then month.
+func (k CaptchaUsageKey) Compare(other CaptchaUsageKey) int {
+	return cmp.Or(cmp.Compare(k.AccountID, other.AccountID), cmp.Compare(k.Month, other.Month))
+}
+
+// CaptchaUsage is what an account used of a month's quota.
+type CaptchaUsage struct {
+	Quota       int64   // of the account's plan now, or Unlimited
+	Used        int64   // successful verifications, those from the reserve included
+	ReserveFrom Instant // the first verification after the quota; 0 before it
+	OverQuota   int64   // the quota that ReserveFrom is about
+	Noticed     int     // the highest threshold in percent that the owner is told of; 0 for none
+}
+
+// The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the first verification after the
+// quota.
+const (
+	reserveShare  = 10
+	ReservePeriod = 7 * 24 * time.Hour
+)
+
+// CaptchaStanding is how an account stands when a genuine token comes.
+type CaptchaStanding uint8
+
+// The states of the contract's quota table.
+const (
+	WithinQuota CaptchaStanding = iota
+	InReserve
+	Exhausted
+)
+
+// Standing is the account's state at a moment, before the verification that comes then is counted.
+func (u *CaptchaUsage) Standing(at Instant) CaptchaStanding {
+	switch {
+	case u.Quota == Unlimited || u.Used < u.Quota:
+		return WithinQuota
+	case u.Used >= u.Quota+u.Quota/reserveShare:
+		return Exhausted
+	case u.reserveBegan() && at >= u.ReserveFrom.Add(ReservePeriod):
+		return Exhausted
+	}
+	return InReserve
+}
+
+// reserveBegan reports whether the reserve of the present quota has been touched. After an upgrade there is a new one.
+func (u *CaptchaUsage) reserveBegan() bool { return u.ReserveFrom != 0 && u.OverQuota == u.Quota }
+
+// ReserveEnds is the moment from which the reserve is refused; false while it was not touched.
+func (u *CaptchaUsage) ReserveEnds() (Instant, bool) {
+	return u.ReserveFrom.Add(ReservePeriod), u.reserveBegan()
+}
+
+// Count counts a verification, and returns the threshold in percent that it reached and that its owner was not told of yet,
+// or 0. The caller has looked at Standing.
+func (u *CaptchaUsage) Count(at Instant) (threshold int) {
+	if u.Quota != Unlimited && u.Used >= u.Quota && !u.reserveBegan() {
+		u.ReserveFrom, u.OverQuota = at, u.Quota
+	}
+	u.Used++
+	if u.Quota == Unlimited {
+		return 0
+	}
+	for _, percent := range slices.Backward(QuotaThresholds) { // of two that are reached at once only the higher one is news
+		if u.Used*100 >= u.Quota*int64(percent) && u.Noticed < percent {
+			u.Noticed = percent
+			return percent
+		}
+	}
+	return 0
+}
+
+// SpentKey names a challenge or a token that is used up. Its moment of issue is part of the name, so that rows are stored in
+// the order of time; both come from the signed text, so that one challenge or token has one name.
+type SpentKey struct {
+	AccountID int64 // 0 for the test sitekey
+	IssuedAt  Instant
+	ID        [16]byte // random
+}
+
+// Compare orders by account, moment and id.
+func (k SpentKey) Compare(other SpentKey) int {
+	return cmp.Or(cmp.Compare(k.AccountID, other.AccountID), cmp.Compare(k.IssuedAt, other.IssuedAt), bytes.Compare(k.ID[:], other.ID[:]))
+}

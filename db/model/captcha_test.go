@@ -1,0 +1,81 @@
+package model_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestCaptchaPlans: the contract's list (captcha contract, section 8).
+func TestCaptchaPlans(t *testing.T) {
+	for plan, want := range map[model.CaptchaPlan]int64{
+		"FREE": 10_000, "PRO_100K": 100_000, "PRO_250K": 250_000, "PRO_500K": 500_000, "PRO_1M": 1_000_000, "ENTERPRISE": model.Unlimited,
+	} {
+		if got, ok := plan.Quota(); !ok || got != want {
+			t.Errorf("%s: %d, %v; want %d", plan, got, ok, want)
+		}
+	}
+	for _, plan := range []model.CaptchaPlan{"", "free", "PRO_2M"} {
+		if got, ok := plan.Quota(); ok {
+			t.Errorf("%q has the quota %d", plan, got)
+		}
+	}
+}
+
+func TestStanding(t *testing.T) {
+	at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	for _, test := range []struct {
+		name  string
+		usage model.CaptchaUsage
+		want  model.CaptchaStanding
+	}{
+		{"unused", model.CaptchaUsage{Quota: 100}, model.WithinQuota},
+		{"one left", model.CaptchaUsage{Quota: 100, Used: 99}, model.WithinQuota},
+		{"used up", model.CaptchaUsage{Quota: 100, Used: 100}, model.InReserve},
+		{"the last of the reserve", model.CaptchaUsage{Quota: 100, Used: 109, ReserveFrom: at, OverQuota: 100}, model.InReserve},
+		{"all used up", model.CaptchaUsage{Quota: 100, Used: 110, ReserveFrom: at, OverQuota: 100}, model.Exhausted},
+		{"a moment before 7 days", model.CaptchaUsage{Quota: 100, Used: 101, ReserveFrom: at.Add(-model.ReservePeriod) + 1, OverQuota: 100}, model.InReserve},
+		{"7 days", model.CaptchaUsage{Quota: 100, Used: 101, ReserveFrom: at.Add(-model.ReservePeriod), OverQuota: 100}, model.Exhausted},
+		{"7 days of a smaller quota's reserve", model.CaptchaUsage{Quota: 200, Used: 201, ReserveFrom: at.Add(-model.ReservePeriod), OverQuota: 100}, model.InReserve},
+		{"far above a quota that shrank", model.CaptchaUsage{Quota: 100, Used: 1_000}, model.Exhausted},
+		{"a tenth that is not whole", model.CaptchaUsage{Quota: 15, Used: 16}, model.Exhausted},
+		{"unlimited", model.CaptchaUsage{Quota: model.Unlimited, Used: 1 << 50}, model.WithinQuota},
+		{"unlimited, over a quota before", model.CaptchaUsage{Quota: model.Unlimited, Used: 200, ReserveFrom: 1, OverQuota: 100}, model.WithinQuota},
+	} {
+		if got := test.usage.Standing(at); got != test.want {
+			t.Errorf("%s: standing %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// TestCountAgainstAModel counts a whole month and compares with the rules in their plainest form.
+func TestCountAgainstAModel(t *testing.T) {
+	const quota = 50
+	at := model.At(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
+	u := model.CaptchaUsage{Quota: quota}
+	var thresholds []int64
+	for n := int64(1); n <= quota+quota/10; n++ {
+		if want := map[bool]model.CaptchaStanding{true: model.WithinQuota, false: model.InReserve}[n <= quota]; u.Standing(at) != want {
+			t.Fatalf("verification %d: standing %d, want %d", n, u.Standing(at), want)
+		}
+		if threshold := u.Count(at); threshold != 0 {
+			thresholds = append(thresholds, n, int64(threshold))
+		}
+		at++
+	}
+	if u.Standing(at) != model.Exhausted || u.Used != 55 {
+		t.Errorf("at the end: %+v", u)
+	}
+	if want := []int64{40, 80, 50, 100}; !slices.Equal(thresholds, want) {
+		t.Errorf("thresholds %v, want %v", thresholds, want)
+	}
+	ends, began := u.ReserveEnds()
+	if first := at - 5; !began || ends != first.Add(model.ReservePeriod) {
+		t.Errorf("the reserve ends at %d, want 7 days after %d", ends, first)
+	}
+	if _, began := (&model.CaptchaUsage{Quota: quota, Used: quota}).ReserveEnds(); began {
+		t.Error("the reserve began before it was touched")
+	}
+}

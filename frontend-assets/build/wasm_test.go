@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// compiler is the release of LLVM that the committed WebAssembly was made with; others give other bytes.
+const compiler = "14."
+
+// TestWasmIsWhatTheSourceGives compares the committed WebAssembly with its C source: by the sums that its build left behind, and
+// where clang and wasm-ld of the right release are installed by building it again.
+func TestWasmIsWhatTheSourceGives(t *testing.T) {
+	root, err := assetsRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "src/captcha/engine/wasm")
+	read := func(path ...string) []byte {
+		t.Helper()
+		content, err := os.ReadFile(filepath.Join(path...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+
+	var sums strings.Builder
+	for _, name := range []string{"pow.c", "build.sh", "captcha.wasm", "captcha-scalar.wasm"} {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(read(dir, name)), name)
+	}
+	if got := string(read(dir, "SHA256SUMS")); got != sums.String() {
+		t.Fatalf("run %s/build.sh: the WebAssembly was made of another source:\n%s, now\n%s", dir, got, sums.String())
+	}
+
+	for _, program := range []string{"clang", "wasm-ld"} {
+		version, err := exec.Command(program, "--version").Output()
+		if err != nil || !bytes.Contains(version, []byte(" "+compiler)) {
+			t.Logf("not built again, only the sums were compared: no %s %sx is installed (%v)", program, compiler, err)
+			return
+		}
+	}
+	fresh := t.TempDir()
+	if out, err := exec.Command(filepath.Join(dir, "build.sh"), fresh).CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, out)
+	}
+	for _, name := range []string{"captcha.wasm", "captcha-scalar.wasm"} {
+		if !bytes.Equal(read(fresh, name), read(dir, name)) {
+			t.Errorf("%s is not what pow.c gives", name)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package assets_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// captchaStates are pages and what to do there, so that the widget is in a state and stays.
+var captchaStates = []struct{ state, path, do string }{
+	{"idle", "/", `0`},
+	{"verifying", "/hangs", `document.querySelector('[name=email]').focus()`},
+	{"done", "/", `document.querySelector('[name=email]').focus()`},
+	{"error", "/missing", `0`},
+}
+
+// newStatesSite has a page for each state, in the colours that the visitor prefers.
+func newStatesSite(t *testing.T) *captchaSite {
+	form := `<meta name="color-scheme" content="light dark">` + captchaForm("")
+	hangs := strings.Replace(form, "data-sitekey", `data-api="http://www.shop.test/hangs" data-sitekey`, 1)
+	s := newCaptchaSite(t, map[string]string{"/": form, "/hangs": hangs, "/missing": strings.Replace(form, "data-sitekey", "data-x", 1)})
+	return s
+}
+
+// preferring makes the page's media features the given ones, in pairs of name and value.
+func preferring(page *browsertest.Page, features ...string) {
+	var all []*emulation.MediaFeature
+	for i := 0; i < len(features); i += 2 {
+		all = append(all, &emulation.MediaFeature{Name: features[i], Value: features[i+1]})
+	}
+	page.Do(emulation.SetEmulatedMedia().WithFeatures(all))
+}
+
+func TestChromiumCaptchaHasNoBarriers(t *testing.T) {
+	s := newStatesSite(t)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, test := range captchaStates {
+			page := s.openState(test.state, test.path, test.do, scheme)
+			for _, barrier := range page.Barriers("html") {
+				t.Errorf("%s, %s: %s", test.state, scheme, barrier)
+			}
+			page.Close()
+		}
+	}
+}
+
+// openState opens a page whose widget is in the state and stays there.
+func (s *captchaSite) openState(state, path, do, scheme string) *browsertest.Page {
+	s.t.Helper()
+	page := s.browser.NewPage()
+	preferring(page, "prefers-color-scheme", scheme)
+	// The API never answers.
+	page.Before(`{ const get = window.fetch; window.fetch = (url, ...rest) => String(url).includes('/hangs/') ? new Promise(() => {}) : get(url, ...rest) }`)
+	page.Goto("http://www.shop.test" + path)
+	page.WaitFor(`document.querySelector('.service-captcha button')`)
+	page.Eval(do, nil)
+	s.is(page, state)
+	return page
+}
+
+func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.answer("/config", times(1<<30, http.StatusNotFound))
+	page := s.browser.Open("http://www.shop.test/")
+	s.is(page, "idle")
+	// What a screen reader is told: role, name, state, and what is announced beneath.
+	heard := func() string {
+		t.Helper()
+		var lines []string
+		page.Do(chromedp.ActionFunc(func(ctx context.Context) error {
+			nodes, err := accessibility.GetFullAXTree().Do(ctx)
+			if err != nil {
+				return err
+			}
+			for _, node := range nodes {
+				role := strings.Trim(string(node.Role.Value), `"`)
+				if node.Ignored || role != "checkbox" && role != "status" {
+					continue
+				}
+				line := role
+				if node.Name != nil {
+					line += " " + string(node.Name.Value)
+				}
+				for _, p := range node.Properties {
+					if p.Name == "checked" || p.Name == "focused" || p.Name == "live" {
+						line += fmt.Sprintf(" %s=%s", p.Name, p.Value.Value)
+					}
+				}
+				lines = append(lines, line)
+			}
+			return nil
+		}))
+		return strings.ReplaceAll(strings.Join(lines, "; "), `"`, "")
+	}
+	if got := heard(); got != "checkbox I am human checked=false; status  live=polite" {
+		t.Errorf("idle: %s", got)
+	}
+	// By keyboard alone: into the field, on to the widget, which failed, and press it.
+	page.Do(chromedp.KeyEvent(kb.Tab))
+	s.is(page, "error")
+	page.Do(chromedp.KeyEvent(kb.Tab))
+	if got := heard(); got != "checkbox Verification failed. Try again focused=true checked=false; status  live=polite" {
+		t.Errorf("error: %s", got)
+	}
+	if got := text(page, `document.querySelector('[role=status]').textContent + getComputedStyle(document.activeElement).outlineStyle`); got != "The captcha is set up incorrectly: the server's reasonsolid" {
+		t.Errorf("error: beneath, and the focus ring: %s", got)
+	}
+	s.answer("/nothing", nil)
+	page.Do(chromedp.KeyEvent(" "))
+	s.is(page, "done")
+	if got := heard(); got != "checkbox Verified focused=true checked=true; status  live=polite" {
+		t.Errorf("done: %s", got)
+	}
+	page.Do(chromedp.KeyEvent(kb.Enter)) // pressed once more, nothing happens: neither work nor the form's submission
+	page.Do(chromedp.KeyEvent(kb.Tab))
+	if got := text(page, `document.activeElement.id`); got != "send" {
+		t.Errorf("after the widget comes %q, want the form's own button", got)
+	}
+	s.is(page, "done")
+	s.hasCalled("config", "config", "verify")
+	select {
+	case form := <-s.submitted:
+		t.Errorf("the form was sent: %v", form)
+	default:
+	}
+}
+
+func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
+	s := newStatesSite(t)
+	page := s.openState("verifying", "/hangs", `document.querySelector('[name=email]').focus()`, "light")
+	animation := `getComputedStyle(document.querySelector('.svc-captcha-box')).animationName`
+	if got := text(page, animation); got != "svc-captcha-turn" {
+		t.Errorf("animation %q", got)
+	}
+	colours := `((s) => s.backgroundColor + ' ' + s.color)(getComputedStyle(document.querySelector('.service-captcha button')))`
+	if got := text(page, colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
+		t.Errorf("light: %s", got)
+	}
+	preferring(page, "prefers-reduced-motion", "reduce", "prefers-color-scheme", "dark")
+	if got := text(page, animation); got != "none" {
+		t.Errorf("with reduced motion: animation %q", got)
+	}
+	if got := text(page, colours); got != "rgb(18, 18, 18) rgb(255, 255, 255)" {
+		t.Errorf("dark: %s", got)
+	}
+	// A page that is light whatever the visitor prefers has a light widget.
+	page.Eval(`document.documentElement.style.colorScheme = 'light'`, nil)
+	if got := text(page, colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
+		t.Errorf("on a light page: %s", got)
+	}
+	// A page's own rules for buttons do not reach the widget.
+	page.Eval(`document.querySelector('#send').insertAdjacentHTML('beforebegin',
+		'<style>button { color: red; background: red; text-transform: uppercase; padding: 9em; display: none } form button { color: red }</style>')`, nil)
+	if got := text(page, colours+` + getComputedStyle(document.querySelector('.service-captcha button')).textTransform`); got != "rgb(255, 255, 255) rgb(0, 0, 0)none" {
+		t.Errorf("with the page's rules for buttons: %s", got)
+	}
+}

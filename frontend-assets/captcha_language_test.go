@@ -1,0 +1,110 @@
+package assets_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// captchaLanguages are the contract's languages (section 2) with the labels of the two states that most visitors see.
+var captchaLanguages = map[string][2]string{
+	"cs": {"Jsem člověk", "Ověřeno"},
+	"da": {"Jeg er et menneske", "Kontrolleret"},
+	"de": {"Ich bin ein Mensch", "Geprüft"},
+	"en": {"I am human", "Verified"},
+	"es": {"Soy una persona", "Verificado"},
+	"et": {"Olen inimene", "Kontrollitud"},
+	"fi": {"Olen ihminen", "Tarkistettu"},
+	"fr": {"Je suis humain", "Vérifié"},
+	"it": {"Sono umano", "Verificato"},
+	"nl": {"Ik ben een mens", "Gecontroleerd"},
+	"no": {"Jeg er et menneske", "Bekreftet"},
+	"pl": {"Jestem człowiekiem", "Zweryfikowano"},
+	"pt": {"Sou uma pessoa", "Verificado"},
+	"ro": {"Sunt om", "Verificat"},
+	"sv": {"Jag är en människa", "Verifierad"},
+	"uk": {"Я людина", "Перевірено"},
+}
+
+func TestCaptchaTextsAreComplete(t *testing.T) {
+	source, err := os.ReadFile("src/captcha/widget/texts.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var languages []string
+	for _, found := range regexp.MustCompile(`(?m)^  (\w\w): '(.*)',$`).FindAllStringSubmatch(string(source), -1) {
+		languages = append(languages, found[1])
+		texts := strings.Split(found[2], "|")
+		if len(texts) != 8 {
+			t.Errorf("%s has %d texts, want 8", found[1], len(texts))
+		}
+		for i, text := range texts {
+			if text == "" || text != strings.TrimSpace(text) || slices.Index(texts, text) != i {
+				t.Errorf("%s: text %d is %q", found[1], i, text)
+			}
+		}
+	}
+	if len(languages) != len(captchaLanguages) {
+		t.Errorf("texts in %v, want %d languages", languages, len(captchaLanguages))
+	}
+}
+
+func TestChromiumCaptchaLanguages(t *testing.T) {
+	tags := map[string]string{ // data-lang, and the language that it stands for
+		"nb": "no", "nb-NO": "no", "NB_no": "no", "no-NO": "no", "pt-BR": "pt", "EN-gb": "en", "uk-UA": "uk", "DE": "de", " sv ": "sv",
+		"": "fr", " ": "fr", // as the page
+		"xx": "en", "nn": "en", "e": "en", "constructor": "en", "deu": "en", "-de": "en", "kr": "en",
+	}
+	for code := range captchaLanguages {
+		tags[code] = code
+	}
+	var widgets strings.Builder
+	for tag := range tags {
+		fmt.Fprintf(&widgets, `<div class="service-captcha" data-sitekey="SITEKEY" data-lang="%s"></div>`, tag)
+	}
+	s := newCaptchaSite(t, map[string]string{
+		"/data": `<html lang="fr-CA"><form><input name="q">` + widgets.String() + `</form>` + captchaScript,
+		"/page": `<html lang="LANG"><form><input name="q"><div class="service-captcha" data-sitekey="SITEKEY"></div></form>` + captchaScript,
+	})
+	page := s.browser.Open("http://www.shop.test/data")
+	page.WaitFor(fmt.Sprintf(`document.querySelectorAll('.service-captcha.is-idle').length === %d`, len(tags)))
+	// One widget of each language starts, or the server would find them too many.
+	check := func(state int) {
+		t.Helper()
+		for tag, language := range tags {
+			var seen []string
+			page.Eval(fmt.Sprintf(`((element) => [element.querySelector('button').getAttribute('aria-label'), element.querySelector('button').textContent,
+				element.querySelector('[lang]').lang])(document.querySelector('[data-lang=%q]'))`, tag), &seen)
+			label := captchaLanguages[language][state]
+			if want := []string{label, label, language}; !slices.Equal(seen, want) {
+				t.Errorf("data-lang %q: %q, want %q", tag, seen, want)
+			}
+		}
+	}
+	check(0)
+	page.Eval(`document.querySelector('[name=q]').focus()`, nil)
+	page.WaitFor(fmt.Sprintf(`document.querySelectorAll('.service-captcha.is-done').length === %d`, len(tags)))
+	check(1)
+
+	for _, test := range []struct{ page, browser, want string }{
+		{"de-AT", `['sv']`, "de"},
+		{"", `['sv', 'fi']`, "sv"},
+		{"", `['ja-JP', 'zh', 'nb-NO', 'de']`, "no"}, // the first that we speak
+		{"", `['ja-JP', 'zh']`, "en"},
+		{"", `[]`, "en"},
+		{"ja", `['sv']`, "en"}, // the page's language decides, and is unknown
+	} {
+		s.pages["/now"] = strings.ReplaceAll(s.pages["/page"], "LANG", test.page)
+		page := s.browser.NewPage()
+		page.Before(`Object.defineProperty(navigator, 'languages', {value: ` + test.browser + `})`)
+		page.Goto("http://www.shop.test/now")
+		s.is(page, "idle")
+		if got := text(page, `document.querySelector('.service-captcha [lang]').lang`); got != test.want {
+			t.Errorf("page %q, browser %s: %s, want %s", test.page, test.browser, got, test.want)
+		}
+		page.Close()
+	}
+}

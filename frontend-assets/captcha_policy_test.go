@@ -1,0 +1,177 @@
+package assets_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// captchaLink is the stylesheet that pages with a strict style-src add.
+const captchaLink = `<link id="svc-captcha-css" rel="stylesheet" href="` + captchaOrigin + `/captcha.css">`
+
+// dressed tells whether the widget has its style: the height is ours alone.
+const dressed = `String(getComputedStyle(document.querySelector('.service-captcha button')).minHeight === '44px')`
+
+func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
+	nonced := strings.ReplaceAll(captchaForm(""), "<script ", `<script nonce="n0nce" `)
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm(""), "/link": captchaLink + captchaForm(""), "/nonce": nonced})
+	// What the contract tells sites to allow (section 5).
+	const contract = "default-src 'self'; script-src 'self' " + captchaOrigin + "; connect-src 'self' " + captchaOrigin + "; worker-src blob:"
+	const strictStyle = "; style-src 'self' " + captchaOrigin
+	for _, test := range []struct {
+		name, path, policy string
+	}{
+		{"none", "/", ""},
+		{"the contract's", "/", contract},
+		{"the contract's with WebAssembly", "/", strings.Replace(contract, "connect-src", "'wasm-unsafe-eval'; connect-src", 1)},
+		{"strict style, with the link", "/link", contract + strictStyle},
+		{"strict style, without the link", "/", contract + strictStyle},
+		{"no style at all", "/", contract + "; style-src 'none'"},
+		{"nonce and strict-dynamic", "/nonce", "script-src 'nonce-n0nce' 'strict-dynamic'; worker-src blob:"},
+		{"no workers", "/", "default-src 'self'; script-src 'self' " + captchaOrigin + "; connect-src " + captchaOrigin},
+		{"no workers, but WebAssembly", "/", "default-src 'self'; script-src 'self' 'wasm-unsafe-eval' " + captchaOrigin + "; connect-src " + captchaOrigin},
+		{"trusted types", "/", contract + "; require-trusted-types-for 'script'"},
+		{"trusted types of one name", "/", contract + "; require-trusted-types-for 'script'; trusted-types service-captcha"},
+		{"no trusted types", "/", contract + "; require-trusted-types-for 'script'; trusted-types 'none'"},
+		{"trusted types and no workers", "/", "script-src " + captchaOrigin + "; worker-src 'none'; require-trusted-types-for 'script'; trusted-types other"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s.headers = http.Header{}
+			if test.policy != "" {
+				s.headers.Set("Content-Security-Policy", test.policy)
+			}
+			page := s.browser.Open("http://www.shop.test" + test.path)
+			s.is(page, "idle")
+			if got := text(page, dressed); got != "true" {
+				t.Error("the widget has no style")
+			}
+			page.Click("input[name=email]")
+			s.is(page, "done")
+			if !s.verify(text(page, widgetToken)) {
+				t.Error("the token is not valid")
+			}
+			for _, m := range page.Console() {
+				if m.Level == "exception" {
+					t.Errorf("the page's console says %s", m.Text)
+				}
+			}
+			page.Close()
+		})
+	}
+}
+
+func TestChromiumCaptchaWherePolicyForbidsIt(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.headers.Set("Content-Security-Policy", "script-src "+captchaOrigin+"; connect-src 'self'; worker-src blob:")
+	page := s.browser.Open("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.says(page, failed, unreachable)
+	s.hasCalled()
+}
+
+func TestChromiumCaptchaStyle(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm(""), "/link": captchaLink + captchaForm(""), "/own": `<style id="svc-captcha-css"></style>` + captchaForm("")})
+	for path, want := range map[string]string{"/": "true 1", "/link": "true 0", "/own": "false 0"} {
+		page := s.browser.Open("http://www.shop.test" + path)
+		s.is(page, "idle")
+		if got := text(page, dressed+` + ' ' + (document.adoptedStyleSheets.length + document.querySelectorAll('head style:not([id])').length)`); got != want {
+			t.Errorf("%s: dressed, and sheets of ours: %s, want %s", path, got, want)
+		}
+	}
+	// Browsers without adopted sheets get a style element.
+	page := s.browser.NewPage()
+	page.Before(`delete window.CSSStyleSheet`)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	if got := text(page, dressed+` + document.adoptedStyleSheets.length + document.querySelectorAll('head > style').length`); got != "true01" {
+		t.Errorf("without adopted sheets: %s", got)
+	}
+}
+
+func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	for _, test := range []struct {
+		name, page, worker string // scripts that run before others
+	}{
+		{"no WebAssembly", "delete window.WebAssembly", "delete self.WebAssembly"},
+		{"WebAssembly refuses", "", "for (const f of ['compile', 'instantiate', 'compileStreaming', 'instantiateStreaming']) WebAssembly[f] = () => Promise.reject(new Error('no')); WebAssembly.Module = class { constructor() { throw new Error('no') } }"},
+		{"no workers", "delete window.Worker", ""},
+		{"workers throw", "window.Worker = class { constructor() { throw new TypeError('no') } }", ""},
+		{"workers throw and no WebAssembly", "window.Worker = class { constructor() { throw new TypeError('no') } }; delete window.WebAssembly", ""},
+		{"workers die", "", "throw new Error('no')"},
+		{"no WebCrypto", "Object.defineProperty(window, 'crypto', {value: undefined})", "Object.defineProperty(self, 'crypto', {value: undefined})"},
+		{"processors kept secret", "Object.defineProperty(navigator, 'hardwareConcurrency', {value: undefined})", ""},
+		{"one processor", "Object.defineProperty(navigator, 'hardwareConcurrency', {value: 1})", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			page := s.browser.NewPage()
+			if test.page != "" {
+				page.Before(test.page)
+			}
+			if test.worker != "" { // the worker's source passes through the page's fetch
+				page.Before(`{ const get = window.fetch; window.fetch = async (url, ...rest) => {
+					const response = await get(url, ...rest)
+					if (!String(url).endsWith('/captcha-worker.js')) return response
+					return new Response(` + "`" + test.worker + ";`" + ` + await response.text())
+				} }`)
+			}
+			page.Goto("http://www.shop.test/")
+			s.is(page, "idle")
+			page.Click("input[name=email]")
+			s.is(page, "done")
+			if !s.verify(text(page, widgetToken)) {
+				t.Error("the token is not valid")
+			}
+			page.Close()
+		})
+	}
+}
+
+func TestChromiumCaptchaOnABrowserThatCannot(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	page := s.browser.NewPage()
+	// Neither workers nor a page that may run the engines: what the script's import gives has no entry.
+	page.Before(`delete window.Worker; delete window.MessageChannel`)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.says(page, failed, "This browser cannot do the verification")
+	if got := s.called(); !slices.Equal(got, []string{"config"}) {
+		t.Errorf("called %v; trying again by itself is of no use", got)
+	}
+}
+
+func TestChromiumCaptchaEnginesNotReachable(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.answer("/captcha-worker.js", times(1<<30, 503))
+	page := s.browser.Open("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.says(page, failed, unreachable)
+	s.answer("/nothing", nil)
+	page.Click(".service-captcha button")
+	s.is(page, "done")
+}
+
+func TestChromiumCaptchaDoesNotWaitForEver(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	for _, path := range []string{"/config", "/captcha-worker.js", "/verify"} {
+		s.answer(path, func(http.ResponseWriter) bool { <-hang; return false })
+		page := s.browser.NewPage()
+		page.Before(`{ const start = window.setTimeout; window.late = []; window.setTimeout = (f, ms, ...rest) => ms === 20000 ? late.push(f) : start(f, ms, ...rest) }`)
+		page.Goto("http://www.shop.test/")
+		s.is(page, "idle")
+		page.Click("input[name=email]")
+		s.is(page, "verifying")
+		for range 2 { // the first failure may be a moment's
+			page.WaitFor(`late.length > 0`)
+			page.Eval(`late.splice(0).forEach((f) => f())`, nil)
+		}
+		s.says(page, failed, unreachable)
+		page.Close()
+	}
+}

@@ -1,0 +1,379 @@
+package assets_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// hurried lets a page's pauses end at once, and notes how long they were to be in the page's array "pauses".
+const hurried = `{
+	const start = window.setTimeout
+	window.pauses = []
+	window.setTimeout = (f, ms, ...rest) => { if (ms > 400 && ms !== 20000) { pauses.push(ms); ms = 0 } return start(f, ms, ...rest) }
+}`
+
+// failed is the label of a widget that failed.
+const failed = "Verification failed. Try again"
+
+// unreachable is what it says beneath when the API does not answer.
+const unreachable = "Server not reachable: captcha.example.test"
+
+func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	always := func(status int) func(http.ResponseWriter) bool { return times(1<<30, status) }
+	for _, test := range []struct {
+		name   string
+		path   string
+		answer func(http.ResponseWriter) bool
+		note   string
+		calls  []string // until the error shows
+	}{
+		{"wrong domain", "/config", always(403), "The captcha is set up incorrectly: the server's reason", []string{"config"}},
+		{"unknown sitekey", "/config", always(404), "The captcha is set up incorrectly: the server's reason", []string{"config"}},
+		{"wrong domain at the end", "/verify", always(403), "The captcha is set up incorrectly: the server's reason", []string{"config", "verify"}},
+		{"malformed", "/config", always(400), "the server's reason", []string{"config", "config"}},
+		{"refused twice", "/verify", always(400), "the server's reason", []string{"config", "verify", "config", "verify"}},
+		{"down", "/config", always(503), unreachable, []string{"config", "config"}},
+		{"down at the end", "/verify", always(502), unreachable, []string{"config", "verify", "config", "verify"}},
+		{"another's page", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte("<h1>Hotel Wi-Fi</h1>")); return true }, unreachable, []string{"config", "config"}},
+		{"another's JSON", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`{"challenge":7}`)); return true }, unreachable, []string{"config", "config"}},
+		{"no JSON object", "/verify", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`null`)); return true }, unreachable, []string{"config", "verify", "config", "verify"}},
+		{"busy", "/config", times(1<<30, 429, "Retry-After", "3000"), "Too many attempts, please wait", []string{"config"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before := len(s.called())
+			s.answer(test.path, test.answer)
+			page := s.browser.Open("http://www.shop.test/")
+			s.is(page, "idle")
+			page.Click("input[name=email]")
+			s.says(page, failed, test.note)
+			if got := s.called()[before:]; len(got) < len(test.calls) || !slices.Equal(got[:len(test.calls)], test.calls) {
+				t.Errorf("called %v, want %v", got, test.calls)
+			}
+			if got := text(page, `[document.querySelector('button').getAttribute('aria-checked'), document.querySelector('input[type=hidden]')].join()`); got != "false," {
+				t.Errorf("checked and field: %s", got)
+			}
+			s.answer("/nothing", nil)
+			if test.name != "busy" { // the server asked for patience; pressing does not help
+				page.Click(".service-captcha button")
+				s.is(page, "done")
+				if note := text(page, widgetNote); note != "Verified" {
+					t.Errorf("mended, it still says %q", note)
+				}
+			}
+			page.Close()
+		})
+	}
+}
+
+func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	open := func() *browsertest.Page {
+		page := s.browser.NewPage()
+		page.Before(hurried)
+		page.Goto("http://www.shop.test/")
+		s.is(page, "idle")
+		page.Eval(`(window.states = [], new MutationObserver(() => states.push(document.querySelector('.service-captcha').className.slice(19)))
+			.observe(document.querySelector('.service-captcha'), {attributes: true, attributeFilter: ['class']}))`, nil)
+		page.Click("input[name=email]")
+		s.is(page, "done")
+		return page
+	}
+	for _, test := range []struct {
+		name   string
+		path   string
+		answer func(http.ResponseWriter) bool
+		states string
+		pauses [][2]float64 // bounds in milliseconds
+	}{
+		{"refused once", "/verify", times(1, 400), "verifying done", nil},
+		{"down once", "/config", times(1, 500), "verifying done", [][2]float64{{500, 1500}}},
+		{"down for longer", "/config", times(4, 503), "verifying error done", [][2]float64{{500, 1500}, {1000, 3000}, {2000, 6000}, {4000, 12000}}},
+		{"told when", "/config", times(1, 429, "Retry-After", "3"), "", [][2]float64{{3000, 3000}}},
+		{"told when it is up again", "/config", times(1, 503, "Retry-After", "7"), "", [][2]float64{{7000, 7000}}},
+		{"told a date", "/config", times(1, 429, "Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)), "", [][2]float64{{20000, 61000}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s.answer(test.path, test.answer)
+			if strings.HasPrefix(test.name, "told") { // the wait counts by the wall clock, which does not hurry
+				s.hurry(t, test.path, test.answer, test.pauses[0])
+				return
+			}
+			page := open()
+			var pauses []float64
+			page.Eval("pauses", &pauses)
+			if got := text(page, `states.filter((each, i) => each !== states[i - 1]).join(' ').replace(/is-/g, '')`); got != test.states || len(pauses) != len(test.pauses) {
+				t.Fatalf("states %q and pauses %v, want %q and %v", got, pauses, test.states, test.pauses)
+			}
+			for i, bounds := range test.pauses {
+				if pauses[i] < bounds[0] || pauses[i] > bounds[1] {
+					t.Errorf("pause %d was %v ms, want %v", i, pauses[i], bounds)
+				}
+			}
+			page.Close()
+		})
+	}
+}
+
+func TestChromiumCaptchaIsSilentAboutAShortWait(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.answer("/config", times(1, 503, "Retry-After", "1"))
+	page := s.browser.Open("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Eval(`new MutationObserver(() => { window.failed = window.failed || document.querySelector('.is-error') })
+		.observe(document.querySelector('.service-captcha'), {attributes: true})`, nil)
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	if got := text(page, `String(window.failed)`); got != "null" {
+		t.Error("it showed an error")
+	}
+}
+
+// hurry opens the form while the server asks to wait, looks at how long the widget means to, and moves the clock there.
+func (s *captchaSite) hurry(t *testing.T, path string, answer func(http.ResponseWriter) bool, bounds [2]float64) {
+	t.Helper()
+	before := len(s.called())
+	page := s.browser.NewPage()
+	page.Before(moving + `{
+		const start = window.setTimeout
+		window.pauses = []
+		window.setTimeout = (f, ms, ...rest) => { if (ms < 1800 || ms === 20000) return start(f, ms, ...rest); pauses.push(ms); window.wake = f }
+	}`)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.is(page, "error")
+	page.WaitFor(`pauses.length === 1`)
+	var pause float64
+	if page.Eval(`pauses[0]`, &pause); pause < bounds[0] || pause > bounds[1] {
+		t.Errorf("pause %v ms, want %v", pause, bounds)
+	}
+	// Pressing and being online again do not shorten it.
+	page.Click(".service-captcha button")
+	page.WaitFor(`pauses.length === 2`)
+	page.Eval(`dispatchEvent(new Event('online'))`, nil)
+	page.WaitFor(`pauses.length === 3`)
+	if got := len(s.called()) - before; got != 1 {
+		t.Errorf("%d calls while the server asked to wait, want 1", got)
+	}
+	page.Eval(`(later(pauses[0]), wake())`, nil)
+	s.is(page, "done")
+	page.Close()
+}
+
+// TestChromiumCaptchaIsToldToWait asks for challenges until the data plane finds them too many, and then comes as a visitor.
+func TestChromiumCaptchaIsToldToWait(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	body := fmt.Sprintf(`{"sitekey":%q}`, s.key.sitekey)
+	for {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.plane+"/api/v1/pow/config", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Origin", "http://www.shop.test")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode == http.StatusTooManyRequests {
+			break
+		}
+		if response.StatusCode != http.StatusOK || len(s.called()) > 5000 {
+			t.Fatalf("config answered %s after %d challenges", response.Status, len(s.called()))
+		}
+	}
+	before := len(s.called())
+	page := s.browser.NewPage()
+	page.Before(`{ // what the page's scripts may read of the answers
+		const get = window.fetch
+		window.waits = []
+		window.fetch = async (...call) => { const response = await get(...call); if (response.status === 429) waits.push(Number(response.headers.get('retry-after'))); return response }
+	}`)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	page.WaitFor(`waits.length > 0`)
+	if got := text(page, `String(waits[0] >= 1)`); got != "true" {
+		t.Error("the page cannot read Retry-After")
+	}
+	s.mu.Lock()
+	s.now = s.now.Add(time.Minute)
+	s.mu.Unlock()
+	s.is(page, "done")
+	if n := len(s.called()) - before; n < 3 || !s.verify(text(page, widgetToken)) {
+		t.Errorf("%d calls, and the token must be valid", n)
+	}
+}
+
+func TestChromiumCaptchaOfflineThenOnline(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	page := s.browser.NewPage()
+	page.Before(`{ const start = window.setTimeout; window.setTimeout = (f, ms, ...rest) => ms > 400 && ms !== 20000 ? 0 : start(f, ms, ...rest) }`) // no pause ends by itself
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	connected := func(yes bool) {
+		t.Helper()
+		conditions := []*network.Conditions{{Offline: !yes, DownloadThroughput: -1, UploadThroughput: -1}}
+		page.Do(chromedp.ActionFunc(func(ctx context.Context) error {
+			if _, err := network.EmulateNetworkConditionsByRule(conditions).Do(ctx); err != nil {
+				return err
+			}
+			return network.OverrideNetworkState(!yes, 0, -1, -1).Do(ctx)
+		}))
+	}
+	connected(false)
+	page.Click("input[name=email]")
+	s.says(page, failed, unreachable)
+	s.hasCalled()
+	page.Click(".service-captcha button") // a try that the visitor asks for shows, and fails again
+	s.says(page, failed, unreachable)
+	connected(true)
+	s.is(page, "done") // without a press
+	if !s.verify(text(page, widgetToken)) {
+		t.Error("the token is not valid")
+	}
+	noComplaints(t, page, "ERR_INTERNET_DISCONNECTED")
+}
+
+func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	open := func() *browsertest.Page {
+		page := s.browser.NewPage()
+		page.Before(moving + `addEventListener('DOMContentLoaded', () => { window.changes = 0; for (const type of ['input', 'change', 'submit'])
+			addEventListener(type, () => changes++, true) })`)
+		page.Goto("http://www.shop.test/")
+		s.is(page, "idle")
+		page.Eval(`document.querySelector('[name=email]').focus()`, nil)
+		s.is(page, "done")
+		return page
+	}
+	changed := func(page *browsertest.Page, old string) string {
+		t.Helper()
+		page.WaitFor(fmt.Sprintf(`%s && %[1]s !== %q`, widgetToken, old))
+		return text(page, widgetToken)
+	}
+
+	page := open()
+	first := text(page, widgetToken)
+	s.later(page, 3*time.Minute)
+	page.Eval("beat()", nil)
+	s.hasCalled("config", "verify")
+	s.later(page, 45*time.Second)
+
+	// While the new one is made the old one stays, and nothing changes for the visitor; no event tells the page.
+	release := make(chan struct{})
+	s.answer("/config", func(http.ResponseWriter) bool { <-release; return false })
+	page.Eval(`(window.touched = 0, new MutationObserver(() => touched++).observe(document.querySelector('.service-captcha'),
+		{attributes: true, childList: true, subtree: true, characterData: true, attributeFilter: ['class', 'aria-label', 'aria-checked']}))`, nil)
+	page.Eval("(beat(), beat())", nil) // asked again it just goes on
+	if got := text(page, widgetToken+` + document.querySelector('.service-captcha').className`); got != first+"service-captcha is-done" {
+		t.Errorf("during renewal: %q, want %q, done", got, first)
+	}
+	close(release)
+	second := changed(page, first)
+	if !s.verify(first) || !s.verify(second) {
+		t.Error("both tokens must be good")
+	}
+	if got := text(page, `document.querySelector('.service-captcha').className + [changes, touched]`); got != "service-captcha is-done0,0" {
+		t.Errorf("after renewal: %s", got)
+	}
+	s.hasCalled("config", "verify", "config", "verify")
+
+	// After a sleep the token is past saving: it is gone at once, and a new one comes.
+	s.answer("/config", func(http.ResponseWriter) bool { return false })
+	s.later(page, 10*time.Minute)
+	if got := text(page, `(document.dispatchEvent(new Event('visibilitychange')), `+widgetToken+` + document.querySelector('.service-captcha').className)`); got != "service-captcha is-verifying" {
+		t.Errorf("after a sleep: %q", got)
+	}
+	third := changed(page, second)
+	if !s.verify(third) {
+		t.Error("the token after a sleep is not valid")
+	}
+
+	// A renewal that fails is nobody's trouble until the token is past.
+	s.answer("/config", times(1<<30, 503))
+	s.later(page, 4*time.Minute)
+	page.Eval("beat()", nil)
+	for n := len(s.called()); len(s.called()) < n+1; { // it tries, and will try again
+		page.WaitFor("true")
+	}
+	if got := text(page, `document.querySelector('.service-captcha').className`); got != "service-captcha is-done" || text(page, widgetToken) != third {
+		t.Errorf("while renewal fails: %s", got)
+	}
+	s.later(page, 2*time.Minute)
+	page.Eval("beat()", nil)
+	s.is(page, "error")
+	if got := text(page, widgetToken); got != "" {
+		t.Errorf("the field still has %q", got)
+	}
+	s.answer("/config", func(http.ResponseWriter) bool { return false })
+	page.Click(".service-captcha button")
+	if fourth := changed(page, third); !s.verify(fourth) {
+		t.Error("the token after the outage is not valid")
+	}
+
+	// A clock that was set back tells nothing about the token's age.
+	before := text(page, widgetToken)
+	page.Eval(`(later(-3600000), beat())`, nil)
+	changed(page, before)
+	noComplaints(t, page, "503")
+}
+
+func TestChromiumCaptchaInAHiddenTab(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	page := s.browser.NewPage()
+	page.Before(moving)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	other := s.browser.NewPage()
+	page.WaitFor("document.hidden")
+	token := text(page, widgetToken)
+	renewed := func() bool {
+		page.Eval("beat()", nil)
+		calls := len(s.called())
+		return calls > 0 && text(page, `document.querySelector('.service-captcha').className`) != "" && calls%2 == 0 && token != text(page, widgetToken)
+	}
+	for range 3 {
+		s.later(page, 4*time.Minute)
+		page.Eval("beat()", nil)
+		page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
+		token = text(page, widgetToken)
+	}
+	calls := len(s.called())
+	s.later(page, 2*time.Hour) // nobody will send this form soon
+	if renewed() || len(s.called()) != calls {
+		t.Error("a tab that has been hidden for hours goes on working")
+	}
+	page.Front()
+	page.WaitFor("!document.hidden")
+	other.WaitFor("document.hidden")
+	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
+	if !s.verify(text(page, widgetToken)) {
+		t.Error("the token is not valid")
+	}
+}
+
+func TestChromiumCaptchaAfterGoingBack(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	page := s.browser.Open("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	token := text(page, widgetToken)
+	page.Eval(`(window.same = true, dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true})))`, nil)
+	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token)) // the old one went with the form
+	s.is(page, "done")
+}

@@ -1,0 +1,256 @@
+package assets_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	assets "github.com/tallygate/tallygate/frontend-assets"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// engineOrigin is where the engines come from: always another origin than the page's.
+const engineOrigin = "https://captcha.example.test"
+
+// engineVectors is the file that the Go implementation is tested with as well.
+const engineVectors = "../dataplane/captcha/pow/testdata/vectors.json"
+
+// solverScript is the captcha's solver as the widget has it, with its parts within reach of a test.
+var solverScript = sync.OnceValues(func() (string, error) {
+	result := api.Build(api.BuildOptions{
+		Stdin: &api.StdinOptions{
+			Contents: `
+				import { fold, read } from './challenge';
+				import { finder } from './engine';
+				import { js } from './js';
+				import { solve, Unreachable, Unsupported } from './solver';
+				import { subtle } from './subtle';
+				import { wasm } from './wasm';
+				Object.assign(window, { fold, read, finder, js, subtle, wasm, solve, Unreachable, Unsupported });`,
+			ResolveDir: "src/captcha/engine",
+			Loader:     api.LoaderTS,
+		},
+		Bundle: true, Format: api.FormatIIFE, Target: api.ES2020, LogLevel: api.LogLevelSilent,
+	})
+	if len(result.Errors) > 0 {
+		return "", fmt.Errorf("%s", result.Errors[0].Text)
+	}
+	return string(result.OutputFiles[0].Contents), nil
+})
+
+// spy notes, before any script of the page runs, what the solver does: which engines answered from workers and from the page
+// itself, how many workers were started and ended, and how often the page got its turn in between.
+const spy = `
+	window.seen = { started: 0, ended: 0, worker: [], page: [] };
+	if (window.Worker) {
+		const plain = Worker;
+		window.Worker = class extends plain {
+			constructor(url) {
+				super(url);
+				seen.started++;
+				this.addEventListener("message", (event) => seen.worker.push(event.data[1]));
+			}
+			terminate() { seen.ended++; super.terminate() }
+		};
+	}
+	const post = MessagePort.prototype.postMessage;
+	MessagePort.prototype.postMessage = function (message, ...rest) {
+		if (Array.isArray(message) && typeof message[1] === "string") seen.page.push(message[1]);
+		return post.call(this, message, ...rest);
+	};
+	for (const name of ["setTimeout", "setInterval", "requestAnimationFrame", "requestIdleCallback", "eval", "Function"]) {
+		const plain = window[name];
+		window[name] = (...all) => { if (window.solving) (seen.forbidden ||= []).push(name); return plain.apply(window, all) };
+	}`
+
+// engineWorld is a website on https and a captcha service on another origin.
+type engineWorld struct {
+	t       *testing.T
+	browser *browsertest.Browser
+
+	mu    sync.Mutex // guards what follows
+	sites []engineSite
+}
+
+// engineSite is one page and what it gets from the captcha.
+type engineSite struct {
+	csp     string                      // Content-Security-Policy of the page; O stands for the captcha's origin
+	replace map[string]http.HandlerFunc // instead of the captcha's own answers, by path
+}
+
+// enginePage is an open page.
+type enginePage struct {
+	*browsertest.Page
+	t   *testing.T
+	api string // the captcha's address for this page
+}
+
+// newEngineWorld starts servers and browser, for a test that runs beside the others.
+func newEngineWorld(t *testing.T, opts ...browsertest.Option) *engineWorld {
+	t.Helper()
+	t.Parallel()
+	w := &engineWorld{t: t}
+	host := func(name string, h http.HandlerFunc) browsertest.Option {
+		server := httptest.NewTLSServer(h)
+		t.Cleanup(server.Close)
+		return browsertest.Host(name, server.URL)
+	}
+	w.browser = browsertest.New(t, append(opts, host("captcha.example.test", w.captcha), host("shop.example.test", w.shop))...)
+	return w
+}
+
+// site finds the page that the first part of a path numbers, and the rest of the path.
+func (w *engineWorld) site(path string) (engineSite, string) {
+	number, rest, _ := strings.Cut(path[1:], "/")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i, err := strconv.Atoi(number); err == nil && i < len(w.sites) {
+		return w.sites[i], "/" + rest
+	}
+	return engineSite{}, path
+}
+
+func (w *engineWorld) captcha(res http.ResponseWriter, r *http.Request) {
+	site, path := w.site(r.URL.Path)
+	if path == "/solver.js" {
+		script, err := solverScript()
+		if err != nil {
+			w.t.Error(err)
+		}
+		res.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprint(res, script)
+		return
+	}
+	if other := site.replace[path]; other != nil {
+		res.Header().Set("Access-Control-Allow-Origin", "*")
+		other(res, r)
+		return
+	}
+	r.URL.Path = path
+	assets.Handler().ServeHTTP(res, r)
+}
+
+func (w *engineWorld) shop(res http.ResponseWriter, r *http.Request) {
+	site, _ := w.site(r.URL.Path)
+	if site.csp != "" {
+		res.Header().Set("Content-Security-Policy", strings.ReplaceAll(site.csp, "O", engineOrigin))
+	}
+	res.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,><script nonce="abc" src="%s/solver.js"></script>`, engineOrigin)
+}
+
+// open opens a page, with further scripts before its own.
+func (w *engineWorld) open(t *testing.T, site engineSite, before ...string) *enginePage {
+	t.Helper()
+	w.mu.Lock()
+	number := fmt.Sprintf("/%d", len(w.sites))
+	w.sites = append(w.sites, site)
+	w.mu.Unlock()
+	page := w.browser.NewPage()
+	page.Before(strings.Join(append(before, spy), "\n"))
+	page.Goto("https://shop.example.test" + number)
+	page.WaitFor("window.solve")
+	return &enginePage{page, t, engineOrigin + number}
+}
+
+// solution is what became of a call of solve.
+type solution struct {
+	Nonce    uint64
+	Failure  string // name of the error's class or type
+	Progress [][2]int
+	Seen     struct {
+		Started, Ended int
+		Worker, Page   []string
+		Forbidden      []string
+	}
+}
+
+// solve runs the solver in the page.
+func (p *enginePage) solve(v solveVector) (s solution) {
+	p.t.Helper()
+	p.Eval(fmt.Sprintf(`(async () => {
+		const result = { progress: [] };
+		window.solving = true;
+		try {
+			result.nonce = await solve(%s, %q, (done, total) => result.progress.push([done, total]));
+		} catch (problem) {
+			result.failure = problem instanceof Unsupported ? "Unsupported" : problem instanceof Unreachable ? "Unreachable" : String(problem);
+		}
+		window.solving = false;
+		return { ...result, seen };
+	})()`, v.json(), p.api), &s)
+	return s
+}
+
+// solveVector is a challenge with its answer.
+type solveVector struct {
+	Name       string   `json:"-"`
+	Challenge  string   `json:"challenge"`
+	Salt       string   `json:"salt"`
+	Difficulty int      `json:"difficulty"`
+	Secrets    []uint32 `json:"-"`
+	Nonce      uint64   `json:"-"`
+}
+
+func (v solveVector) json() string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// readEngineVectors reads the challenges that have an answer, by name, and those that have none.
+func readEngineVectors(t *testing.T) (solvable, unsolvable map[string]solveVector) {
+	t.Helper()
+	type vector struct {
+		Name, Challenge, Salt string
+		Difficulty            int
+		Secrets               []uint32
+		Nonce                 uint64
+	}
+	var file struct{ Solve, Unsolvable []vector }
+	content, err := os.ReadFile(engineVectors)
+	if err == nil {
+		err = json.Unmarshal(content, &file)
+	}
+	if err != nil || len(file.Solve) < 10 || len(file.Unsolvable) < 10 {
+		t.Fatalf("%s: %d and %d vectors, %v", engineVectors, len(file.Solve), len(file.Unsolvable), err)
+	}
+	solvable, unsolvable = map[string]solveVector{}, map[string]solveVector{}
+	for _, v := range file.Solve {
+		solvable[v.Name] = solveVector(v)
+	}
+	for _, v := range file.Unsolvable {
+		unsolvable[v.Name] = solveVector(v)
+	}
+	return solvable, unsolvable
+}
+
+// noExceptions fails when the page's console shows an uncaught exception or an unhandled rejection.
+func (p *enginePage) noExceptions() {
+	p.t.Helper()
+	for _, m := range p.Console() {
+		if m.Level == "exception" || strings.Contains(m.Text, "Uncaught") {
+			p.t.Errorf("console: %s: %s", m.Level, m.Text)
+		}
+	}
+}
+
+// requested says whether the page asked the captcha for a path.
+func (p *enginePage) requested(path string) bool {
+	for _, r := range p.Requests() {
+		if r.URL == p.api+path {
+			return true
+		}
+	}
+	return false
+}

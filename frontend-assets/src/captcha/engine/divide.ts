@@ -1,0 +1,24 @@
+import type { Member } from './crew';
+import type { Start } from './protocol';
+
+/** Lets members find the secrets of a challenge, whoever is idle the next one, and gives the nonce, or -1 if there is none. */
+export const divide = (members: Member[], start: Start, onProgress: (done: number, total: number) => void): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const secrets: number[] = [];
+    let next = 0;
+    let done = 0;
+    const drive = async (member: Member): Promise<void> => {
+      const total = await member.ask(start);
+      if (!total) resolve(-1);
+      while (next < total) {
+        const index = next++;
+        const secret = await member.ask(index);
+        if (secret < 0) return resolve(-1);
+        secrets[index] = secret;
+        onProgress(++done, total);
+        if (done === total) resolve(member.ask(secrets));
+      }
+    };
+    // A member that starts late holds nobody up, but none may be lost with its share.
+    members.forEach((member) => drive(member).catch(reject));
+  });

@@ -1,0 +1,19 @@
+import { Problem } from './api';
+
+/**
+ * The script's own element. It has to be read while the script first runs: currentScript is empty afterwards, and always in a
+ * module, hence the second way.
+ */
+const script = (document.currentScript || document.querySelector('script[src*="/captcha."]')) as HTMLScriptElement | null;
+
+const own = script && script.src ? new URL(script.src).origin : location.origin;
+
+/** {captcha_url} without a slash at its end: data-api, or where the script itself came from. Throws a Problem. */
+export const apiOf = (dataApi: string | undefined): string => {
+  if (!dataApi) return own;
+  try {
+    return new URL(dataApi, location.href).href.replace(/\/+$/, '');
+  } catch {
+    throw new Problem('setup', 'data-api is not an address');
+  }
+};

@@ -1,0 +1,21 @@
+import css from '../captcha.css';
+
+let done = false;
+
+/**
+ * Gives the page our style, once, unless it has the stylesheet's link (captcha contract, section 4). An adopted sheet is no
+ * inline style to a Content-Security-Policy; browsers without them get a style element.
+ */
+export const addStyle = (): void => {
+  if (done || document.getElementById('svc-captcha-css')) return;
+  done = true;
+  try {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(css);
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  } catch {
+    const style = document.createElement('style');
+    style.textContent = css;
+    document.head.append(style);
+  }
+};
