@@ -228,11 +228,14 @@ func TestSetCaptchaPlan(t *testing.T) {
 			}
 		}
 		quota(10_000)
-		for plan, want := range map[model.CaptchaPlan]int64{model.CaptchaPlanPro1M: 1_000_000, model.CaptchaPlanEnterprise: model.Unlimited} {
-			if err := d.SetCaptchaPlan(t.Context(), account, plan); err != nil {
+		for _, step := range []struct {
+			plan  model.CaptchaPlan
+			quota int64
+		}{{model.CaptchaPlanPro1M, 1_000_000}, {model.CaptchaPlanEnterprise, model.Unlimited}} {
+			if err := d.SetCaptchaPlan(t.Context(), account, step.plan); err != nil {
 				t.Fatal(err)
 			}
-			quota(want)
+			quota(step.quota)
 		}
 		if err := d.SetCaptchaPlan(t.Context(), account, "PRO_2M"); model.KindOf(err) != model.Invalid {
 			t.Errorf("an unknown plan: %v", err)
