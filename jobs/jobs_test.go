@@ -283,10 +283,18 @@ func TestRestartRealRedis(t *testing.T) {
 
 		before := logged.all()
 		server.Kill()
-		for range 5 { // about two seconds each, in which the worker's own parts fail as well
+		ping := func() { // takes up to two seconds, in which the worker's own parts fail as well
+			t.Helper()
 			if err := j.Ping(t.Context()); err == nil {
 				t.Fatal("Ping gives no error while Redis is away")
 			}
+		}
+		awaitThat(t, func() (string, bool) {
+			ping()
+			return "no line says that the queue is away", logged.of("the queue is away; background work waits") > 0
+		})
+		for range 3 {
+			ping()
 		}
 		if away, all := logged.of("the queue is away; background work waits"), logged.all()-before; away != 1 || all > 2 {
 			t.Errorf("%d lines say that the queue is away, among %d in all; want 1 of at most 2", away, all)

@@ -194,6 +194,9 @@ func (w *watch) troubled() bool {
 
 // note takes the outcome of a command.
 func (w *watch) note(err error) {
+	if errors.Is(err, redis.ErrClosed) || errors.Is(err, context.Canceled) {
+		return // says nothing about Redis; the client also gives the end of one command's attempt to connect to another one
+	}
 	now := time.Now() // not the program's clock: only time that passes matters here
 	w.mu.Lock()
 	defer w.mu.Unlock()

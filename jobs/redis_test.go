@@ -87,6 +87,7 @@ func TestOutageIsSaidOnce(t *testing.T) {
 		}
 		for range 10 {
 			w.note(failure)
+			w.note(context.Canceled) // not a sign of life
 			time.Sleep(time.Second)
 		}
 		w.note(nil)
