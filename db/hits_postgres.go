@@ -70,26 +70,31 @@ SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::
   $8::bytea[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
   $17::text[], $18::text[], $19::text[])`
 
+	// An insert that always meets its row: a plain UPDATE is a join, and the planner may begin it with all visits of the day,
+	// which then are read for each batch.
 	pgContinueVisits = `
-UPDATE visits v SET last_pageview_at = k.last_pageview_at, pageviews = k.pageviews, user_id = coalesce(k.user_id, v.user_id)
+INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id)
+SELECT v.site_id, v.id, v.visitor, v.started_at, k.last_pageview_at, k.pageviews, v.channel, k.user_id
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[])
-  AS k (site_id, id, last_pageview_at, pageviews, user_id)
-WHERE v.site_id = k.site_id AND v.id = k.id AND v.id >= $6 AND v.id < $7`
+  AS k (site_id, id, last_pageview_at, pageviews, user_id),
+  LATERAL (SELECT * FROM visits WHERE site_id = k.site_id AND id = k.id AND id >= $6 AND id < $7 OFFSET 0) v
+ON CONFLICT (site_id, id) DO UPDATE SET last_pageview_at = excluded.last_pageview_at, pageviews = excluded.pageviews,
+  user_id = coalesce(excluded.user_id, visits.user_id)`
 
 	pgPageviews = `
 INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[],
   $7::smallint[], $8::boolean[], $9::text[], $10::text[])`
 
+	// An insert for the same reason.
 	pgEngagement = `
-UPDATE pageviews p SET engaged_ms = least(p.engaged_ms + k.ms, $5), scroll = greatest(p.scroll, k.scroll)
-FROM (
-  SELECT e.site_id, newest.at, e.id, e.ms, e.scroll
-  FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::smallint[]) AS e (site_id, id, ms, scroll),
-    LATERAL (SELECT at FROM pageviews WHERE id = e.id AND site_id + 0 = e.site_id AND at >= $6 AND at < $7
-      ORDER BY at DESC LIMIT 1) newest
-) AS k
-WHERE p.site_id = k.site_id AND p.at = k.at AND p.id = k.id AND p.at >= $6 AND p.at < $7`
+INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+SELECT newest.site_id, newest.at, newest.id, newest.visit_id, e.ms, e.scroll, newest.width_range, newest.manual, newest.path
+FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::smallint[]) AS e (site_id, id, ms, scroll),
+  LATERAL (SELECT * FROM pageviews WHERE id = e.id AND site_id + 0 = e.site_id AND at >= $6 AND at < $7
+    ORDER BY at DESC LIMIT 1) newest
+ON CONFLICT (site_id, at, id) DO UPDATE SET engaged_ms = least(pageviews.engaged_ms + excluded.engaged_ms, $5),
+  scroll = greatest(pageviews.scroll, excluded.scroll)`
 
 	pgEvents = `
 INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, transaction_id, properties)

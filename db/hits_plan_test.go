@@ -1,0 +1,66 @@
+package db_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestPlansDoNotGrow: a connection that made its plans while the tables were empty reads, for each visit that goes on and
+// each engagement report, the rows of that visit and page view, not all of the day.
+func TestPlansDoNotGrow(t *testing.T) {
+	const rows, batches = 3_000, 20
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	store := d.HitStore()
+	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
+	keys := db.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start()}
+	update := func(c db.HitChanges) {
+		t.Helper()
+		if err := store.Update(t.Context(), keys, func(*db.HitState) *db.HitChanges { return &c }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	visit := func(i int) model.Visit {
+		when := at + model.Instant(i)
+		return model.Visit{SiteID: 1, ID: model.FirstTimeID(when), Visitor: model.VisitorID{byte(i), byte(i >> 8)}, StartedAt: when, Channel: "direct"}
+	}
+	again := func() {
+		update(db.HitChanges{Continued: []model.Visit{visit(0)}, Engagement: []model.Engagement{{SiteID: 1, PageviewID: 1, MS: 5}}})
+	}
+	again() // makes the plans
+	var fill db.HitChanges
+	for i := range rows {
+		v := visit(i)
+		fill.NewVisits = append(fill.NewVisits, v)
+		fill.Pageviews = append(fill.Pageviews, model.Pageview{SiteID: 1, At: v.StartedAt, ID: int64(i + 1), VisitID: v.ID, Path: "/"})
+	}
+	update(fill)
+	for range batches {
+		again()
+	}
+	if err := store.Close(); err != nil { // which makes PostgreSQL add up what the connection read
+		t.Fatal(err)
+	}
+	type stats struct{ Stored, Touched int64 }
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		got, err := dbtest.Rows[stats](d, `SELECT (SELECT sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname ~ '^(visits|pageviews)_')::bigint AS stored,
+			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname ~ '^(visits|pageviews)_')::bigint AS touched`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[0].Stored < 2*rows {
+			if time.Now().After(deadline) {
+				t.Fatalf("PostgreSQL tells of %d rows", got[0].Stored)
+			}
+			continue
+		}
+		if got[0].Touched > rows {
+			t.Errorf("%d batches of one visit and one report read %d index entries, with %d rows of each", batches, got[0].Touched, rows)
+		}
+		t.Logf("%d index entries read", got[0].Touched)
+		return
+	}
+}
