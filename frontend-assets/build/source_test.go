@@ -110,6 +110,7 @@ func importCircle(t *testing.T, root, entry string) string {
 	t.Helper()
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir: root, EntryPoints: []string{entry}, Bundle: true, Metafile: true, Write: false, LogLevel: api.LogLevelSilent,
+		Loader: map[string]api.Loader{".css": api.LoaderText},
 	})
 	if len(result.Errors) > 0 {
 		t.Fatal(result.Errors[0].Text)

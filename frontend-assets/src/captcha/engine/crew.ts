@@ -52,25 +52,29 @@ export const page = async (api: string): Promise<Member> => {
   });
 };
 
-const member = (port: Port, worker: Worker | null, end: () => void): Member => ({
-  ask: (request) =>
-    new Promise((resolve, reject) => {
+const member = (port: Port, worker: Worker | null, end: () => void): Member => {
+  const broken = new Promise<never>((_, reject) => {
+    if (worker) {
+      // So comes the Content-Security-Policy's refusal, perhaps before anything is asked.
+      worker.onerror = (event) => {
+        event.preventDefault();
+        reject(new Unsupported());
+      };
+    }
+  });
+  // Whoever asks is told; that nobody has asked yet is no unhandled rejection.
+  broken.catch(() => {});
+  const ask = (request: Request) =>
+    new Promise<number>((resolve, reject) => {
       port.onmessage = (event: MessageEvent<Answer>) => {
         const result = event.data[0];
         if (result === null) reject(new Unsupported());
         else resolve(result);
       };
-      if (worker) {
-        // So comes the Content-Security-Policy's refusal.
-        worker.onerror = (event) => {
-          event.preventDefault();
-          reject(new Unsupported());
-        };
-      }
       port.postMessage(request);
-    }),
-  end,
-});
+    });
+  return { ask: (request) => Promise.race([broken, ask(request)]), end };
+};
 
 /** TypeScript does not know the Trusted Types API. */
 interface TrustedTypes {
