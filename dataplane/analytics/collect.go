@@ -131,7 +131,7 @@ func (s *Service) siteOf(ctx context.Context, key string) (*site, error) {
 	if !model.IsSiteKey(key) {
 		return nil, errUnknownSite
 	}
-	site, err := s.bySiteKey.get(ctx, key)
+	site, err := s.bySiteKey.Get(ctx, key)
 	if err != nil {
 		return nil, errUnavailable(err)
 	}

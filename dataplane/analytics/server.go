@@ -100,7 +100,7 @@ func (s *Service) siteOfSecret(r *http.Request) (*site, error) {
 	if !model.IsSecret(serverSecretPrefix, secret) { // a typo costs no look-up
 		return nil, errInvalidSecret
 	}
-	site, err := s.bySecret.get(r.Context(), string(model.HashToken(secret)))
+	site, err := s.bySecret.Get(r.Context(), string(model.HashToken(secret)))
 	if err != nil {
 		return nil, errUnavailable(err)
 	}
