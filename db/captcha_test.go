@@ -228,15 +228,16 @@ func TestSetCaptchaPlan(t *testing.T) {
 			}
 		}
 		quota(10_000)
-		for _, step := range []struct {
-			plan  model.CaptchaPlan
-			quota int64
-		}{{model.CaptchaPlanPro1M, 1_000_000}, {model.CaptchaPlanEnterprise, model.Unlimited}} {
-			if err := d.SetCaptchaPlan(t.Context(), account, step.plan); err != nil {
+		set := func(plan model.CaptchaPlan) {
+			t.Helper()
+			if err := d.SetCaptchaPlan(t.Context(), account, plan); err != nil {
 				t.Fatal(err)
 			}
-			quota(step.quota)
 		}
+		set(model.CaptchaPlanPro1M)
+		quota(1_000_000)
+		set(model.CaptchaPlanEnterprise)
+		quota(model.Unlimited)
 		if err := d.SetCaptchaPlan(t.Context(), account, "PRO_2M"); model.KindOf(err) != model.Invalid {
 			t.Errorf("an unknown plan: %v", err)
 		}

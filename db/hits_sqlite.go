@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -46,17 +45,7 @@ func (h *sqliteHits) update(ctx context.Context, conn *sqliteConn, keys HitKeys,
 		}
 	}
 	h.sqliteStatements = conn.hits
-	tx, err := conn.BeginTx(ctx, driver.TxOptions{})
-	if err != nil {
-		return err
-	}
-	if err = h.run(keys, decide); err == nil {
-		err = ctx.Err() // who waits for this has been told that it failed
-	}
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
+	return conn.inTx(ctx, func() error { return h.run(keys, decide) })
 }
 
 func (h *sqliteHits) run(keys HitKeys, decide func(*HitState) *HitChanges) error {

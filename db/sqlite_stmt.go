@@ -13,15 +13,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file lets the batches of hits speak to SQLite's driver directly. database/sql is made for many connections and types:
-// around a statement that takes SQLite three microseconds, it spends seven on locks, contexts and conversions. A batch has a
-// hundred of them, on one connection, with four types.
+// This file lets the batches of hits and of the captcha's claims speak to SQLite's driver directly. database/sql is made for
+// many connections and types: around a statement that takes SQLite three microseconds, it spends seven on locks, contexts and
+// conversions. A batch has a hundred of them, on one connection, with four types.
 
-// sqliteConn is SQLite's writing connection as the driver made it, with the prepared statements of the hits. They end with
-// it, whoever closes it.
+// sqliteConn is SQLite's writing connection as the driver made it, with the prepared statements of the batches. They end with it,
+// whoever closes it.
 type sqliteConn struct {
 	driverConn
-	hits *sqliteStatements // nil until prepared
+	hits    *sqliteStatements        // nil until prepared
+	captcha *sqliteCaptchaStatements // nil until prepared
 }
 
 // driverConn is what the driver's connections can do and database/sql makes use of.
@@ -40,6 +41,9 @@ type driverConn interface {
 func (c *sqliteConn) Close() error {
 	if c.hits != nil {
 		c.hits.close()
+	}
+	if c.captcha != nil {
+		c.captcha.close()
 	}
 	return c.driverConn.Close()
 }
@@ -79,6 +83,21 @@ func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*sqliteConn) error)
 	return errors.Join(err, conn.Close())
 }
 
+// inTx runs fn in a transaction.
+func (c *sqliteConn) inTx(ctx context.Context, fn func() error) error {
+	tx, err := c.BeginTx(ctx, driver.TxOptions{})
+	if err != nil {
+		return err
+	}
+	if err = fn(); err == nil {
+		err = ctx.Err() // who waits for this has been told that it failed
+	}
+	if err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
 // sqliteStmt is a prepared statement of the driver. Its calls do not end with a context: nothing in them waits.
 type sqliteStmt struct {
 	stmt driver.Stmt
@@ -98,11 +117,20 @@ func (s *sqliteStmt) close() { _ = s.stmt.Close() } // nothing depends on it any
 
 // exec runs the statement.
 func (s *sqliteStmt) exec(args ...any) error {
-	if err := s.bind(args); err != nil {
-		return err
-	}
-	_, err := s.stmt.(driver.StmtExecContext).ExecContext(context.Background(), s.args)
+	_, err := s.change(args)
 	return err
+}
+
+// change runs the statement and returns how many rows it changed.
+func (s *sqliteStmt) change(args []any) (rows int64, err error) {
+	if err := s.bind(args); err != nil {
+		return 0, err
+	}
+	result, err := s.stmt.(driver.StmtExecContext).ExecContext(context.Background(), s.args)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // query hands each row of the answer to the function, which must not keep it. Values are int64, string, []byte or nil.

@@ -24,6 +24,8 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	defer store.Close()
 	day := model.Day(20_000)
 	keys := HitKeys{Since: day.Start(), Until: (day + 1).Start()}
+	claims := d.CaptchaStore()
+	defer claims.Close()
 	write := func(id int64) {
 		t.Helper()
 		visit := model.Visit{SiteID: 1, ID: id, StartedAt: day.Start(), Channel: "direct", UserID: []byte{7}, Referrer: "a.example"}
@@ -34,18 +36,32 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	claim := func(want bool) {
+		t.Helper()
+		key := model.SpentKey{AccountID: 1, IssuedAt: day.Start(), ID: [16]byte{1}}
+		if err := claims.Update(t.Context(), CaptchaKeys{Spent: []model.SpentKey{key}}, func(s *CaptchaState) *CaptchaChanges {
+			if s.Claimed[key] != want {
+				t.Errorf("claimed %v, want %v", s.Claimed, want)
+			}
+			return &CaptchaChanges{}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	write(1)
+	claim(true)
 	var first *sqliteConn
 	err = withSQLiteConn(t.Context(), d.write.DB, func(c *sqliteConn) error {
 		first = c
 		return driver.ErrBadConn // makes database/sql close it
 	})
-	if !errors.Is(err, driver.ErrBadConn) || first.hits == nil {
-		t.Fatalf("%v, statements %v", err, first.hits)
+	if !errors.Is(err, driver.ErrBadConn) || first.hits == nil || first.captcha == nil {
+		t.Fatalf("%v, statements %v, %v", err, first.hits, first.captcha)
 	}
 	write(2)
+	claim(false)
 	if err := withSQLiteConn(t.Context(), d.write.DB, func(c *sqliteConn) error {
-		if c == first || c.hits == nil || c.hits == first.hits {
+		if c == first || c.hits == nil || c.hits == first.hits || c.captcha == nil || c.captcha == first.captcha {
 			t.Error("the connection or its statements are those that were closed")
 		}
 		return nil

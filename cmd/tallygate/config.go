@@ -85,7 +85,7 @@ func (c *Config) databaseURL() string {
 // Role is a part of the product that a process can play.
 type Role string
 
-// The roles (DESIGN, section 1).
+// The roles. Each may run in any number of processes, together with others or apart.
 const (
 	RoleControl Role = "control"
 	RoleData    Role = "data"

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/tally"
+	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -43,9 +44,9 @@ type Service struct {
 	log        *slog.Logger
 	userKey    []byte
 
-	bySiteKey *siteCache
-	bySecret  *siteCache // names are the bytes of a secret's hash
-	watch     func(ctx context.Context, changed func(siteID int64), synced func(error)) error
+	bySiteKey *snapshot.Cache[site]
+	bySecret  *snapshot.Cache[site] // names are the bytes of a secret's hash
+	watch     snapshot.Watch
 	days      *dayKeys
 	tally     *tally.Tally
 	writer    *writer
@@ -61,10 +62,10 @@ func New(o Options) *Service {
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    derive(o.Secret, "user id"),
-		bySiteKey:  newSiteCache(o.DB.SiteRulesByKey, o.Now),
-		bySecret: newSiteCache(func(ctx context.Context, hash string) (*model.SiteRules, error) {
+		bySiteKey:  snapshot.New(loadSite(o.DB.SiteRulesByKey), o.Now),
+		bySecret: snapshot.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
 			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
-		}, o.Now),
+		}), o.Now),
 		watch:  o.DB.WatchSites,
 		days:   newDayKeys(o.DB.DaySalt, derive(o.Secret, "visitor id")),
 		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
@@ -91,26 +92,8 @@ func (s *Service) Start() {
 	s.tally.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.background.Go(func() { s.watchSites(ctx) })
+	s.background.Go(func() { snapshot.Keep(ctx, s.watch, s.log.With("of", "sites"), s.bySiteKey, s.bySecret) })
 	s.background.Go(func() { s.watchDays(ctx) })
-}
-
-func (s *Service) watchSites(ctx context.Context) {
-	late := false
-	err := s.watch(ctx, s.changed, func(why error) {
-		switch {
-		case why != nil:
-			s.log.Warn("notices of changed sites do not arrive: changes are seen late", "error", why)
-		case late:
-			s.log.Info("notices of changed sites arrive again")
-		}
-		late = why != nil
-		s.synced(!late)
-	})
-	if !errors.Is(err, context.Canceled) {
-		s.log.Error("the watch for changed sites ended: changes are seen late", "error", err)
-		s.synced(false)
-	}
 }
 
 func (s *Service) watchDays(ctx context.Context) {
@@ -124,16 +107,6 @@ func (s *Service) watchDays(ctx context.Context) {
 			s.days.forget(model.At(s.now()).Day())
 		}
 	}
-}
-
-func (s *Service) changed(siteID int64) {
-	s.bySiteKey.changed(siteID)
-	s.bySecret.changed(siteID)
-}
-
-func (s *Service) synced(yes bool) {
-	s.bySiteKey.synced(yes)
-	s.bySecret.synced(yes)
 }
 
 // Stop stores what was accepted and ends everything that Start began. Requests that come later are answered 503

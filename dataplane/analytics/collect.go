@@ -4,21 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"sync"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/bot"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-const (
-	// maxBody is the largest body in bytes (analytics contract, section 8).
-	maxBody = 8 * 1024
-	// collectEndpoint is collect's name in the counts of refused and ignored calls.
-	collectEndpoint = "collect"
-)
+// collectEndpoint is collect's name in the counts of refused and ignored calls.
+const collectEndpoint = "collect"
 
 // Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is stored, or that it is one
 // of those that are ignored. The checks run in this order: method, body, JSON, site key, domain, bot or excluded address,
@@ -31,12 +26,12 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return errMethod
 	}
-	body, err := readBody(r)
+	b, err := readBody(r)
 	if err != nil {
 		return err
 	}
-	defer bodies.Put(body)
-	p, err := parsePayload(body.Bytes())
+	defer body.Free(b)
+	p, err := parsePayload(b.Bytes())
 	if err != nil {
 		return err
 	}
@@ -45,7 +40,7 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	at := model.At(s.now())
-	h := &hit{site: site, at: at, size: body.Len()}
+	h := &hit{site: site, at: at, size: b.Len()}
 	ignored, err := s.collect(w, r, h, p)
 	if err != nil {
 		s.count(site, at, collectEndpoint, codeOf(err))
@@ -110,28 +105,24 @@ func checkEvent(p *payload, site *site) (event.Accepted, error) {
 	return event.Check(p.event, p.properties, &site.events)
 }
 
-var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// readBody reads a body of 1 to 8,192 bytes as it was sent: compressed ones are not inflated. The caller gives the buffer
-// back.
+// readBody reads a body of 1 to body.Max bytes (analytics contract, section 8). The caller frees it.
 func readBody(r *http.Request) (*bytes.Buffer, error) {
-	if r.ContentLength > maxBody {
+	b, err := body.Read(r)
+	if err != nil {
 		return nil, errBadBody
 	}
-	body := bodies.Get().(*bytes.Buffer)
-	body.Reset()
-	if _, err := body.ReadFrom(io.LimitReader(r.Body, maxBody+1)); err != nil || body.Len() == 0 || body.Len() > maxBody {
-		bodies.Put(body)
+	if b.Len() == 0 {
+		body.Free(b)
 		return nil, errBadBody
 	}
-	return body, nil
+	return b, nil
 }
 
 func (s *Service) siteOf(ctx context.Context, key string) (*site, error) {
 	if !model.IsSiteKey(key) {
 		return nil, errUnknownSite
 	}
-	site, err := s.bySiteKey.get(ctx, key)
+	site, err := s.bySiteKey.Get(ctx, key)
 	if err != nil {
 		return nil, errUnavailable(err)
 	}

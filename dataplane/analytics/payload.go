@@ -2,15 +2,14 @@ package analytics
 
 import (
 	"bytes"
-	"io"
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
+	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -20,7 +19,7 @@ const (
 	maxKey      = 65 // names, keys, ids
 	maxCampaign = 200
 	maxClickID  = 512
-	maxText     = maxBody // cut later, by its own rule
+	maxText     = body.Max // cut later, by its own rule
 )
 
 // payload is the collection payload (analytics contract, section 2) as it was sent, with its texts cleaned. A key whose
@@ -53,10 +52,10 @@ const (
 var errBadJSON = &model.Error{Kind: model.Invalid, Code: "bad_json"}
 
 // parsePayload reads a collection payload, which must name one of the three kinds.
-func parsePayload(body []byte) (*payload, error) {
+func parsePayload(text []byte) (*payload, error) {
 	var p payload
-	if err := parseObject(body, p.member); err != nil {
-		return nil, err
+	if body.Object(text, p.member) != nil {
+		return nil, errBadJSON
 	}
 	if p.kind != kindPageview && p.kind != kindEvent && p.kind != kindEngagement {
 		return nil, errBadJSON
@@ -67,23 +66,23 @@ func parsePayload(body []byte) (*payload, error) {
 func (p *payload) member(d *jsontext.Decoder, key string) error {
 	switch key {
 	case "k":
-		return readText(d, &p.siteKey, maxKey)
+		return body.Text(d, &p.siteKey, maxKey)
 	case "t":
-		return readText(d, &p.kind, maxKey)
+		return body.Text(d, &p.kind, maxKey)
 	case "p":
-		return readText(d, &p.path, maxText)
+		return body.Text(d, &p.path, maxText)
 	case "r":
-		return readText(d, &p.referrer, maxText)
+		return body.Text(d, &p.referrer, maxText)
 	case "i":
-		return readText(d, &p.pageviewID, maxKey)
+		return body.Text(d, &p.pageviewID, maxKey)
 	case "u":
 		return readCampaign(d, &p.campaign)
 	case "w":
 		return readNumber(d, &p.width)
 	case "l":
-		return readText(d, &p.language, maxKey)
+		return body.Text(d, &p.language, maxKey)
 	case "e":
-		return readText(d, &p.event, maxKey)
+		return body.Text(d, &p.event, maxKey)
 	case "m":
 		return readRaw(d, &p.properties)
 	case "ms":
@@ -91,9 +90,9 @@ func (p *payload) member(d *jsontext.Decoder, key string) error {
 	case "sc":
 		return readNumber(d, &p.scroll)
 	case "d":
-		return readText(d, &p.userID, maxKey)
+		return body.Text(d, &p.userID, maxKey)
 	case "a":
-		return readText(d, &p.auto, maxKey)
+		return body.Text(d, &p.auto, maxKey)
 	case "x":
 		var x int
 		err := readNumber(d, &x)
@@ -109,7 +108,7 @@ func readCampaign(d *jsontext.Decoder, c *model.Campaign) error {
 	if d.PeekKind() != '{' {
 		return d.SkipValue()
 	}
-	err := eachMember(d, func(d *jsontext.Decoder, key string) error {
+	err := body.Members(d, func(d *jsontext.Decoder, key string) error {
 		switch key {
 		case "source":
 			return readLower(d, &c.Source)
@@ -122,15 +121,15 @@ func readCampaign(d *jsontext.Decoder, c *model.Campaign) error {
 		case "term":
 			return readLower(d, &c.Term)
 		case "gclid":
-			return readText(d, &c.Gclid, maxClickID)
+			return body.Text(d, &c.Gclid, maxClickID)
 		case "gbraid":
-			return readText(d, &c.Gbraid, maxClickID)
+			return body.Text(d, &c.Gbraid, maxClickID)
 		case "wbraid":
-			return readText(d, &c.Wbraid, maxClickID)
+			return body.Text(d, &c.Wbraid, maxClickID)
 		case "fbclid":
-			return readText(d, &c.Fbclid, maxClickID)
+			return body.Text(d, &c.Fbclid, maxClickID)
 		case "msclkid":
-			return readText(d, &c.Msclkid, maxClickID)
+			return body.Text(d, &c.Msclkid, maxClickID)
 		}
 		return d.SkipValue()
 	})
@@ -138,61 +137,8 @@ func readCampaign(d *jsontext.Decoder, c *model.Campaign) error {
 	return err
 }
 
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
-
-// parseObject reads a body that is one JSON object, and calls member once per key with the decoder standing before its
-// value. It is strict about JSON itself: nothing after the object, no key twice; keys count in their exact case. Bad UTF-8
-// and lone surrogates become U+FFFD instead of an error, since a browser can produce them from a text that was cut in the
-// middle of a character.
-func parseObject(body []byte, member func(d *jsontext.Decoder, key string) error) error {
-	d := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(d)
-	d.Reset(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
-	if err := eachMember(d, member); err != nil {
-		return errBadJSON
-	}
-	if _, err := d.ReadToken(); err != io.EOF {
-		return errBadJSON
-	}
-	return nil
-}
-
-func eachMember(d *jsontext.Decoder, member func(d *jsontext.Decoder, key string) error) error {
-	token, err := d.ReadToken()
-	if err != nil {
-		return err
-	}
-	if token.Kind() != '{' {
-		return errBadJSON
-	}
-	for d.PeekKind() != '}' {
-		key, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		if err := member(d, key.String()); err != nil {
-			return err
-		}
-	}
-	_, err = d.ReadToken()
-	return err
-}
-
-// readText reads a text, cleaned and cut to limit characters. Another JSON type leaves it empty.
-func readText(d *jsontext.Decoder, s *string, limit int) error {
-	if d.PeekKind() != '"' {
-		return d.SkipValue()
-	}
-	token, err := d.ReadToken()
-	if err != nil {
-		return err
-	}
-	*s = model.Clean(token.String(), limit)
-	return nil
-}
-
 func readLower(d *jsontext.Decoder, s *string) error {
-	err := readText(d, s, maxCampaign)
+	err := body.Text(d, s, maxCampaign)
 	*s = strings.ToLower(strings.TrimSpace(*s))
 	return err
 }

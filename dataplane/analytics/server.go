@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/bot"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
+	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -37,21 +38,21 @@ type call struct {
 func (c *call) member(d *jsontext.Decoder, key string) error {
 	switch key {
 	case "event":
-		return readText(d, &c.event, maxKey)
+		return body.Text(d, &c.event, maxKey)
 	case "ip":
-		return readText(d, &c.ip, maxKey)
+		return body.Text(d, &c.ip, maxKey)
 	case "user_agent":
-		return readText(d, &c.userAgent, maxText)
+		return body.Text(d, &c.userAgent, maxText)
 	case "path":
-		return readText(d, &c.path, maxText)
+		return body.Text(d, &c.path, maxText)
 	case "referrer":
-		return readText(d, &c.referrer, maxText)
+		return body.Text(d, &c.referrer, maxText)
 	case "campaign":
 		return readCampaign(d, &c.campaign)
 	case "meta":
 		return readRaw(d, &c.properties)
 	case "user_id":
-		return readText(d, &c.userID, maxKey)
+		return body.Text(d, &c.userID, maxKey)
 	}
 	return d.SkipValue()
 }
@@ -100,7 +101,7 @@ func (s *Service) siteOfSecret(r *http.Request) (*site, error) {
 	if !model.IsSecret(serverSecretPrefix, secret) { // a typo costs no look-up
 		return nil, errInvalidSecret
 	}
-	site, err := s.bySecret.get(r.Context(), string(model.HashToken(secret)))
+	site, err := s.bySecret.Get(r.Context(), string(model.HashToken(secret)))
 	if err != nil {
 		return nil, errUnavailable(err)
 	}
@@ -112,14 +113,14 @@ func (s *Service) siteOfSecret(r *http.Request) (*site, error) {
 
 // serve is Server from the moment the site is known. It returns why the call is ignored, if it is.
 func (s *Service) serve(r *http.Request, site *site, at model.Instant) (ignored string, err error) {
-	body, err := readBody(r)
+	b, err := readBody(r)
 	if err != nil {
 		return "", err
 	}
-	defer bodies.Put(body)
+	defer body.Free(b)
 	var c call
-	if err := parseObject(body.Bytes(), c.member); err != nil {
-		return "", err
+	if body.Object(b.Bytes(), c.member) != nil {
+		return "", errBadJSON
 	}
 	addr, err := netip.ParseAddr(strings.TrimSpace(c.ip))
 	userAgent := cleanAgent(c.userAgent)
@@ -149,7 +150,7 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant) (ignored 
 		entry:  newEntry(c.campaign, c.referrer, site.domains),
 		event:  &accepted,
 		path:   path,
-		size:   body.Len(),
+		size:   b.Len(),
 	}
 	if h.visitor, err = s.visitorOf(r.Context(), site, at, addr, userAgent); err != nil {
 		return "", err

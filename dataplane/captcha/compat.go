@@ -14,7 +14,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/body"
 )
 
-// The error codes of /siteverify (captcha contract, section 7, and for internal-error DESIGN, section 7).
+// The error codes of /siteverify (captcha contract, section 7; internal-error is the one that libraries know for what is temporary).
 const (
 	codeMissingSecret   = "missing-input-secret"
 	codeInvalidSecret   = "invalid-input-secret"

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/snapshot"
@@ -218,4 +219,36 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 			t.Errorf("one of the few: %v", err)
 		}
 	}
+}
+
+// TestStrangersWaitBriefly: a look-up that gets no turn is refused after a second, and one that gets it is not.
+func TestStrangersWaitBriefly(t *testing.T) {
+	const places, wait = 3, time.Second
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := snapshot.New(func(context.Context, string) (int64, *string, error) {
+			<-release
+			return 0, nil, model.ErrNotFound
+		}, time.Now)
+		answers := make(chan error, places+1)
+		ask := func(name string) { _, err := c.Get(context.Background(), name); answers <- err }
+		for i := range places {
+			go ask(fmt.Sprint(i))
+		}
+		synctest.Wait()
+
+		began := time.Now()
+		ask("refused")
+		if err, waited := <-answers, time.Since(began); !errors.Is(err, snapshot.ErrStrangers) || waited != wait {
+			t.Errorf("without a turn: %v after %v; want %v after %v", err, waited, snapshot.ErrStrangers, wait)
+		}
+		go ask("in time")
+		time.Sleep(wait - time.Millisecond) // of the bubble's clock
+		close(release)
+		for range places + 1 {
+			if err := <-answers; err != nil {
+				t.Errorf("with a turn: %v", err)
+			}
+		}
+	})
 }

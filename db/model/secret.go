@@ -14,7 +14,7 @@ const (
 	secretHint     = 4  // characters
 )
 
-// NewSecret makes a bearer secret (DESIGN, section 6): the prefix, which says what it opens (svcs_ for a site's server
+// NewSecret makes a bearer secret: the prefix, which says what it opens (svcs_ for a site's server
 // secret), then 30 random base62 characters, then a checksum of 6. It is shown once; store its HashToken and SecretHint.
 func NewSecret(prefix string) string {
 	s := prefix + randomBase62(secretRandom)
