@@ -8,15 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
 // TestDemoPurchaseChromium is what a newcomer does with webhooks: a real browser buys the kettle, having come by a campaign, and
 // the shop's back end is told by a signed call. A second start of the demo, with another address and secret, does the same.
 func TestDemoPurchaseChromium(t *testing.T) {
-	settings := map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_DEMO_ADDR": "127.0.0.1:0"}
-	for _, run := range []string{"first", "second"} {
+	dir := t.TempDir()
+	for _, run := range []string{"sqlite", "sqlite again", "postgres"} {
 		t.Run(run, func(t *testing.T) {
+			settings := map[string]string{"TALLYGATE_DATA_DIR": dir, "TALLYGATE_DEMO_ADDR": "127.0.0.1:0"}
+			if run == "postgres" {
+				settings["TALLYGATE_DATA_DIR"], settings["TALLYGATE_DATABASE_URL"] = t.TempDir(), dbtest.PostgresURL(t)
+			}
 			p := start(t, settings, []string{"control", "data", "demo"}, "demo")
 			defer p.kill()
 			_, port, err := net.SplitHostPort(p.addr["demo"])
