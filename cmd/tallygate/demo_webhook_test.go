@@ -1,10 +1,16 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -111,5 +117,42 @@ func TestWebhookReceiver(t *testing.T) {
 	}
 	if len(w.received) != keptWebhooks {
 		t.Errorf("%d calls are kept, want %d", len(w.received), keptWebhooks)
+	}
+}
+
+// TestDemoTrustsOtherAuthoritiesToo: what the settings allow webhooks stays allowed beside the demo's receiver.
+func TestDemoTrustsOtherAuthoritiesToo(t *testing.T) {
+	other := httptest.NewTLSServer(http.NotFoundHandler())
+	defer other.Close()
+	c := &Config{DataDir: filepath.Join(t.TempDir(), "new"), WebhookCAFile: filepath.Join(t.TempDir(), "ca.pem")}
+	if _, err := listenForWebhooks(c); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw})
+	if err := os.WriteFile(c.WebhookCAFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := listenForWebhooks(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := w.server()
+	go func() { _ = server.Serve(w.listener) }()
+	defer server.Close()
+	pool, err := certificates(c.WebhookCAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	for url, status := range map[string]int{w.url: 405, other.URL: 404} {
+		response, err := client.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != status {
+			t.Errorf("%s: status %d, want %d", url, response.StatusCode, status)
+		}
 	}
 }
