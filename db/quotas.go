@@ -85,21 +85,35 @@ func mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now model.I
 	if n.Threshold >= 100 {
 		kind = model.MailQuota100
 	}
-	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
-	if n.SiteID != 0 {
-		var site []model.Site
-		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx); err != nil {
-			return err
-		}
-		if len(site) > 0 {
-			data.Site, data.Quota = site[0].Domain, site[0].MonthlyPageviews
-		}
+	data, err := quotaMail(ctx, tx, n)
+	if err != nil {
+		return err
 	}
 	if err := mailAccount(ctx, tx, n.AccountID, kind, data, now); err != nil {
 		return err
 	}
-	_, err := tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
+	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
 		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID, n.SiteID, n.Product, n.Month, n.Threshold).
 		Exec(ctx)
 	return err
+}
+
+// quotaMail looks up what the mail of a notice names: the site, and the quota, which is that of the plan now. What is gone, or a
+// plan without a quota, leaves its field empty.
+func quotaMail(ctx context.Context, tx bun.Tx, n *QuotaNotice) (model.QuotaMail, error) {
+	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
+	if n.Product == model.ProductCaptcha {
+		var plans []model.CaptchaPlan
+		err := tx.NewSelect().Table("accounts").Column("captcha_plan").Where("id = ?", n.AccountID).Scan(ctx, &plans)
+		if len(plans) > 0 {
+			data.Quota = max(0, quotaOf(plans[0])) // model.Unlimited is none
+		}
+		return data, err
+	}
+	var sites []model.Site
+	err := tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
+	if len(sites) > 0 {
+		data.Site, data.Quota = sites[0].Domain, sites[0].MonthlyPageviews
+	}
+	return data, err
 }

@@ -68,7 +68,7 @@ func withData[Data any](text func(*Data) *mailText) func([]byte) (*mailText, err
 // used names what a quota is of.
 func used(d *model.QuotaMail) (subject, what string) {
 	if d.Product == model.ProductCaptcha {
-		return "your captcha", "captcha verifications"
+		return "your captcha", "captcha verifications of your account"
 	}
 	return d.Site, "page views and events of " + d.Site
 }
@@ -80,11 +80,19 @@ func ofQuota(d *model.QuotaMail) string {
 	return fmt.Sprintf("the month's quota of %d", d.Quota)
 }
 
+// pastQuota is what happens beyond 100 %. The captcha has a reserve (captcha contract, section 3).
+func pastQuota(d *model.QuotaMail) string {
+	if d.Product == model.ProductCaptcha {
+		return "they are accepted up to 110 %, for at most 7 days; then they are refused until the month ends (UTC) or the plan is changed."
+	}
+	return "they are rejected until the month ends (UTC) or the plan is changed."
+}
+
 func quota80Text(d *model.QuotaMail) *mailText {
 	subject, what := used(d)
 	return &mailText{Subject: "80 % of the monthly quota used: " + subject, Paragraphs: []string{
 		fmt.Sprintf("The %s have reached 80 %% of %s in %s.", what, ofQuota(d), d.Month),
-		"Nothing changes yet. At 100 % they are rejected until the month ends (UTC) or the plan is changed.",
+		"Nothing changes yet. Beyond 100 % " + pastQuota(d),
 	}}
 }
 
@@ -92,7 +100,7 @@ func quota100Text(d *model.QuotaMail) *mailText {
 	subject, what := used(d)
 	return &mailText{Subject: "The monthly quota is used up: " + subject, Paragraphs: []string{
 		fmt.Sprintf("The %s have reached 100 %% of %s in %s.", what, ofQuota(d), d.Month),
-		"From now on they are rejected until the month ends (UTC) or the plan is changed.",
+		"From now on " + pastQuota(d),
 	}}
 }
 

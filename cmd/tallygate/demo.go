@@ -4,26 +4,21 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/tallygate/tallygate/graph/export"
 )
 
 // demoCommand is serve with an owner, a site and a website to play with. The website is served on a listener of its own,
-// as the owner's would be, and everything about the owner goes through the public interfaces.
+// as the owner's would be. The owner signs in, makes the site and downloads rows through the public interfaces.
 type demoCommand struct {
 	Config   `embed:""`
 	DemoAddr Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Where the demo website listens. Port 0 picks a free one."`
@@ -55,6 +50,11 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 		return fmt.Errorf("--demo-addr: %w", err)
 	}
 	defer website.Close()
+	webhooks, err := listenForWebhooks(&c.Config)
+	if err != nil {
+		return fmt.Errorf("prepare the demo's webhook receiver: %w", err)
+	}
+	defer webhooks.listener.Close()
 	app, err := open(ctx, &c.Config, log)
 	if err != nil {
 		return err
@@ -64,39 +64,39 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 	ended := make(chan error, 1)
 	go func() { ended <- app.run(ctx) }()
 
-	d := demo{control: "http://" + app.control.listener.Addr().String(), scripts: string(c.AnalyticsURL)}
-	if err := d.prepare(ctx, c.DataDir); err != nil {
+	d := demo{webhooks: webhooks}
+	if err := d.prepare(ctx, app); err != nil {
 		cancel()
 		return errors.Join(fmt.Errorf("prepare the demo: %w", err), <-ended)
 	}
-	sitekey, secret, err := demoSitekey(ctx, app.db, d.owner.Email)
-	if err != nil {
-		cancel()
-		return errors.Join(fmt.Errorf("prepare the demo's form: %w", err), <-ended)
+	shop := &http.Server{Handler: d.website(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
+	backend := webhooks.server()
+	for server, listener := range map[*http.Server]net.Listener{shop: website, backend: webhooks.listener} {
+		go func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("demo website", "error", err)
+			}
+		}()
+		defer server.Close()
 	}
-	d.form = newContactForm(string(c.CaptchaURL), "http://"+app.data.listener.Addr().String(), sitekey, secret)
-	server := &http.Server{Handler: d.website(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
-	go func() {
-		if err := server.Serve(website); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("demo website", "error", err)
-		}
-	}()
-	defer server.Close()
 	_, port, _ := net.SplitHostPort(website.Addr().String())
 	log.Info("listening", "role", "demo", "addr", website.Addr().String(), "url", "http://"+demoDomain+":"+port)
-	d.greet(term.out, port, string(c.BaseURL))
+	d.greet(term.out, port)
 	return <-ended
 }
 
 // demo is the owner of the demo site: a client of the control plane like any other.
 type demo struct {
 	control string // where the control plane listens
+	baseURL string // {base_url}
 	scripts string // {analytics_url}
 	owner   owner
 	siteID  string
 	siteKey string
 	tag     template.HTML
-	form    *contactForm
+
+	form     *contactForm
+	webhooks *webhookReceiver
 
 	client *http.Client
 }
@@ -107,19 +107,32 @@ type owner struct {
 	Password string `json:"password"`
 }
 
-func (d *demo) prepare(ctx context.Context, dataDir string) error {
+// prepare signs the owner in, or up on the first run, and sees to it that there is the site with its webhook, and the form.
+func (d *demo) prepare(ctx context.Context, a *app) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return err
 	}
+	d.control, d.baseURL, d.scripts = "http://"+a.control.listener.Addr().String(), string(a.config.BaseURL), string(a.config.AnalyticsURL)
 	d.client = &http.Client{Jar: jar, Timeout: 10 * time.Second}
-	if d.owner, err = readOrMakeOwner(filepath.Join(dataDir, demoOwnerFile)); err != nil {
+	if d.owner, err = readOrMakeOwner(filepath.Join(a.config.DataDir, demoOwnerFile)); err != nil {
 		return err
 	}
 	if err := d.authenticate(ctx); err != nil {
 		return err
 	}
-	return d.findOrCreateSite(ctx)
+	if err := d.findOrCreateSite(ctx); err != nil {
+		return err
+	}
+	if err := d.webhooks.sendConversions(ctx, a.db, d.owner.Email, d.siteKey); err != nil {
+		return fmt.Errorf("webhook: %w", err)
+	}
+	sitekey, secret, err := demoSitekey(ctx, a.db, d.owner.Email)
+	if err != nil {
+		return fmt.Errorf("form: %w", err)
+	}
+	d.form = newContactForm(string(a.config.CaptchaURL), "http://"+a.data.listener.Addr().String(), sitekey, secret)
+	return nil
 }
 
 func readOrMakeOwner(path string) (owner, error) {
@@ -224,109 +237,4 @@ func (d *demo) query(ctx context.Context, query string, variables map[string]any
 		return fmt.Errorf("GraphQL answered %s", answer.Errors[0].Message)
 	}
 	return nil
-}
-
-// latest downloads today's page views after the cursor that the page has, as the owner would, and hands the JSON on.
-func (d *demo) latest(w http.ResponseWriter, r *http.Request) {
-	cursor := r.URL.Query().Get("cursor")
-	response, err := d.download(r.Context(), cursor)
-	if err == nil && response.StatusCode == http.StatusUnauthorized { // the session ran out
-		response.Body.Close()
-		if err = d.authenticate(r.Context()); err == nil {
-			response, err = d.download(r.Context(), cursor)
-		}
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer response.Body.Close()
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(response.StatusCode)
-	_, _ = io.Copy(w, response.Body) // the page asks again in a second
-}
-
-func (d *demo) download(ctx context.Context, cursor string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.control+d.exportPath("json", cursor), nil)
-	if err != nil {
-		return nil, err
-	}
-	return d.client.Do(request)
-}
-
-// exportPath is the download of today's page views.
-func (d *demo) exportPath(format, cursor string) string {
-	today := time.Now().UTC().Format(time.DateOnly)
-	query := url.Values{"site_id": {d.siteID}, "type": {"pageviews"}, "from": {today}, "to": {today}, "format": {format}}
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	return export.Path + "?" + query.Encode()
-}
-
-//go:embed demo
-var demoFiles embed.FS
-
-var demoPage = template.Must(template.ParseFS(demoFiles, "demo/page.html"))
-
-// website is the demo shop: a few pages with the script on them, the list of what was stored, and a form that the captcha
-// protects.
-func (d *demo) website() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /demo/", http.FileServerFS(demoFiles))
-	mux.HandleFunc("GET /demo/latest.json", d.latest)
-	for path, title := range map[string]string{"/{$}": "Home", "/shop": "Shop", "/shop/kettle": "A kettle", "/about": "About us"} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { d.page(w, map[string]any{"Title": title}) })
-	}
-	mux.HandleFunc("GET /contact", func(w http.ResponseWriter, _ *http.Request) {
-		d.page(w, map[string]any{"Title": "Contact", "Form": d.form})
-	})
-	mux.HandleFunc("POST /contact", func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-		if err := r.ParseForm(); err != nil {
-			http.Error(w, "the form cannot be read", http.StatusBadRequest)
-			return
-		}
-		d.page(w, map[string]any{"Title": "Contact", "Form": d.form, "Result": d.form.receive(r.Context(), r.PostForm)})
-	})
-	return mux
-}
-
-// page writes a page of the shop.
-func (d *demo) page(w http.ResponseWriter, content map[string]any) {
-	content["Tag"] = d.tag
-	header := w.Header()
-	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", policy(d.scripts, d.form.Captcha))
-	header.Set("Cache-Control", "no-cache")
-	_ = demoPage.Execute(w, content) // the reader may have left
-}
-
-func (d *demo) greet(w io.Writer, port, baseURL string) {
-	shop := "http://" + demoDomain + ":" + port
-	fmt.Fprintf(w, `
-Tallygate's demo is running. Press Ctrl+C to stop it.
-
-  Demo shop   %[1]s/
-  Form        %[1]s/contact
-  GraphQL     %[2]s/graphql
-  Sign-in     %[3]s  %[4]s
-  Site key    %[5]s
-  Site id     %[6]s
-  Sitekey     %[8]s
-
-Four things to try next:
-
-  1. Open the demo shop and click around: every page view appears in the list on the page once it is stored.
-  2. Arrive by a campaign, and a new visit with its own channel starts:
-     %[1]s/shop?utm_source=newsletter&utm_medium=email&utm_campaign=spring
-  3. Send the form: the captcha solves itself while you type, and the shop's server checks the token with its secret.
-     Send it again by reloading, and the same token is refused.
-  4. Sign in and download the rows:
-     curl -c jar -H 'Content-Type: application/json' %[2]s/graphql --data \
-       '{"query":"mutation { signIn(input: {email: \"%[3]s\", password: \"%[4]s\"}) { viewer { email } userErrors { message } } }"}'
-     curl -b jar '%[2]s%[7]s'
-
-`, shop, baseURL, d.owner.Email, d.owner.Password, d.siteKey, d.siteID, d.exportPath("csv", ""), d.form.Sitekey)
 }

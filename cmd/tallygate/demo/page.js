@@ -1,50 +1,103 @@
-// Shows today's stored page views: what the owner would download, asked for once a second while the page is in view. Only
-// rows that the page does not have yet are asked for; engagement that comes later shows when the page is loaded again.
-const rows = document.getElementById('rows')
-const state = document.getElementById('state')
+// What the demo's pages do: they list what is stored or was received, asked for once a second while the page is in view, and
+// sell a kettle.
+const byId = (id) => document.getElementById(id)
 const shown = 30
-let list = []
-let first = true
 
-function cells(row) {
-  return [
+// follow asks for JSON again and again, and says what show makes of it.
+async function follow(address, show) {
+  let text
+  try {
+    if (document.hidden) return
+    const response = await fetch(address())
+    if (!response.ok) throw new Error(`the shop answered ${response.status}`)
+    text = show(await response.json())
+  } catch (error) {
+    text = `Not reachable: ${error.message}`
+  } finally {
+    if (text && byId('state').textContent !== text) byId('state').textContent = text
+    setTimeout(follow, 1000, address, show)
+  }
+}
+
+function line(cells, fresh) {
+  const tr = document.createElement('tr')
+  tr.append(...cells.map((text) => Object.assign(document.createElement('td'), { textContent: text })))
+  tr.classList.toggle('fresh', fresh)
+  return tr
+}
+
+const campaign = (from) => [from.utm_source, from.utm_medium, from.utm_campaign].filter(Boolean).join(' / ') || '–'
+
+// Page views: what the owner would download. Only rows that the page does not have yet are asked for; engagement that comes later
+// shows when the page is loaded again.
+function followPageviews(rows) {
+  let last
+  let count = 0
+  const cells = (row) => [
     row.time.slice(11, 19),
     row.path,
     row.visit_id.slice(-6),
     row.channel,
-    [row.utm_source, row.utm_medium, row.utm_campaign].filter(Boolean).join(' / ') || '–',
+    campaign(row),
     row.engaged_ms ? `${(row.engaged_ms / 1000).toFixed(1)} s` : '–',
     `${row.scroll_percent} %`,
   ]
+  let first = true
+  follow(
+    () => '/demo/latest.json' + (last ? `?cursor=${last.row_id}` : ''),
+    (fresh) => {
+      last = fresh.at(-1) ?? last
+      count += fresh.length
+      rows.prepend(...fresh.slice(-shown).reverse().map((row) => line(cells(row), !first)))
+      while (rows.children.length > shown) rows.lastChild.remove()
+      first = false
+      return count ? `${count} today` : 'None yet today.'
+    },
+  )
 }
 
-function line(row) {
-  const tr = document.createElement('tr')
-  tr.append(...cells(row).map((text) => Object.assign(document.createElement('td'), { textContent: text })))
-  tr.classList.toggle('fresh', !first)
-  return tr
+// Webhooks: what the shop's back end was told.
+function followCalls(rows) {
+  let newest
+  const cells = ({ time, valid, body }) => [
+    time.slice(11, 19),
+    body?.event ?? body?.type ?? '–',
+    body?.transaction_id ?? '–',
+    body?.value === undefined ? '–' : `${body.value} ${body.currency}`,
+    body?.attribution?.channel ?? '–',
+    campaign(body?.attribution ?? {}),
+    valid ? 'valid' : 'wrong, refused',
+  ]
+  follow(
+    () => '/demo/webhooks.json',
+    (calls) => {
+      if (calls[0] && calls[0].time !== newest) {
+        const fresh = (call) => newest !== undefined && call.time > newest
+        rows.replaceChildren(...calls.map((call) => line(cells(call), fresh(call))))
+        byId('body').textContent = JSON.stringify(calls.find((call) => call.valid)?.body ?? 'refused', null, 2)
+      }
+      newest = calls[0]?.time ?? ''
+      return calls.length ? `${calls.length} since the start` : 'None yet.'
+    },
+  )
 }
 
-function add(fresh) {
-  list = list.concat(fresh)
-  rows.prepend(...fresh.slice(-shown).reverse().map(line))
-  while (rows.children.length > shown) rows.lastChild.remove()
-  state.textContent = list.length ? `${list.length} today` : 'None yet today.'
-  first = false
-}
-
-async function refresh() {
-  try {
-    if (!document.hidden) {
-      const last = list.at(-1)
-      const response = await fetch('/demo/latest.json' + (last ? `?cursor=${last.row_id}` : ''))
-      if (!response.ok) throw new Error(`the export answered ${response.status}`)
-      add(await response.json())
+// Each click buys another kettle. A shop does this on the page that thanks for the order, with the order's own number.
+function sell(button) {
+  button.addEventListener('click', () => {
+    const id = 'T-' + Date.now().toString(36).toUpperCase()
+    const bought = byId('bought')
+    bought.hidden = false
+    if (!window.svc) {
+      bought.textContent = 'The script was not loaded, so nothing was sent.'
+      return
     }
-  } catch (error) {
-    state.textContent = `Not reachable: ${error.message}`
-  }
-  setTimeout(refresh, 1000)
+    window.svc('event', 'purchase', { transaction_id: id, value: 39.9, currency: 'EUR', items: [{ item_id: 'kettle', quantity: 1 }] })
+    const link = Object.assign(document.createElement('a'), { href: '/webhooks', textContent: 'what the shop’s back end was told' })
+    bought.replaceChildren(`Bought as ${id}. See `, link, '.')
+  })
 }
 
-refresh()
+if (byId('rows')) followPageviews(byId('rows'))
+if (byId('calls')) followCalls(byId('calls'))
+if (byId('buy')) sell(byId('buy'))
