@@ -44,7 +44,7 @@ func (c *benchCommand) Validate() error {
 	return nil
 }
 
-// benchMixes are the cases that are measured.
+// benchMixes are the cases of hits that are measured. Redeeming captcha tokens is one more.
 var benchMixes = []string{"pageviews", "realistic"}
 
 // measurement is one case: medians of its rounds. Each round's value is compared with the empty handler's of the same round.
@@ -70,12 +70,13 @@ type measurement struct {
 
 // engineReport is all that was measured with one engine.
 type engineReport struct {
-	Engine       string         `json:"engine"`
-	BulkRate     float64        `json:"bulkRowsPerSecond"`
-	IdleMemory   int64          `json:"idleMemory"` // of a process with all roles, bytes
-	Measurements []*measurement `json:"measurements"`
-	Verdict      *verdict       `json:"verdict"`
-	Notes        []string       `json:"notes,omitempty"`
+	Engine       string          `json:"engine"`
+	BulkRate     float64         `json:"bulkRowsPerSecond"`
+	IdleMemory   int64           `json:"idleMemory"` // of a process with all roles, bytes
+	Measurements []*measurement  `json:"measurements"`
+	Verdict      *verdict        `json:"verdict"`
+	Captcha      *captchaVerdict `json:"captcha"`
+	Notes        []string        `json:"notes,omitempty"`
 }
 
 // Run runs the command.
@@ -105,6 +106,9 @@ func (c *benchCommand) Run(ctx context.Context, term terminal) error {
 	for _, r := range reports {
 		if !r.Verdict.ok() {
 			err = errors.Join(err, errFaults)
+		}
+		if !r.Captcha.ok() {
+			err = errors.Join(err, errCaptchaFaults)
 		}
 	}
 	return err
@@ -140,6 +144,10 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 		return nil, err
 	}
 	report.Notes = s.account.notes
+	captcha, err := b.newCaptcha(ctx, s.account.target.Email)
+	if err != nil {
+		return nil, err
+	}
 	path := filepath.Join(b.dir, "journal")
 	j, err := s.begin(ctx, path)
 	if err != nil {
@@ -149,7 +157,7 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 	if err := b.server.restart(ctx, "data"); err != nil {
 		return nil, err
 	}
-	m := measurer{bench: b, scene: s, journal: j, noop: noop, report: report, duration: c.Duration, progress: progress}
+	m := measurer{bench: b, scene: s, journal: j, captcha: captcha, noop: noop, report: report, duration: c.Duration, progress: progress}
 	for range c.Rounds {
 		for _, connections := range c.Connections {
 			if err := m.round(ctx, connections); err != nil {
@@ -160,6 +168,13 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 	for _, measured := range report.Measurements {
 		measured.settle()
 	}
+	used, err := captcha.usage(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	report.Captcha = &captcha.run.verdict
+	report.Captcha.compare(captchaUsage{Period: used.Period}, used)
+	report.Captcha.print(progress)
 	if err := errors.Join(j.close(), b.server.restart(ctx, "control")); err != nil {
 		return nil, err
 	}
@@ -174,6 +189,7 @@ type measurer struct {
 	bench    *bench
 	scene    *scene
 	journal  *journal
+	captcha  *benchCaptcha
 	noop     *server
 	report   *engineReport
 	duration time.Duration
@@ -187,7 +203,7 @@ func (m *measurer) round(ctx context.Context, connections int) error {
 		return err
 	}
 	fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s\n", m.report.Engine, "empty", connections, base.throughput())
-	for _, mix := range benchMixes {
+	for _, mix := range append(slices.Clone(benchMixes), stepNames[redeeming]) {
 		one, err := m.measure(ctx, mix, connections, base)
 		if err != nil {
 			return err
@@ -218,11 +234,16 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	if m.bench.postgres != nil {
 		l.watched = append(l.watched, m.bench.postgres.Pid())
 	}
+	phase := func() *result { return m.scene.phase(ctx, m.journal, l, mixes[mix]) }
+	if mix == stepNames[redeeming] {
+		l.warmup = 0
+		phase = m.captcha.prepare(ctx, l)
+	}
 	before, err := m.storage(ctx)
 	if err != nil {
 		return one, err
 	}
-	r := m.scene.phase(ctx, m.journal, l, mixes[mix])
+	r := phase()
 	after, err := m.storage(ctx)
 	if err != nil {
 		return one, err
@@ -234,13 +255,16 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	withWarmup := hits * (l.warmup + r.elapsed).Seconds() / r.elapsed.Seconds()
 	failed := float64(r.answers[noAnswer] + r.answers["503 unavailable"])
 	one = measurement{
-		Throughput: r.throughput(), OfNoop: r.throughput() / base.throughput(), OfBulk: r.throughput() / m.report.BulkRate,
+		Throughput: r.throughput(), OfNoop: r.throughput() / base.throughput(),
 		P50: milliseconds(r.latency.quantile(0.5)), P99: milliseconds(r.latency.quantile(0.99)), NoopP99: milliseconds(base.latency.quantile(0.99)),
 		ServerCPU: float64(r.cost.CPU.Microseconds()) / hits, DatabaseCPU: float64(r.cost.OtherCPU.Microseconds()) / hits,
 		PeakMemory: r.cost.PeakMemory, FailedShare: failed / (hits + float64(r.answers[noAnswer])),
 		BytesPerHit: float64(after.Tables-before.Tables) / withWarmup, LogPerHit: float64(after.Log-before.Log) / withWarmup,
 	}
 	one.P99OfNoop = one.P99 / one.NoopP99
+	if mix != stepNames[redeeming] { // whose rows are others than those that were copied
+		one.OfBulk = one.Throughput / m.report.BulkRate
+	}
 	return one, nil
 }
 

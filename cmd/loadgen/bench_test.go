@@ -40,11 +40,12 @@ func TestBench(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, out)
 	}
 	for _, r := range reports {
-		if r.BulkRate <= 0 || r.IdleMemory < 1<<20 || len(r.Measurements) != 4 || !r.Verdict.ok() || r.Verdict.Acknowledged == 0 {
+		if r.BulkRate <= 0 || r.IdleMemory < 1<<20 || len(r.Measurements) != 6 || !r.Verdict.ok() || r.Verdict.Acknowledged == 0 ||
+			!r.Captcha.ok() || r.Captcha.Accepted < 2*leastAnswers || r.Captcha.Unknown != 0 {
 			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
 		}
 		for _, m := range r.Measurements {
-			if m.Throughput <= 0 || m.OfNoop <= 0 || m.OfBulk <= 0 || m.P50 <= 0 || m.P99 < m.P50 || m.PeakMemory < 1<<20 || m.FailedShare != 0 || m.BytesPerHit < 0 {
+			if m.Throughput <= 0 || m.OfNoop <= 0 || m.OfBulk > 0 != (m.Mix != "siteverify") || m.P50 <= 0 || m.P99 < m.P50 || m.PeakMemory < 1<<20 || m.FailedShare != 0 || m.BytesPerHit < 0 {
 				t.Errorf("%+v", m)
 			}
 			if r.Engine == "postgres" && m.LogPerHit <= 0 {
@@ -56,7 +57,7 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Before\n<!-- bench-report: begin -->\n", "| sqlite | pageviews | 4 |", "| postgres | realistic | 8 |", "p50 at most 1 ms", "<!-- bench-report: end -->\nBetween\n"} {
+	for _, want := range []string{"# Before\n<!-- bench-report: begin -->\n", "| sqlite | pageviews | 4 |", "| postgres | realistic | 8 |", "| postgres | siteverify | 8 |", "p50 at most 1 ms", "<!-- bench-report: end -->\nBetween\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -151,6 +152,14 @@ func TestGoals(t *testing.T) {
 		if n, all := met(worse, 80<<20); n != all-1 {
 			t.Errorf("%s: %d of %d goals are met", name, n, all)
 		}
+	}
+	captcha := measurement{Engine: "postgres", Mix: "siteverify", Connections: 128, OfNoop: 0.5}
+	if n, all := met(captcha, 0); n != 3 || all != 3 {
+		t.Errorf("captcha: %d of %d goals are met exactly", n, all)
+	}
+	captcha.OfNoop = 0.49
+	if n, _ := met(captcha, 0); n != 2 {
+		t.Errorf("captcha: %d goals are met", n)
 	}
 	if n, all := met(good, 81<<20); n != all-1 {
 		t.Errorf("idle memory: %d of %d goals are met", n, all)

@@ -13,7 +13,7 @@ import (
 
 // source makes the requests of one connection, one after the other.
 type source interface {
-	// next returns the bytes of the next request, valid until the following call.
+	// next returns the bytes of the next request, valid until the following call; nil when there is none left.
 	next() []byte
 	// done is told what became of it. After an error nobody knows whether the server took it.
 	done(a answer, err error)
@@ -25,7 +25,7 @@ type load struct {
 	connections int           // each with one request under way at most
 	rate        float64       // requests a second over all connections; 0: each connection sends when its last answer is in
 	warmup      time.Duration // sent, but not measured
-	duration    time.Duration // measured; 0: until the context ends
+	duration    time.Duration // measured; 0: until the context ends or the sources have no more
 	least       int64         // answers without which the measurement goes on beyond its duration
 	progress    io.Writer     // gets a line each second; nil for none
 	answered    *atomic.Int64 // counts answers as they come; may be nil
@@ -100,6 +100,7 @@ func (l *load) run(ctx context.Context, newSource func(connection int) source) *
 		watching.Go(func() { l.report(ctx, senders, began) })
 	}
 	sending.Wait()
+	stop() // the sources may have ended it
 	watching.Wait()
 	return collect(senders, elapsed, costs)
 }
@@ -212,7 +213,11 @@ func (s *sender) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		a, err := s.conn.do(s.source.next())
+		request := s.source.next()
+		if request == nil {
+			return
+		}
+		a, err := s.conn.do(request)
 		now := time.Now()
 		s.source.done(a, err)
 		s.note(a, err, now.Sub(due), now.After(from) && ctx.Err() == nil)

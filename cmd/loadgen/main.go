@@ -17,13 +17,14 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Run    runCommand    `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
-	Verify verifyCommand `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
-	Chaos  chaosCommand  `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
-	Limits limitsCommand `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
-	Bench  benchCommand  `cmd:"" help:"Measure the service beside these limits, and write the table of ratios."`
-	Growth growthCommand `cmd:"" help:"Measure whether anything grows with the number of stored rows."`
-	Noop   noopCommand   `cmd:"" hidden:"" help:"Serve the empty handler that others are compared with."`
+	Run     runCommand     `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
+	Captcha captchaCommand `cmd:"" help:"Drive the captcha of a running instance, and check that each token counts once."`
+	Verify  verifyCommand  `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
+	Chaos   chaosCommand   `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
+	Limits  limitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
+	Bench   benchCommand   `cmd:"" help:"Measure the service beside these limits, and write the table of ratios."`
+	Growth  growthCommand  `cmd:"" help:"Measure whether anything grows with the number of stored rows."`
+	Noop    noopCommand    `cmd:"" hidden:"" help:"Serve the empty handler that others are compared with."`
 }
 
 // terminal is what commands print to: results on out, progress on log.

@@ -40,12 +40,14 @@ const startPatience = 60 * time.Second
 // newTallygate prepares a server whose data are in dir, or in the database when there is one.
 func newTallygate(program, dir, databaseURL string) (*server, error) {
 	s := &server{program: program, args: []string{"serve"}, env: map[string]string{
-		"TALLYGATE_DATA_DIR":          dir,
-		"TALLYGATE_DATABASE_URL":      databaseURL,
-		"TALLYGATE_TRUSTED_PROXIES":   "127.0.0.1", // visitors differ by X-Forwarded-For
-		"TALLYGATE_DEFAULT_SITE_PLAN": "PRO_5M",
-		"TALLYGATE_ROLES":             "control,data",
-		"TALLYGATE_LOG_FORMAT":        "json",
+		"TALLYGATE_DATA_DIR":             dir,
+		"TALLYGATE_DATABASE_URL":         databaseURL,
+		"TALLYGATE_TRUSTED_PROXIES":      "127.0.0.1", // visitors differ by X-Forwarded-For
+		"TALLYGATE_DEFAULT_SITE_PLAN":    "PRO_5M",
+		"TALLYGATE_DEFAULT_CAPTCHA_PLAN": "ENTERPRISE",
+		"TALLYGATE_CAPTCHA_DIFFICULTY":   "1024", // the solver shares the machine
+		"TALLYGATE_ROLES":                "control,data",
+		"TALLYGATE_LOG_FORMAT":           "json",
 	}}
 	for _, address := range []struct {
 		name  string

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// benchCaptcha is what a bench redeems tokens with. Its sitekey is made in the database, which is the bench's own.
+type benchCaptcha struct {
+	accountID int64
+	run       *captchaRun
+}
+
+// newCaptcha makes a sitekey for the user's account.
+func (b *bench) newCaptcha(ctx context.Context, email string) (*benchCaptcha, error) {
+	var c benchCaptcha
+	err := b.withDatabase(func(d *db.DB) error {
+		user, err := d.UserByEmail(ctx, email)
+		if err != nil {
+			return err
+		}
+		key, secret, err := d.CreateSitekey(ctx, user.AccountID, "Load test", []string{captchaDomain}, model.At(time.Now()))
+		if err != nil {
+			return err
+		}
+		c = benchCaptcha{accountID: user.AccountID, run: newCaptchaRun(b.server.data, key.Sitekey, secret, load{})}
+		return nil
+	})
+	return &c, err
+}
+
+// tokensPerSecond is how many tokens are prepared for each second of a measurement. A server that is faster has fewer seconds.
+const tokensPerSecond = 6_000
+
+// prepare obtains tokens, and returns what redeems them: each once, so that every answer stands for a committed row.
+func (c *benchCaptcha) prepare(ctx context.Context, l load) func() *result {
+	tokens := min(max(int(tokensPerSecond*l.duration.Seconds()), leastAnswers), 3*lapTokens)
+	c.run.load.connections = l.connections
+	c.run.load.watched = nil
+	tickets := c.run.obtain(ctx, tokens)
+	return func() *result {
+		c.run.load.watched = l.watched
+		return c.run.redeem(ctx, once(tickets))
+	}
+}
+
+// usage is what the database has counted for the account this month.
+func (c *benchCaptcha) usage(ctx context.Context, b *bench) (u captchaUsage, err error) {
+	month := model.At(time.Now()).Month()
+	u.Period = fmt.Sprint(month)
+	err = b.withDatabase(func(d *db.DB) error {
+		used, err := d.CaptchaUsage(ctx, c.accountID, month)
+		if err == nil {
+			u.Verifications = used.Used
+		}
+		return err
+	})
+	return u, err
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+)
+
+// captchaScene is an account with a sitekey on a running server.
+func captchaScene(t *testing.T, b *bench) (target, *benchCaptcha) {
+	t.Helper()
+	b.mustStart(t)
+	who := b.server.target()
+	a, err := newAccount(who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.signIn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := b.newCaptcha(t.Context(), who.Email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who, c
+}
+
+// TestCaptcha drives the real program by the command line: every token is accepted once, whoever asks again is refused, and
+// the database has counted what was accepted.
+func TestCaptcha(t *testing.T) {
+	eachBench(t, func(t *testing.T, b *bench) {
+		const tokens = 1200
+		_, c := captchaScene(t, b)
+		out := command(t, "captcha", "--control", "http://"+b.server.control, "--data", b.server.data, "--connections", "16",
+			"--tokens", "1200", "--sitekey", c.run.sitekey, "--secret", c.run.secret, "--json")
+		var r captchaReport
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+		// A quarter of the challenges and of the tokens is tried twice.
+		v := r.Verdict
+		if !v.ok() || v.Challenges != tokens || v.Tokens != tokens || v.Accepted != tokens || v.Repeats != tokens/4*2 || v.Later != 0 || v.Unknown != 0 || len(r.Unexpected) != 0 {
+			t.Errorf("verdict %+v, unexpected %v", v, r.Unexpected)
+		}
+		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "usage") {
+			t.Errorf("notes %q", r.Notes)
+		}
+		for name, want := range map[string]map[string]int64{
+			"config": {"200": tokens}, "solve": {"solved": tokens}, "siteverify": {"200": tokens / 4 * 5},
+			"verify": {"200": tokens, "400 Challenge not found or invalid work: request a new challenge.": tokens / 4},
+		} {
+			step := r.Steps[name]
+			for answer, n := range want {
+				if step.Answers[answer] != n {
+					t.Errorf("%s: answers %v, want %d times %s", name, step.Answers, n, answer)
+				}
+			}
+			if step.Throughput <= 0 || step.Latency.P50 <= 0 || step.Latency.P999 < step.Latency.P50 {
+				t.Errorf("%s: %+v", name, step)
+			}
+		}
+		used, err := c.usage(t.Context(), b)
+		if err != nil || used.Verifications != tokens {
+			t.Errorf("%d verifications are counted, %v; want %d", used.Verifications, err, tokens)
+		}
+	})
+}
+
+// TestCaptchaFaults: rows and counters are changed behind the server's back, and each fault is found as what it is.
+func TestCaptchaFaults(t *testing.T) {
+	eachBench(t, func(t *testing.T, b *bench) {
+		_, c := captchaScene(t, b)
+		c.run.load.connections = 4
+		tickets := c.run.obtain(t.Context(), 40)
+		c.run.redeem(t.Context(), once(tickets[:20]))
+		used, err := c.usage(t.Context(), b)
+		c.run.verdict.compare(captchaUsage{Period: used.Period}, used)
+		if v := c.run.verdict; err != nil || !v.ok() || v.Accepted != 20 || v.Tokens != 40 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		// A token whose row is gone is accepted again; a row of which nobody knows refuses a token.
+		b.exec(t, "DELETE FROM captcha_spent")
+		c.run.redeem(t.Context(), once(tickets[:20]))
+		if v := c.run.verdict; v.Doubled != 20 {
+			t.Errorf("accepted again: %+v", v)
+		}
+		for _, ticket := range tickets[:20] {
+			ticket.outcomes[redeeming] = [outcomeCount]uint16{}
+		}
+		c.run.redeem(t.Context(), once(tickets[:20]))
+		if v := c.run.verdict; v.Lost != 20 {
+			t.Errorf("refused: %+v", v)
+		}
+		// The plan is used up: that is no fault.
+		b.exec(t, "UPDATE accounts SET captcha_plan = 'FREE'")
+		b.exec(t, "UPDATE captcha_usage SET used = 11000, reserve_from = 1, over_quota = 10000")
+		c.run.redeem(t.Context(), once(tickets[20:]))
+		if v := c.run.verdict; v.Later != 20 || v.Lost != 20 || len(c.run.surprises.count) != 0 {
+			t.Errorf("over the quota: %+v, %v", v, c.run.surprises.count)
+		}
+		// Nobody solves an altered challenge, and a wrong secret is nothing that can be answered here.
+		altered := tickets[0]
+		altered.challenge = pow.Challenge{Challenge: "made-up"}
+		if kept := c.run.solve(t.Context(), []*ticket{altered}); len(kept) != 0 {
+			t.Error("it is solved")
+		}
+		c.run.secret = strings.Repeat("x", 20)
+		c.run.redeem(t.Context(), once(tickets[20:21]))
+		if len(c.run.surprises.count) != 2 {
+			t.Errorf("surprises %v", c.run.surprises.count)
+		}
+	})
+}
+
+// TestCaptchaUsage: what is counted is compared with what was accepted, as far as the answers tell.
+func TestCaptchaUsage(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		before, after captchaUsage
+		wrong         bool
+	}{
+		{"exact", captchaUsage{"2026-11", 5}, captchaUsage{"2026-11", 15}, false},
+		{"one without an answer was counted", captchaUsage{"2026-11", 5}, captchaUsage{"2026-11", 16}, false},
+		{"too few", captchaUsage{"2026-11", 5}, captchaUsage{"2026-11", 14}, true},
+		{"too many", captchaUsage{"2026-11", 5}, captchaUsage{"2026-11", 17}, true},
+		{"a new month", captchaUsage{"2026-11", 5}, captchaUsage{"2026-12", 3}, false},
+		{"too many in a new month", captchaUsage{"2026-11", 5}, captchaUsage{"2026-12", 12}, true},
+	} {
+		v := captchaVerdict{Accepted: 10, Unknown: 1}
+		if v.compare(test.before, test.after); v.Wrong > 0 != test.wrong || v.ok() == test.wrong {
+			t.Errorf("%s: %+v", test.name, v)
+		}
+	}
+}
+
+func TestCaptchaCommandLine(t *testing.T) {
+	for _, args := range [][]string{{"--tokens", "0"}, {"--connections", "0"}, {"--connections", "4097"}, {"--sitekey", "x"}, {"--secret", "x"}} {
+		if status := run(t.Context(), append([]string{"captcha"}, args...), quiet()); status != 2 {
+			t.Errorf("%q: exit status %d", args, status)
+		}
+	}
+}
