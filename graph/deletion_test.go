@@ -72,8 +72,6 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
 		statements["quota_notices of the captcha"] = `INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
 			VALUES (@account, 'captcha', 202611, 80, @at)`
-		statements["sitekeys"] = `INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
-			VALUES (@account, 'svck_@account', 'key', '[]', 'hash @account', 'hint', @at)`
 	}
 	for table, statement := range statements {
 		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at))).Replace(statement)
