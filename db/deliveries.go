@@ -276,11 +276,12 @@ func (d *DB) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int6
 	if before == 0 {
 		before = math.MaxInt64
 	}
+	const columns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, tries, claimed_until, fallback"
 	var newest []string
 	var args []any
 	for i, id := range siteIDs {
 		newest = append(newest, fmt.Sprintf(
-			"SELECT * FROM (SELECT * FROM deliveries WHERE site_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS of_site_%d", i))
+			"SELECT * FROM (SELECT %s FROM deliveries WHERE site_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS of_site_%d", columns, i))
 		args = append(args, id, before, limit)
 	}
 	var deliveries []*model.Delivery
