@@ -17,13 +17,17 @@ var siteRows = []struct{ table, key string }{
 	{"events", "site_id, at, id"},
 	{"visits", "site_id, id"},
 	{"transactions", "site_id, transaction_id"},
+	{"delivery_attempts", "site_id, delivery_id, n"},
 	{"deliveries", "site_id, id"},
+	{"failure_notices", "site_id, day"},
+	{"quota_notices", "account_id, site_id, product, month, threshold"},
 	{"rejections", "site_id, day, endpoint, code"},
 	{"site_usage", "site_id, month"},
 }
 
-// accountRows are the tables with rows of an account that do not go with the account's own row.
-var accountRows = []string{"mails"}
+// accountRows are the tables with rows of an account that do not go with the account's own row. Of captcha_spent, which may be
+// large, nothing is kept for longer than SpentRetention anyway: DeleteSpent deletes those rows like all others.
+var accountRows = []string{"mails", "quota_notices", "captcha_usage"}
 
 // lateHits is how long hits and counts may still arrive for a site that was deleted, from processes that have not heard.
 const lateHits = time.Hour
@@ -59,7 +63,7 @@ var ErrLastOperator = &model.Error{
 // DeleteAccount deletes an account with its users, sites and all that belongs to them; as with DeleteSite, hits follow. The
 // only operator's account stays while there are others: ErrLastOperator.
 func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Instant) error {
-	var sites []int64
+	var sites, sitekeys []int64
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err
@@ -73,11 +77,10 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 				return err
 			}
 		}
-		q := tx.NewSelect().Model((*model.Site)(nil)).Column("id").Where("account_id = ?", accountID).Order("id")
-		if d.pg != nil {
-			q.For("NO KEY UPDATE")
+		if sites, err = d.lockIDs(ctx, tx, "sites", accountID); err != nil {
+			return err
 		}
-		if err := q.Scan(ctx, &sites); err != nil {
+		if sitekeys, err = d.lockIDs(ctx, tx, "sitekeys", accountID); err != nil {
 			return err
 		}
 		for _, id := range sites {
@@ -85,6 +88,11 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 				return err
 			}
 			if err := d.tellSite(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		for _, id := range sitekeys { // their rows go with the account's
+			if err := d.notify(ctx, tx, sitekeyChannel, id); err != nil {
 				return err
 			}
 		}
@@ -102,7 +110,20 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 	for _, id := range sites {
 		d.watchers.tell(id)
 	}
+	for _, id := range sitekeys {
+		d.sitekeyWatchers.tell(id)
+	}
 	return nil
+}
+
+// lockIDs locks the rows that an account has in a table, and returns their ids.
+func (d *DB) lockIDs(ctx context.Context, tx bun.Tx, table string, accountID int64) (ids []int64, err error) {
+	q := tx.NewSelect().Table(table).Column("id").Where("account_id = ?", accountID).Order("id")
+	if d.pg != nil {
+		q.For("NO KEY UPDATE")
+	}
+	err = q.Scan(ctx, &ids)
+	return ids, err
 }
 
 // needOtherOperator fails unless an operator is among the other users, or there are no other users.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -254,34 +256,89 @@ type DeliveryLog struct {
 // Deliveries returns at most limit deliveries of a site of the account, the newest first, beginning below the id before (0 for
 // the first page). A site of another account has none.
 func (d *DB) Deliveries(ctx context.Context, accountID, siteID, before int64, limit int) ([]DeliveryLog, error) {
-	var deliveries []*model.Delivery
-	q := d.read.NewSelect().Model(&deliveries).Where("site_id = ?", siteID).
-		Where("EXISTS (SELECT 1 FROM sites WHERE id = ? AND account_id = ?)", siteID, accountID).
-		Order("id DESC").Limit(int64(limit))
-	if before != 0 {
-		q.Where("id < ?", before)
-	}
-	if err := q.Scan(ctx); err != nil {
-		return nil, fmt.Errorf("list deliveries of site %d: %w", siteID, err)
-	}
-	logs := make([]DeliveryLog, len(deliveries))
-	index := make(map[int64]int, len(deliveries))
-	ids := make([]int64, len(deliveries))
-	for i, delivery := range deliveries {
-		logs[i].Delivery, index[delivery.ID], ids[i] = delivery, i, delivery.ID
-	}
-	if len(ids) == 0 {
+	_, err := d.SiteByID(ctx, accountID, siteID)
+	if errors.Is(err, model.ErrNotFound) {
 		return nil, nil
 	}
-	var attempts []*model.DeliveryAttempt
-	err := d.read.NewSelect().Model(&attempts).Where("site_id = ?", siteID).Where("delivery_id IN ?", bun.Tuple(ids)).
-		Order("delivery_id", "n").Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list attempts of site %d: %w", siteID, err)
+		return nil, fmt.Errorf("look for site %d: %w", siteID, err)
+	}
+	logs, err := d.DeliveriesOfSites(ctx, []int64{siteID}, before, limit)
+	return logs[siteID], err
+}
+
+// DeliveriesOfSites is Deliveries for several sites, at most limit of each, with two statements in all. The caller has loaded
+// the sites already, so it may see them.
+func (d *DB) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int64, limit int) (map[int64][]DeliveryLog, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	const columns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, tries, claimed_until, fallback"
+	var newest []string
+	var args []any
+	for i, id := range siteIDs {
+		newest = append(newest, fmt.Sprintf(
+			"SELECT * FROM (SELECT %s FROM deliveries WHERE site_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS of_site_%d", columns, i))
+		args = append(args, id, before, limit)
+	}
+	var deliveries []*model.Delivery
+	err := d.read.NewRaw(strings.Join(newest, " UNION ALL ")+" ORDER BY id DESC", args...).Scan(ctx, &deliveries)
+	if err != nil {
+		return nil, fmt.Errorf("list deliveries of %d sites: %w", len(siteIDs), err)
+	}
+	logs, err := d.deliveryLogs(ctx, deliveries)
+	if err != nil {
+		return nil, err
+	}
+	bySite := make(map[int64][]DeliveryLog, len(siteIDs))
+	for _, log := range logs {
+		bySite[log.SiteID] = append(bySite[log.SiteID], log)
+	}
+	return bySite, nil
+}
+
+// DeliveryByID returns a delivery of a site of the account, or model.ErrNotFound.
+func (d *DB) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*DeliveryLog, error) {
+	var delivery model.Delivery
+	err := d.read.NewSelect().Model(&delivery).Where("site_id = ?", siteID).Where("id = ?", id).
+		Where("EXISTS (SELECT 1 FROM sites WHERE id = ? AND account_id = ?)", siteID, accountID).Scan(ctx)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	logs, err := d.deliveryLogs(ctx, []*model.Delivery{&delivery})
+	if err != nil {
+		return nil, err
+	}
+	return &logs[0], nil
+}
+
+// deliveryLogs adds their attempts to deliveries.
+func (d *DB) deliveryLogs(ctx context.Context, deliveries []*model.Delivery) ([]DeliveryLog, error) {
+	if len(deliveries) == 0 {
+		return nil, nil
+	}
+	type key struct{ site, id int64 }
+	logs := make([]DeliveryLog, len(deliveries))
+	index := make(map[key]int, len(deliveries))
+	var sites, ids []int64
+	for i, delivery := range deliveries {
+		logs[i].Delivery, index[key{delivery.SiteID, delivery.ID}] = delivery, i
+		sites, ids = append(sites, delivery.SiteID), append(ids, delivery.ID)
+	}
+	slices.Sort(sites)
+	var attempts []*model.DeliveryAttempt
+	err := d.read.NewSelect().Model(&attempts).Where("site_id IN ?", bun.Tuple(slices.Compact(sites))).
+		Where("delivery_id IN ?", bun.Tuple(ids)).Order("site_id", "delivery_id", "n").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list attempts of %d deliveries: %w", len(deliveries), err)
 	}
 	for _, attempt := range attempts {
-		log := &logs[index[attempt.DeliveryID]]
-		log.Attempts = append(log.Attempts, attempt)
+		if i, ok := index[key{attempt.SiteID, attempt.DeliveryID}]; ok { // another site's may have the same id
+			logs[i].Attempts = append(logs[i].Attempts, attempt)
+		}
 	}
 	return logs, nil
 }

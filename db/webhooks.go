@@ -10,7 +10,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/uptrace/bun"
 
@@ -72,7 +71,7 @@ func siteBytes(siteID int64) []byte { return binary.BigEndian.AppendUint64(nil, 
 // address takes the webhook away. A nil secret leaves the one there is; an empty one takes it away. The caller has checked the
 // address with model.CheckWebhookURL; here only its form is.
 func (d *DB) SetConversionWebhook(ctx context.Context, accountID, siteID int64, address string, secret *string) error {
-	if err := errors.Join(checkURL(address), checkSecret(secret)); err != nil {
+	if err := errors.Join(checkURL(address), model.CheckWebhookSecret(secret)); err != nil {
 		return err
 	}
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
@@ -109,13 +108,6 @@ func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64,
 func checkURL(address string) error {
 	if address != "" && !model.IsWebhookURL(address) {
 		return model.InvalidField("url", "invalid_url", "Enter an address such as https://example.com/hook, without user name or password.")
-	}
-	return nil
-}
-
-func checkSecret(secret *string) error {
-	if secret != nil && (!model.IsClean(*secret) || utf8.RuneCountInString(*secret) > model.MaxWebhookSecret) {
-		return model.InvalidField("secret", "invalid_secret", fmt.Sprintf("Use at most %d printable characters.", model.MaxWebhookSecret))
 	}
 	return nil
 }

@@ -7,7 +7,10 @@
 #   EXTRA_DOMAIN   another domain whose pages may send hits
 #   EVENT          an event name of your own, which becomes a key event (default: signup)
 #   WEBHOOK_URL    where key events are sent
+#   WEBHOOK_SECRET signs these calls
+#   DAILY_URL      where each day's events are sent when the day is over
 #   EXCLUDE        an address or network whose hits are not stored, for instance your office
+#   SITEKEY_NAME   makes a captcha sitekey of this name, bound to the domain; each run makes another one
 set -eu
 
 : "${TALLYGATE_URL:?set it to the origin of your account application}"
@@ -16,7 +19,8 @@ domain=${1:?the domain of the site, for instance example.com}
 event=${EVENT:-signup}
 
 # Values go into JSON as they are, so they must be plain. Addresses, domains and event names are.
-for value in "$domain" "$event" "${EXTRA_DOMAIN:-}" "${WEBHOOK_URL:-}" "${EXCLUDE:-}"; do
+for value in "$domain" "$event" "${EXTRA_DOMAIN:-}" "${WEBHOOK_URL:-}" "${WEBHOOK_SECRET:-}" "${DAILY_URL:-}" "${EXCLUDE:-}" \
+	"${SITEKEY_NAME:-}"; do
 	case $value in
 	*[\"\\]* | *[[:cntrl:]]*) echo "not a plain value: $value" >&2; exit 2 ;;
 	esac
@@ -60,7 +64,8 @@ change updateSite UpdateSiteInput ',"measureSiteSearch":true,"measureEcommerce":
 [ -z "${EXTRA_DOMAIN:-}" ] || change addSiteDomain SiteDomainInput ",\"domain\":\"$EXTRA_DOMAIN\""
 change registerEvent SiteEventInput ",\"name\":\"$event\""
 change markKeyEvent SiteEventInput ",\"name\":\"$event\""
-[ -z "${WEBHOOK_URL:-}" ] || change setConversionWebhook SetConversionWebhookInput ",\"url\":\"$WEBHOOK_URL\""
+[ -z "${WEBHOOK_URL:-}" ] || change setConversionWebhook SetConversionWebhookInput ",\"url\":\"$WEBHOOK_URL\"${WEBHOOK_SECRET:+,\"secret\":\"$WEBHOOK_SECRET\"}"
+[ -z "${DAILY_URL:-}" ] || change setDailyExportWebhook SetDailyExportWebhookInput ",\"url\":\"$DAILY_URL\""
 
 answer=$(graphql 'mutation($id: ID!) { rotateServerSecret(input: {siteId: $id}) { serverSecret site { siteKey } userErrors { code message } } }' "{\"id\":\"$site\"}")
 secret=$(echo "$answer" | text serverSecret)
@@ -71,3 +76,13 @@ echo "Site id:       $site"
 echo "Site key:      $(echo "$answer" | text siteKey)"
 echo "Server secret: $secret (keep it: it is not shown again)"
 echo "Script tag:    $(graphql 'query($id: ID!) { site(id: $id) { scriptTag } }' "{\"id\":\"$site\"}" | text scriptTag)"
+
+[ -n "${SITEKEY_NAME:-}" ] || exit 0
+answer=$(graphql 'mutation($input: CreateSitekeyInput!) { createSitekey(input: $input) { sitekey { sitekey } secret userErrors { code message } } }' \
+	"{\"input\":{\"name\":\"$SITEKEY_NAME\",\"domains\":[\"$domain\"]}}")
+secret=$(echo "$answer" | text secret)
+[ -n "$secret" ] || { echo "createSitekey: $answer" >&2; exit 1; }
+sitekey=$(echo "$answer" | text sitekey)
+
+echo "Sitekey:       $sitekey"
+echo "Its secret:    $secret (keep it: it is not shown again)"

@@ -22,15 +22,19 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	t.Helper()
 	nobodys := []string{"schema_migrations", "settings", "day_salts", "signin_failures"} // the last holds keyed hashes, for a day
 	var conditions []string
+	tells := false
 	for column, id := range map[string]int64{"site_id": of.site, "account_id": of.account, "user_id": of.user} {
 		if slices.Contains(columns, column) && !(table == "visits" && column == "user_id") {
-			conditions = append(conditions, fmt.Sprintf("%s = %d", column, id))
+			tells = true
+			if id != 0 { // nobody's, such as the site of a notice about the captcha
+				conditions = append(conditions, fmt.Sprintf("%s = %d", column, id))
+			}
 		}
 	}
 	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
 	case id != 0:
 		conditions = append(conditions, fmt.Sprintf("id = %d", id))
-	case len(conditions) == 0 && table != "accounts" && !slices.Contains(nobodys, table):
+	case !tells && table != "accounts" && !slices.Contains(nobodys, table):
 		t.Errorf("the table %s does not tell whose its rows are", table)
 	}
 	if len(conditions) == 0 {
@@ -47,7 +51,7 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 func fill(t *testing.T, d *db.DB, of owners) {
 	t.Helper()
 	at := model.At(start)
-	for table, statement := range map[string]string{
+	statements := map[string]string{
 		"visits": `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (@site, 1, '', @at, @at, 1, 'direct')`,
 		"pageviews": `INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
 			VALUES (@site, @at, 1, 1, 0, 0, 0, false, '/'), (@site, @at, 2, 1, 0, 0, 0, false, '/')`,
@@ -57,8 +61,20 @@ func fill(t *testing.T, d *db.DB, of owners) {
 			VALUES (@site, 1, 'conversion', 'purchase', 'pending', 0, @at, @at, '{}')`,
 		"site_usage": `INSERT INTO site_usage (site_id, month, used) VALUES (@site, 202611, 1)`,
 		"rejections": `INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (@site, 1, 'collect', 'bot', 1)`,
-	} {
-		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@at", fmt.Sprint(int64(at))).Replace(statement)
+		"delivery_attempts": `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+			VALUES (@site, 1, 1, false, @at, 5, 500, 'server_error', ''), (@site, 1, 2, true, @at, 5, 500, 'server_error', '')`,
+		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
+		"quota_notices": `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
+			VALUES (@account, @site, 'analytics', 202611, 80, @at)`,
+	}
+	if of.account != 0 {
+		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
+		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
+		statements["quota_notices of the captcha"] = `INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
+			VALUES (@account, 'captcha', 202611, 80, @at)`
+	}
+	for table, statement := range statements {
+		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at))).Replace(statement)
 		if err := dbtest.Exec(d, statement); err != nil {
 			t.Fatalf("%s: %v", table, err)
 		}
@@ -164,8 +180,8 @@ func TestDeleteAccount(t *testing.T) {
 		operator := a.owner("operator@example.com")
 		first := a.tenant("first.example")
 		a.tenant("second.example")
-		fill(t, d, owners{site: 1})
-		fill(t, d, owners{site: 2})
+		fill(t, d, owners{site: 1, account: 2})
+		fill(t, d, owners{site: 2, account: 3})
 		for _, domain := range []string{"first.example", "second.example"} {
 			a.client().query(requestResetMutation, "email", "owner@"+domain).ok(t, "requestPasswordReset")
 		}
@@ -183,6 +199,7 @@ func TestDeleteAccount(t *testing.T) {
 		if got := first.owner.query(mutation, "password", "wrong password"); got.userErrors("deleteAccount") != "password:wrong_credentials" {
 			t.Errorf("a wrong password: %s", got.Body)
 		}
+		told := watchSitekeys(t, d)
 		got := first.owner.query(mutation, "password", password).ok(t, "deleteAccount")
 		if got.Body != `{"data":{"deleteAccount":{"accountId":"QWNjb3VudDoy","userErrors":[]}}}` {
 			t.Errorf("got %s", got.Body)
@@ -190,14 +207,36 @@ func TestDeleteAccount(t *testing.T) {
 		if first.owner.viewer() != "" || first.owner.cookies()[sessionCookie] != "" {
 			t.Error("still signed in, or the cookie stays")
 		}
-		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
+		if id := <-told; id != 1 {
+			t.Errorf("the data plane was told of sitekey %d", id)
+		}
+		if got := of(2); !slices.Equal(got, []string{"captcha_spent", "deleted_sites"}) {
 			t.Errorf("after: rows in %v", got)
 		}
 		if got := of(3); !slices.Equal(got, all) {
 			t.Errorf("of the other account: rows in %v, want %v", got, all)
 		}
+		if _, err := d.DeleteSpent(t.Context(), model.At(start.Add(db.SpentRetention+time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
+			t.Errorf("an hour later: rows in %v", got)
+		}
 		first.owner.signUp("owner@first.example").ok(t, "signUp") // the address is free again
 	})
+}
+
+// watchSitekeys collects what the data plane is told of sitekeys.
+func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
+	t.Helper()
+	told, synced := make(chan int64, 10), make(chan struct{}, 1)
+	go d.WatchSitekeys(t.Context(), func(id int64) { told <- id }, func(err error) {
+		if err == nil {
+			synced <- struct{}{}
+		}
+	})
+	<-synced
+	return told
 }
 
 // The last account of an installation may go, although it is the operator's.

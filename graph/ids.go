@@ -1,8 +1,12 @@
 package graph
 
-import "github.com/tallygate/tallygate/db/model"
+import (
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/generated"
+)
 
-// The kinds of objects that have a global id (model.NodeID): their type names.
+// The kinds of objects that have a global id (model.NodeID): their type names. That of a delivery is in
+// db/model.
 const (
 	kindUser       = "User"
 	kindAccount    = "Account"
@@ -10,6 +14,7 @@ const (
 	kindInvitation = "Invitation"
 	kindAPIToken   = "ApiToken"
 	kindSession    = "Session"
+	kindSitekey    = "Sitekey"
 )
 
 // kindCursor marks the cursors of lists that are in the order of their ids, so that no global id is taken for one.
@@ -28,6 +33,27 @@ func parseCursor(s *string) (after int64, err error) {
 		return 0, invalidArgument("after", "The argument after is not a cursor of this list.")
 	}
 	return after, nil
+}
+
+// maxFirst is the largest page of a connection.
+const maxFirst = 100
+
+// parsePage reads the arguments of a connection.
+func parsePage(first int, after *string) (afterID int64, err error) {
+	if first < 1 || first > maxFirst {
+		return 0, invalidArgument("first", "The argument first must be from 1 to 100.")
+	}
+	return parseCursor(after)
+}
+
+// cutPage takes a page from the rows that were read, one more than it has, and tells where it lies.
+func cutPage[T any](rows []T, first int, after *string, id func(T) int64) ([]T, *generated.PageInfo) {
+	page := &generated.PageInfo{HasNextPage: len(rows) > first, HasPreviousPage: after != nil}
+	rows = rows[:min(first, len(rows))]
+	if len(rows) > 0 {
+		page.StartCursor, page.EndCursor = orNil(cursor(id(rows[0]))), orNil(cursor(id(rows[len(rows)-1])))
+	}
+	return rows, page
 }
 
 func invalidArgument(field, message string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -26,6 +27,9 @@ func TestALoaderTakesOneStatementForAList(t *testing.T) {
 		l := &loaders{}
 		loader := newLoader(l, func(_ context.Context, ids []int64) (map[int64]int64, error) {
 			statements++
+			if n := len(slices.Compact(slices.Sorted(slices.Values(ids)))); n != len(ids) {
+				t.Errorf("%d ids, %d of them different", len(ids), n)
+			}
 			return map[int64]int64{ids[0]: 5}, nil
 		})
 		var sites []*model.Site

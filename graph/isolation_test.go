@@ -84,6 +84,9 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 		// The ids are good ones: their own tenant gets another answer.
 		for _, f := range fields {
 			id := func(name string) string {
+				if name == "id" && f.Name == "sitekey" {
+					return first.ids["sitekeyId"]
+				}
 				if name == "id" {
 					return first.ids["siteId"]
 				}
@@ -113,7 +116,7 @@ func TestRoles(t *testing.T) {
 		operator bool
 	}{
 		"viewer": {role: anybody, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
-		"sites": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
+		"sites": {role: viewer, scope: "READ"}, "sitekey": {role: viewer, scope: "READ"}, "sitekeys": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
 
 		"signUp": {role: anybody}, "signIn": {role: anybody}, "requestPasswordReset": {role: anybody},
 		"resetPassword": {role: anybody}, "acceptInvitation": {role: anybody}, "signOut": {role: anybody},
@@ -127,15 +130,23 @@ func TestRoles(t *testing.T) {
 		"setConversionWebhook": {role: member, scope: "WRITE"}, "rotateServerSecret": {role: member, scope: "WRITE"},
 		"revokeServerSecret": {role: member, scope: "WRITE"},
 
-		"deleteSite": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
+		"setDailyExportWebhook": {role: member, scope: "WRITE"}, "sendTestWebhook": {role: member, scope: "WRITE"},
+		"redeliver": {role: member, scope: "WRITE"}, "createSitekey": {role: member, scope: "WRITE"},
+		"updateSitekey": {role: member, scope: "WRITE"}, "rotateSitekeySecret": {role: member, scope: "WRITE"},
+
+		"deleteSite": {role: owner}, "deleteSitekey": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
 		"removeMember": {role: owner}, "deleteAccount": {role: owner},
 
-		"setSitePlan": {role: viewer, operator: true},
+		"setSitePlan": {role: viewer, operator: true}, "setCaptchaPlan": {role: viewer, operator: true},
 	}
-	kinds := map[string]string{"siteId": "Site", "id": "Site", "userId": "User", "invitationId": "Invitation", "apiTokenId": "ApiToken"}
+	kinds := map[string]string{"siteId": "Site", "id": "Site", "userId": "User", "invitationId": "Invitation", "apiTokenId": "ApiToken",
+		"sitekeyId": "Sitekey", "accountId": "Account"}
 	ids := func(name string) string {
-		if name == "sessionId" {
+		switch name {
+		case "sessionId":
 			return encode("Session:" + strings.Repeat("ab", 32))
+		case "deliveryId":
+			return encode("Delivery:987654321:987654321")
 		}
 		if kinds[name] == "" {
 			t.Fatalf("the input %s takes an id of unknown kind: add it", name)

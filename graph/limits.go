@@ -13,6 +13,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator/core"
 	"github.com/vektah/gqlparser/v2/validator/rules"
 
+	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -207,12 +208,15 @@ func complexity() generated.ComplexityRoot {
 	var c generated.ComplexityRoot
 	page := func(child, first int, _ *string) int { return 1 + child*min(max(first, 1), maxFirst) }
 	c.Query.Sites = page
+	c.Query.Sitekeys = page
 	c.Account.Sites = page
 	list := func(child int) int { return 1 + child*listComplexity }
 	c.Account.Members = list
 	c.Account.Invitations = list
 	c.Query.APITokens = list
 	c.Query.Sessions = list
+	c.Site.Deliveries = page
+	c.Delivery.Attempts = func(child int) int { return 1 + child*model.MaxAttempts }
 	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), maxDays) }
 	c.Mutation.SignUp = costly[generated.SignUpInput]
 	c.Mutation.SignIn = costly[generated.SignInInput]

@@ -43,6 +43,7 @@ func TestHostileRequests(t *testing.T) {
 		{"a password and a mail", `mutation { requestPasswordReset(input: {email: "a@example.com"}) { userErrors { code } }
 			signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "too_complex"},
 		{"rejections of many days", `{ sites(first: 100) { edges { node { rejections(days: 90) { day } } } } }`, "too_complex"},
+		{"deliveries of many sites", `{ sites(first: 50) { edges { node { deliveries(first: 50) { edges { node { kind } } } } } } }`, "too_complex"},
 		{"two passwords", `mutation { a: signIn(input: {email: "a@example.com", password: "12345678"}) { userErrors { code } }
 			b: signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "too_complex"},
 		{"3,000 directives", "{ viewer { id " + strings.Repeat("@skip(if: true) ", 3_000) + "} }", "too_complex"},

@@ -30,6 +30,8 @@ func (l *loader[V]) of(ctx context.Context, siteID int64) (V, error) {
 		_, ok := l.found[id]
 		return ok
 	})
+	slices.Sort(ids)
+	ids = slices.Compact(ids) // the site itself usually is among the expected ones
 	loaded, err := l.load(ctx, ids)
 	if err != nil {
 		var none V
@@ -48,14 +50,22 @@ type loaders struct {
 	lastHits *loader[model.Instant]
 
 	refused func(from model.Day) *loader[[]db.Rejection]
+	sent    func(page deliveryPage) *loader[[]db.DeliveryLog]
 
 	mu       sync.Mutex
 	expected []int64
 	byDay    map[model.Day]*loader[[]db.Rejection]
+	byPage   map[deliveryPage]*loader[[]db.DeliveryLog]
+}
+
+// deliveryPage is a page of each site's deliveries: so many below an id.
+type deliveryPage struct {
+	before int64
+	limit  int
 }
 
 func newLoaders(d *db.DB, month model.Month) *loaders {
-	l := &loaders{byDay: make(map[model.Day]*loader[[]db.Rejection])}
+	l := &loaders{byDay: make(map[model.Day]*loader[[]db.Rejection]), byPage: make(map[deliveryPage]*loader[[]db.DeliveryLog])}
 	l.usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return d.MonthlyUsage(ctx, month, ids)
 	})
@@ -64,6 +74,11 @@ func newLoaders(d *db.DB, month model.Month) *loaders {
 	l.refused = func(from model.Day) *loader[[]db.Rejection] {
 		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]db.Rejection, error) {
 			return d.RejectionsOfSites(ctx, ids, from)
+		})
+	}
+	l.sent = func(page deliveryPage) *loader[[]db.DeliveryLog] {
+		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]db.DeliveryLog, error) {
+			return d.DeliveriesOfSites(ctx, ids, page.before, page.limit)
 		})
 	}
 	return l
@@ -96,4 +111,14 @@ func (l *loaders) rejections(from model.Day) *loader[[]db.Rejection] {
 		l.byDay[from] = l.refused(from)
 	}
 	return l.byDay[from]
+}
+
+// deliveries is the loader of a page of deliveries.
+func (l *loaders) deliveries(page deliveryPage) *loader[[]db.DeliveryLog] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byPage[page] == nil {
+		l.byPage[page] = l.sent(page)
+	}
+	return l.byPage[page]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"html"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -18,7 +19,9 @@ type Resolver struct {
 	db           *db.DB
 	auth         *auth.Auth
 	analyticsURL string // without a final slash
+	captchaURL   string // likewise
 	allowLocal   bool
+	webhookNets  []netip.Prefix
 	plan         model.Plan // of new sites
 	planQuota    int64
 	now          func() time.Time
@@ -73,11 +76,17 @@ func (r *Resolver) node(ctx context.Context, viewer *model.User, id string) (sch
 	case model.NodeID(kindAccount, viewer.AccountID):
 		return viewer.Account, nil
 	}
-	site, err := r.site(ctx, viewer.AccountID, id)
-	if site == nil {
-		return nil, err // not a nil *model.Site, which would be an object
+	// A nil *model.Site in a Node would be an object, so what is not found is left out one by one.
+	if site, err := r.site(ctx, viewer.AccountID, id); site != nil || err != nil {
+		return site, err
 	}
-	return site, err
+	if delivery, err := r.delivery(ctx, viewer.AccountID, id); delivery != nil || err != nil {
+		return delivery, err
+	}
+	if sitekey, err := r.sitekey(ctx, viewer.AccountID, id); sitekey != nil || err != nil {
+		return sitekey, err
+	}
+	return nil, nil
 }
 
 // orNull turns "not found" into null: an unknown id and another account's id get the same answer.

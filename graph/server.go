@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -26,13 +27,15 @@ type Options struct {
 	Auth            *auth.Auth
 	BaseURL         string     // {base_url}: pages from there may send requests
 	AnalyticsURL    string     // {analytics_url}, for script tags
+	CaptchaURL      string     // {captcha_url}, for widget tags
 	DefaultSitePlan model.Plan // of new sites; one with a fixed volume
 	Now             func() time.Time
 	Log             *slog.Logger
 
-	AllowLocalDomains bool         // lets *.localhost be a site's domain
-	Introspection     bool         // lets callers read the schema
-	GraphiQL          http.Handler // the page that a browser gets at GET /graphql; nil for none
+	AllowLocalDomains bool           // lets *.localhost be a site's domain
+	Introspection     bool           // lets callers read the schema
+	WebhookNets       []netip.Prefix // what webhooks may call beside the internet, as the worker has it
+	GraphiQL          http.Handler   // the page that a browser gets at GET /graphql; nil for none
 }
 
 // New checks the options and returns the GraphQL endpoint, to be mounted at /graphql. It starts nothing.
@@ -44,8 +47,10 @@ func New(o Options) (http.Handler, error) {
 	if !ok {
 		return nil, fmt.Errorf("graph: the default plan %q has no fixed volume", o.DefaultSitePlan)
 	}
-	if u, err := url.Parse(o.AnalyticsURL); err != nil || u.Host == "" {
-		return nil, fmt.Errorf("graph: the analytics URL %q is not an address", o.AnalyticsURL)
+	for _, address := range []string{o.AnalyticsURL, o.CaptchaURL} {
+		if u, err := url.Parse(address); err != nil || u.Host == "" {
+			return nil, fmt.Errorf("graph: the analytics or captcha URL %q is not an address", address)
+		}
 	}
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(origin(o.BaseURL)); err != nil {
@@ -57,7 +62,9 @@ func New(o Options) (http.Handler, error) {
 		db:           o.DB,
 		auth:         o.Auth,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
+		captchaURL:   strings.TrimRight(o.CaptchaURL, "/"),
 		allowLocal:   o.AllowLocalDomains,
+		webhookNets:  o.WebhookNets,
 		plan:         o.DefaultSitePlan,
 		planQuota:    quota,
 		now:          o.Now,

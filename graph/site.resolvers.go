@@ -62,6 +62,18 @@ func (r *siteResolver) ConversionWebhookURL(ctx context.Context, obj *model.Site
 	return orNil(obj.ConversionWebhookURL), nil
 }
 
+func (r *siteResolver) ConversionWebhookSigned(ctx context.Context, obj *model.Site) (bool, error) {
+	return len(obj.ConversionWebhookSecret) > 0, nil
+}
+
+func (r *siteResolver) DailyExportURL(ctx context.Context, obj *model.Site) (*string, error) {
+	return orNil(obj.DailyExportURL), nil
+}
+
+func (r *siteResolver) Deliveries(ctx context.Context, obj *model.Site, first int, after *string) (*generated.DeliveryConnection, error) {
+	return r.deliveryConnection(ctx, obj, first, after)
+}
+
 func (r *siteResolver) ServerSecretHint(ctx context.Context, obj *model.Site) (*string, error) {
 	return orNil(obj.ServerSecretHint), nil
 }

@@ -135,6 +135,31 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 // maxVolume is the largest number that every JSON reader keeps exact.
 const maxVolume = 1 << 53
 
+// setConversionWebhook sets the address and, if one is given, the secret. Every wrong field is reported.
+func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID int64, input generated.SetConversionWebhookInput) error {
+	address, err := r.webhookURL(input.URL)
+	if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
+		return err
+	}
+	return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret)
+}
+
+func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID int64, input generated.SetDailyExportWebhookInput) error {
+	address, err := r.webhookURL(input.URL)
+	if err != nil {
+		return err
+	}
+	return r.db.SetDailyExportWebhook(ctx, accountID, siteID, address, requestOf(ctx).now)
+}
+
+// webhookURL checks an address to be called; none is the empty one.
+func (r *Resolver) webhookURL(address *string) (string, error) {
+	if address == nil || *address == "" {
+		return "", nil
+	}
+	return *address, model.CheckWebhookURL("url", *address, r.webhookNets)
+}
+
 // purgeTime is how long a deletion may keep its caller waiting for the rows to go. The worker deletes the rest.
 const purgeTime = 3 * time.Second
 

@@ -49,11 +49,13 @@ func (r *mutationResolver) UnmarkKeyEvent(ctx context.Context, input generated.S
 
 func (r *mutationResolver) SetConversionWebhook(ctx context.Context, input generated.SetConversionWebhookInput) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		address := ""
-		if input.URL != nil {
-			address = *input.URL
-		}
-		return r.db.SetConversionWebhook(ctx, accountID, siteID, address, nil)
+		return r.setConversionWebhook(ctx, accountID, siteID, input)
+	})
+}
+
+func (r *mutationResolver) SetDailyExportWebhook(ctx context.Context, input generated.SetDailyExportWebhookInput) (*generated.SitePayload, error) {
+	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
+		return r.setDailyExportWebhook(ctx, accountID, siteID, input)
 	})
 }
 

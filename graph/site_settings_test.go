@@ -13,7 +13,7 @@ import (
 )
 
 const settingsFields = `domain name extraDomains registeredEvents keyEvents excludedAddresses measureSiteSearch measureEcommerce
-	allowPseudonymousUserId automaticEvents conversionWebhookUrl serverSecretHint plan usage { quota }`
+	allowPseudonymousUserId automaticEvents conversionWebhookUrl conversionWebhookSigned dailyExportUrl serverSecretHint plan usage { quota }`
 
 // change runs a mutation that takes one site; input is what its input has besides the id.
 func (c *client) change(mutation, siteID, input string) *answer {
@@ -69,7 +69,18 @@ func TestSiteSettings(t *testing.T) {
 		{"setConversionWebhook", `url: "https://user:password@example.com/"`, "url:invalid_url", "", nil},
 		{"setConversionWebhook", `url: "https://"`, "url:invalid_url", "", nil},
 		{"setConversionWebhook", `url: "javascript:alert(1)"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", `url: "https://10.0.0.1/"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", `url: "https://example.com:444/"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/hook", secret: "whsec_!"`, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: "https://example.com/other"`, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: "http://", secret: "a\u0000"`, "url:invalid_url secret:invalid_secret", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 257) + `"`, "secret:invalid_secret", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 256) + `"`, "", "conversionWebhookUrl", "https://example.com/"},
+		{"setConversionWebhook", `url: "https://example.com/", secret: ""`, "", "conversionWebhookSigned", false},
 		{"setConversionWebhook", ``, "", "conversionWebhookUrl", nil},
+		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
+		{"setDailyExportWebhook", `url: "https://localhost/"`, "url:invalid_url", "", nil},
+		{"setDailyExportWebhook", `url: ""`, "", "dailyExportUrl", nil},
 		{"setSitePlan", `plan: PRO_500K`, "", "usage.quota", 500_000.0},
 		{"setSitePlan", `plan: PRO_500K, monthlyPageviews: 500000`, "", "plan", "PRO_500K"},
 		{"setSitePlan", `plan: PRO_1M, monthlyPageviews: 7`, "monthlyPageviews:invalid_volume", "", nil},

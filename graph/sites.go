@@ -8,30 +8,20 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// maxFirst is the largest page of a connection.
-const maxFirst = 100
-
 // siteConnection loads one page of an account's sites.
 func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first int, after *string) (*generated.SiteConnection, error) {
-	if first < 1 || first > maxFirst {
-		return nil, invalidArgument("first", "The argument first must be from 1 to 100.")
-	}
-	afterID, err := parseCursor(after)
+	afterID, err := parsePage(first, after)
 	if err != nil {
 		return nil, err
 	}
-	sites, err := r.db.Sites(ctx, accountID, afterID, int64(first)+1) // one more tells whether there is a next page
+	sites, err := r.db.Sites(ctx, accountID, afterID, int64(first)+1)
 	if err != nil {
 		return nil, err
 	}
-	page := &generated.PageInfo{HasNextPage: len(sites) > first, HasPreviousPage: after != nil}
-	sites = sites[:min(first, len(sites))]
+	sites, page := cutPage(sites, first, after, func(s *model.Site) int64 { return s.ID })
 	edges := make([]*generated.SiteEdge, len(sites))
 	for i, site := range sites {
 		edges[i] = &generated.SiteEdge{Cursor: cursor(site.ID), Node: site}
-	}
-	if len(edges) > 0 {
-		page.StartCursor, page.EndCursor = &edges[0].Cursor, &edges[len(edges)-1].Cursor
 	}
 	requestOf(ctx).loaders().expect(sites)
 	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil

@@ -77,6 +77,44 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
+// The lists that the query above leaves out: deliveries with their attempts, and sitekeys.
+func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
+	const query = `query($first: Int!, $each: Int!) {
+		sites(first: $first) { edges { node { deliveries(first: $each) { edges { node ` + deliveryFields + ` } } } } }
+		sitekeys(first: $first) { totalCount edges { node ` + sitekeyFields + ` } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		sites(t, d, 30)
+		for i := range 30 {
+			c.createSitekey("form").ok(t, "createSitekey")
+			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+				VALUES (%[1]d, 1, 'conversion', 'lead', 'failed', 5, 1, 1, '{}'), (%[1]d, 2, 'conversion', 'purchase', 'pending', 1, 2, 2, '{}')`, i+1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+				VALUES (%[1]d, 1, 1, false, 3, 5, 500, 'server_error', 'of %[1]d'), (%[1]d, 2, 1, false, 3, 5, 0, 'timeout', '')`, i+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var taken []int
+		for _, n := range []int{1, 30} {
+			statements.Take()
+			got := c.query(query, "first", n, "each", 2).ok(t, "")
+			taken = append(taken, len(statements.Take()))
+			last := fmt.Sprintf("sites.edges.%d.node.deliveries.edges.", n-1)
+			if len(got.at("sitekeys.edges").([]any)) != n || got.at(last+"0.node.event") != "purchase" || got.at(last+"0.node.attempts.0.status") != nil ||
+				got.at(last+"1.node.attempts.0.answer") != fmt.Sprintf("of %d", n) {
+				t.Errorf("%d of each: %s", n, got.Body)
+			}
+		}
+		if taken[0] != taken[1] {
+			t.Errorf("one of each takes %d statements, 30 take %d", taken[0], taken[1])
+		}
+	})
+}
+
 func BenchmarkEverything(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		a := newApp(b, d)

@@ -42,8 +42,11 @@ func selection(name string, depth int) string {
 	var parts []string
 	for _, f := range fieldsOf(def) {
 		leaf := schema.Types[f.Type.Name()].IsLeafType()
-		if leaf || depth > 1 {
-			parts = append(parts, f.Name+" "+selection(f.Type.Name(), depth-1))
+		if !leaf && depth == 1 {
+			continue
+		}
+		if inner := selection(f.Type.Name(), depth-1); leaf || inner != "{  }" { // that is an object with nothing but objects
+			parts = append(parts, f.Name+" "+inner)
 		}
 	}
 	return "{ " + strings.Join(parts, " ") + " }"
@@ -56,6 +59,7 @@ var samples = map[string]any{
 	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false,
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "days": 7,
+	"secret": "webhook secret", "domains": []string{"extra.example.org"},
 }
 
 // call runs one field at the top, with a value for each of its arguments; ids has those of type ID.
@@ -139,10 +143,13 @@ func (a *app) tenant(domain string) *tenant {
 		`markKeyEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } }`,
 		`updateSite(input: {siteId: $id, excludedAddresses: ["192.0.2.7"]}) { userErrors { code } }`,
 		`setConversionWebhook(input: {siteId: $id, url: "https://` + domain + `/hook"}) { userErrors { code } }`,
+		`setDailyExportWebhook(input: {siteId: $id, url: "https://` + domain + `/daily"}) { userErrors { code } }`,
 		`rotateServerSecret(input: {siteId: $id}) { userErrors { code } }`,
 	} {
 		c.query(`mutation($id: ID!) { `+settings+` }`, "id", site).ok(a.t, strings.Split(settings, "(")[0])
 	}
+	test := c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id}) { delivery { id } userErrors { code } } }`, "id", site)
+	sitekey := c.createSitekey("form", domain)
 	member := a.join(c, "member@"+domain, model.RoleMember)
 	invited := c.query(`mutation { inviteMember(input: {email: "guest@` + domain + `", role: VIEWER}) { invitation { id } userErrors { code } } }`)
 	token := c.createToken("READ")
@@ -154,6 +161,9 @@ func (a *app) tenant(domain string) *tenant {
 	}
 	return &tenant{owner: c, ids: map[string]string{
 		"siteId":       site,
+		"deliveryId":   text(test.ok(a.t, "sendTestWebhook"), "sendTestWebhook.delivery.id"),
+		"sitekeyId":    text(sitekey, "createSitekey.sitekey.id"),
+		"accountId":    text(c.query(`{ viewer { account { id } } }`), "viewer.account.id"),
 		"userId":       text(member.query(`{ viewer { id } }`), "viewer.id"),
 		"invitationId": text(invited.ok(a.t, "inviteMember"), "inviteMember.invitation.id"),
 		"apiTokenId":   token.id,
@@ -167,6 +177,9 @@ func unknown(t *testing.T, id string) string {
 	kind, _, _ := strings.Cut(string(decode(t, id)), ":")
 	if kind == "Session" {
 		return encode("Session:" + strings.Repeat("ab", 32))
+	}
+	if kind == "Delivery" {
+		return encode("Delivery:987654321:987654321")
 	}
 	return model.NodeID(kind, 987_654_321)
 }

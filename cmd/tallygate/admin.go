@@ -17,6 +17,8 @@ type adminCommands struct {
 	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link by which a user chooses a new password, for instance where no mail is sent."`
 	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
 	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
+
+	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Put an account on a captcha plan, from its next verification on."`
 }
 
 type createAccountCommand struct {
@@ -112,6 +114,31 @@ func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 		fmt.Fprintf(term.out, "%s is on the plan %s.\n", site.Domain, c.Plan)
+		return nil
+	})
+}
+
+type setCaptchaPlanCommand struct {
+	Config `embed:""`
+	Email  string `arg:"" help:"E-mail address of a user of the account."`
+	Plan   string `arg:"" help:"FREE, PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE."`
+}
+
+// Run sets the plan.
+func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		user, err := d.UserByEmail(ctx, email)
+		if err != nil {
+			return err
+		}
+		if err := d.SetCaptchaPlan(ctx, user.AccountID, model.CaptchaPlan(c.Plan)); err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "%s is on the captcha plan %s.\n", user.Account.Name, c.Plan)
 		return nil
 	})
 }

@@ -72,6 +72,10 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("the quota is %d", read.Site.Usage.Quota)
 		}
 
+		admin("Second is on the captcha plan PRO_1M.", "set-captcha-plan", "second@example.com", "PRO_1M")
+		admin("tallygate: There is no such plan.", "set-captcha-plan", "second@example.com", "PRO_5M")
+		admin("tallygate: No such object.", "set-captcha-plan", "nobody@example.com", "FREE")
+
 		admin("tallygate: This is the installation's only operator", "set-operator", "operator@example.com", "--off")
 		admin("Done.", "set-operator", "second@example.com")
 		admin("Done.", "set-operator", "operator@example.com", "--off")

@@ -44,7 +44,8 @@ func configureSite(t *testing.T, control *process, data ...string) {
 
 	script := exec.Command("sh", "../../docs/configure-site.sh", "example.com")
 	script.Env = append(command(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"], "TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,
-		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d", "EXCLUDE=192.0.2.0/24")
+		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d", "EXCLUDE=192.0.2.0/24",
+		"WEBHOOK_SECRET=whisper", "DAILY_URL=https://example.com/daily", "SITEKEY_NAME=Contact form")
 	var secrets []string
 	for _, want := range []string{"createSite: done", "createSite: the site is there already"} { // it may run again
 		run := *script
@@ -57,16 +58,28 @@ func configureSite(t *testing.T, control *process, data ...string) {
 		if !tag.Match(out) || !model.IsSecret("svcs_", secret) {
 			t.Fatalf("the script printed\n%s", out)
 		}
+		key := regexp.MustCompile(`Sitekey: +(\S+)\nIts secret: +(\S+) `).FindStringSubmatch(string(out))
+		if len(key) != 3 || !model.IsSitekey(key[1]) || !model.IsSecret(model.CaptchaSecretPrefix, key[2]) {
+			t.Fatalf("the script printed\n%s", out)
+		}
 		secrets = append(secrets, secret)
 	}
 	var read struct {
 		Sites struct{ Edges []struct{ Node any } }
 	}
-	owner.do(`{ sites { edges { node { id domain measureSiteSearch measureEcommerce extraDomains registeredEvents keyEvents excludedAddresses conversionWebhookUrl } } } }`, &read)
-	want := "[{map[conversionWebhookUrl:https://example.com/hook?a=b&c=d domain:example.com excludedAddresses:[192.0.2.0/24] extraDomains:[shop.example] " +
+	owner.do(`{ sites { edges { node { id domain measureSiteSearch measureEcommerce extraDomains registeredEvents keyEvents excludedAddresses conversionWebhookUrl conversionWebhookSigned dailyExportUrl } } } }`, &read)
+	want := "[{map[conversionWebhookSigned:true conversionWebhookUrl:https://example.com/hook?a=b&c=d dailyExportUrl:https://example.com/daily domain:example.com excludedAddresses:[192.0.2.0/24] extraDomains:[shop.example] " +
 		"id:U2l0ZTox keyEvents:[lead purchase] measureEcommerce:true measureSiteSearch:true registeredEvents:[lead]]}]"
 	if got := fmt.Sprint(read.Sites.Edges); got != want {
 		t.Errorf("the site is %s, want %s", got, want)
+	}
+
+	var keys struct {
+		Sitekeys struct{ Edges []struct{ Node any } }
+	}
+	owner.do(`{ sitekeys { edges { node { name domains } } } }`, &keys)
+	if got := fmt.Sprint(keys.Sitekeys.Edges); got != "[{map[domains:[example.com] name:Contact form]} {map[domains:[example.com] name:Contact form]}]" {
+		t.Errorf("the sitekeys are %s", got)
 	}
 
 	wrong := *script

@@ -81,13 +81,16 @@ func (u *CaptchaUsage) Standing(at Instant) CaptchaStanding {
 	switch {
 	case u.Quota == Unlimited || u.Used < u.Quota:
 		return WithinQuota
-	case u.Used >= u.Quota+u.Quota/reserveShare:
+	case u.Used >= u.Quota+u.Reserve():
 		return Exhausted
 	case u.reserveBegan() && at >= u.ReserveFrom.Add(ReservePeriod):
 		return Exhausted
 	}
 	return InReserve
 }
+
+// Reserve is how many verifications are accepted after the quota; meaningless for an unlimited one.
+func (u *CaptchaUsage) Reserve() int64 { return u.Quota / reserveShare }
 
 // reserveBegan reports whether the reserve of the present quota has been touched. After an upgrade there is a new one.
 func (u *CaptchaUsage) reserveBegan() bool { return u.ReserveFrom != 0 && u.OverQuota == u.Quota }

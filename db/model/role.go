@@ -33,7 +33,7 @@ const (
 	MayRead      Permission = iota // read what belongs to the account
 	MayExport                      // download rows
 	MayConfigure                   // create and configure sites and sitekeys, with their secrets
-	MayManage                      // members and invitations; delete sites and the account
+	MayManage                      // members and invitations; delete sites, sitekeys and the account
 	MayPersonal                    // one's own password, sessions and API tokens
 	MayOperate                     // set plans, of any account
 )

@@ -1,12 +1,14 @@
 package model
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // MaxURLLength bounds a webhook URL, in bytes.
@@ -103,6 +105,14 @@ func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	}
 	if !slices.Contains(webhookPorts, port) {
 		return bad("The port must be 443 or 8443.")
+	}
+	return nil
+}
+
+// CheckWebhookSecret checks a secret that webhooks are to be signed with; nil is for none. Its error is for the field secret.
+func CheckWebhookSecret(secret *string) error {
+	if secret != nil && (!IsClean(*secret) || utf8.RuneCountInString(*secret) > MaxWebhookSecret) {
+		return InvalidField("secret", "invalid_secret", fmt.Sprintf("Use at most %d printable characters.", MaxWebhookSecret))
 	}
 	return nil
 }

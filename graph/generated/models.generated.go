@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -25,6 +26,26 @@ type AcceptInvitationPayload struct {
 	Viewer *model.User `json:"viewer,omitempty"`
 	// What is wrong with the input: `invalid_token`, `invalid_password`, `email_taken`.
 	UserErrors []*UserError `json:"userErrors"`
+}
+
+// What an account has used of its captcha quota in the current calendar month, UTC.
+type CaptchaUsage struct {
+	// The month, as YYYY-MM.
+	Period string `json:"period"`
+	// Successful verifications so far, of all sitekeys, those from the reserve included.
+	Verifications int64 `json:"verifications"`
+	// How many the plan allows; null: any number.
+	Quota *int64 `json:"quota,omitempty"`
+	// `verifications` as a percentage of `quota`, cut to one decimal, so that 100 means used up; null without a quota.
+	Percent *float64 `json:"percent,omitempty"`
+	// How many are accepted after the quota, for at most 7 days; null without a quota.
+	Reserve *int64 `json:"reserve,omitempty"`
+	// When the reserve ends: 7 days after the first verification from it; null before that.
+	ReserveEndsAt *model.Instant `json:"reserveEndsAt,omitempty"`
+	// What becomes of the next verification.
+	Standing model.CaptchaStanding `json:"standing"`
+	// When the next month begins and the count starts again.
+	ResetsAt model.Instant `json:"resetsAt"`
 }
 
 // Input of `changePassword`.
@@ -78,6 +99,14 @@ type CreateSitePayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `createSitekey`.
+type CreateSitekeyInput struct {
+	// Display name, 1 to 100 characters.
+	Name string `json:"name"`
+	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. None: every page may.
+	Domains []string `json:"domains"`
+}
+
 // Input of `deleteAccount`.
 type DeleteAccountInput struct {
 	// The caller's password.
@@ -96,6 +125,36 @@ type DeleteAccountPayload struct {
 type DeleteSiteInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
+}
+
+// Input of `deleteSitekey`.
+type DeleteSitekeyInput struct {
+	// The sitekey's global id.
+	SitekeyID string `json:"sitekeyId"`
+}
+
+// A page of a list of deliveries.
+type DeliveryConnection struct {
+	// The deliveries with their cursors.
+	Edges []*DeliveryEdge `json:"edges"`
+	// Where this page lies in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A delivery in a list.
+type DeliveryEdge struct {
+	// The delivery's place in the list, for `after`. Opaque.
+	Cursor string `json:"cursor"`
+	// The delivery.
+	Node *db.DeliveryLog `json:"node"`
+}
+
+// Answer of the mutations that send something.
+type DeliveryPayload struct {
+	// The delivery as it is now. What becomes of it can be read with `node`, some moments later.
+	Delivery *db.DeliveryLog `json:"delivery,omitempty"`
+	// What is wrong with the input: `not_found`; `sendTestWebhook` `no_webhook`; `redeliver` `delivery_in_progress`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `inviteMember`.
@@ -146,6 +205,12 @@ type RateLimit struct {
 	Remaining int `json:"remaining"`
 	// When the minute ends and all points are there again.
 	ResetAt model.Instant `json:"resetAt"`
+}
+
+// Input of `redeliver`.
+type RedeliverInput struct {
+	// The delivery's global id.
+	DeliveryID string `json:"deliveryId"`
 }
 
 // Calls for a site that were rejected or ignored for one reason on one day.
@@ -268,6 +333,18 @@ type RotateServerSecretPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `rotateSitekeySecret`.
+type RotateSitekeySecretInput struct {
+	// The sitekey's global id.
+	SitekeyID string `json:"sitekeyId"`
+}
+
+// Input of `sendTestWebhook`.
+type SendTestWebhookInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+}
+
 // A browser in which the user is signed in.
 type Session struct {
 	// Global id.
@@ -282,11 +359,43 @@ type Session struct {
 	ExpiresAt model.Instant `json:"expiresAt"`
 }
 
+// Input of `setCaptchaPlan`.
+type SetCaptchaPlanInput struct {
+	// The account's global id.
+	AccountID string `json:"accountId"`
+	// The plan.
+	Plan model.CaptchaPlan `json:"plan"`
+}
+
+// Answer of `setCaptchaPlan`. Of somebody else's account an operator sees no more than this.
+type SetCaptchaPlanPayload struct {
+	// The account's global id.
+	AccountID *string `json:"accountId,omitempty"`
+	// Its plan now.
+	CaptchaPlan *model.CaptchaPlan `json:"captchaPlan,omitempty"`
+	// What it has used of that plan's quota.
+	CaptchaUsage *CaptchaUsage `json:"captchaUsage,omitempty"`
+	// What is wrong with the input: `not_found`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `setConversionWebhook`.
 type SetConversionWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// An HTTPS address without user name and password, at most 2,048 bytes. Null or empty: nothing is sent any more.
+	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Null or empty:
+	// nothing is sent any more.
+	URL *string `json:"url,omitempty"`
+	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
+	// is stays; an empty one takes it away. It is never shown again.
+	Secret *string `json:"secret,omitempty"`
+}
+
+// Input of `setDailyExportWebhook`.
+type SetDailyExportWebhookInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Null or empty: nothing is sent any more.
 	URL *string `json:"url,omitempty"`
 }
 
@@ -406,7 +515,47 @@ type SitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `setDailyExportWebhook` `invalid_url`;
 	// `setSitePlan` `invalid_volume`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// A page of a list of sitekeys.
+type SitekeyConnection struct {
+	// The sitekeys with their cursors.
+	Edges []*SitekeyEdge `json:"edges"`
+	// Where this page lies in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// How many sitekeys the whole list has.
+	TotalCount int `json:"totalCount"`
+	// The account whose sitekeys these are, for totalCount.
+	AccountID int64 `json:"-"`
+}
+
+// A sitekey in a list.
+type SitekeyEdge struct {
+	// The sitekey's place in the list, for `after`. Opaque.
+	Cursor string `json:"cursor"`
+	// The sitekey.
+	Node *model.Sitekey `json:"node"`
+}
+
+// Answer of `updateSitekey` and `deleteSitekey`.
+type SitekeyPayload struct {
+	// The sitekey as it is now or, deleted, as it was.
+	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
+	// What is wrong with the input: `not_found`; `updateSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
+// Answer of the mutations that make a secret.
+type SitekeySecretPayload struct {
+	// The sitekey.
+	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
+	// The new secret. It is shown this once; only its hash is stored.
+	Secret *string `json:"secret,omitempty"`
+	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`; `rotateSitekeySecret`
+	// `not_found`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -426,6 +575,16 @@ type UpdateSiteInput struct {
 	AutomaticEvents *bool `json:"automaticEvents,omitempty"`
 	// The whole list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
 	ExcludedAddresses []string `json:"excludedAddresses,omitempty"`
+}
+
+// Input of `updateSitekey`. What is left out or null stays as it is.
+type UpdateSitekeyInput struct {
+	// The sitekey's global id.
+	SitekeyID string `json:"sitekeyId"`
+	// Display name, 1 to 100 characters.
+	Name *string `json:"name,omitempty"`
+	// The whole list of domains.
+	Domains []string `json:"domains,omitempty"`
 }
 
 // What a site has used of its quota in the current calendar month, UTC.
@@ -452,6 +611,128 @@ type UserError struct {
 	Message string `json:"message"`
 }
 
+// What is sent.
+type DeliveryKind string
+
+const (
+	// A key event.
+	DeliveryKindConversion DeliveryKind = "CONVERSION"
+	// A part of a day's events.
+	DeliveryKindDailyExport DeliveryKind = "DAILY_EXPORT"
+	// A test, sent by hand.
+	DeliveryKindTest DeliveryKind = "TEST"
+)
+
+var AllDeliveryKind = []DeliveryKind{
+	DeliveryKindConversion,
+	DeliveryKindDailyExport,
+	DeliveryKindTest,
+}
+
+func (e DeliveryKind) IsValid() bool {
+	switch e {
+	case DeliveryKindConversion, DeliveryKindDailyExport, DeliveryKindTest:
+		return true
+	}
+	return false
+}
+
+func (e DeliveryKind) String() string {
+	return string(e)
+}
+
+func (e *DeliveryKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = DeliveryKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid DeliveryKind", str)
+	}
+	return nil
+}
+
+func (e DeliveryKind) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *DeliveryKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e DeliveryKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// How far a delivery is.
+type DeliveryState string
+
+const (
+	// An attempt is due or under way.
+	DeliveryStatePending DeliveryState = "PENDING"
+	// An attempt was answered with a status from 200 to 299.
+	DeliveryStateDelivered DeliveryState = "DELIVERED"
+	// All attempts failed, or the receiver does not want it.
+	DeliveryStateFailed DeliveryState = "FAILED"
+)
+
+var AllDeliveryState = []DeliveryState{
+	DeliveryStatePending,
+	DeliveryStateDelivered,
+	DeliveryStateFailed,
+}
+
+func (e DeliveryState) IsValid() bool {
+	switch e {
+	case DeliveryStatePending, DeliveryStateDelivered, DeliveryStateFailed:
+		return true
+	}
+	return false
+}
+
+func (e DeliveryState) String() string {
+	return string(e)
+}
+
+func (e *DeliveryState) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = DeliveryState(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid DeliveryState", str)
+	}
+	return nil
+}
+
+func (e DeliveryState) MarshalGQL(w io.Writer) {
+	fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *DeliveryState) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e DeliveryState) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // The values of `extensions.code` in the top-level `errors`: what stops a request or a field, apart from the mistakes in a
 // form that `userErrors` reports. Errors before anything ran have the HTTP status given here; else the status is 200.
 type ErrorCode string
@@ -473,7 +754,8 @@ const (
 	ErrorCodeValidationFailed ErrorCode = "validation_failed"
 	// 400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-	// once for each edge that `first` asks for, that of `rejections` once for each day, that of the other lists 20 times, and a
+	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 5 times, that of the other
+	// lists 20 times, and a
 	// mutation that checks a password or sends a mail costs 3,000.
 	ErrorCodeTooComplex ErrorCode = "too_complex"
 	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.
@@ -568,7 +850,7 @@ const (
 	UserErrorCodeNotFound UserErrorCode = "not_found"
 	// This is the site's own domain, which needs no entry among the extra domains.
 	UserErrorCodeOwnDomain UserErrorCode = "own_domain"
-	// A site has at most 20 extra domains.
+	// A site has at most 20 extra domains, a sitekey 50 domains.
 	UserErrorCodeTooManyDomains UserErrorCode = "too_many_domains"
 	// The name has not 1 to 48 lower-case letters, digits, underscores and hyphens.
 	UserErrorCodeInvalidEventName UserErrorCode = "invalid_event_name"
@@ -584,10 +866,15 @@ const (
 	UserErrorCodeInvalidNetwork UserErrorCode = "invalid_network"
 	// A site has at most 200 excluded addresses.
 	UserErrorCodeTooManyNetworks UserErrorCode = "too_many_networks"
-	// The address is not one of HTTPS, has a user name or password in it, or is longer than 2,048 bytes.
+	// The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
+	// the port is neither 443 nor 8443, or it is not on the internet.
 	UserErrorCodeInvalidURL UserErrorCode = "invalid_url"
-	// The webhook secret is longer than 256 bytes or has control characters, or there is no address that it could be for.
+	// The webhook secret is longer than 256 characters or has control characters.
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
+	// The site has no conversion webhook that could be tested.
+	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
+	// The delivery is being sent at this moment.
+	UserErrorCodeDeliveryInProgress UserErrorCode = "delivery_in_progress"
 	// There is no such plan.
 	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
 	// The number of page views does not belong to the plan, or an Enterprise plan has none.
@@ -629,6 +916,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyNetworks,
 	UserErrorCodeInvalidURL,
 	UserErrorCodeInvalidSecret,
+	UserErrorCodeNoWebhook,
+	UserErrorCodeDeliveryInProgress,
 	UserErrorCodeInvalidPlan,
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
@@ -642,7 +931,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

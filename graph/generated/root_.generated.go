@@ -23,12 +23,16 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 type ResolverRoot interface {
 	Account() AccountResolver
 	ApiToken() ApiTokenResolver
+	Delivery() DeliveryResolver
+	DeliveryAttempt() DeliveryAttemptResolver
 	Invitation() InvitationResolver
 	Member() MemberResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Site() SiteResolver
 	SiteConnection() SiteConnectionResolver
+	Sitekey() SitekeyResolver
+	SitekeyConnection() SitekeyConnectionResolver
 	User() UserResolver
 }
 
@@ -42,12 +46,14 @@ type ComplexityRoot struct {
 	}
 
 	Account struct {
-		CreatedAt   func(childComplexity int) int
-		ID          func(childComplexity int) int
-		Invitations func(childComplexity int) int
-		Members     func(childComplexity int) int
-		Name        func(childComplexity int) int
-		Sites       func(childComplexity int, first int, after *string) int
+		CaptchaPlan  func(childComplexity int) int
+		CaptchaUsage func(childComplexity int) int
+		CreatedAt    func(childComplexity int) int
+		ID           func(childComplexity int) int
+		Invitations  func(childComplexity int) int
+		Members      func(childComplexity int) int
+		Name         func(childComplexity int) int
+		Sites        func(childComplexity int, first int, after *string) int
 	}
 
 	ApiToken struct {
@@ -57,6 +63,17 @@ type ComplexityRoot struct {
 		Name       func(childComplexity int) int
 		Scopes     func(childComplexity int) int
 		TokenHint  func(childComplexity int) int
+	}
+
+	CaptchaUsage struct {
+		Percent       func(childComplexity int) int
+		Period        func(childComplexity int) int
+		Quota         func(childComplexity int) int
+		Reserve       func(childComplexity int) int
+		ReserveEndsAt func(childComplexity int) int
+		ResetsAt      func(childComplexity int) int
+		Standing      func(childComplexity int) int
+		Verifications func(childComplexity int) int
 	}
 
 	ChangePasswordPayload struct {
@@ -77,6 +94,40 @@ type ComplexityRoot struct {
 
 	DeleteAccountPayload struct {
 		AccountID  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	Delivery struct {
+		Attempts      func(childComplexity int) int
+		CreatedAt     func(childComplexity int) int
+		Event         func(childComplexity int) int
+		ID            func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		NextAttemptAt func(childComplexity int) int
+		State         func(childComplexity int) int
+	}
+
+	DeliveryAttempt struct {
+		Answer     func(childComplexity int) int
+		At         func(childComplexity int) int
+		DurationMS func(childComplexity int) int
+		Error      func(childComplexity int) int
+		Manual     func(childComplexity int) int
+		Status     func(childComplexity int) int
+	}
+
+	DeliveryConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	DeliveryEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	DeliveryPayload struct {
+		Delivery   func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -101,34 +152,42 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		AcceptInvitation     func(childComplexity int, input AcceptInvitationInput) int
-		AddSiteDomain        func(childComplexity int, input SiteDomainInput) int
-		ChangePassword       func(childComplexity int, input ChangePasswordInput) int
-		CreateAPIToken       func(childComplexity int, input CreateAPITokenInput) int
-		CreateSite           func(childComplexity int, input CreateSiteInput) int
-		DeleteAccount        func(childComplexity int, input DeleteAccountInput) int
-		DeleteSite           func(childComplexity int, input DeleteSiteInput) int
-		InviteMember         func(childComplexity int, input InviteMemberInput) int
-		MarkKeyEvent         func(childComplexity int, input SiteEventInput) int
-		RegisterEvent        func(childComplexity int, input SiteEventInput) int
-		RemoveMember         func(childComplexity int, input RemoveMemberInput) int
-		RemoveSiteDomain     func(childComplexity int, input SiteDomainInput) int
-		RequestPasswordReset func(childComplexity int, input RequestPasswordResetInput) int
-		ResetPassword        func(childComplexity int, input ResetPasswordInput) int
-		RevokeAPIToken       func(childComplexity int, input RevokeAPITokenInput) int
-		RevokeInvitation     func(childComplexity int, input RevokeInvitationInput) int
-		RevokeServerSecret   func(childComplexity int, input RevokeServerSecretInput) int
-		RevokeSession        func(childComplexity int, input RevokeSessionInput) int
-		RotateServerSecret   func(childComplexity int, input RotateServerSecretInput) int
-		SetConversionWebhook func(childComplexity int, input SetConversionWebhookInput) int
-		SetMemberRole        func(childComplexity int, input SetMemberRoleInput) int
-		SetSitePlan          func(childComplexity int, input SetSitePlanInput) int
-		SignIn               func(childComplexity int, input SignInInput) int
-		SignOut              func(childComplexity int, input *SignOutInput) int
-		SignUp               func(childComplexity int, input SignUpInput) int
-		UnmarkKeyEvent       func(childComplexity int, input SiteEventInput) int
-		UnregisterEvent      func(childComplexity int, input SiteEventInput) int
-		UpdateSite           func(childComplexity int, input UpdateSiteInput) int
+		AcceptInvitation      func(childComplexity int, input AcceptInvitationInput) int
+		AddSiteDomain         func(childComplexity int, input SiteDomainInput) int
+		ChangePassword        func(childComplexity int, input ChangePasswordInput) int
+		CreateAPIToken        func(childComplexity int, input CreateAPITokenInput) int
+		CreateSite            func(childComplexity int, input CreateSiteInput) int
+		CreateSitekey         func(childComplexity int, input CreateSitekeyInput) int
+		DeleteAccount         func(childComplexity int, input DeleteAccountInput) int
+		DeleteSite            func(childComplexity int, input DeleteSiteInput) int
+		DeleteSitekey         func(childComplexity int, input DeleteSitekeyInput) int
+		InviteMember          func(childComplexity int, input InviteMemberInput) int
+		MarkKeyEvent          func(childComplexity int, input SiteEventInput) int
+		Redeliver             func(childComplexity int, input RedeliverInput) int
+		RegisterEvent         func(childComplexity int, input SiteEventInput) int
+		RemoveMember          func(childComplexity int, input RemoveMemberInput) int
+		RemoveSiteDomain      func(childComplexity int, input SiteDomainInput) int
+		RequestPasswordReset  func(childComplexity int, input RequestPasswordResetInput) int
+		ResetPassword         func(childComplexity int, input ResetPasswordInput) int
+		RevokeAPIToken        func(childComplexity int, input RevokeAPITokenInput) int
+		RevokeInvitation      func(childComplexity int, input RevokeInvitationInput) int
+		RevokeServerSecret    func(childComplexity int, input RevokeServerSecretInput) int
+		RevokeSession         func(childComplexity int, input RevokeSessionInput) int
+		RotateServerSecret    func(childComplexity int, input RotateServerSecretInput) int
+		RotateSitekeySecret   func(childComplexity int, input RotateSitekeySecretInput) int
+		SendTestWebhook       func(childComplexity int, input SendTestWebhookInput) int
+		SetCaptchaPlan        func(childComplexity int, input SetCaptchaPlanInput) int
+		SetConversionWebhook  func(childComplexity int, input SetConversionWebhookInput) int
+		SetDailyExportWebhook func(childComplexity int, input SetDailyExportWebhookInput) int
+		SetMemberRole         func(childComplexity int, input SetMemberRoleInput) int
+		SetSitePlan           func(childComplexity int, input SetSitePlanInput) int
+		SignIn                func(childComplexity int, input SignInInput) int
+		SignOut               func(childComplexity int, input *SignOutInput) int
+		SignUp                func(childComplexity int, input SignUpInput) int
+		UnmarkKeyEvent        func(childComplexity int, input SiteEventInput) int
+		UnregisterEvent       func(childComplexity int, input SiteEventInput) int
+		UpdateSite            func(childComplexity int, input UpdateSiteInput) int
+		UpdateSitekey         func(childComplexity int, input UpdateSitekeyInput) int
 	}
 
 	PageInfo struct {
@@ -144,6 +203,8 @@ type ComplexityRoot struct {
 		RateLimit func(childComplexity int) int
 		Sessions  func(childComplexity int) int
 		Site      func(childComplexity int, id string) int
+		Sitekey   func(childComplexity int, id string) int
+		Sitekeys  func(childComplexity int, first int, after *string) int
 		Sites     func(childComplexity int, first int, after *string) int
 		Viewer    func(childComplexity int) int
 	}
@@ -206,6 +267,13 @@ type ComplexityRoot struct {
 		LastSeenAt func(childComplexity int) int
 	}
 
+	SetCaptchaPlanPayload struct {
+		AccountID    func(childComplexity int) int
+		CaptchaPlan  func(childComplexity int) int
+		CaptchaUsage func(childComplexity int) int
+		UserErrors   func(childComplexity int) int
+	}
+
 	SetMemberRolePayload struct {
 		Member     func(childComplexity int) int
 		UserErrors func(childComplexity int) int
@@ -228,9 +296,12 @@ type ComplexityRoot struct {
 	Site struct {
 		AllowPseudonymousUserID func(childComplexity int) int
 		AutomaticEvents         func(childComplexity int) int
+		ConversionWebhookSigned func(childComplexity int) int
 		ConversionWebhookURL    func(childComplexity int) int
 		CreatedAt               func(childComplexity int) int
 		CspLines                func(childComplexity int) int
+		DailyExportURL          func(childComplexity int) int
+		Deliveries              func(childComplexity int, first int, after *string) int
 		Domain                  func(childComplexity int) int
 		ExcludedAddresses       func(childComplexity int) int
 		ExtraDomains            func(childComplexity int) int
@@ -263,6 +334,39 @@ type ComplexityRoot struct {
 
 	SitePayload struct {
 		Site       func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	Sitekey struct {
+		CreatedAt  func(childComplexity int) int
+		CspLines   func(childComplexity int) int
+		Domains    func(childComplexity int) int
+		ID         func(childComplexity int) int
+		Name       func(childComplexity int) int
+		SecretHint func(childComplexity int) int
+		Sitekey    func(childComplexity int) int
+		WidgetTag  func(childComplexity int) int
+	}
+
+	SitekeyConnection struct {
+		Edges      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
+	}
+
+	SitekeyEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	SitekeyPayload struct {
+		Sitekey    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	SitekeySecretPayload struct {
+		Secret     func(childComplexity int) int
+		Sitekey    func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -317,6 +421,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.AcceptInvitationPayload.Viewer(childComplexity), true
 
+	case "Account.captchaPlan":
+		if e.ComplexityRoot.Account.CaptchaPlan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.CaptchaPlan(childComplexity), true
+	case "Account.captchaUsage":
+		if e.ComplexityRoot.Account.CaptchaUsage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Account.CaptchaUsage(childComplexity), true
 	case "Account.createdAt":
 		if e.ComplexityRoot.Account.CreatedAt == nil {
 			break
@@ -396,6 +512,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ApiToken.TokenHint(childComplexity), true
 
+	case "CaptchaUsage.percent":
+		if e.ComplexityRoot.CaptchaUsage.Percent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.Percent(childComplexity), true
+	case "CaptchaUsage.period":
+		if e.ComplexityRoot.CaptchaUsage.Period == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.Period(childComplexity), true
+	case "CaptchaUsage.quota":
+		if e.ComplexityRoot.CaptchaUsage.Quota == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.Quota(childComplexity), true
+	case "CaptchaUsage.reserve":
+		if e.ComplexityRoot.CaptchaUsage.Reserve == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.Reserve(childComplexity), true
+	case "CaptchaUsage.reserveEndsAt":
+		if e.ComplexityRoot.CaptchaUsage.ReserveEndsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.ReserveEndsAt(childComplexity), true
+	case "CaptchaUsage.resetsAt":
+		if e.ComplexityRoot.CaptchaUsage.ResetsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.ResetsAt(childComplexity), true
+	case "CaptchaUsage.standing":
+		if e.ComplexityRoot.CaptchaUsage.Standing == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.Standing(childComplexity), true
+	case "CaptchaUsage.verifications":
+		if e.ComplexityRoot.CaptchaUsage.Verifications == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CaptchaUsage.Verifications(childComplexity), true
+
 	case "ChangePasswordPayload.userErrors":
 		if e.ComplexityRoot.ChangePasswordPayload.UserErrors == nil {
 			break
@@ -453,6 +618,125 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeleteAccountPayload.UserErrors(childComplexity), true
+
+	case "Delivery.attempts":
+		if e.ComplexityRoot.Delivery.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Attempts(childComplexity), true
+	case "Delivery.createdAt":
+		if e.ComplexityRoot.Delivery.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.CreatedAt(childComplexity), true
+	case "Delivery.event":
+		if e.ComplexityRoot.Delivery.Event == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Event(childComplexity), true
+	case "Delivery.id":
+		if e.ComplexityRoot.Delivery.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.ID(childComplexity), true
+	case "Delivery.kind":
+		if e.ComplexityRoot.Delivery.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Kind(childComplexity), true
+	case "Delivery.nextAttemptAt":
+		if e.ComplexityRoot.Delivery.NextAttemptAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.NextAttemptAt(childComplexity), true
+	case "Delivery.state":
+		if e.ComplexityRoot.Delivery.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.State(childComplexity), true
+
+	case "DeliveryAttempt.answer":
+		if e.ComplexityRoot.DeliveryAttempt.Answer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryAttempt.Answer(childComplexity), true
+	case "DeliveryAttempt.at":
+		if e.ComplexityRoot.DeliveryAttempt.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryAttempt.At(childComplexity), true
+	case "DeliveryAttempt.durationMs":
+		if e.ComplexityRoot.DeliveryAttempt.DurationMS == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryAttempt.DurationMS(childComplexity), true
+	case "DeliveryAttempt.error":
+		if e.ComplexityRoot.DeliveryAttempt.Error == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryAttempt.Error(childComplexity), true
+	case "DeliveryAttempt.manual":
+		if e.ComplexityRoot.DeliveryAttempt.Manual == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryAttempt.Manual(childComplexity), true
+	case "DeliveryAttempt.status":
+		if e.ComplexityRoot.DeliveryAttempt.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryAttempt.Status(childComplexity), true
+
+	case "DeliveryConnection.edges":
+		if e.ComplexityRoot.DeliveryConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryConnection.Edges(childComplexity), true
+	case "DeliveryConnection.pageInfo":
+		if e.ComplexityRoot.DeliveryConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryConnection.PageInfo(childComplexity), true
+
+	case "DeliveryEdge.cursor":
+		if e.ComplexityRoot.DeliveryEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryEdge.Cursor(childComplexity), true
+	case "DeliveryEdge.node":
+		if e.ComplexityRoot.DeliveryEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryEdge.Node(childComplexity), true
+
+	case "DeliveryPayload.delivery":
+		if e.ComplexityRoot.DeliveryPayload.Delivery == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryPayload.Delivery(childComplexity), true
+	case "DeliveryPayload.userErrors":
+		if e.ComplexityRoot.DeliveryPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryPayload.UserErrors(childComplexity), true
 
 	case "Invitation.createdAt":
 		if e.ComplexityRoot.Invitation.CreatedAt == nil {
@@ -578,6 +862,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateSite(childComplexity, args["input"].(CreateSiteInput)), true
+	case "Mutation.createSitekey":
+		if e.ComplexityRoot.Mutation.CreateSitekey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createSitekey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateSitekey(childComplexity, args["input"].(CreateSitekeyInput)), true
 	case "Mutation.deleteAccount":
 		if e.ComplexityRoot.Mutation.DeleteAccount == nil {
 			break
@@ -600,6 +895,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteSite(childComplexity, args["input"].(DeleteSiteInput)), true
+	case "Mutation.deleteSitekey":
+		if e.ComplexityRoot.Mutation.DeleteSitekey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteSitekey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteSitekey(childComplexity, args["input"].(DeleteSitekeyInput)), true
 	case "Mutation.inviteMember":
 		if e.ComplexityRoot.Mutation.InviteMember == nil {
 			break
@@ -622,6 +928,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.MarkKeyEvent(childComplexity, args["input"].(SiteEventInput)), true
+	case "Mutation.redeliver":
+		if e.ComplexityRoot.Mutation.Redeliver == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_redeliver_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.Redeliver(childComplexity, args["input"].(RedeliverInput)), true
 	case "Mutation.registerEvent":
 		if e.ComplexityRoot.Mutation.RegisterEvent == nil {
 			break
@@ -732,6 +1049,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RotateServerSecret(childComplexity, args["input"].(RotateServerSecretInput)), true
+	case "Mutation.rotateSitekeySecret":
+		if e.ComplexityRoot.Mutation.RotateSitekeySecret == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_rotateSitekeySecret_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RotateSitekeySecret(childComplexity, args["input"].(RotateSitekeySecretInput)), true
+	case "Mutation.sendTestWebhook":
+		if e.ComplexityRoot.Mutation.SendTestWebhook == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_sendTestWebhook_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SendTestWebhook(childComplexity, args["input"].(SendTestWebhookInput)), true
+	case "Mutation.setCaptchaPlan":
+		if e.ComplexityRoot.Mutation.SetCaptchaPlan == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setCaptchaPlan_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetCaptchaPlan(childComplexity, args["input"].(SetCaptchaPlanInput)), true
 	case "Mutation.setConversionWebhook":
 		if e.ComplexityRoot.Mutation.SetConversionWebhook == nil {
 			break
@@ -743,6 +1093,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetConversionWebhook(childComplexity, args["input"].(SetConversionWebhookInput)), true
+	case "Mutation.setDailyExportWebhook":
+		if e.ComplexityRoot.Mutation.SetDailyExportWebhook == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setDailyExportWebhook_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetDailyExportWebhook(childComplexity, args["input"].(SetDailyExportWebhookInput)), true
 	case "Mutation.setMemberRole":
 		if e.ComplexityRoot.Mutation.SetMemberRole == nil {
 			break
@@ -831,6 +1192,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateSite(childComplexity, args["input"].(UpdateSiteInput)), true
+	case "Mutation.updateSitekey":
+		if e.ComplexityRoot.Mutation.UpdateSitekey == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateSitekey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateSitekey(childComplexity, args["input"].(UpdateSitekeyInput)), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -898,6 +1270,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Site(childComplexity, args["id"].(string)), true
+	case "Query.sitekey":
+		if e.ComplexityRoot.Query.Sitekey == nil {
+			break
+		}
+
+		args, err := ec.field_Query_sitekey_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Sitekey(childComplexity, args["id"].(string)), true
+	case "Query.sitekeys":
+		if e.ComplexityRoot.Query.Sitekeys == nil {
+			break
+		}
+
+		args, err := ec.field_Query_sitekeys_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Sitekeys(childComplexity, args["first"].(int), args["after"].(*string)), true
 	case "Query.sites":
 		if e.ComplexityRoot.Query.Sites == nil {
 			break
@@ -1094,6 +1488,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Session.LastSeenAt(childComplexity), true
 
+	case "SetCaptchaPlanPayload.accountId":
+		if e.ComplexityRoot.SetCaptchaPlanPayload.AccountID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetCaptchaPlanPayload.AccountID(childComplexity), true
+	case "SetCaptchaPlanPayload.captchaPlan":
+		if e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaPlan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaPlan(childComplexity), true
+	case "SetCaptchaPlanPayload.captchaUsage":
+		if e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaUsage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetCaptchaPlanPayload.CaptchaUsage(childComplexity), true
+	case "SetCaptchaPlanPayload.userErrors":
+		if e.ComplexityRoot.SetCaptchaPlanPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetCaptchaPlanPayload.UserErrors(childComplexity), true
+
 	case "SetMemberRolePayload.member":
 		if e.ComplexityRoot.SetMemberRolePayload.Member == nil {
 			break
@@ -1152,6 +1571,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.AutomaticEvents(childComplexity), true
+	case "Site.conversionWebhookSigned":
+		if e.ComplexityRoot.Site.ConversionWebhookSigned == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.ConversionWebhookSigned(childComplexity), true
 	case "Site.conversionWebhookUrl":
 		if e.ComplexityRoot.Site.ConversionWebhookURL == nil {
 			break
@@ -1170,6 +1595,23 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Site.CspLines(childComplexity), true
+	case "Site.dailyExportUrl":
+		if e.ComplexityRoot.Site.DailyExportURL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Site.DailyExportURL(childComplexity), true
+	case "Site.deliveries":
+		if e.ComplexityRoot.Site.Deliveries == nil {
+			break
+		}
+
+		args, err := ec.field_Site_deliveries_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Site.Deliveries(childComplexity, args["first"].(int), args["after"].(*string)), true
 	case "Site.domain":
 		if e.ComplexityRoot.Site.Domain == nil {
 			break
@@ -1323,6 +1765,119 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SitePayload.UserErrors(childComplexity), true
 
+	case "Sitekey.createdAt":
+		if e.ComplexityRoot.Sitekey.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.CreatedAt(childComplexity), true
+	case "Sitekey.cspLines":
+		if e.ComplexityRoot.Sitekey.CspLines == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.CspLines(childComplexity), true
+	case "Sitekey.domains":
+		if e.ComplexityRoot.Sitekey.Domains == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.Domains(childComplexity), true
+	case "Sitekey.id":
+		if e.ComplexityRoot.Sitekey.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.ID(childComplexity), true
+	case "Sitekey.name":
+		if e.ComplexityRoot.Sitekey.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.Name(childComplexity), true
+	case "Sitekey.secretHint":
+		if e.ComplexityRoot.Sitekey.SecretHint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.SecretHint(childComplexity), true
+	case "Sitekey.sitekey":
+		if e.ComplexityRoot.Sitekey.Sitekey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.Sitekey(childComplexity), true
+	case "Sitekey.widgetTag":
+		if e.ComplexityRoot.Sitekey.WidgetTag == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.WidgetTag(childComplexity), true
+
+	case "SitekeyConnection.edges":
+		if e.ComplexityRoot.SitekeyConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyConnection.Edges(childComplexity), true
+	case "SitekeyConnection.pageInfo":
+		if e.ComplexityRoot.SitekeyConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyConnection.PageInfo(childComplexity), true
+	case "SitekeyConnection.totalCount":
+		if e.ComplexityRoot.SitekeyConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyConnection.TotalCount(childComplexity), true
+
+	case "SitekeyEdge.cursor":
+		if e.ComplexityRoot.SitekeyEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyEdge.Cursor(childComplexity), true
+	case "SitekeyEdge.node":
+		if e.ComplexityRoot.SitekeyEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyEdge.Node(childComplexity), true
+
+	case "SitekeyPayload.sitekey":
+		if e.ComplexityRoot.SitekeyPayload.Sitekey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyPayload.Sitekey(childComplexity), true
+	case "SitekeyPayload.userErrors":
+		if e.ComplexityRoot.SitekeyPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeyPayload.UserErrors(childComplexity), true
+
+	case "SitekeySecretPayload.secret":
+		if e.ComplexityRoot.SitekeySecretPayload.Secret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeySecretPayload.Secret(childComplexity), true
+	case "SitekeySecretPayload.sitekey":
+		if e.ComplexityRoot.SitekeySecretPayload.Sitekey == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeySecretPayload.Sitekey(childComplexity), true
+	case "SitekeySecretPayload.userErrors":
+		if e.ComplexityRoot.SitekeySecretPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SitekeySecretPayload.UserErrors(childComplexity), true
+
 	case "Usage.pageviews":
 		if e.ComplexityRoot.Usage.Pageviews == nil {
 			break
@@ -1422,9 +1977,12 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputChangePasswordInput,
 		ec.unmarshalInputCreateApiTokenInput,
 		ec.unmarshalInputCreateSiteInput,
+		ec.unmarshalInputCreateSitekeyInput,
 		ec.unmarshalInputDeleteAccountInput,
 		ec.unmarshalInputDeleteSiteInput,
+		ec.unmarshalInputDeleteSitekeyInput,
 		ec.unmarshalInputInviteMemberInput,
+		ec.unmarshalInputRedeliverInput,
 		ec.unmarshalInputRemoveMemberInput,
 		ec.unmarshalInputRequestPasswordResetInput,
 		ec.unmarshalInputResetPasswordInput,
@@ -1433,7 +1991,11 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRevokeServerSecretInput,
 		ec.unmarshalInputRevokeSessionInput,
 		ec.unmarshalInputRotateServerSecretInput,
+		ec.unmarshalInputRotateSitekeySecretInput,
+		ec.unmarshalInputSendTestWebhookInput,
+		ec.unmarshalInputSetCaptchaPlanInput,
 		ec.unmarshalInputSetConversionWebhookInput,
+		ec.unmarshalInputSetDailyExportWebhookInput,
 		ec.unmarshalInputSetMemberRoleInput,
 		ec.unmarshalInputSetSitePlanInput,
 		ec.unmarshalInputSignInInput,
@@ -1442,6 +2004,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSiteDomainInput,
 		ec.unmarshalInputSiteEventInput,
 		ec.unmarshalInputUpdateSiteInput,
+		ec.unmarshalInputUpdateSitekeyInput,
 	)
 	first := true
 
@@ -1558,9 +2121,9 @@ type User implements Node {
 
 "What a user may do in the account. To be an operator is a right of its own, apart from the roles."
 enum Role {
-  "All that a member may, and: invite, remove and change members, delete sites and the account."
+  "All that a member may, and: invite, remove and change members, delete sites, sitekeys and the account."
   OWNER
-  "All that a viewer may, and: create and configure sites, with their secrets."
+  "All that a viewer may, and: create and configure sites and sitekeys, with their secrets."
   MEMBER
   "Reads and downloads everything; changes nothing but their own password, sessions and API tokens."
   VIEWER
@@ -1633,6 +2196,111 @@ type SignOutPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../delivery.graphqls", Input: `extend type Mutation {
+  "Sends a call that only shows whether the site's conversion webhook works. It is tried once. For members and owners."
+  sendTestWebhook(input: SendTestWebhookInput!): DeliveryPayload
+
+  """
+  Sends a delivery once more at once, whatever its state: the same message, outside the five attempts that it has. For members
+  and owners.
+  """
+  redeliver(input: RedeliverInput!): DeliveryPayload
+}
+
+"Something that is sent to a site's webhook. It is kept for 30 days."
+type Delivery implements Node {
+  "Global id."
+  id: ID!
+  "What it is."
+  kind: DeliveryKind!
+  "The key event; the day, as YYYY-MM-DD, of a daily export; ` + "`" + `test` + "`" + ` of a test."
+  event: String!
+  "How far it is."
+  state: DeliveryState!
+  "The calls that were made, the first one first."
+  attempts: [DeliveryAttempt!]!
+  "When the next attempt is due, or the end of the one under way; null when none is to come."
+  nextAttemptAt: DateTime
+  "When it was stored, together with the fact that it tells."
+  createdAt: DateTime!
+}
+
+"What is sent."
+enum DeliveryKind {
+  "A key event."
+  CONVERSION
+  "A part of a day's events."
+  DAILY_EXPORT
+  "A test, sent by hand."
+  TEST
+}
+
+"How far a delivery is."
+enum DeliveryState {
+  "An attempt is due or under way."
+  PENDING
+  "An attempt was answered with a status from 200 to 299."
+  DELIVERED
+  "All attempts failed, or the receiver does not want it."
+  FAILED
+}
+
+"One call of a webhook."
+type DeliveryAttempt {
+  "When it began."
+  at: DateTime!
+  "Whether it was asked for by hand."
+  manual: Boolean!
+  "How long it took, in milliseconds."
+  durationMs: Int64!
+  "The status of the answer; null when there was none."
+  status: Int
+  """
+  Why it failed, as one word: ` + "`" + `timeout` + "`" + `, ` + "`" + `dns` + "`" + `, ` + "`" + `connect` + "`" + `, ` + "`" + `tls` + "`" + `, ` + "`" + `blocked` + "`" + `, ` + "`" + `redirect` + "`" + `, ` + "`" + `client_error` + "`" + `, ` + "`" + `server_error` + "`" + `, ` + "`" + `gone` + "`" + `,
+  ` + "`" + `rate_limited` + "`" + `, ` + "`" + `hang_up` + "`" + `, ` + "`" + `bad_answer` + "`" + `, ` + "`" + `no_webhook` + "`" + `, ` + "`" + `bad_url` + "`" + `, ` + "`" + `internal` + "`" + `, or ` + "`" + `unfinished` + "`" + ` while it is under way or when
+  our process ended in the middle. New words may be added. Null: delivered.
+  """
+  error: String
+  "How the body of the answer begins, at most 1,000 characters."
+  answer: String!
+}
+
+"A page of a list of deliveries."
+type DeliveryConnection {
+  "The deliveries with their cursors."
+  edges: [DeliveryEdge!]!
+  "Where this page lies in the list."
+  pageInfo: PageInfo!
+}
+
+"A delivery in a list."
+type DeliveryEdge {
+  "The delivery's place in the list, for ` + "`" + `after` + "`" + `. Opaque."
+  cursor: String!
+  "The delivery."
+  node: Delivery!
+}
+
+"Input of ` + "`" + `sendTestWebhook` + "`" + `."
+input SendTestWebhookInput {
+  "The site's global id."
+  siteId: ID!
+}
+
+"Input of ` + "`" + `redeliver` + "`" + `."
+input RedeliverInput {
+  "The delivery's global id."
+  deliveryId: ID!
+}
+
+"Answer of the mutations that send something."
+type DeliveryPayload {
+  "The delivery as it is now. What becomes of it can be read with ` + "`" + `node` + "`" + `, some moments later."
+  delivery: Delivery
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `no_webhook` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `delivery_in_progress` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 	{Name: "../errors.graphqls", Input: `"Something the person who filled in a form can put right."
 type UserError {
   "The input field at fault, by its name in the mutation's ` + "`" + `input` + "`" + `. Null when it is not one field's fault."
@@ -1665,7 +2333,7 @@ enum UserErrorCode {
   not_found
   "This is the site's own domain, which needs no entry among the extra domains."
   own_domain
-  "A site has at most 20 extra domains."
+  "A site has at most 20 extra domains, a sitekey 50 domains."
   too_many_domains
   "The name has not 1 to 48 lower-case letters, digits, underscores and hyphens."
   invalid_event_name
@@ -1681,10 +2349,17 @@ enum UserErrorCode {
   invalid_network
   "A site has at most 200 excluded addresses."
   too_many_networks
-  "The address is not one of HTTPS, has a user name or password in it, or is longer than 2,048 bytes."
+  """
+  The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
+  the port is neither 443 nor 8443, or it is not on the internet.
+  """
   invalid_url
-  "The webhook secret is longer than 256 bytes or has control characters, or there is no address that it could be for."
+  "The webhook secret is longer than 256 characters or has control characters."
   invalid_secret
+  "The site has no conversion webhook that could be tested."
+  no_webhook
+  "The delivery is being sent at this moment."
+  delivery_in_progress
   "There is no such plan."
   invalid_plan
   "The number of page views does not belong to the plan, or an Enterprise plan has none."
@@ -1727,7 +2402,8 @@ enum ErrorCode {
   """
   400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of the other lists 20 times, and a
+  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 5 times, that of the other
+  lists 20 times, and a
   mutation that checks a password or sends a mail costs 3,000.
   """
   too_complex
@@ -2075,6 +2751,17 @@ type Site implements Node {
   automaticEvents: Boolean!
   "Where key events are sent; null when nowhere."
   conversionWebhookUrl: String
+  "Whether webhooks are signed: whether there is a secret, which is never shown."
+  conversionWebhookSigned: Boolean!
+  "Where each day's events are sent when the day is over; null when nowhere."
+  dailyExportUrl: String
+  "What was sent to the webhooks, or is to be, of the last 30 days, the newest first."
+  deliveries(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The cursor after which the page begins."
+    after: String
+  ): DeliveryConnection
   "The last characters of the server secret, to recognise it by; null when there is none."
   serverSecretHint: String
   "The price plan."
@@ -2211,8 +2898,11 @@ type CreateSitePayload {
   "Takes that mark away. For members and owners."
   unmarkKeyEvent(input: SiteEventInput!): SitePayload
 
-  "Sets where key events are sent. For members and owners."
+  "Sets where key events are sent, and the secret that signs them. For members and owners."
   setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
+
+  "Sets where each day's events are sent when the day is over, beginning with today's. For members and owners."
+  setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload
 
   """
   Makes a new server secret, which takes the place of the old one: that is dead on every process within a second. For members
@@ -2236,6 +2926,7 @@ type SitePayload {
   ` + "`" + `too_many_networks` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `own_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
   ` + "`" + `invalid_domain` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `invalid_event_name` + "`" + `, ` + "`" + `reserved_event_name` + "`" + `, ` + "`" + `too_many_events` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
   ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `;
+  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `;
   ` + "`" + `setSitePlan` + "`" + ` ` + "`" + `invalid_volume` + "`" + `.
   """
   userErrors: [UserError!]!
@@ -2285,7 +2976,23 @@ input SiteEventInput {
 input SetConversionWebhookInput {
   "The site's global id."
   siteId: ID!
-  "An HTTPS address without user name and password, at most 2,048 bytes. Null or empty: nothing is sent any more."
+  """
+  An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Null or empty:
+  nothing is sent any more.
+  """
+  url: String
+  """
+  Signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: at most 256 printable characters. Left out or null, the secret there
+  is stays; an empty one takes it away. It is never shown again.
+  """
+  secret: String
+}
+
+"Input of ` + "`" + `setDailyExportWebhook` + "`" + `."
+input SetDailyExportWebhookInput {
+  "The site's global id."
+  siteId: ID!
+  "An address as in ` + "`" + `setConversionWebhook` + "`" + `, whose secret signs these calls, too. Null or empty: nothing is sent any more."
   url: String
 }
 
@@ -2319,6 +3026,201 @@ input SetSitePlanInput {
   plan: SitePlan!
   "Page views and events a month. An Enterprise plan needs it, at least 1; the others have their own and need none."
   monthlyPageviews: Int64
+}
+`, BuiltIn: false},
+	{Name: "../sitekey.graphqls", Input: `extend type Query {
+  "A captcha sitekey of your account. Null when there is no such sitekey or it is not yours."
+  sitekey(
+    "The sitekey's global id."
+    id: ID!
+  ): Sitekey
+
+  "The captcha sitekeys of your account, oldest first."
+  sitekeys(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The cursor after which the page begins."
+    after: String
+  ): SitekeyConnection
+}
+
+extend type Mutation {
+  "Creates a captcha sitekey with its secret. For members and owners."
+  createSitekey(input: CreateSitekeyInput!): SitekeySecretPayload
+
+  "Changes name and domains: all that are given, or none when one of them is refused. For members and owners."
+  updateSitekey(input: UpdateSitekeyInput!): SitekeyPayload
+
+  "Makes a new secret, which takes the place of the old one: that is dead on every process within a second. For members and owners."
+  rotateSitekeySecret(input: RotateSitekeySecretInput!): SitekeySecretPayload
+
+  "Deletes a sitekey for good. Its widgets stop working, and its tokens are worth nothing any more. For owners."
+  deleteSitekey(input: DeleteSitekeyInput!): SitekeyPayload
+
+  "Puts whatever account on a captcha plan, from its next verification on. For operators."
+  setCaptchaPlan(input: SetCaptchaPlanInput!): SetCaptchaPlanPayload
+}
+
+extend type Account {
+  "The price plan of the captcha, for all sitekeys together."
+  captchaPlan: CaptchaPlan!
+  "What the account has used of its monthly captcha quota."
+  captchaUsage: CaptchaUsage!
+}
+
+"A captcha sitekey. Forms carry it, and your server confirms their tokens with its secret."
+type Sitekey implements Node {
+  "Global id."
+  id: ID!
+  "Names the sitekey in the widget: ` + "`" + `svck_` + "`" + ` and 24 letters and digits. Public."
+  sitekey: String!
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The domains whose pages, with their subdomains, may use it; sorted, at most 50. None: every page may."
+  domains: [String!]!
+  "The last characters of the secret, to recognise it by."
+  secretHint: String!
+  "What to paste into a form: the widget's element and its script tag."
+  widgetTag: String!
+  "What a Content-Security-Policy of the pages with the widget must allow, one directive in each line."
+  cspLines: [String!]!
+  "When the sitekey was created."
+  createdAt: DateTime!
+}
+
+"The price plan of the captcha: how many verifications an account may use in a calendar month, UTC."
+enum CaptchaPlan {
+  "10,000 a month."
+  FREE
+  "100,000 a month."
+  PRO_100K
+  "250,000 a month."
+  PRO_250K
+  "500,000 a month."
+  PRO_500K
+  "1,000,000 a month."
+  PRO_1M
+  "Unlimited."
+  ENTERPRISE
+}
+
+"What an account has used of its captcha quota in the current calendar month, UTC."
+type CaptchaUsage {
+  "The month, as YYYY-MM."
+  period: String!
+  "Successful verifications so far, of all sitekeys, those from the reserve included."
+  verifications: Int64!
+  "How many the plan allows; null: any number."
+  quota: Int64
+  "` + "`" + `verifications` + "`" + ` as a percentage of ` + "`" + `quota` + "`" + `, cut to one decimal, so that 100 means used up; null without a quota."
+  percent: Float
+  "How many are accepted after the quota, for at most 7 days; null without a quota."
+  reserve: Int64
+  "When the reserve ends: 7 days after the first verification from it; null before that."
+  reserveEndsAt: DateTime
+  "What becomes of the next verification."
+  standing: CaptchaStanding!
+  "When the next month begins and the count starts again."
+  resetsAt: DateTime!
+}
+
+"What becomes of an account's next verification."
+enum CaptchaStanding {
+  "It is within the quota."
+  WITHIN_QUOTA
+  "The quota is used up; it comes from the reserve."
+  IN_RESERVE
+  "It is refused: quota and reserve are used up."
+  EXHAUSTED
+}
+
+"A page of a list of sitekeys."
+type SitekeyConnection {
+  "The sitekeys with their cursors."
+  edges: [SitekeyEdge!]!
+  "Where this page lies in the list."
+  pageInfo: PageInfo!
+  "How many sitekeys the whole list has."
+  totalCount: Int!
+}
+
+"A sitekey in a list."
+type SitekeyEdge {
+  "The sitekey's place in the list, for ` + "`" + `after` + "`" + `. Opaque."
+  cursor: String!
+  "The sitekey."
+  node: Sitekey!
+}
+
+"Input of ` + "`" + `createSitekey` + "`" + `."
+input CreateSitekeyInput {
+  "Display name, 1 to 100 characters."
+  name: String!
+  "The domain names, as in ` + "`" + `createSite` + "`" + `, whose pages may use it, at most 50; subdomains are implied. None: every page may."
+  domains: [String!]! = []
+}
+
+"Input of ` + "`" + `updateSitekey` + "`" + `. What is left out or null stays as it is."
+input UpdateSitekeyInput {
+  "The sitekey's global id."
+  sitekeyId: ID!
+  "Display name, 1 to 100 characters."
+  name: String
+  "The whole list of domains."
+  domains: [String!]
+}
+
+"Input of ` + "`" + `rotateSitekeySecret` + "`" + `."
+input RotateSitekeySecretInput {
+  "The sitekey's global id."
+  sitekeyId: ID!
+}
+
+"Input of ` + "`" + `deleteSitekey` + "`" + `."
+input DeleteSitekeyInput {
+  "The sitekey's global id."
+  sitekeyId: ID!
+}
+
+"Answer of ` + "`" + `updateSitekey` + "`" + ` and ` + "`" + `deleteSitekey` + "`" + `."
+type SitekeyPayload {
+  "The sitekey as it is now or, deleted, as it was."
+  sitekey: Sitekey
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `; ` + "`" + `updateSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Answer of the mutations that make a secret."
+type SitekeySecretPayload {
+  "The sitekey."
+  sitekey: Sitekey
+  "The new secret. It is shown this once; only its hash is stored."
+  secret: String
+  """
+  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `rotateSitekeySecret` + "`" + `
+  ` + "`" + `not_found` + "`" + `.
+  """
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `setCaptchaPlan` + "`" + `."
+input SetCaptchaPlanInput {
+  "The account's global id."
+  accountId: ID!
+  "The plan."
+  plan: CaptchaPlan!
+}
+
+"Answer of ` + "`" + `setCaptchaPlan` + "`" + `. Of somebody else's account an operator sees no more than this."
+type SetCaptchaPlanPayload {
+  "The account's global id."
+  accountId: ID
+  "Its plan now."
+  captchaPlan: CaptchaPlan
+  "What it has used of that plan's quota."
+  captchaUsage: CaptchaUsage
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../token.graphqls", Input: `extend type Query {
@@ -2445,6 +3347,10 @@ func (ec *executionContext) childFields_Account(ctx context.Context, field graph
 		return ec.fieldContext_Account_invitations(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Account_createdAt(ctx, field)
+	case "captchaPlan":
+		return ec.fieldContext_Account_captchaPlan(ctx, field)
+	case "captchaUsage":
+		return ec.fieldContext_Account_captchaUsage(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Account", field.Name)
 }
@@ -2465,6 +3371,28 @@ func (ec *executionContext) childFields_ApiToken(ctx context.Context, field grap
 		return ec.fieldContext_ApiToken_lastUsedAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ApiToken", field.Name)
+}
+
+func (ec *executionContext) childFields_CaptchaUsage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "period":
+		return ec.fieldContext_CaptchaUsage_period(ctx, field)
+	case "verifications":
+		return ec.fieldContext_CaptchaUsage_verifications(ctx, field)
+	case "quota":
+		return ec.fieldContext_CaptchaUsage_quota(ctx, field)
+	case "percent":
+		return ec.fieldContext_CaptchaUsage_percent(ctx, field)
+	case "reserve":
+		return ec.fieldContext_CaptchaUsage_reserve(ctx, field)
+	case "reserveEndsAt":
+		return ec.fieldContext_CaptchaUsage_reserveEndsAt(ctx, field)
+	case "standing":
+		return ec.fieldContext_CaptchaUsage_standing(ctx, field)
+	case "resetsAt":
+		return ec.fieldContext_CaptchaUsage_resetsAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CaptchaUsage", field.Name)
 }
 
 func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2507,6 +3435,74 @@ func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context
 		return ec.fieldContext_DeleteAccountPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Delivery(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Delivery_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_Delivery_kind(ctx, field)
+	case "event":
+		return ec.fieldContext_Delivery_event(ctx, field)
+	case "state":
+		return ec.fieldContext_Delivery_state(ctx, field)
+	case "attempts":
+		return ec.fieldContext_Delivery_attempts(ctx, field)
+	case "nextAttemptAt":
+		return ec.fieldContext_Delivery_nextAttemptAt(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Delivery_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Delivery", field.Name)
+}
+
+func (ec *executionContext) childFields_DeliveryAttempt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_DeliveryAttempt_at(ctx, field)
+	case "manual":
+		return ec.fieldContext_DeliveryAttempt_manual(ctx, field)
+	case "durationMs":
+		return ec.fieldContext_DeliveryAttempt_durationMs(ctx, field)
+	case "status":
+		return ec.fieldContext_DeliveryAttempt_status(ctx, field)
+	case "error":
+		return ec.fieldContext_DeliveryAttempt_error(ctx, field)
+	case "answer":
+		return ec.fieldContext_DeliveryAttempt_answer(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeliveryAttempt", field.Name)
+}
+
+func (ec *executionContext) childFields_DeliveryConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_DeliveryConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_DeliveryConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeliveryConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_DeliveryEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_DeliveryEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_DeliveryEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeliveryEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_DeliveryPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "delivery":
+		return ec.fieldContext_DeliveryPayload_delivery(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeliveryPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeliveryPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Invitation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2679,6 +3675,20 @@ func (ec *executionContext) childFields_Session(ctx context.Context, field graph
 	return nil, fmt.Errorf("no field named %q was found under type Session", field.Name)
 }
 
+func (ec *executionContext) childFields_SetCaptchaPlanPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "accountId":
+		return ec.fieldContext_SetCaptchaPlanPayload_accountId(ctx, field)
+	case "captchaPlan":
+		return ec.fieldContext_SetCaptchaPlanPayload_captchaPlan(ctx, field)
+	case "captchaUsage":
+		return ec.fieldContext_SetCaptchaPlanPayload_captchaUsage(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SetCaptchaPlanPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetCaptchaPlanPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_SetMemberRolePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "member":
@@ -2745,6 +3755,12 @@ func (ec *executionContext) childFields_Site(ctx context.Context, field graphql.
 		return ec.fieldContext_Site_automaticEvents(ctx, field)
 	case "conversionWebhookUrl":
 		return ec.fieldContext_Site_conversionWebhookUrl(ctx, field)
+	case "conversionWebhookSigned":
+		return ec.fieldContext_Site_conversionWebhookSigned(ctx, field)
+	case "dailyExportUrl":
+		return ec.fieldContext_Site_dailyExportUrl(ctx, field)
+	case "deliveries":
+		return ec.fieldContext_Site_deliveries(ctx, field)
 	case "serverSecretHint":
 		return ec.fieldContext_Site_serverSecretHint(ctx, field)
 	case "plan":
@@ -2797,6 +3813,72 @@ func (ec *executionContext) childFields_SitePayload(ctx context.Context, field g
 		return ec.fieldContext_SitePayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SitePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Sitekey(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Sitekey_id(ctx, field)
+	case "sitekey":
+		return ec.fieldContext_Sitekey_sitekey(ctx, field)
+	case "name":
+		return ec.fieldContext_Sitekey_name(ctx, field)
+	case "domains":
+		return ec.fieldContext_Sitekey_domains(ctx, field)
+	case "secretHint":
+		return ec.fieldContext_Sitekey_secretHint(ctx, field)
+	case "widgetTag":
+		return ec.fieldContext_Sitekey_widgetTag(ctx, field)
+	case "cspLines":
+		return ec.fieldContext_Sitekey_cspLines(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Sitekey_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Sitekey", field.Name)
+}
+
+func (ec *executionContext) childFields_SitekeyConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_SitekeyConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_SitekeyConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_SitekeyConnection_totalCount(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SitekeyConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_SitekeyEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_SitekeyEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_SitekeyEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SitekeyEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_SitekeyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sitekey":
+		return ec.fieldContext_SitekeyPayload_sitekey(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SitekeyPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SitekeyPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SitekeySecretPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sitekey":
+		return ec.fieldContext_SitekeySecretPayload_sitekey(ctx, field)
+	case "secret":
+		return ec.fieldContext_SitekeySecretPayload_secret(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SitekeySecretPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SitekeySecretPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -280,6 +280,50 @@ func (ec *executionContext) unmarshalInputSetConversionWebhookInput(ctx context.
 		asMap[k] = v
 	}
 
+	fieldsInOrder := [...]string{"siteId", "url", "secret"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "siteId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("siteId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SiteID = data
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "secret":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("secret"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Secret = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSetDailyExportWebhookInput(ctx context.Context, obj any) (SetDailyExportWebhookInput, error) {
+	var it SetDailyExportWebhookInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
 	fieldsInOrder := [...]string{"siteId", "url"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
@@ -616,6 +660,11 @@ func (ec *executionContext) unmarshalNRotateServerSecretInput2githubᚗcomᚋtal
 
 func (ec *executionContext) unmarshalNSetConversionWebhookInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetConversionWebhookInput(ctx context.Context, v any) (SetConversionWebhookInput, error) {
 	res, err := ec.unmarshalInputSetConversionWebhookInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNSetDailyExportWebhookInput2githubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetDailyExportWebhookInput(ctx context.Context, v any) (SetDailyExportWebhookInput, error) {
+	res, err := ec.unmarshalInputSetDailyExportWebhookInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
