@@ -119,11 +119,17 @@ func (a *account) authorize(r *http.Request) {
 	}
 }
 
+// sharedInputs are the inputs that are not named after their mutation.
+var sharedInputs = map[string]string{"registerEvent": "SiteEventInput", "markKeyEvent": "SiteEventInput"}
+
 // change runs a mutation by the conventions of our schema: one input, and userErrors beside the object. selection is what to
 // read of the payload into data, and may be empty.
 func (a *account) change(ctx context.Context, name, selection string, input map[string]any, data any) error {
-	query := fmt.Sprintf("mutation ($input: %s%sInput!) { payload: %s(input: $input) { %s userErrors { code message } } }",
-		strings.ToUpper(name[:1]), name[1:], name, selection)
+	inputType, ok := sharedInputs[name]
+	if !ok {
+		inputType = strings.ToUpper(name[:1]) + name[1:] + "Input"
+	}
+	query := fmt.Sprintf("mutation ($input: %s!) { payload: %s(input: $input) { %s userErrors { code message } } }", inputType, name, selection)
 	var reply struct{ Payload json.RawMessage }
 	if err := a.call(ctx, query, map[string]any{"input": input}, &reply); err != nil {
 		return err

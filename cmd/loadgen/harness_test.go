@@ -122,6 +122,9 @@ func newTestScene(t *testing.T, b *bench, f trafficFlags) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(s.account.notes) != 0 {
+		t.Errorf("not everything could be set up: %q", s.account.notes)
+	}
 	if err := b.everythingOn(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
