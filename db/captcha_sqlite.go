@@ -40,8 +40,9 @@ func (c *sqliteCaptcha) update(ctx context.Context, keys CaptchaKeys, decide fun
 	if err != nil {
 		return err
 	}
+	defer func() { _ = tx.Rollback() }() // after a panic, too; nothing to do after the commit
 	if err := c.run(tx, keys, decide); err != nil {
-		return errors.Join(err, tx.Rollback())
+		return err
 	}
 	return tx.Commit()
 }
