@@ -120,8 +120,19 @@ func TestLeavingCancelsNothing(t *testing.T) {
 	})
 }
 
-// TestOneBadHitSpoilsNobodyElse: a hit that the database refuses fails alone; the rest of its batch is stored and counted.
+// TestOneBadHitSpoilsNobodyElse: a hit that the database refuses, or that makes its transaction panic, fails alone; the rest of
+// its batch is stored and counted.
 func TestOneBadHitSpoilsNobodyElse(t *testing.T) {
+	t.Run("refused", func(t *testing.T) {
+		oneBadHit(t, func(changes *db.HitChanges, i int) { // a row that breaks its table's key whenever it is stored
+			changes.Pageviews = append(changes.Pageviews, changes.Pageviews[i])
+		})
+	})
+	t.Run("panic", func(t *testing.T) { oneBadHit(t, func(*db.HitChanges, int) { panic("bad hit") }) })
+}
+
+// oneBadHit stores a batch with one page view that is spoiled.
+func oneBadHit(t *testing.T, spoil func(changes *db.HitChanges, pageview int)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		gathered, release := make(chan struct{}), make(chan struct{})
 		var once sync.Once
@@ -130,9 +141,9 @@ func TestOneBadHitSpoilsNobodyElse(t *testing.T) {
 				once.Do(func() { close(gathered); <-release })
 				return nil
 			},
-			spoil: func(changes *db.HitChanges) { // a row that breaks its table's key whenever it is stored
+			spoil: func(changes *db.HitChanges) {
 				if i := slices.IndexFunc(changes.Pageviews, func(p model.Pageview) bool { return p.Path == "/bad" }); i >= 0 {
-					changes.Pageviews = append(changes.Pageviews, changes.Pageviews[i])
+					spoil(changes, i)
 				}
 			},
 		}

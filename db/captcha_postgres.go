@@ -61,8 +61,9 @@ func (c *postgresCaptcha) Update(ctx context.Context, keys CaptchaKeys, decide f
 }
 
 func (c *postgresCaptcha) update(ctx context.Context, keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) (err error) {
+	committed := false
 	defer func() {
-		if err != nil {
+		if !committed { // after a panic, too
 			c.abandon()
 		}
 	}()
@@ -81,7 +82,9 @@ func (c *postgresCaptcha) update(ctx context.Context, keys CaptchaKeys, decide f
 			return err
 		}
 	}
-	return c.commit(ctx, decide(state))
+	err = c.commit(ctx, decide(state))
+	committed = err == nil
+	return err
 }
 
 func (c *postgresCaptcha) claim(ctx context.Context, keys CaptchaKeys) (*CaptchaState, error) {

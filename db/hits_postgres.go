@@ -121,8 +121,9 @@ func (h *postgresHits) Update(ctx context.Context, keys HitKeys, decide func(*Hi
 }
 
 func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) (err error) {
+	committed := false
 	defer func() {
-		if err != nil {
+		if !committed { // after a panic, too
 			h.abandon()
 		}
 	}()
@@ -141,7 +142,9 @@ func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*Hi
 			return err
 		}
 	}
-	return h.commit(ctx, keys, decide(state))
+	err = h.commit(ctx, keys, decide(state))
+	committed = err == nil
+	return err
 }
 
 func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"sync"
 	"testing"
 
 	assets "github.com/tallygate/tallygate/frontend-assets"
@@ -97,6 +98,56 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 		})
 	}
 }
+
+// TestChromiumSolverHearsOfARefusedWorkerEarly holds the WebAssembly module back until a policy has refused the worker: that
+// nobody had asked the worker by then must not keep the solver from finishing in the page.
+func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
+	w := newEngineWorld(t)
+	solvable, _ := readEngineVectors(t)
+	v := solvable["difficulty 16,384"]
+	refused := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(refused) })
+	page := w.open(t, engineSite{
+		csp: "script-src O 'wasm-unsafe-eval'; connect-src O",
+		replace: map[string]http.HandlerFunc{
+			"/refused": func(http.ResponseWriter, *http.Request) { tell() },
+			"/captcha.wasm": func(res http.ResponseWriter, r *http.Request) {
+				select {
+				case <-refused:
+				case <-r.Context().Done():
+				}
+				r.URL.Path = "/captcha.wasm"
+				assets.Handler().ServeHTTP(res, r)
+			},
+		},
+	}, tellRefusal)
+	defer page.Close()
+	s := page.solve(v)
+	if s.Failure != "" || s.Nonce != v.Nonce {
+		t.Fatalf("nonce %d, failure %q, want %d\nconsole: %v", s.Nonce, s.Failure, v.Nonce, page.Console())
+	}
+	if s.Seen.Started == 0 || s.Seen.Started != s.Seen.Ended || len(s.Seen.Worker) > 0 || len(s.Seen.Page) == 0 {
+		t.Errorf("%d workers were started, %d ended; they answered %v, the page %v", s.Seen.Started, s.Seen.Ended, s.Seen.Worker, s.Seen.Page)
+	}
+	select {
+	case <-refused:
+	default:
+		t.Error("no worker was refused")
+	}
+	page.noExceptions()
+}
+
+// tellRefusal makes each worker tell the captcha's server of its error event, after everybody else in the page has heard of it.
+const tellRefusal = `window.Worker = class extends Worker {
+	constructor(url) {
+		super(url);
+		this.addEventListener("error", () => {
+			const { port1, port2 } = new MessageChannel();
+			port1.onmessage = () => fetch("` + engineOrigin + `" + location.pathname + "/refused");
+			port2.postMessage(0);
+		});
+	}
+};`
 
 // answerText answers with a text.
 func answerText(content string) http.HandlerFunc {

@@ -6,6 +6,8 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -15,10 +17,11 @@ var (
 	ErrFull   = errors.New("batch: too many items are waiting")
 	ErrLate   = errors.New("batch: too little time is left to store the item")
 	ErrClosed = errors.New("batch: the writer has stopped")
+	ErrPanic  = errors.New("batch: panic") // of the commit function; the message has value and stack
 )
 
 // Commit stores items in one transaction and returns one outcome per item, in order. An error means that nothing was
-// stored. It is never called twice at once. Its context ends with Options.Timeout and when Stop gives up waiting, never with
+// stored, and so does a panic, which is taken for the fault of one item. It is never called twice at once. Its context ends with Options.Timeout and when Stop gives up waiting, never with
 // a request; it must return soon after that.
 type Commit[In, Out any] func(ctx context.Context, items []In) ([]Out, error)
 
@@ -268,7 +271,7 @@ func (q *Queue[In, Out]) store(ctx context.Context, entries []*entry[In, Out]) {
 		for i, e := range entries {
 			e.out = outs[i]
 		}
-	case len(entries) > 1 && q.options.Isolate(err):
+	case len(entries) > 1 && (errors.Is(err, ErrPanic) || q.options.Isolate(err)):
 		q.store(ctx, entries[:len(entries)/2])
 		q.store(ctx, entries[len(entries)/2:])
 	default:
@@ -278,7 +281,7 @@ func (q *Queue[In, Out]) store(ctx context.Context, entries []*entry[In, Out]) {
 	}
 }
 
-func (q *Queue[In, Out]) try(ctx context.Context, entries []*entry[In, Out]) ([]Out, error) {
+func (q *Queue[In, Out]) try(ctx context.Context, entries []*entry[In, Out]) (outs []Out, err error) {
 	if q.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
@@ -289,5 +292,10 @@ func (q *Queue[In, Out]) try(ctx context.Context, entries []*entry[In, Out]) ([]
 	for i, e := range entries {
 		items[i] = e.item
 	}
+	defer func() {
+		if p := recover(); p != nil { // in this goroutine it would end the process
+			outs, err = nil, fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
+		}
+	}()
 	return q.commit(ctx, items)
 }

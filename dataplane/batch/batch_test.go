@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -218,6 +219,7 @@ func TestRequestThatLeavesLateDoesNotCancelTheCommit(t *testing.T) {
 }
 
 // TestBadItemsFailAlone is a property test: whatever items are bad, exactly they fail and all others are stored once.
+// Of the bad items, every second one makes the commit panic.
 func TestBadItemsFailAlone(t *testing.T) {
 	errBad := errors.New("bad item")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -229,7 +231,10 @@ func TestBadItemsFailAlone(t *testing.T) {
 		}
 		var d double
 		q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
-			if slices.ContainsFunc(items, func(i int) bool { return bad[i] }) {
+			if i := slices.IndexFunc(items, func(i int) bool { return bad[i] }); i >= 0 {
+				if items[i]%2 == 0 {
+					panic("bad item")
+				}
 				return nil, fmt.Errorf("commit: %w", errBad)
 			}
 			return d.commit(ctx, items)
@@ -238,7 +243,11 @@ func TestBadItemsFailAlone(t *testing.T) {
 		for i := range n {
 			wg.Go(func() {
 				got, err := q.Do(context.Background(), i, 1)
-				if bad[i] != errors.Is(err, errBad) || (err == nil && got != 2*i) {
+				want := errBad
+				if i%2 == 0 {
+					want = batch.ErrPanic
+				}
+				if bad[i] != errors.Is(err, want) || bad[i] != (err != nil) || (err == nil && got != 2*i) {
 					t.Errorf("round %d: Do(%d) = %d, %v; bad items %v", round, i, got, err, bad)
 				}
 			})
@@ -250,6 +259,26 @@ func TestBadItemsFailAlone(t *testing.T) {
 			t.Fatalf("round %d: stored %d of %d items, %d bad", round, len(d.stored), n, len(bad))
 		}
 	}
+}
+
+// TestPanicIsAnError: it has the value and the place, and the writer goes on.
+func TestPanicIsAnError(t *testing.T) {
+	var d double
+	q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
+		if items[0] == 0 {
+			return []int{1 / items[0]}, nil
+		}
+		return d.commit(ctx, items)
+	}, batch.Options{})
+	q.Start()
+	_, err := q.Do(t.Context(), 0, 1)
+	if !errors.Is(err, batch.ErrPanic) || !strings.Contains(err.Error(), "divide by zero") || !strings.Contains(err.Error(), "batch_test.go") {
+		t.Errorf("got %v, want a panic with its place", err)
+	}
+	if got, err := q.Do(t.Context(), 1, 1); err != nil || got != 2 {
+		t.Errorf("afterwards: %d, %v; want 2", got, err)
+	}
+	_ = q.Stop(t.Context())
 }
 
 func TestOtherErrorsFailTheWholeBatchOnce(t *testing.T) {

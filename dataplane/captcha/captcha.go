@@ -54,7 +54,9 @@ type Service struct {
 }
 
 // New returns a service that stores claims after Start. It fails when the secret is too short.
-func New(o Options) (*Service, error) {
+func New(o Options) (*Service, error) { return newService(o, storeTimeout) }
+
+func newService(o Options, timeout time.Duration) (*Service, error) {
 	work, err := pow.New(rand.Reader, pow.Key{ID: keyID, Secret: o.Secret})
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func New(o Options) (*Service, error) {
 			return o.DB.SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
 		watch:  o.DB.WatchSitekeys,
-		writer: newWriter(o.Store),
+		writer: newWriter(o.Store, timeout),
 		cancel: func() {},
 	}, nil
 }

@@ -75,11 +75,17 @@ func newPlane(tb testing.TB, d *db.DB) *plane {
 // newPlaneOn is newPlane with a store that a test has tampered with, and a clock.
 func newPlaneOn(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock) *plane {
 	tb.Helper()
+	return newPlaneWithin(tb, d, store, c, captcha.StoreTimeout)
+}
+
+// newPlaneWithin is newPlaneOn with another bound on how long a request waits for the writer.
+func newPlaneWithin(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock, timeout time.Duration) *plane {
+	tb.Helper()
 	p := &plane{tb: tb, db: d, clock: c}
 	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
-	service, err := captcha.New(captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty,
-		Now: c.Now, Store: store, Log: log})
+	service, err := captcha.NewWithin(captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty,
+		Now: c.Now, Store: store, Log: log}, timeout)
 	if err != nil {
 		tb.Fatal(err)
 	}

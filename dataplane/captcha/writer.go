@@ -12,11 +12,10 @@ import (
 )
 
 const (
-	// storeTimeout bounds how long a request waits for the database before it hears that it is away.
+	// storeTimeout bounds how long a request waits for its claim to be committed. Then it is told 503. The storing of one batch
+	// is bounded by half of that: a claim that waited so long for its turn that less is left is refused instead of committed,
+	// since a token that is used up by a request that is told 503 would be lost.
 	storeTimeout = 5 * time.Second
-	// commitTimeout bounds one transaction of the writer. It is shorter, so that a request hears of the failure instead of
-	// giving up just before a success.
-	commitTimeout = 4 * time.Second
 	// claimSize is about what a claim takes in a batch, in bytes.
 	claimSize = 64
 )
@@ -47,7 +46,7 @@ const (
 // claim waits until the claim is decided and committed. A request that leaves before the writer took its claim takes it back;
 // after that, its challenge or token is used up.
 func (s *Service) claim(ctx context.Context, c *claim) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.writer.timeout)
 	defer cancel()
 	result, err := s.writer.queue.Do(ctx, c, claimSize)
 	if err != nil {
@@ -58,13 +57,14 @@ func (s *Service) claim(ctx context.Context, c *claim) (outcome, error) {
 
 // writer makes claims in batches. Everything in it belongs to the queue's one goroutine.
 type writer struct {
-	queue *batch.Queue[*claim, outcome]
-	store db.CaptchaStore
+	queue   *batch.Queue[*claim, outcome]
+	store   db.CaptchaStore
+	timeout time.Duration // of a request, for its claim
 }
 
-func newWriter(store db.CaptchaStore) *writer {
-	w := &writer{store: store}
-	w.queue = batch.New(w.commit, batch.Options{Isolate: db.IsBadData})
+func newWriter(store db.CaptchaStore, timeout time.Duration) *writer {
+	w := &writer{store: store, timeout: timeout}
+	w.queue = batch.New(w.commit, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData})
 	return w
 }
 
@@ -74,8 +74,6 @@ func (w *writer) stop(ctx context.Context) error {
 
 // commit decides a batch in one transaction.
 func (w *writer) commit(ctx context.Context, claims []*claim) ([]outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
 	outcomes := make([]outcome, len(claims))
 	keys := keysOf(claims)
 	err := w.store.Update(ctx, keys, func(state *db.CaptchaState) *db.CaptchaChanges {

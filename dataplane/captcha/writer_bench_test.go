@@ -22,7 +22,7 @@ func BenchmarkCommit(b *testing.B) {
 		for _, counted := range []bool{true, false} {
 			for _, n := range []int{1, 64, 512} {
 				b.Run(fmt.Sprintf("%s/%d", map[bool]string{true: "tokens", false: "challenges"}[counted], n), func(b *testing.B) {
-					w := newWriter(d.CaptchaStore())
+					w := newWriter(d.CaptchaStore(), storeTimeout)
 					defer w.store.Close()
 					claims := make([]*claim, n)
 					b.ReportAllocs()
