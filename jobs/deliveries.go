@@ -31,9 +31,8 @@ const (
 	recordTimeout = 20 * time.Second
 	recordPause   = 500 * time.Millisecond
 
-	laneTurn      = 30 * time.Second // after which a task gives its place to others
-	sweepLanes    = 500              // lanes that are looked up at once
-	exportsAtOnce = 8                // parts of daily exports in memory
+	laneTurn   = 30 * time.Second // after which a task gives its place to others
+	sweepLanes = 500              // lanes that are looked up at once
 )
 
 // sweep looks for what is due and rings for it, again and again, until Stop. Every worker does: it is what makes an empty or
@@ -123,13 +122,12 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 		return false, nil
 	}
 	defer j.lanes.leave(place)
+	var part *exportPart
 	if lane.Kind == model.DeliveryDailyExport {
-		select {
-		case j.exports <- struct{}{}:
-			defer func() { <-j.exports }()
-		default:
+		if part = j.exports.begin(); part == nil {
 			return false, nil
 		}
+		defer part.end()
 	}
 	// Not asynq's context: it ends when Redis is away, and a receiver would be blamed for the call that broke off.
 	var work, prompt context.Context
@@ -150,7 +148,7 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	if err != nil || claim == nil {
 		return false, err
 	}
-	result, err := j.attempt(work, prompt, claim)
+	result, err := j.attempt(work, prompt, claim, part)
 	defer j.lanes.release(lane, claim.ID, result)
 	if err != nil {
 		j.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
@@ -159,9 +157,10 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	return true, j.record(ctx, claim, result)
 }
 
-// attempt makes the call, if there is somebody to call. The body must be written before prompt ends. An error is our own fault,
+// attempt makes the call, if there is somebody to call. A part of a daily export is written
+// before prompt ends. An error is our own fault,
 // and also in the result.
-func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim) (db.AttemptResult, error) {
+func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim, part *exportPart) (db.AttemptResult, error) {
 	if claim.URL == "" {
 		return db.AttemptResult{Error: model.AttemptNoWebhook}, nil
 	}
@@ -174,6 +173,7 @@ func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim) (db.Attempt
 		if body, err = j.dailyBody(prompt, claim); err != nil {
 			return db.AttemptResult{Error: model.AttemptInternal}, err
 		}
+		part.written(len(body))
 	}
 	return j.send(ctx, claim, body), nil
 }

@@ -63,3 +63,33 @@ func TestLanesShareBounds(t *testing.T) {
 		t.Errorf("%d places for a lane that answers again, want 7", free)
 	}
 }
+
+// TestExportMemory: few bodies are written at once, and none is begun while those that are being sent are large.
+func TestExportMemory(t *testing.T) {
+	m := &exportMemory{}
+	begin := func(want int) (parts []*exportPart) {
+		t.Helper()
+		for part := m.begin(); part != nil && len(parts) < 100; part = m.begin() {
+			parts = append(parts, part)
+		}
+		if len(parts) != want {
+			t.Fatalf("%d parts begun, want %d", len(parts), want)
+		}
+		return parts
+	}
+	parts := begin(exportsWritten)
+	parts[0].written(exportBytes - 1)
+	more := begin(1)
+	more[0].written(1)
+	parts[1].end() // its body was never written
+	begin(0)
+	more[0].end()
+	parts = append(parts, begin(2)...)
+	parts[0].end()
+	for _, part := range parts[2:] {
+		part.end()
+	}
+	if m.parts != 0 || m.writing != 0 || m.bytes != 0 {
+		t.Errorf("%d parts with %d bytes are left", m.writing, m.bytes)
+	}
+}
