@@ -70,6 +70,7 @@ type Claim struct {
 	SiteKey string
 	URL     string // empty: the site has none any more
 	Secret  string // empty: nothing is signed
+	Fault   error  // why the delivery cannot be sent as it should, which is our own fault; nil: it can
 }
 
 // ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and records it as unfinished.
@@ -148,8 +149,8 @@ func (d *DB) readWebhook(ctx context.Context, tx bun.Tx, c *Claim) error {
 	if c.Kind == model.DeliveryDailyExport {
 		c.URL = site.DailyExportURL
 	}
-	c.Secret, err = d.openSecret(site.ID, site.ConversionWebhookSecret)
-	return err
+	c.Secret, c.Fault = d.openSecret(site.ID, site.ConversionWebhookSecret)
+	return nil // the attempt counts: a secret that never opens must not hold up what is behind it for ever
 }
 
 // AttemptResult is how an attempt ended.

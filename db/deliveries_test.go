@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,9 +41,12 @@ func outboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	return site
 }
 
+var nextPending atomic.Int64
+
+// pending writes a delivery that is due at the moment.
 func pending(t *testing.T, d *db.DB, siteID int64, kind string, at model.Instant) int64 {
 	t.Helper()
-	id := model.NewTimeID(at)
+	id := model.FirstTimeID(at) + nextPending.Add(1) // a random one may be there already
 	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 VALUES (?, ?, ?, 'purchase', 'pending', 0, ?, ?, '{}')`, siteID, id, kind, at, at)
 	if err != nil {
@@ -304,34 +308,41 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
 			t.Errorf("a new address changes the secret, %v", err)
 		}
-		pending(t, d, site.ID, model.DeliveryConversion, outboxNoon)
+		claim := func(d *db.DB) *db.Claim {
+			t.Helper()
+			pending(t, d, site.ID, model.DeliveryConversion, outboxNoon)
+			claim, err := d.ClaimDelivery(t.Context(), conversions(site), nil, outboxNoon, lease)
+			if err != nil || claim == nil || claim.Attempts != 1 {
+				t.Fatalf("claim %+v, %v", claim, err)
+			}
+			return claim
+		}
 		another, err := db.Open(databaseURL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer another.Close()
-		if _, err := another.ClaimDelivery(t.Context(), conversions(site), nil, outboxNoon, lease); err == nil {
+		if c := claim(another); c.Fault == nil || c.Secret != "" {
 			t.Error("the secret opens without a key")
 		}
 		if err := another.UseApplicationKey([]byte("another application key of 32 bytes")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := another.ClaimDelivery(t.Context(), conversions(site), nil, outboxNoon, lease); err == nil {
+		if c := claim(another); c.Fault == nil || c.Secret != "" {
 			t.Error("the secret opens with another key")
 		}
 		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealed(other.ID), site.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.ClaimDelivery(t.Context(), conversions(site), nil, outboxNoon, lease); err == nil {
+		if c := claim(d); c.Fault == nil || c.Secret != "" {
 			t.Error("one site's secret opens as another's")
 		}
 		empty := ""
 		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty); err != nil || sealed(site.ID) != nil {
 			t.Errorf("an empty secret leaves %q, %v", sealed(site.ID), err)
 		}
-		claim, err := d.ClaimDelivery(t.Context(), conversions(site), nil, outboxNoon, lease)
-		if err != nil || claim == nil || claim.Secret != "" || claim.Attempts != 1 {
-			t.Errorf("claim %+v, %v", claim, err)
+		if c := claim(d); c.Fault != nil || c.Secret != "" {
+			t.Errorf("claim %+v", c)
 		}
 		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), "a\x00b"} {
 			if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret); model.KindOf(err) != model.Invalid {

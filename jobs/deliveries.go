@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -19,19 +20,19 @@ type timing struct {
 	lease      time.Duration // how long a claim keeps others away, on the program's clock
 
 	// attempt is for claiming and calling. It runs by the clock of the machine's uptime and ends well before the lease: a
-	// process that was paused meanwhile makes no call that another one has begun again.
+	// process that was paused meanwhile makes no call that another one has begun again. The claim and the body have half
+	// of it, so that the receiver always has the other half.
 	attempt time.Duration
 }
 
-var usualTiming = timing{sweepEvery: 2 * time.Second, lease: 45 * time.Second, attempt: 20 * time.Second}
+var usualTiming = timing{sweepEvery: 2 * time.Second, lease: 45 * time.Second, attempt: 2 * callTimeout}
 
 const (
 	recordTimeout = 20 * time.Second
 	recordPause   = 500 * time.Millisecond
 
-	laneTurn      = 30 * time.Second // after which a task gives its place to others
-	sweepLanes    = 500              // lanes that are looked up at once
-	exportsAtOnce = 8                // parts of daily exports in memory
+	laneTurn   = 30 * time.Second // after which a task gives its place to others
+	sweepLanes = 500              // lanes that are looked up at once
 )
 
 // sweep looks for what is due and rings for it, again and again, until Stop. Every worker does: it is what makes an empty or
@@ -58,6 +59,11 @@ func (j *Jobs) ringDue() error {
 		if err != nil {
 			return err
 		}
+		next := after
+		if len(lanes) > 0 { // the last site's other lanes may be on the next page: it begins with that site again
+			next = lanes[len(lanes)-1].SiteID - 1
+		}
+		rand.Shuffle(len(lanes), func(a, b int) { lanes[a], lanes[b] = lanes[b], lanes[a] }) // when places are few, all get some
 		for _, lane := range lanes {
 			if err := j.ringLane(lane, now); err != nil {
 				return err
@@ -66,8 +72,7 @@ func (j *Jobs) ringDue() error {
 		if len(lanes) < sweepLanes {
 			return j.ringMails(now)
 		}
-		// The last site's other lanes may be on the next page: it begins with that site again.
-		after = lanes[len(lanes)-1].SiteID - 1
+		after = next
 	}
 }
 
@@ -89,55 +94,62 @@ func (j *Jobs) ringLane(lane model.Lane, now model.Instant) error {
 	return nil
 }
 
-// runLane handles a task: it sends what is due in the lane, one after another, until nothing is or its turn is over. A lane
-// that is full needs nobody: those in it go on with what this task was for. Errors are logged and not returned, since the
-// sweeper asks again soon enough.
+// runLane handles a task: it sends what is due in the lane, one after another, until nothing is, there is no place for it or
+// its turn is over. A slow lane's turn is one attempt, so that slow lanes take turns. Errors are logged and not returned, since
+// the sweeper asks again soon enough.
 func (j *Jobs) runLane(ctx context.Context, task *asynq.Task) error {
 	var lane model.Lane
-	if err := json.Unmarshal(task.Payload(), &lane); err != nil || lane.SiteID == 0 || !j.lanes.enter(lane) {
+	if err := json.Unmarshal(task.Payload(), &lane); err != nil || lane.SiteID == 0 {
 		return nil
 	}
-	defer j.lanes.leave(lane)
 	for began := time.Now(); time.Since(began) < laneTurn && ctx.Err() == nil && j.ctx.Err() == nil; {
 		more, err := j.deliver(ctx, lane)
 		if err != nil {
 			j.log.ErrorContext(ctx, "delivery", "site", lane.SiteID, "kind", lane.Kind, "error", err)
 		}
-		if !more || err != nil || j.lanes.crowded(lane) {
+		if !more || err != nil || j.lanes.isSlow(lane) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due.
+// deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due or there is no place. It never
+// waits for one: it would take one of asynq's from everybody else meanwhile.
 func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
+	place, ok := j.lanes.enter(lane)
+	if !ok {
+		return false, nil
+	}
+	defer j.lanes.leave(place)
+	var part *exportPart
 	if lane.Kind == model.DeliveryDailyExport {
-		select {
-		case j.exports <- struct{}{}:
-			defer func() { <-j.exports }()
-		case <-ctx.Done():
-			return false, nil
-		case <-j.ctx.Done():
+		if part = j.exports.begin(); part == nil {
 			return false, nil
 		}
+		defer part.end()
 	}
-	work, cancel := context.WithTimeout(ctx, j.timing.attempt)
-	defer cancel()
+	// Not asynq's context: it ends when Redis is away, and a receiver would be blamed for the call that broke off.
+	var work, prompt context.Context
+	var cancel, cancelPrompt context.CancelFunc
 	var claim *db.Claim
 	var err error
 	j.lanes.claim(lane, func(except []int64) int64 {
-		claim, err = j.db.ClaimDelivery(work, lane, except, model.At(j.now()), j.timing.lease)
+		work, cancel = context.WithTimeout(context.WithoutCancel(ctx), j.timing.attempt)
+		prompt, cancelPrompt = context.WithTimeout(work, j.timing.attempt/2)
+		claim, err = j.db.ClaimDelivery(prompt, lane, except, model.At(j.now()), j.timing.lease)
 		if claim == nil {
 			return 0
 		}
 		return claim.ID
 	})
+	defer cancel()
+	defer cancelPrompt()
 	if err != nil || claim == nil {
 		return false, err
 	}
-	result, err := j.attempt(work, claim)
-	defer j.lanes.release(lane, claim.ID, result.Error)
+	result, err := j.attempt(work, prompt, claim, part)
+	defer j.lanes.release(lane, claim.ID, result)
 	if err != nil {
 		j.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
 	}
@@ -145,17 +157,23 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	return true, j.record(ctx, claim, result)
 }
 
-// attempt makes the call, if there is somebody to call. An error is our own fault, and also in the result.
-func (j *Jobs) attempt(ctx context.Context, claim *db.Claim) (db.AttemptResult, error) {
+// attempt makes the call, if there is somebody to call. A part of a daily export is written
+// before prompt ends. An error is our own fault,
+// and also in the result.
+func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim, part *exportPart) (db.AttemptResult, error) {
 	if claim.URL == "" {
 		return db.AttemptResult{Error: model.AttemptNoWebhook}, nil
+	}
+	if claim.Fault != nil {
+		return db.AttemptResult{Error: model.AttemptInternal}, claim.Fault
 	}
 	body := []byte(claim.Body)
 	if claim.Kind == model.DeliveryDailyExport {
 		var err error
-		if body, err = j.dailyBody(ctx, claim); err != nil {
+		if body, err = j.dailyBody(prompt, claim); err != nil {
 			return db.AttemptResult{Error: model.AttemptInternal}, err
 		}
+		part.written(len(body))
 	}
 	return j.send(ctx, claim, body), nil
 }

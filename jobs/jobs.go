@@ -63,7 +63,7 @@ type Jobs struct {
 	sender  *sender
 	send    func(context.Context, *db.Claim, []byte) db.AttemptResult // the sender\'s; tests put themselves in between
 	lanes   *lanes
-	exports chan struct{} // bounds how many parts of daily exports are in memory
+	exports *exportMemory
 	mail    *MailServer
 	metrics *metrics
 	bell    *Bell
@@ -93,7 +93,7 @@ func New(o Options) (*Jobs, error) {
 		timing:  usualTiming,
 		sender:  newSender(o.WebhookNets, o.WebhookAuthorities, o.Now),
 		lanes:   newLanes(),
-		exports: make(chan struct{}, exportsAtOnce),
+		exports: &exportMemory{},
 		mail:    o.Mail,
 		metrics: newMetrics(),
 		bell:    newBell(),

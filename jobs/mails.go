@@ -61,13 +61,13 @@ func (j *Jobs) runMail(ctx context.Context, task *asynq.Task) error {
 	return nil
 }
 
-// sendMail makes one attempt and sets what becomes of the mail. What the mail says stays out of the log: it may hold a link
-// that opens an account.
+// sendMail makes one attempt and sets what becomes of the mail. What the mail says and to whom stays out of the log: it may hold
+// a link that opens an account.
 func (j *Jobs) sendMail(ctx context.Context, mail *model.Mail) {
 	log := j.log.With("mail", mail.ID, "kind", mail.Kind, "account", mail.AccountID)
 	if j.mail == nil {
 		mail.State = model.MailSkipped
-		log.WarnContext(ctx, "mail not sent: no mail server is configured (TALLYGATE_SMTP_URL)", "to", mail.Recipient)
+		log.WarnContext(ctx, "mail not sent: no mail server is configured (TALLYGATE_SMTP_URL)")
 		j.metrics.mail("skipped")
 		return
 	}
@@ -80,11 +80,11 @@ func (j *Jobs) sendMail(ctx context.Context, mail *model.Mail) {
 	j.metrics.mail("error")
 	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) {
 		mail.State = model.MailFailed
-		log.ErrorContext(ctx, "mail given up", "attempts", mail.Attempts, "error", err)
+		log.ErrorContext(ctx, "mail given up", "attempts", mail.Attempts, "error", mailFault(err))
 		return
 	}
 	mail.NextAttemptAt = model.At(j.now()).Add(model.MailRetryDelay(mail.Attempts))
-	log.WarnContext(ctx, mailFailures+" yet", "attempts", mail.Attempts, "error", err)
+	log.WarnContext(ctx, mailFailures+" yet", "attempts", mail.Attempts, "error", mailFault(err))
 }
 
 // noteQuotas writes the notices of sites whose quota is used to 80 % or 100 %, and the mails of all notices, also those of the

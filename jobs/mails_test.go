@@ -274,7 +274,7 @@ func TestMailsRefused(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later"}
-	unknown := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such mailbox"}
+	unknown := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such mailbox: nobody@example.com"}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := &clock{now: noon}
 		box := newMailbox(t, a, false, func(to string, n int) error {
@@ -288,25 +288,39 @@ func TestMailsRefused(t *testing.T) {
 		})
 		queue(t, d, "test", "nobody@example.com", "")
 		queue(t, d, "test", "owner@example.com", "")
-		startMailer(t, d, now.Now, box.server(t, a, "smtp", "p%40ss%20word"), slog.DiscardHandler)
+		var lines strings.Builder
+		j := startMailer(t, d, now.Now, box.server(t, a, "smtp", "p%40ss%20word"), slog.NewTextHandler(&lines, nil))
 		awaitStates(t, d, "failed 1, pending 1")
 		awaitThat(t, func() (string, bool) {
 			s := states(t, d)
 			untilDue(t, d, now)
 			return "mails are " + s, s == "failed 1, sent 4"
 		})
+		if err := j.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := lines.String(); !strings.Contains(s, "status 550 5.1.1") || !strings.Contains(s, "status 451 4.3.0") || strings.Contains(s, "@example.com") {
+			t.Errorf("logged %s", s)
+		}
 	})
 	t.Run("wrong password", func(t *testing.T) {
 		dbtest.Each(t, func(t *testing.T, d *db.DB) {
 			now := &clock{now: noon}
 			box := newMailbox(t, a, false, welcome)
 			queue(t, d, "test", "owner@example.com", "")
-			startMailer(t, d, now.Now, box.server(t, a, "smtp", "wrong"), slog.DiscardHandler)
+			var lines strings.Builder
+			j := startMailer(t, d, now.Now, box.server(t, a, "smtp", "wrong"), slog.NewTextHandler(&lines, nil))
 			awaitThat(t, func() (string, bool) {
 				s := states(t, d)
 				untilDue(t, d, now)
 				return "mails are " + s, s == fmt.Sprintf("failed %d", model.MaxMailAttempts)
 			})
+			if err := j.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := lines.String(); !strings.Contains(s, "status 535") || strings.Contains(s, "@example.com") {
+				t.Errorf("logged %s", s)
+			}
 			if len(box.mails) != 0 {
 				t.Errorf("%d mails arrived", len(box.mails))
 			}
@@ -325,7 +339,7 @@ func TestMailsWithoutServer(t *testing.T) {
 		if err := j.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s := lines.String(); !strings.Contains(s, "no mail server is configured") || !strings.Contains(s, "kind=password_reset") || strings.Contains(s, "app.example") {
+		if s := lines.String(); !strings.Contains(s, "no mail server is configured") || !strings.Contains(s, "kind=password_reset") || strings.Contains(s, "app.example") || strings.Contains(s, "owner@") {
 			t.Errorf("logged %s", s)
 		}
 	})

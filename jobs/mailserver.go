@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	netmail "net/mail"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -111,4 +113,24 @@ func (m *MailServer) message(stored *model.Mail) (*mail.Msg, error) {
 func isRefused(err error) bool {
 	refusal, ok := errors.AsType[*mail.SendError](err)
 	return ok && refusal.Reason == mail.ErrSMTPRcptTo && !refusal.IsTemp()
+}
+
+// mailFault is what the log may hold of an error of send: never the server's words, which repeat the recipient.
+func mailFault(err error) string {
+	if failure, ok := errors.AsType[*mail.SendError](err); ok {
+		return strings.TrimSpace(fmt.Sprintf("%s, status %d %s", failure.Reason, failure.ErrorCode(), failure.EnhancedStatusCode()))
+	}
+	if answer, ok := errors.AsType[*textproto.Error](err); ok {
+		return fmt.Sprintf("the server answered with status %d", answer.Code)
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the server's certificate is not trusted"
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return "no connection to the server"
+	}
+	return fmt.Sprintf("%T", err)
 }

@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,11 +193,13 @@ func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	return site
 }
 
+var nextDue atomic.Int64 // a random id may be there already
+
 // due writes a conversion that is due at the moment.
 func due(tb testing.TB, d *db.DB, site *model.Site, at time.Time) *model.Delivery {
 	tb.Helper()
 	i := model.At(at)
-	delivery := &model.Delivery{SiteID: site.ID, ID: model.NewTimeID(i), Body: fmt.Sprintf(`{"type":"conversion","n":%d}`, i)}
+	delivery := &model.Delivery{SiteID: site.ID, ID: model.FirstTimeID(i) + nextDue.Add(1), Body: fmt.Sprintf(`{"type":"conversion","n":%d}`, i)}
 	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`, site.ID, delivery.ID, i, i, delivery.Body)
 	if err != nil {

@@ -131,31 +131,46 @@ func TestBlockedAtConnect(t *testing.T) {
 	})
 }
 
+// twoListeners listens on one port of 127.0.0.1 and 127.0.0.2. Others' tests may have a port on one of them, so it tries some.
+func twoListeners(t *testing.T) (here, there net.Listener, port string) {
+	t.Helper()
+	for range 20 {
+		here, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(here.Addr().String())
+		if there, err := net.Listen("tcp", "127.0.0.2:"+port); err == nil {
+			return here, there, port
+		}
+		here.Close()
+	}
+	t.Fatal("no port is free on both addresses")
+	return nil, nil, ""
+}
+
 // TestRebinding: a name that leads elsewhere at each question is checked where it leads at last; of several addresses only those
 // that may be called are.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		trap := newReceiver(t, a, status(200)) // on 127.0.0.1, which may not be called here
-		_, port, _ := net.SplitHostPort(trap.Listener.Addr().String())
-		listener, err := net.Listen("tcp", "127.0.0.2:"+port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		good := newReceiverOn(t, a, listener, status(200))
+		here, there, port := twoListeners(t)
+		trap := newReceiverOn(t, a, here, status(200)) // on 127.0.0.1, which may not be called here
+		good := newReceiverOn(t, a, there, status(200))
 		bad, ok := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 		resolver := startNameServer(t, func(name string, n int) []netip.Addr {
 			switch name {
 			case "mixed.example.":
 				return []netip.Addr{netip.MustParseAddr("::1"), bad, ok}
-			default: // rebind.example
+			case "rebind.example.":
 				return []netip.Addr{[]netip.Addr{bad, bad, ok}[min(n, 2)]}
 			}
+			return nil
 		})
 		clock := newFastClock(speed)
-		mixed := newSite(t, d, "mixed.example", "https://mixed.example:"+port+"/", "")
-		rebind := newSite(t, d, "rebind.example", "https://rebind.example:"+port+"/", "")
+		mixed := newSite(t, d, "mixed.example", "https://mixed.example.:"+port+"/", "")
+		rebind := newSite(t, d, "rebind.example", "https://rebind.example.:"+port+"/", "")
 		first, second := due(t, d, mixed, noon), due(t, d, rebind, noon)
 		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) {
 			j.Resolve(resolver)

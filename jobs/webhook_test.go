@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,16 +41,29 @@ func startQuick(t *testing.T, d *db.DB, a *authority, now func() time.Time, prep
 	return j
 }
 
+// deafAddress is an address at which nobody listens while the test runs: it is taken.
+func deafAddress(t *testing.T) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(socket) })
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+}
+
 // TestReceivers: what receivers do, and what becomes of a delivery then (issue: five attempts at most, 2xx within ten seconds
 // is success, redirects are not followed, 410 ends it).
 func TestReceivers(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t), newAuthority(t)
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.Close()
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })
 	elsewhere := newReceiver(t, a, status(200))
@@ -94,7 +108,7 @@ func TestReceivers(t *testing.T) {
 			w.Header().Set("X", strings.Repeat("x", 64<<10))
 		}, state: "failed", error: "bad_answer", tries: 5},
 		{name: "wrong certificate", answer: status(200), signer: stranger, state: "failed", error: "tls", tries: 5},
-		{name: "nobody listens", url: "https://" + dead.Addr().String(), state: "failed", error: "connect", tries: 5},
+		{name: "nobody listens", url: "https://" + deafAddress(t), state: "failed", error: "connect", tries: 5},
 		{name: "no such name", url: "https://nowhere.invalid", state: "failed", error: "dns", tries: 5},
 		{name: "not TLS", url: "https://" + plainServer(t), state: "failed", error: "tls", tries: 5},
 	}
