@@ -142,9 +142,7 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 // store waits until the hit is committed, and tells why it is ignored, if it is. The caller's leaving does not stop it:
 // beacons are sent while a page goes away.
 func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
-	defer cancel()
-	result, err := s.writer.queue.Do(ctx, h, h.size)
+	result, err := s.writer.queue.Do(context.WithoutCancel(ctx), h, h.size)
 	if err != nil {
 		return "", errUnavailable(err)
 	}

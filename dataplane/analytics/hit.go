@@ -3,7 +3,6 @@ package analytics
 import (
 	"math/rand/v2"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -122,12 +121,8 @@ func referringPage(referrer string, domains []string) (host, page string) {
 	if app, ok := strings.CutPrefix(referrer, "android-app://"); ok { // how Android apps name themselves
 		referrer = "https://" + app
 	}
-	host, ok := model.OriginHost(referrer)
+	host, u, ok := model.PageAddress(referrer)
 	if !ok || model.HostBelongs(host, domains) {
-		return "", ""
-	}
-	u, err := url.Parse(referrer)
-	if err != nil {
 		return "", ""
 	}
 	return host, model.Clean(host+strings.TrimSuffix(u.EscapedPath(), "/"), maxReferrer)

@@ -70,7 +70,7 @@ func newWriter(store db.HitStore, ring func([]model.Delivery)) *writer {
 		ring = func([]model.Delivery) {}
 	}
 	w := &writer{store: store, ring: ring}
-	w.queue = batch.New(w.commit, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData})
+	w.queue = batch.New(w.commit, batch.Options{Timeout: commitTimeout, Patience: StoreTimeout, Isolate: db.IsBadData})
 	return w
 }
 

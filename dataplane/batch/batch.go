@@ -35,6 +35,9 @@ type Options struct {
 	// or a tenth later, is answered with ErrLate when the writer comes to it, and not stored. Default: no bound.
 	Timeout time.Duration
 
+	// Patience is how long Do waits for an item to be stored. Default: until its context ends.
+	Patience time.Duration
+
 	// Isolate reports whether a commit error is the fault of one item's values, so that the others may succeed without it.
 	// Default: never.
 	Isolate func(error) bool
@@ -49,6 +52,7 @@ type Queue[In, Out any] struct {
 	waiting []*group[In, Out] // oldest first; only the last one still grows
 	closed  bool
 
+	timers  sync.Pool     // of *time.Timer, stopped
 	wake    chan struct{} // holds one token when there is something to do
 	stopped chan struct{} // closed when the writer has ended
 	ctx     context.Context
@@ -120,13 +124,23 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 	}
 }
 
-// Do queues an item of the given size in bytes and waits until it is stored. When ctx ends first, Do returns its error and
-// the item is withdrawn, unless the writer has taken it already: then it may still be stored. With a Timeout the writer takes
-// no item that it cannot answer for before ctx's deadline, so that only a cancelled request is left without the outcome.
+// Do queues an item of the given size in bytes and waits until it is stored. When ctx or Patience ends first, Do returns ctx's
+// error or context.DeadlineExceeded, and the item is withdrawn, unless the writer has taken it already: then it may still be
+// stored. With a Timeout the writer takes no item that it cannot answer for before that, so that only a cancelled request is
+// left without the outcome.
 func (q *Queue[In, Out]) Do(ctx context.Context, item In, size int) (Out, error) {
 	var none Out
-	deadline, _ := ctx.Deadline()
-	e := &entry[In, Out]{item: item, deadline: deadline}
+	e := &entry[In, Out]{item: item}
+	e.deadline, _ = ctx.Deadline()
+	var late <-chan time.Time
+	if q.options.Patience > 0 {
+		timer := q.timer()
+		defer q.stopTimer(timer)
+		late = timer.C
+		if end := time.Now().Add(q.options.Patience); e.deadline.IsZero() || end.Before(e.deadline) {
+			e.deadline = end
+		}
+	}
 	g, err := q.add(e, size)
 	if err != nil {
 		return none, err
@@ -134,10 +148,29 @@ func (q *Queue[In, Out]) Do(ctx context.Context, item In, size int) (Out, error)
 	select {
 	case <-g.done:
 		return e.out, e.err
+	case <-late:
+		err = context.DeadlineExceeded
 	case <-ctx.Done():
-		q.withdraw(g, e)
-		return none, ctx.Err()
+		err = ctx.Err()
 	}
+	q.withdraw(g, e)
+	return none, err
+}
+
+// timer returns a timer that ends with the patience. Timers are used again: a context with a deadline for each item was a
+// fifth of all that a hit allocates.
+func (q *Queue[In, Out]) timer() *time.Timer {
+	timer, ok := q.timers.Get().(*time.Timer)
+	if !ok {
+		return time.NewTimer(q.options.Patience)
+	}
+	timer.Reset(q.options.Patience)
+	return timer
+}
+
+func (q *Queue[In, Out]) stopTimer(timer *time.Timer) {
+	timer.Stop()
+	q.timers.Put(timer)
 }
 
 // Len is the number of items that wait for the writer.

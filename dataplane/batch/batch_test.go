@@ -371,6 +371,45 @@ func TestLateItemsAreNotStored(t *testing.T) {
 	}
 }
 
+// TestPatience: an item waits for the queue's patience, or for its context if that ends earlier, and then is not stored. Each
+// wait is as long as the first, though the timers are used again.
+func TestPatience(t *testing.T) {
+	const patience = 5 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		takes := time.Second
+		s := slow{takes: func() time.Duration { return takes }}
+		q := batch.New(s.commit, batch.Options{Patience: patience})
+		q.Start()
+		wait := func(ctx context.Context, item int) (time.Duration, error) {
+			begin := time.Now()
+			_, err := q.Do(ctx, item, 1)
+			return time.Since(begin), err
+		}
+		for item := range 3 {
+			if waited, err := wait(t.Context(), item); err != nil || waited != takes {
+				t.Fatalf("item %d of a quick commit: %v after %v", item, err, waited)
+			}
+		}
+		takes = time.Hour
+		go q.Do(context.Background(), 3, 1) // it is in the way of the others
+		synctest.Wait()
+		for item := 4; item < 7; item++ {
+			if waited, err := wait(t.Context(), item); !errors.Is(err, context.DeadlineExceeded) || waited != patience {
+				t.Errorf("item %d: %v after %v, want the deadline exceeded after %v", item, err, waited, patience)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if waited, err := wait(ctx, 7); !errors.Is(err, context.DeadlineExceeded) || waited != time.Second {
+			t.Errorf("an item with a context of a second: %v after %v", err, waited)
+		}
+		takes = 0
+		if err := q.Stop(context.Background()); err != nil || !slices.Equal(s.stored, []int{0, 1, 2, 3}) {
+			t.Errorf("Stop = %v, stored %v; want what was waited for and what the writer had", err, s.stored)
+		}
+	})
+}
+
 // TestAttemptsShareOneTimeout: looking for a bad item takes no longer than one commit may, so that what is stored on the way
 // is answered in time.
 func TestAttemptsShareOneTimeout(t *testing.T) {

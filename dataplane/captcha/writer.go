@@ -46,8 +46,6 @@ const (
 // claim waits until the claim is decided and committed. A request that leaves before the writer took its claim takes it back;
 // after that, its challenge or token is used up.
 func (s *Service) claim(ctx context.Context, c *claim) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.writer.timeout)
-	defer cancel()
 	result, err := s.writer.queue.Do(ctx, c, claimSize)
 	if err != nil {
 		return notOurs, errUnavailable(err)
@@ -57,14 +55,14 @@ func (s *Service) claim(ctx context.Context, c *claim) (outcome, error) {
 
 // writer makes claims in batches. Everything in it belongs to the queue's one goroutine.
 type writer struct {
-	queue   *batch.Queue[*claim, outcome]
-	store   db.CaptchaStore
-	timeout time.Duration // of a request, for its claim
+	queue *batch.Queue[*claim, outcome]
+	store db.CaptchaStore
 }
 
+// newWriter returns a writer whose claims wait for the timeout at most.
 func newWriter(store db.CaptchaStore, timeout time.Duration) *writer {
-	w := &writer{store: store, timeout: timeout}
-	w.queue = batch.New(w.commit, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData})
+	w := &writer{store: store}
+	w.queue = batch.New(w.commit, batch.Options{Timeout: timeout / 2, Patience: timeout, Isolate: db.IsBadData})
 	return w
 }
 

@@ -32,11 +32,21 @@ func ParseDomain(s string, allowLocal bool) (string, error) {
 // OriginHost returns the normalised host of an Origin or Referer header value. It is false for anything that is not
 // one http or https address with a host, such as "null".
 func OriginHost(value string) (string, bool) {
+	if host, ok := strings.CutPrefix(value, "https://"); ok && isPlainHost(host) && !hasPunycode(host) {
+		return host, true // what nearly every hit has: nothing in it needs reading
+	}
+	host, _, ok := PageAddress(value)
+	return host, ok
+}
+
+// PageAddress is OriginHost for those who need the rest of the address, too.
+func PageAddress(value string) (host string, address *url.URL, ok bool) {
 	u, err := url.Parse(value)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-		return "", false
+		return "", nil, false
 	}
-	return normalHost(u.Hostname())
+	host, ok = normalHost(u.Hostname())
+	return host, u, ok
 }
 
 // HostBelongs reports whether host is one of the domains or a subdomain of one (analytics contract, section 5, rules 1

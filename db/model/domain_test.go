@@ -59,11 +59,14 @@ func TestParseDomain(t *testing.T) {
 }
 
 func FuzzOriginHost(f *testing.F) {
-	for _, s := range []string{"https://example.com", "http://EXAMPLE.com.:80", "null", "https://[::1]:1", "https://Bücher.de", "https://xn--a"} {
+	for _, s := range []string{"https://example.com", "http://EXAMPLE.com.:80", "null", "https://a_b.example", "https://.", "https://-", "https://1.2.3.4", "https://[::1]:1", "https://Bücher.de", "https://xn--a"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, origin string) {
 		host, ok := model.OriginHost(origin)
+		if read, _, readable := model.PageAddress(origin); read != host || readable != ok {
+			t.Errorf("OriginHost(%q) = %q, %v; read as an address it is %q, %v", origin, host, ok, read, readable)
+		}
 		if !ok {
 			return
 		}
