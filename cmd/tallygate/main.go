@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -29,7 +30,14 @@ type terminal struct {
 	out, log io.Writer
 }
 
+// gcPercent lets the heap grow to five times what is in use before it is collected, unless GOGC says otherwise. What is in use is
+// small, a few megabytes, while every hit allocates: by Go's default of 100, the collector takes a tenth of all processor time.
+const gcPercent = 400
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
