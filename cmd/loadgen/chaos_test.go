@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -77,5 +79,21 @@ func TestChaosCommandLine(t *testing.T) {
 	}
 	if status := run(t.Context(), []string{"verify", t.TempDir() + "/none"}, quiet()); status != 1 {
 		t.Errorf("a journal that is not there: exit status %d, want 1", status)
+	}
+}
+
+// TestInterrupted: a check that is interrupted has not passed.
+func TestInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := createJournal(path, journalHead{Target: target{Control: "http://127.0.0.1:1", Email: "a@loadgen.example"}})
+	if err != nil || j.close() != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for _, args := range [][]string{{"verify", path}, {"captcha"}, {"run", "--journal", path + "2"}} {
+		if status := run(ctx, args, quiet()); status != 1 {
+			t.Errorf("%q: exit status %d, want 1", args, status)
+		}
 	}
 }
