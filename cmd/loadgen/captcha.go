@@ -104,7 +104,7 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 	return err
 }
 
-var errCaptchaFaults = errors.New("tokens were lost, accepted twice or miscounted, or answers were not as specified")
+var errCaptchaFaults = errors.New("tokens were lost, accepted twice or miscounted, none was accepted, or answers were not as specified")
 
 // captchaUsage is what an account has used of its captcha quota.
 type captchaUsage struct {
@@ -176,7 +176,9 @@ type captchaVerdict struct {
 	Details    []string `json:"details,omitempty"`
 }
 
-func (v *captchaVerdict) ok() bool { return v.Doubled == 0 && v.Lost == 0 && v.Wrong == 0 }
+func (v *captchaVerdict) ok() bool {
+	return v.Accepted > 0 && v.Doubled == 0 && v.Lost == 0 && v.Wrong == 0
+}
 
 // fault notes a fault; of many alike the first ones are enough.
 func (v *captchaVerdict) fault(count *int64, format string, args ...any) {

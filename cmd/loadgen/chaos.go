@@ -115,8 +115,8 @@ func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer, p
 	}
 	m.events = m.eventsOf(c.Break)
 	began := time.Now()
-	r, err := m.during(ctx, func(ctx context.Context, answered *atomic.Int64) (*result, error) {
-		return s.drive(ctx, filepath.Join(b.dir, "journal"), load{connections: c.Connections, answered: answered})
+	r, err := m.during(ctx, func(ctx context.Context, successes *atomic.Int64) (*result, error) {
+		return s.drive(ctx, filepath.Join(b.dir, "journal"), load{connections: c.Connections, successes: successes})
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (m *mayhem) wait(ctx context.Context, limit time.Duration) {
 
 // during breaks things while the load runs, and ends the load when everything runs again.
 func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic.Int64) (*result, error)) (*result, error) {
-	var answered atomic.Int64
+	var successes atomic.Int64
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	type driven struct {
@@ -199,45 +199,45 @@ func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic
 	}
 	finished := make(chan driven, 1)
 	go func() {
-		r, err := drive(loading, &answered)
+		r, err := drive(loading, &successes)
 		finished <- driven{r, err}
 	}()
-	err := m.breakThings(ctx, &answered)
+	err := m.breakThings(ctx, &successes)
 	stop()
 	d := <-finished
 	return d.result, errors.Join(err, d.err)
 }
 
-func (m *mayhem) breakThings(ctx context.Context, answered *atomic.Int64) error {
+func (m *mayhem) breakThings(ctx context.Context, successes *atomic.Int64) error {
 	for round := range m.rounds {
-		if err := m.awaitAnswers(ctx, answered); err != nil {
+		if err := m.awaitSuccesses(ctx, successes); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 		m.wait(ctx, shortPause) // at any moment of the work
 		e := m.events[m.random.IntN(len(m.events))]
 		if m.progress != nil {
-			fmt.Fprintf(m.progress, "round %d of %d: %s after %d answers\n", round+1, m.rounds, e.name, answered.Load())
+			fmt.Fprintf(m.progress, "round %d of %d: %s after %d successes\n", round+1, m.rounds, e.name, successes.Load())
 		}
 		if err := errors.Join(e.do(ctx), ctx.Err()); err != nil {
 			return fmt.Errorf("round %d, %s: %w", round, e.name, err)
 		}
 		m.broken[e.name]++
 	}
-	return m.awaitAnswers(ctx, answered)
+	return m.awaitSuccesses(ctx, successes)
 }
 
-// awaitAnswers waits until the server answers again as it did: a round without any would prove nothing.
-func (m *mayhem) awaitAnswers(ctx context.Context, answered *atomic.Int64) error {
-	enough := answered.Load() + 200
+// awaitSuccesses waits until the server serves again as it did: a round without any success would prove nothing.
+func (m *mayhem) awaitSuccesses(ctx context.Context, successes *atomic.Int64) error {
+	enough := successes.Load() + 200
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	for answered.Load() < enough {
+	for successes.Load() < enough {
 		if m.bench.server.ended() {
 			return fmt.Errorf("the server ended by itself:\n%s", m.bench.server.logged())
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no answers:\n%s", strings.TrimSpace(m.bench.server.logged()))
+			return fmt.Errorf("no successes:\n%s", strings.TrimSpace(m.bench.server.logged()))
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -28,7 +28,7 @@ type load struct {
 	duration    time.Duration // measured; 0: until the context ends or the sources have no more
 	least       int64         // answers without which the measurement goes on beyond its duration
 	progress    io.Writer     // gets a line each second; nil for none
-	answered    *atomic.Int64 // counts answers as they come; may be nil
+	successes   *atomic.Int64 // counts answers of 2xx as they come; may be nil
 	watched     []int         // processes whose cost is measured: the first one by itself, the others with their children
 }
 
@@ -236,8 +236,8 @@ func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
 		return
 	}
 	s.answered.Add(1)
-	if s.load.answered != nil {
-		s.load.answered.Add(1)
+	if s.load.successes != nil && a.status/100 == 2 {
+		s.load.successes.Add(1)
 	}
 	if measured {
 		s.answers[outcomeKey{a.status, codeOf(a.body)}]++

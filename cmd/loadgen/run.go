@@ -179,4 +179,4 @@ func (c *verifyCommand) Run(ctx context.Context, term terminal) error {
 	return err
 }
 
-var errFaults = errors.New("hits were lost, duplicated or miscounted")
+var errFaults = errors.New("hits were lost, duplicated or miscounted, or none was acknowledged")

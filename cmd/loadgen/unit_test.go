@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -190,6 +193,26 @@ func TestJournal(t *testing.T) {
 	}
 	if _, err := read(); err == nil {
 		t.Error("another file is read as a journal")
+	}
+}
+
+// TestRefusingServer: a server that refuses everything has no successes, and what nothing was acknowledged of is not verified.
+func TestRefusingServer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	var successes atomic.Int64
+	run := newCaptchaRun(server.Listener.Addr().String(), "key", "secret", load{connections: 2, successes: &successes})
+	run.redeem(t.Context(), once([]*ticket{{}, {}, {}}))
+	if r := run.results[redeeming]; successes.Load() != 0 || r.answers["503"] != 3 || run.verdict.Unknown != 3 {
+		t.Errorf("%d successes, answers %v, %+v", successes.Load(), r.answers, run.verdict)
+	}
+	if run.verdict.ok() {
+		t.Error("a captcha without accepted tokens is fine")
+	}
+	if new(verdict).ok() || !(&verdict{Acknowledged: 1}).ok() {
+		t.Error("the verdict does not ask whether anything was acknowledged")
 	}
 }
 

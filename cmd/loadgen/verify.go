@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// verdict is what became of a run's hits. Lost, Duplicated and Wrong must be zero.
+// verdict is what became of a run's hits. Lost, Duplicated and Wrong must be zero, Acknowledged must not: nothing sent proves nothing.
 type verdict struct {
 	Acknowledged int64    `json:"acknowledged"` // hits that were answered with success and have to be there
 	Stored       int64    `json:"stored"`       // page views and events of the run
@@ -21,7 +21,9 @@ type verdict struct {
 	Unchecked    []string `json:"unchecked,omitempty"` // what could not be checked, in sentences
 }
 
-func (v *verdict) ok() bool { return v.Lost == 0 && v.Duplicated == 0 && v.Wrong == 0 }
+func (v *verdict) ok() bool {
+	return v.Acknowledged > 0 && v.Lost == 0 && v.Duplicated == 0 && v.Wrong == 0
+}
 
 // maxDetails bounds the list of faults: the first ones tell the most.
 const maxDetails = 20
