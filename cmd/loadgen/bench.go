@@ -76,7 +76,10 @@ type engineReport struct {
 	Measurements []*measurement  `json:"measurements"`
 	Verdict      *verdict        `json:"verdict"`
 	Captcha      *captchaVerdict `json:"captcha"`
-	Notes        []string        `json:"notes,omitempty"`
+	// Answers that nothing explains.
+	Unexpected        map[string]int64 `json:"unexpected,omitempty"`
+	UnexpectedCaptcha map[string]int64 `json:"unexpectedCaptcha,omitempty"`
+	Notes             []string         `json:"notes,omitempty"`
 }
 
 // Run runs the command.
@@ -100,16 +103,28 @@ func (c *benchCommand) Run(ctx context.Context, term terminal) error {
 	} else {
 		_, err = io.WriteString(term.out, tables)
 	}
-	if c.Out != "" {
-		err = errors.Join(err, replaceSection(c.Out, "bench-report", tables))
-	}
 	for _, r := range reports {
-		if !r.Verdict.ok() {
-			err = errors.Join(err, errFaults)
-		}
-		if !r.Captcha.ok() {
-			err = errors.Join(err, errCaptchaFaults)
-		}
+		err = errors.Join(err, r.check(term.log))
+	}
+	if err != nil || c.Out == "" { // the page keeps what was measured without a fault
+		return err
+	}
+	return replaceSection(c.Out, "bench-report", tables)
+}
+
+// check prints the faults that were found, and fails if there are any.
+func (r *engineReport) check(w io.Writer) (err error) {
+	if !r.Verdict.ok() || len(r.Unexpected) > 0 {
+		fmt.Fprint(w, r.Engine, ": ")
+		r.Verdict.print(w)
+		printCounts(w, "UNEXPECTED answers", r.Unexpected)
+		err = errFaults
+	}
+	if !r.Captcha.ok() || len(r.UnexpectedCaptcha) > 0 {
+		fmt.Fprint(w, r.Engine, ": ")
+		r.Captcha.print(w)
+		printCounts(w, "UNEXPECTED answers", r.UnexpectedCaptcha)
+		err = errors.Join(err, errCaptchaFaults)
 	}
 	return err
 }
@@ -174,13 +189,11 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 	}
 	report.Captcha = &captcha.run.verdict
 	report.Captcha.compare(captchaUsage{Period: used.Period}, used)
-	report.Captcha.print(progress)
+	report.Unexpected, report.UnexpectedCaptcha = s.surprises.count, captcha.run.surprises.count
 	if err := errors.Join(j.close(), b.server.restart(ctx, "control")); err != nil {
 		return nil, err
 	}
-	if report.Verdict, err = verifyAs(ctx, s.account, path); err == nil {
-		report.Verdict.print(progress)
-	}
+	report.Verdict, err = verifyAs(ctx, s.account, path)
 	return report, err
 }
 

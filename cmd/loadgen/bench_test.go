@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,6 +111,31 @@ func TestRunCommand(t *testing.T) {
 			t.Errorf("verify says %s", out)
 		}
 	})
+}
+
+// TestFaultsFailABench: what must not be is printed and makes the command fail, whatever was measured.
+func TestFaultsFailABench(t *testing.T) {
+	fine, captcha := &verdict{Acknowledged: 1}, &captchaVerdict{Accepted: 1}
+	lost := &verdict{Acknowledged: 1, Lost: 1, Details: []string{"hit x"}}
+	odd := map[string]int64{"500 instead of 204": 1}
+	for name, test := range map[string]struct {
+		report interface{ check(io.Writer) error }
+		fault  string // what is printed; empty: fine
+	}{
+		"bench":                      {&engineReport{Verdict: fine, Captcha: captcha}, ""},
+		"bench, lost":                {&engineReport{Verdict: lost, Captcha: captcha}, "hit x"},
+		"bench, unexpected":          {&engineReport{Verdict: fine, Captcha: captcha, Unexpected: odd}, "500 instead"},
+		"bench, token lost":          {&engineReport{Verdict: fine, Captcha: &captchaVerdict{Accepted: 1, Lost: 1, Details: []string{"token x"}}}, "token x"},
+		"bench, captcha, unexpected": {&engineReport{Verdict: fine, Captcha: captcha, UnexpectedCaptcha: odd}, "500 instead"},
+		"growth":                     {&growthReport{Verdict: fine}, ""},
+		"growth, lost":               {&growthReport{Verdict: lost}, "hit x"},
+		"growth, unexpected":         {&growthReport{Verdict: fine, Unexpected: odd}, "500 instead"},
+	} {
+		var out strings.Builder
+		if err := test.report.check(&out); (err != nil) != (test.fault != "") || !strings.Contains(out.String(), test.fault) {
+			t.Errorf("%s: %v, printed %q", name, err, out.String())
+		}
+	}
 }
 
 func TestReplaceSection(t *testing.T) {

@@ -49,7 +49,9 @@ type growthReport struct {
 	Page        int      `json:"page"`    // the late page of the export, of exportRows rows each
 	FirstMs     float64  `json:"firstMs"` // what its first page takes
 	PageMs      float64  `json:"pageMs"`  // what the late one takes
-	Verdict     *verdict `json:"verdict"`
+	Verdict     *verdict `json:"verdict"` // of both databases
+
+	Unexpected map[string]int64 `json:"unexpected,omitempty"` // answers that nothing explains
 }
 
 // exportRows is the size of an export's page in the comparison, and latePage the page that is compared with the first.
@@ -79,15 +81,24 @@ func (c *growthCommand) Run(ctx context.Context, term terminal) error {
 	} else {
 		_, err = io.WriteString(term.out, table)
 	}
-	if c.Out != "" {
-		err = errors.Join(err, replaceSection(c.Out, "bench-growth", table))
-	}
 	for _, r := range reports {
-		if !r.Verdict.ok() {
-			err = errors.Join(err, errFaults)
-		}
+		err = errors.Join(err, r.check(term.log))
 	}
-	return err
+	if err != nil || c.Out == "" { // the page keeps what was measured without a fault
+		return err
+	}
+	return replaceSection(c.Out, "bench-growth", table)
+}
+
+// check prints the faults that were found, and fails if there are any.
+func (g *growthReport) check(w io.Writer) error {
+	if g.Verdict.ok() && len(g.Unexpected) == 0 {
+		return nil
+	}
+	fmt.Fprint(w, g.Engine, ": ")
+	g.Verdict.print(w)
+	printCounts(w, "UNEXPECTED answers", g.Unexpected)
+	return errFaults
 }
 
 func (c *growthCommand) engine(ctx context.Context, engine string, noop *server, progress io.Writer) (*growthReport, error) {
@@ -121,6 +132,7 @@ func (c *growthCommand) engine(ctx context.Context, engine string, noop *server,
 	if g.Full, g.Verdict, err = c.rate(ctx, b, s, noop, progress); err != nil {
 		return nil, err
 	}
+	g.Unexpected = s.surprises.count
 	return g, g.timePages(ctx, s)
 }
 

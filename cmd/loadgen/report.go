@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -64,6 +65,14 @@ func (r *report) print(w io.Writer) {
 	if r.CPU > 0 {
 		fmt.Fprintf(w, "server: %.1f µs CPU per hit, %.0f MB memory at most\n", r.CPU, megabytes(r.PeakMemory))
 	}
+}
+
+// check fails if the service gave answers that nothing explains.
+func (r *report) check() error {
+	if len(r.Unexpected) > 0 {
+		return errors.New("the service gave answers that it must not give")
+	}
+	return nil
 }
 
 func printCounts(w io.Writer, title string, counts map[string]int64) {

@@ -81,11 +81,12 @@ func (c *runCommand) Run(ctx context.Context, term terminal) error {
 	report := newReport(r, c.Connections)
 	report.Unexpected = s.surprises.count
 	if c.JSON {
-		return json.NewEncoder(term.out).Encode(report)
+		err = json.NewEncoder(term.out).Encode(report)
+	} else {
+		report.print(term.out)
+		fmt.Fprintf(term.out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n", c.Journal, c.Journal)
 	}
-	report.print(term.out)
-	fmt.Fprintf(term.out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n", c.Journal, c.Journal)
-	return nil
+	return errors.Join(err, report.check())
 }
 
 // scene is a target with sites, ready to be driven.

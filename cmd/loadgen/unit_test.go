@@ -222,7 +222,13 @@ func TestReport(t *testing.T) {
 		r.latency.add(time.Duration(i+1) * time.Millisecond)
 	}
 	report := newReport(r, 7)
+	if report.check() != nil {
+		t.Error("a run without a fault fails")
+	}
 	report.Unexpected = map[string]int64{"500": 1}
+	if report.check() == nil {
+		t.Error("an unexpected answer does not make the run fail")
+	}
 	if report.Throughput != 50 || report.Seconds != 2 || report.CPU != 5000 || report.Latency.P99 < 99 || report.Latency.P50 > 52 {
 		t.Errorf("%+v", report)
 	}
