@@ -46,10 +46,11 @@ type growthReport struct {
 	FillSeconds float64  `json:"fillSeconds"`
 	Empty       float64  `json:"empty"`
 	Full        float64  `json:"full"`
-	Page        int      `json:"page"`    // the late page of the export, of exportRows rows each
-	FirstMs     float64  `json:"firstMs"` // what its first page takes
-	PageMs      float64  `json:"pageMs"`  // what the late one takes
-	Verdict     *verdict `json:"verdict"` // of both databases
+	Page        int      `json:"page"`     // the late page of the export, of exportRows rows each
+	FirstMs     float64  `json:"firstMs"`  // what its first page takes
+	PageMs      float64  `json:"pageMs"`   // what the late one takes
+	Measured    int64    `json:"measured"` // answers, with the empty and the full database
+	Verdict     *verdict `json:"verdict"`  // of both
 
 	Unexpected map[string]int64 `json:"unexpected,omitempty"` // answers that nothing explains
 }
@@ -114,8 +115,8 @@ func (c *growthCommand) engine(ctx context.Context, engine string, noop *server,
 	if err != nil {
 		return nil, err
 	}
-	g := &growthReport{Engine: engine, Rows: c.Rows}
-	if g.Empty, _, err = c.rate(ctx, b, s, noop, progress); err != nil {
+	g := &growthReport{Engine: engine, Rows: c.Rows, Verdict: new(verdict)}
+	if g.Empty, err = c.rate(ctx, b, s, noop, g, progress); err != nil {
 		return nil, err
 	}
 	if err := b.server.stop(); err != nil {
@@ -129,39 +130,44 @@ func (c *growthCommand) engine(ctx context.Context, engine string, noop *server,
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
-	if g.Full, g.Verdict, err = c.rate(ctx, b, s, noop, progress); err != nil {
+	if g.Full, err = c.rate(ctx, b, s, noop, g, progress); err != nil {
 		return nil, err
 	}
 	g.Unexpected = s.surprises.count
 	return g, g.timePages(ctx, s)
 }
 
-// rate measures the server as a share of the empty handler, and verifies what was sent.
-func (c *growthCommand) rate(ctx context.Context, b *bench, s *scene, noop *server, progress io.Writer) (float64, *verdict, error) {
+// rate measures the server as a share of the empty handler, verifies what was sent, and adds what it found to the report.
+func (c *growthCommand) rate(ctx context.Context, b *bench, s *scene, noop *server, g *growthReport, progress io.Writer) (float64, error) {
 	path := filepath.Join(b.dir, "journal")
 	j, err := s.begin(ctx, path)
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	var shares []float64
 	for range c.Rounds {
 		base, err := driveNoop(ctx, noop, c.Connections, c.Duration)
 		if err != nil {
-			return 0, nil, err
+			return 0, err
 		}
 		l := load{connections: c.Connections, warmup: min(c.Duration/5, time.Second), duration: c.Duration, least: leastAnswers}
 		r := s.phase(ctx, j, l, s.traffic.mix)
 		if err := r.enough(); err != nil {
-			return 0, nil, fmt.Errorf("%w; the server's log:\n%s", err, b.server.logged())
+			return 0, fmt.Errorf("%w; the server's log:\n%s", err, b.server.logged())
 		}
+		g.Measured += r.total()
 		shares = append(shares, r.throughput()/base.throughput())
 		fmt.Fprintf(progress, "%.0f/s, %.3f of the empty handler's %.0f/s\n", r.throughput(), r.throughput()/base.throughput(), base.throughput())
 	}
 	if err := j.close(); err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	v, err := verifyAs(ctx, s.account, path)
-	return median(shares), v, err
+	if err != nil {
+		return 0, err
+	}
+	g.Verdict.add(v)
+	return median(shares), nil
 }
 
 // timePages times pages of the busiest site's export by cursor. The late page is the thousandth, or the last whole one.
@@ -205,7 +211,7 @@ func growthTable(reports []*growthReport, c *growthCommand) string {
 	}
 	b.WriteString("\n")
 	for _, r := range reports {
-		fmt.Fprintf(&b, "%s was filled in %.0f s. Of the hits after that %d were acknowledged, %d lost, %d duplicated, %d wrong.\n",
+		fmt.Fprintf(&b, "%s was filled in %.0f s. Of the hits before and after that %d were acknowledged, %d lost, %d duplicated, %d wrong.\n",
 			r.Engine, r.FillSeconds, r.Verdict.Acknowledged, r.Verdict.Lost, r.Verdict.Duplicated, r.Verdict.Wrong)
 	}
 	return b.String()
