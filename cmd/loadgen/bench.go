@@ -52,7 +52,7 @@ type measurement struct {
 	Engine      string  `json:"engine"`
 	Mix         string  `json:"mix"`
 	Connections int     `json:"connections"`
-	Throughput  float64 `json:"throughput"` // answers a second
+	Throughput  float64 `json:"throughput"` // calls a second that were worked on
 	OfNoop      float64 `json:"ofNoop"`     // throughput as a share of the empty handler's
 	OfBulk      float64 `json:"ofBulk"`     // throughput as a share of the engine's bulk copy
 	P50         float64 `json:"p50Ms"`
@@ -64,7 +64,7 @@ type measurement struct {
 	PeakMemory  int64   `json:"peakMemory"`        // of the server, bytes
 	BytesPerHit float64 `json:"bytesPerHit"`       // on disk, with indexes and visits
 	LogPerHit   float64 `json:"logBytesPerHit"`    // write-ahead log; PostgreSQL only
-	FailedShare float64 `json:"failedShare"`       // of requests: 503 or no answer
+	FailedShare float64 `json:"failedShare"`       // of the calls, the worst round: 503, 429 or no answer
 	rounds      []measurement
 }
 
@@ -221,8 +221,8 @@ func (m *measurer) round(ctx context.Context, connections int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s, %.2f of empty, p50 %.2f ms, p99 %.2f ms (%.2f of empty), %.1f + %.1f µs CPU, %.0f MB\n",
-			m.report.Engine, mix, connections, one.Throughput, one.OfNoop, one.P50, one.P99, one.P99OfNoop, one.ServerCPU, one.DatabaseCPU, megabytes(one.PeakMemory))
+		fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s, %.2f of empty, p50 %.2f ms, p99 %.2f ms (%.2f of empty), %.1f + %.1f µs CPU, %.0f MB, failed: %s\n",
+			m.report.Engine, mix, connections, one.Throughput, one.OfNoop, one.P50, one.P99, one.P99OfNoop, one.ServerCPU, one.DatabaseCPU, megabytes(one.PeakMemory), percent(one.FailedShare))
 		all := m.find(mix, connections)
 		all.rounds = append(all.rounds, one)
 	}
@@ -264,14 +264,13 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	if err := r.enough(); err != nil {
 		return one, fmt.Errorf("%w; the server's log:\n%s", err, m.bench.server.logged())
 	}
-	hits := float64(r.total())
+	hits := float64(r.served())
 	withWarmup := hits * (l.warmup + r.elapsed).Seconds() / r.elapsed.Seconds()
-	failed := float64(r.answers[noAnswer] + r.answers["503 unavailable"])
 	one = measurement{
 		Throughput: r.throughput(), OfNoop: r.throughput() / base.throughput(),
 		P50: milliseconds(r.latency.quantile(0.5)), P99: milliseconds(r.latency.quantile(0.99)), NoopP99: milliseconds(base.latency.quantile(0.99)),
 		ServerCPU: float64(r.cost.CPU.Microseconds()) / hits, DatabaseCPU: float64(r.cost.OtherCPU.Microseconds()) / hits,
-		PeakMemory: r.cost.PeakMemory, FailedShare: failed / (hits + float64(r.answers[noAnswer])),
+		PeakMemory: r.cost.PeakMemory, FailedShare: r.failedShare(),
 		BytesPerHit: float64(after.Tables-before.Tables) / withWarmup, LogPerHit: float64(after.Log-before.Log) / withWarmup,
 	}
 	one.P99OfNoop = one.P99 / one.NoopP99
@@ -289,7 +288,7 @@ func (m *measurer) storage(ctx context.Context) (s db.Storage, err error) {
 	return s, err
 }
 
-// settle takes the medians of the rounds, and the largest memory.
+// settle takes the medians of the rounds, and the largest memory and share of failures.
 func (m *measurement) settle() {
 	for _, field := range []func(*measurement) *float64{
 		func(m *measurement) *float64 { return &m.Throughput }, func(m *measurement) *float64 { return &m.OfNoop },
@@ -297,7 +296,7 @@ func (m *measurement) settle() {
 		func(m *measurement) *float64 { return &m.P99 }, func(m *measurement) *float64 { return &m.NoopP99 },
 		func(m *measurement) *float64 { return &m.P99OfNoop }, func(m *measurement) *float64 { return &m.ServerCPU },
 		func(m *measurement) *float64 { return &m.DatabaseCPU }, func(m *measurement) *float64 { return &m.BytesPerHit },
-		func(m *measurement) *float64 { return &m.LogPerHit }, func(m *measurement) *float64 { return &m.FailedShare },
+		func(m *measurement) *float64 { return &m.LogPerHit },
 	} {
 		var values []float64
 		for i := range m.rounds {
@@ -306,7 +305,7 @@ func (m *measurement) settle() {
 		*field(m) = median(values)
 	}
 	for _, one := range m.rounds {
-		m.PeakMemory = max(m.PeakMemory, one.PeakMemory)
+		m.PeakMemory, m.FailedShare = max(m.PeakMemory, one.PeakMemory), max(m.FailedShare, one.FailedShare)
 	}
 }
 

@@ -244,6 +244,7 @@ func (r *captchaReport) print(w io.Writer) {
 // merge adds what was measured at another time.
 func (r *result) merge(other *result) {
 	r.elapsed += other.elapsed
+	r.failed += other.failed
 	if r.answers == nil {
 		r.answers = make(map[string]int64)
 	}

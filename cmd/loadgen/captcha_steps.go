@@ -84,18 +84,24 @@ func (r *captchaRun) obtain(ctx context.Context, n int) []*ticket {
 	return tickets
 }
 
-// redeem has the tokens verified, and returns what was measured.
+// redeem has the tokens verified, and returns what was measured. Also what is refused for now is answered with 200.
 func (r *captchaRun) redeem(ctx context.Context, attempts []attempt) *result {
 	measured := r.run(ctx, redeeming, attempts)
+	failed := int64(0)
 	for _, a := range attempts {
-		if o := &a.outcomes[redeeming]; a.again {
+		o := &a.outcomes[redeeming]
+		if a.again {
 			continue
-		} else if o[taken] > 0 {
+		}
+		failed += int64(o[later] + o[unknown])
+		if o[taken] > 0 {
 			r.verdict.Accepted++
 		} else if o[unknown] > 0 {
 			r.verdict.Unknown++
 		}
 	}
+	r.results[redeeming].failed += failed - measured.failed
+	measured.failed = failed
 	return measured
 }
 

@@ -96,7 +96,10 @@ func TestCaptchaFaults(t *testing.T) {
 		// The plan is used up: that is no fault.
 		b.exec(t, "UPDATE accounts SET captcha_plan = 'FREE'")
 		b.exec(t, "UPDATE captcha_usage SET used = 11000, reserve_from = 1, over_quota = 10000")
-		c.run.redeem(t.Context(), once(tickets[20:]))
+		refused := c.run.redeem(t.Context(), once(tickets[20:]))
+		if refused.served() != 0 || refused.failedShare() != 1 { // although the status is 200
+			t.Errorf("refused for now, %d of %d count as work", refused.served(), refused.sent())
+		}
 		if v := c.run.verdict; v.Later != 20 || v.Lost != 20 || len(c.run.surprises.count) != 0 {
 			t.Errorf("over the quota: %+v, %v", v, c.run.surprises.count)
 		}

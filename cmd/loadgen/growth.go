@@ -46,11 +46,12 @@ type growthReport struct {
 	FillSeconds float64  `json:"fillSeconds"`
 	Empty       float64  `json:"empty"`
 	Full        float64  `json:"full"`
-	Page        int      `json:"page"`     // the late page of the export, of exportRows rows each
-	FirstMs     float64  `json:"firstMs"`  // what its first page takes
-	PageMs      float64  `json:"pageMs"`   // what the late one takes
-	Measured    int64    `json:"measured"` // answers, with the empty and the full database
-	Verdict     *verdict `json:"verdict"`  // of both
+	Page        int      `json:"page"`        // the late page of the export, of exportRows rows each
+	FirstMs     float64  `json:"firstMs"`     // what its first page takes
+	PageMs      float64  `json:"pageMs"`      // what the late one takes
+	FailedShare float64  `json:"failedShare"` // of the calls, the worst round: 503, 429 or no answer
+	Measured    int64    `json:"measured"`    // calls, with the empty and the full database
+	Verdict     *verdict `json:"verdict"`     // of both
 
 	Unexpected map[string]int64 `json:"unexpected,omitempty"` // answers that nothing explains
 }
@@ -155,7 +156,7 @@ func (c *growthCommand) rate(ctx context.Context, b *bench, s *scene, noop *serv
 		if err := r.enough(); err != nil {
 			return 0, fmt.Errorf("%w; the server's log:\n%s", err, b.server.logged())
 		}
-		g.Measured += r.total()
+		g.Measured, g.FailedShare = g.Measured+r.served(), max(g.FailedShare, r.failedShare())
 		shares = append(shares, r.throughput()/base.throughput())
 		fmt.Fprintf(progress, "%.0f/s, %.3f of the empty handler's %.0f/s\n", r.throughput(), r.throughput()/base.throughput(), base.throughput())
 	}
@@ -204,10 +205,10 @@ func (g *growthReport) timePages(ctx context.Context, s *scene) error {
 func growthTable(reports []*growthReport, c *growthCommand) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; %d connections, medians of %d rounds of %v; page views as a share of the empty handler in the same round.\n\n", machine(), c.Connections, c.Rounds, c.Duration)
-	b.WriteString("| database | rows filled in | empty | full | full of empty | at least 0.90 | export page 1, ms | late page, ms | its number |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| database | rows filled in | empty | full | full of empty | at least 0.90 | export page 1, ms | late page, ms | its number | failed |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range reports {
 		ratio := r.Full / r.Empty
-		fmt.Fprintf(&b, "| %s | %d | %.3f | %.3f | %.2f | %s | %.1f | %.1f | %d |\n", r.Engine, r.Rows, r.Empty, r.Full, ratio, yesNo(ratio >= 0.9), r.FirstMs, r.PageMs, r.Page)
+		fmt.Fprintf(&b, "| %s | %d | %.3f | %.3f | %.2f | %s | %.1f | %.1f | %d | %s |\n", r.Engine, r.Rows, r.Empty, r.Full, ratio, yesNo(ratio >= 0.9), r.FirstMs, r.PageMs, r.Page, percent(r.FailedShare))
 	}
 	b.WriteString("\n")
 	for _, r := range reports {

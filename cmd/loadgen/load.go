@@ -45,6 +45,7 @@ const retryPause = 5 * time.Millisecond
 type result struct {
 	elapsed time.Duration
 	answers map[string]int64 // how often by status and, if there is one, error code; "no answer" for what failed
+	failed  int64            // calls that did no work: refused for now, or without an answer
 	latency histogram        // of all answers; at a fixed rate from the moment the request was due
 	cost    cost             // of the watched processes
 }
@@ -52,13 +53,38 @@ type result struct {
 // noAnswer is the name of requests without an answer in result.answers.
 const noAnswer = "no answer"
 
-// total is the number of answers of any status.
-func (r *result) total() int64 { return r.latency.count }
+// sent is the number of calls, answered or not.
+func (r *result) sent() (n int64) {
+	for _, count := range r.answers {
+		n += count
+	}
+	return n
+}
 
-// enough is an error when there are too few answers to tell anything.
+// served is the number of calls that were worked on: stored, or refused for good.
+func (r *result) served() int64 { return max(r.sent()-r.failed, 0) }
+
+// failedShare is the share of the calls that did no work, from 0 to 1.
+func (r *result) failedShare() float64 {
+	if r.failed == 0 {
+		return 0
+	}
+	return float64(r.failed) / float64(max(r.sent(), r.failed))
+}
+
+// countFailed finds the calls that did no work by their answers: nothing was promised to them.
+func (r *result) countFailed() {
+	for name, n := range r.answers {
+		if name == noAnswer || strings.HasPrefix(name, "503") || strings.HasPrefix(name, "429") {
+			r.failed += n
+		}
+	}
+}
+
+// enough is an error when too few calls were worked on to tell anything.
 func (r *result) enough() error {
-	if r.total() < leastAnswers {
-		return fmt.Errorf("%d answers in %v are too few", r.total(), r.elapsed)
+	if r.served() < leastAnswers {
+		return fmt.Errorf("%d answers in %v, without those that refuse for now, are too few", r.served(), r.elapsed)
 	}
 	return nil
 }
@@ -66,12 +92,12 @@ func (r *result) enough() error {
 // leastAnswers is how many answers a measurement has: of fewer, no ratio means anything.
 const leastAnswers = 100
 
-// throughput is answers per second.
+// throughput is how many calls a second were worked on: it is quick to refuse one for now.
 func (r *result) throughput() float64 {
 	if r.elapsed <= 0 {
 		return 0
 	}
-	return float64(r.total()) / r.elapsed.Seconds()
+	return float64(r.served()) / r.elapsed.Seconds()
 }
 
 // run sends until the time is up or ctx ends. newSource makes the requests of each connection, numbered from 0.
@@ -137,6 +163,7 @@ func collect(senders []*sender, elapsed time.Duration, costs cost) *result {
 			r.answers[key.String()] += n
 		}
 	}
+	r.countFailed()
 	return r
 }
 

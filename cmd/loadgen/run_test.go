@@ -133,10 +133,10 @@ func TestFixedRate(t *testing.T) {
 	traffic := traffic{host: noop.data, mix: mixes["realistic"], sites: []site{{Key: "k", Domain: "a.example"}, {Key: "l", Domain: "b.example"}}, visitors: 10}
 	l := load{addr: noop.data, connections: 4, rate: 200, duration: 500 * time.Millisecond}
 	r := l.run(t.Context(), func(connection int) source { return &visitors{mixer: newMixer(&traffic, connection)} })
-	if r.total() > 100+4 || r.total() == 0 { // each connection may begin with one more
-		t.Errorf("%d answers in half a second at 200 a second", r.total())
+	if r.sent() > 100+4 || r.sent() == 0 { // each connection may begin with one more
+		t.Errorf("%d answers in half a second at 200 a second", r.sent())
 	}
-	if len(r.answers) != 1 || r.answers["204"] != r.total() {
+	if len(r.answers) != 1 || r.answers["204"] != r.sent() {
 		t.Errorf("the empty handler answers %v", r.answers)
 	}
 }

@@ -216,11 +216,30 @@ func TestRefusingServer(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreNoWork: a server that refuses quickly is not a fast one.
+func TestRefusalsAreNoWork(t *testing.T) {
+	r := &result{elapsed: time.Second, answers: map[string]int64{"204": 150, "400 bad_json": 50, "503 unavailable": 100, "429 quota_exceeded": 60,
+		"503 The service is temporarily unavailable.": 20, noAnswer: 20}}
+	r.countFailed()
+	if r.sent() != 400 || r.failed != 200 || r.failedShare() != 0.5 || r.served() != 200 || r.throughput() != 200 || r.enough() != nil {
+		t.Errorf("%+v: %d sent, %d served, %f a second, %v", r, r.sent(), r.served(), r.throughput(), r.enough())
+	}
+	r = &result{elapsed: time.Second, answers: map[string]int64{"503 unavailable": 100_000}}
+	if r.countFailed(); r.throughput() != 0 || r.enough() == nil {
+		t.Errorf("%f a second, although everything was refused", r.throughput())
+	}
+	m := measurement{rounds: []measurement{{}, {FailedShare: 0.25}, {}}}
+	if m.settle(); m.FailedShare != 0.25 {
+		t.Errorf("the share of failures is settled as %f", m.FailedShare)
+	}
+}
+
 func TestReport(t *testing.T) {
 	r := &result{elapsed: 2 * time.Second, answers: map[string]int64{"204": 90, "400 bad_json": 10, noAnswer: 100}, cost: cost{CPU: time.Second, PeakMemory: 64 << 20}}
 	for i := range 100 {
 		r.latency.add(time.Duration(i+1) * time.Millisecond)
 	}
+	r.countFailed()
 	report := newReport(r, 7)
 	if report.check() != nil {
 		t.Error("a run without a fault fails")
@@ -229,12 +248,12 @@ func TestReport(t *testing.T) {
 	if report.check() == nil {
 		t.Error("an unexpected answer does not make the run fail")
 	}
-	if report.Throughput != 50 || report.Seconds != 2 || report.CPU != 5000 || report.Latency.P99 < 99 || report.Latency.P50 > 52 {
+	if report.Throughput != 50 || report.Seconds != 2 || report.CPU != 10000 || report.FailedShare != 0.5 || report.Latency.P99 < 99 || report.Latency.P50 > 52 {
 		t.Errorf("%+v", report)
 	}
 	var out strings.Builder
 	report.print(&out)
-	for _, want := range []string{"50 answers/s over 7 connections", "p99.9 ", "90  204\n", "100  no answer\n", "UNEXPECTED", "64 MB"} {
+	for _, want := range []string{"50 calls/s over 7 connections", "unanswered: **50.000 %**", "p99.9 ", "90  204\n", "100  no answer\n", "UNEXPECTED", "64 MB"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
