@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -231,6 +234,23 @@ func TestRefusalsAreNoWork(t *testing.T) {
 	m := measurement{rounds: []measurement{{}, {FailedShare: 0.25}, {}}}
 	if m.settle(); m.FailedShare != 0.25 {
 		t.Errorf("the share of failures is settled as %f", m.FailedShare)
+	}
+}
+
+// TestReadRows: an export that breaks off is not taken for a whole one.
+func TestReadRows(t *testing.T) {
+	for text, want := range map[string]int{
+		`[]`: 0, `[{"row_id":"1"},{"row_id":"2"}]`: 2,
+		``: -1, `{}`: -1, `[`: -1, `[{"row_id":"1"}`: -1, `[{"row_id":"1"},`: -1, `[{"row_id":"1"},{"ro`: -1, `[{"row_id":"1"}}`: -1,
+	} {
+		rows, last, err := readRows(strings.NewReader(text), func(*row) error { return nil })
+		if (err != nil) != (want < 0) || err == nil && rows != want || rows == 2 && last != "2" {
+			t.Errorf("%s: %d rows up to %q, %v", text, rows, last, err)
+		}
+	}
+	broken := errors.New("broken")
+	if _, _, err := readRows(io.MultiReader(strings.NewReader(`[{"row_id":"1"}`), iotest.ErrReader(broken)), func(*row) error { return nil }); !errors.Is(err, broken) {
+		t.Errorf("a broken connection: %v", err)
 	}
 }
 
