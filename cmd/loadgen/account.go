@@ -45,17 +45,31 @@ type account struct {
 	target target
 	http   *http.Client
 	notes  []string // what could not be set up, in sentences
+	wait   func(context.Context, time.Duration) error
 }
 
 // controlTimeout bounds one call of the control plane. Signing in is slow on purpose.
 const controlTimeout = 60 * time.Second
+
+// longestWait bounds the wait for points: they are back within a minute.
+const longestWait = 2 * time.Minute
 
 func newAccount(t target) (*account, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	return &account{target: t, http: &http.Client{Jar: jar, Timeout: controlTimeout}}, nil
+	return &account{target: t, http: &http.Client{Jar: jar, Timeout: controlTimeout}, wait: pause}, nil
+}
+
+// pause waits. It fails if ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // newcomer fills in an e-mail address and a password that nobody has, if there are none.
@@ -68,6 +82,7 @@ func (t *target) newcomer() {
 // callError is an answer of the control plane that is not the one we want.
 type callError struct {
 	Code, Message string
+	retryAfter    time.Duration // 0: not told
 }
 
 func (e *callError) Error() string {
@@ -80,8 +95,22 @@ func isMissing(err error) bool {
 	return ok && e.Code == "validation_failed"
 }
 
-// call runs a GraphQL operation and reads its data.
+// call runs a GraphQL operation and reads its data. When the caller's points are used up, it waits for new ones.
 func (a *account) call(ctx context.Context, query string, variables, data any) error {
+	for {
+		err := a.ask(ctx, query, variables, data)
+		e, ok := errors.AsType[*callError](err)
+		if !ok || e.Code != "rate_limited" || e.retryAfter <= 0 || e.retryAfter > longestWait {
+			return err
+		}
+		if err := a.wait(ctx, e.retryAfter); err != nil {
+			return err
+		}
+	}
+}
+
+// ask is one attempt to call.
+func (a *account) ask(ctx context.Context, query string, variables, data any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return err
@@ -101,14 +130,19 @@ func (a *account) call(ctx context.Context, query string, variables, data any) e
 		Data   json.RawMessage
 		Errors []struct {
 			Message    string
-			Extensions struct{ Code string }
+			Extensions struct {
+				Code       string
+				RetryAfter float64 // seconds
+			}
 		}
 	}
 	if err := json.NewDecoder(response.Body).Decode(&reply); err != nil {
 		return fmt.Errorf("the control plane answers %s: %w", response.Status, err)
 	}
 	if len(reply.Errors) > 0 {
-		return &callError{Code: reply.Errors[0].Extensions.Code, Message: reply.Errors[0].Message}
+		first := reply.Errors[0]
+		return &callError{Code: first.Extensions.Code, Message: first.Message,
+			retryAfter: time.Duration(first.Extensions.RetryAfter * float64(time.Second))}
 	}
 	return json.Unmarshal(reply.Data, data)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -251,6 +252,38 @@ func TestReadRows(t *testing.T) {
 	broken := errors.New("broken")
 	if _, _, err := readRows(io.MultiReader(strings.NewReader(`[{"row_id":"1"}`), iotest.ErrReader(broken)), func(*row) error { return nil }); !errors.Is(err, broken) {
 		t.Errorf("a broken connection: %v", err)
+	}
+}
+
+// TestPointsUsedUp: who has no points left waits as long as the answer says, and goes on.
+func TestPointsUsedUp(t *testing.T) {
+	answers := []string{
+		`{"errors":[{"message":"Used up.","extensions":{"code":"rate_limited","retryAfter":7}}]}`,
+		`{"data":{"site":{"usage":{"period":"2026-11","pageviews":5}}}}`,
+		`{"errors":[{"message":"Too often.","extensions":{"code":"rate_limited","retryAfter":900}}]}`,
+		`{"errors":[{"message":"No.","extensions":{"code":"forbidden"}}]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, answers[0])
+		answers = answers[1:]
+	}))
+	defer server.Close()
+	a, err := newAccount(target{Control: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var waited []time.Duration
+	a.wait = func(_ context.Context, d time.Duration) error { waited = append(waited, d); return nil }
+	if used, err := a.usage(t.Context(), "x"); err != nil || used.Pageviews != 5 {
+		t.Errorf("%+v, %v", used, err)
+	}
+	for _, code := range []string{"rate_limited", "forbidden"} {
+		if _, err := a.usage(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), code) {
+			t.Errorf("%v, want %s", err, code)
+		}
+	}
+	if !slices.Equal(waited, []time.Duration{7 * time.Second}) {
+		t.Errorf("waited %v", waited)
 	}
 }
 
