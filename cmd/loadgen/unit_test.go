@@ -287,6 +287,23 @@ func TestPointsUsedUp(t *testing.T) {
 	}
 }
 
+// TestCostOfTheEnd: what a process does just before the end of a measurement counts as well.
+func TestCostOfTheEnd(t *testing.T) {
+	if _, ok := readProc(os.Getpid()); !ok {
+		t.Fatal("there is no /proc")
+	}
+	ctx, end := context.WithCancel(t.Context())
+	measured := make(chan cost)
+	go func() { measured <- watchCost(ctx, os.Getpid(), nil) }()
+	begin, _ := readProc(os.Getpid())
+	for now := begin; now.cpu-begin.cpu < 80*time.Millisecond; now, _ = readProc(os.Getpid()) {
+	}
+	end()
+	if c := <-measured; c.CPU < 50*time.Millisecond {
+		t.Errorf("%v of 80 ms are counted", c.CPU)
+	}
+}
+
 func TestReport(t *testing.T) {
 	r := &result{elapsed: 2 * time.Second, answers: map[string]int64{"204": 90, "400 bad_json": 10, noAnswer: 100}, cost: cost{CPU: time.Second, PeakMemory: 64 << 20}}
 	for i := range 100 {
