@@ -209,6 +209,19 @@ func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *r
 	return measured
 }
 
+// rehearse makes the same requests of another server, which answers as it likes: nothing is learned from it.
+func (r *captchaRun) rehearse(ctx context.Context, addr string, number int, attempts []attempt) *result {
+	s := &step{run: r, number: number, attempts: attempts}
+	l := r.load
+	l.addr = addr
+	return l.run(ctx, func(int) source { return rehearsal{&stepSource{step: s}} })
+}
+
+// rehearsal is one connection's part of a step whose answers do not matter.
+type rehearsal struct{ *stepSource }
+
+func (rehearsal) done(answer, error) {}
+
 // step hands the attempts of one step to the connections, in their order.
 type step struct {
 	run      *captchaRun

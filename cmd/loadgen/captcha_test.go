@@ -2,7 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
@@ -135,6 +139,36 @@ func TestCaptchaUsage(t *testing.T) {
 		if v.compare(test.before, test.after); v.Wrong > 0 != test.wrong || v.ok() == test.wrong {
 			t.Errorf("%s: %+v", test.name, v)
 		}
+	}
+}
+
+// TestRehearsal: the empty handler gets the very requests that redeem tokens; the first answers are warm-up, and none counts.
+func TestRehearsal(t *testing.T) {
+	var paths sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		paths.Store(r.URL.Path+" "+string(body), true)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer server.Close()
+	tickets := make([]*ticket, 1000)
+	for i := range tickets {
+		tickets[i] = &ticket{token: "same"}
+	}
+	run := newCaptchaRun("elsewhere.example:1", "key", "secret", load{connections: 4, warmAnswers: 400})
+	r := run.rehearse(t.Context(), server.Listener.Addr().String(), redeeming, once(tickets))
+	if n := r.sent(); n > 600 || n < 600-3 || r.others != 1000-n || checkNoop(r) != nil { // others may answer at that moment
+		t.Errorf("%d measured, %d not, %v", n, r.others, checkNoop(r))
+	}
+	if _, ok := paths.Load(`/api/v1/pow/siteverify {"sitekey":"key","secret":"secret","token":"same"}`); !ok {
+		t.Error("other requests were sent")
+	}
+	if v := run.verdict; v.Accepted+v.Lost+v.Unknown != 0 || len(run.surprises.count) != 0 || tickets[0].outcomes != (ticket{}).outcomes {
+		t.Errorf("the answers count: %+v", v)
+	}
+	r.answers["503"] = 1
+	if checkNoop(r) == nil {
+		t.Error("an empty handler that refuses is fine")
 	}
 }
 

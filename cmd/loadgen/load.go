@@ -25,6 +25,7 @@ type load struct {
 	connections int           // each with one request under way at most
 	rate        float64       // requests a second over all connections; 0: each connection sends when its last answer is in
 	warmup      time.Duration // sent, but not measured
+	warmAnswers int64         // the same as a number of answers, instead of the time; 0: the time counts
 	duration    time.Duration // measured; 0: until the context ends or the sources have no more
 	least       int64         // answers without which the measurement goes on beyond its duration
 	progress    io.Writer     // gets a line each second; nil for none
@@ -44,6 +45,7 @@ const retryPause = 5 * time.Millisecond
 // result is what was measured between the warm-up and the end.
 type result struct {
 	elapsed time.Duration
+	others  int64            // answers before and after that
 	answers map[string]int64 // how often by status and, if there is one, error code; "no answer" for what failed
 	failed  int64            // calls that did no work: refused for now, or without an answer
 	latency histogram        // of all answers; at a fixed rate from the moment the request was due
@@ -104,11 +106,11 @@ func (r *result) throughput() float64 {
 func (l *load) run(ctx context.Context, newSource func(connection int) source) *result {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	began := time.Now()
+	w := newWindow(l)
 	senders := make([]*sender, l.connections)
 	var sending, watching sync.WaitGroup
 	for i := range senders {
-		senders[i] = &sender{load: l, number: i, began: began, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
+		senders[i] = &sender{load: l, number: i, window: w, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
 			answers: make(map[outcomeKey]int64)}
 	}
 	for _, s := range senders {
@@ -116,14 +118,15 @@ func (l *load) run(ctx context.Context, newSource func(connection int) source) *
 	}
 	var elapsed time.Duration
 	var costs cost
-	watching.Go(func() { costs = l.measure(ctx) })
+	watching.Go(func() { w.warmUp(ctx) })
+	watching.Go(func() { costs = l.measure(ctx, w) })
 	watching.Go(func() {
-		l.await(ctx, senders)
-		elapsed = time.Since(began) - l.warmup
+		l.await(ctx, w, senders)
+		elapsed = w.elapsed()
 		stop()
 	})
 	if l.progress != nil {
-		watching.Go(func() { l.report(ctx, senders, began) })
+		watching.Go(func() { l.report(ctx, senders, w) })
 	}
 	sending.Wait()
 	stop() // the sources may have ended it
@@ -131,13 +134,63 @@ func (l *load) run(ctx context.Context, newSource func(connection int) source) *
 	return collect(senders, elapsed, costs)
 }
 
+// window is the time in which it is measured: after the warm-up.
+type window struct {
+	load   *load
+	began  time.Time // with the warm-up
+	opened chan struct{}
+	after  atomic.Int64 // how long the warm-up took, in nanoseconds; 0: it is not over
+	warm   atomic.Int64 // answers of the warm-up
+}
+
+func newWindow(l *load) *window {
+	return &window{load: l, began: time.Now(), opened: make(chan struct{})}
+}
+
+func (w *window) open() {
+	w.after.Store(max(int64(time.Since(w.began)), 1))
+	close(w.opened)
+}
+
+func (w *window) isOpen() bool { return w.after.Load() != 0 }
+
+// elapsed is for how long it has been open.
+func (w *window) elapsed() time.Duration {
+	if !w.isOpen() {
+		return 0
+	}
+	return time.Since(w.began) - time.Duration(w.after.Load())
+}
+
+// warmUp opens the window when the time of the warm-up is over.
+func (w *window) warmUp(ctx context.Context) {
+	if w.load.warmAnswers > 0 {
+		return // the answers open it
+	}
+	if pause(ctx, w.load.warmup) == nil {
+		w.open()
+	}
+}
+
+// answered counts an answer, and opens the window when the warm-up has as many as it wants.
+func (w *window) answered() {
+	if w.load.warmAnswers > 0 && !w.isOpen() && w.warm.Add(1) == w.load.warmAnswers {
+		w.open()
+	}
+}
+
 // await waits until the time is up and there are answers enough.
-func (l *load) await(ctx context.Context, senders []*sender) {
+func (l *load) await(ctx context.Context, w *window, senders []*sender) {
 	if l.duration <= 0 {
 		<-ctx.Done()
 		return
 	}
-	wait := l.warmup + l.duration
+	select {
+	case <-ctx.Done():
+		return
+	case <-w.opened:
+	}
+	wait := l.duration
 	for {
 		select {
 		case <-ctx.Done():
@@ -148,7 +201,7 @@ func (l *load) await(ctx context.Context, senders []*sender) {
 		for _, s := range senders {
 			measured += s.measured.Load()
 		}
-		if measured >= l.least || time.Since(senders[0].began) > l.warmup+l.duration+patience {
+		if measured >= l.least || w.elapsed() > l.duration+patience {
 			return
 		}
 		wait = 10 * time.Millisecond
@@ -159,6 +212,7 @@ func collect(senders []*sender, elapsed time.Duration, costs cost) *result {
 	r := &result{elapsed: elapsed, answers: make(map[string]int64), cost: costs}
 	for _, s := range senders {
 		r.latency.merge(&s.latency)
+		r.others += s.answered.Load() - s.measured.Load()
 		for key, n := range s.answers {
 			r.answers[key.String()] += n
 		}
@@ -168,19 +222,19 @@ func collect(senders []*sender, elapsed time.Duration, costs cost) *result {
 }
 
 // measure measures the watched processes from the end of the warm-up until ctx ends.
-func (l *load) measure(ctx context.Context) cost {
+func (l *load) measure(ctx context.Context, w *window) cost {
 	select {
-	case <-time.After(l.warmup):
+	case <-w.opened:
 	case <-ctx.Done():
 	}
-	if len(l.watched) == 0 {
+	if len(l.watched) == 0 || !w.isOpen() {
 		return cost{}
 	}
 	return watchCost(ctx, l.watched[0], l.watched[1:])
 }
 
 // report prints a line each second.
-func (l *load) report(ctx context.Context, senders []*sender, began time.Time) {
+func (l *load) report(ctx context.Context, senders []*sender, w *window) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	var lastAnswers, lastFailures int64
@@ -196,11 +250,11 @@ func (l *load) report(ctx context.Context, senders []*sender, began time.Time) {
 			failures += s.failed.Load()
 		}
 		phase := ""
-		if time.Since(began) < l.warmup {
+		if !w.isOpen() {
 			phase = "  (warming up)"
 		}
 		fmt.Fprintf(l.progress, "%6.0f s  %7d answers/s  %d without answer%s\n",
-			time.Since(began).Seconds(), answers-lastAnswers, failures-lastFailures, phase)
+			time.Since(w.began).Seconds(), answers-lastAnswers, failures-lastFailures, phase)
 		lastAnswers, lastFailures = answers, failures
 	}
 }
@@ -209,7 +263,7 @@ func (l *load) report(ctx context.Context, senders []*sender, began time.Time) {
 type sender struct {
 	load   *load
 	number int
-	began  time.Time
+	window *window
 	source source
 	conn   *connection
 
@@ -234,7 +288,6 @@ func (k outcomeKey) String() string {
 
 func (s *sender) run(ctx context.Context) {
 	defer s.conn.close()
-	from := s.began.Add(s.load.warmup)
 	for n := 0; ; n++ {
 		due := s.await(ctx, n)
 		if ctx.Err() != nil {
@@ -247,7 +300,7 @@ func (s *sender) run(ctx context.Context) {
 		a, err := s.conn.do(request)
 		now := time.Now()
 		s.source.done(a, err)
-		s.note(a, err, now.Sub(due), now.After(from) && ctx.Err() == nil)
+		s.note(a, err, now.Sub(due), s.window.isOpen() && ctx.Err() == nil)
 		if err != nil {
 			s.pause(ctx, retryPause)
 		}
@@ -263,6 +316,7 @@ func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
 		return
 	}
 	s.answered.Add(1)
+	s.window.answered()
 	if s.load.successes != nil && a.status/100 == 2 {
 		s.load.successes.Add(1)
 	}
@@ -281,7 +335,7 @@ func (s *sender) await(ctx context.Context, n int) time.Time {
 		return now
 	}
 	position := float64(n*s.load.connections + s.number)
-	due := s.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
+	due := s.window.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
 	s.pause(ctx, due.Sub(now))
 	return due
 }
