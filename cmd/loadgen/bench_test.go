@@ -78,7 +78,8 @@ func TestGrowth(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, out)
 	}
 	for _, r := range reports {
-		if r.Empty <= 0 || r.Full <= 0 || r.FirstMs <= 0 || r.PageMs <= 0 || r.Page < 2 || !r.Verdict.ok() || r.Verdict.Acknowledged < r.Measured {
+		// The second half comes from other visitors, so that nearly each hit begins a visit.
+		if r.Empty <= 0 || r.Full <= 0 || r.FirstMs <= 0 || r.PageMs <= 0 || r.Page < 2 || !r.Verdict.ok() || r.Verdict.Acknowledged < r.Measured || r.Verdict.Visits < r.Verdict.Acknowledged*8/10 {
 			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
 		}
 	}

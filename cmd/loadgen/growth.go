@@ -131,6 +131,7 @@ func (c *growthCommand) engine(ctx context.Context, engine string, noop *server,
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
+	s.traffic.newcomer = s.traffic.visitors // those of before would go on with their visits, which is less work
 	if g.Full, err = c.rate(ctx, b, s, noop, g, progress); err != nil {
 		return nil, err
 	}

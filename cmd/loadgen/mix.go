@@ -64,6 +64,7 @@ type traffic struct {
 	mix      []share
 	sites    []site
 	visitors int // of each site
+	newcomer int // the number of the first visitor: others than those of a run with a lower one
 	features features
 }
 
@@ -138,7 +139,7 @@ func (m *mixer) hit() hit {
 		h.kind = purchase
 	}
 	h.mark = newMark(parts{run: m.run, connection: uint16(m.connection), number: m.number, kind: h.kind})
-	h.site, h.visitor = int(m.sitePick.Uint64()), int(m.visitorPick.Uint64())
+	h.site, h.visitor = int(m.sitePick.Uint64()), m.newcomer+int(m.visitorPick.Uint64())
 	switch kept := h; h.kind {
 	case pageview:
 		m.viewed = &kept

@@ -17,6 +17,7 @@ type verdict struct {
 	Lost         int64    `json:"lost"`         // acknowledged, but not stored
 	Duplicated   int64    `json:"duplicated"`   // stored or counted more than once
 	Wrong        int64    `json:"wrong"`        // counters and visits that differ from the rows, rows that must not be there
+	Visits       int64    `json:"visits"`       // whose page views were counted
 	Details      []string `json:"details,omitempty"`
 	Unchecked    []string `json:"unchecked,omitempty"` // what could not be checked, in sentences
 }
@@ -42,6 +43,7 @@ func (v *verdict) add(other *verdict) {
 	v.Lost += other.Lost
 	v.Duplicated += other.Duplicated
 	v.Wrong += other.Wrong
+	v.Visits += other.Visits
 	v.Details = append(v.Details, other.Details[:min(len(other.Details), maxDetails-len(v.Details))]...)
 	for _, sentence := range other.Unchecked {
 		if len(v.Unchecked) == 0 || v.Unchecked[len(v.Unchecked)-1] != sentence {
@@ -51,8 +53,8 @@ func (v *verdict) add(other *verdict) {
 }
 
 func (v *verdict) print(w io.Writer) {
-	fmt.Fprintf(w, "%d acknowledged, %d stored (%d of them without an answer): %d lost, %d duplicated, %d wrong\n",
-		v.Acknowledged, v.Stored, v.Unanswered, v.Lost, v.Duplicated, v.Wrong)
+	fmt.Fprintf(w, "%d acknowledged, %d stored (%d of them without an answer): %d lost, %d duplicated, %d wrong; %d visits\n",
+		v.Acknowledged, v.Stored, v.Unanswered, v.Lost, v.Duplicated, v.Wrong, v.Visits)
 	for _, detail := range v.Details {
 		fmt.Fprintln(w, "  fault:", detail)
 	}
@@ -217,6 +219,7 @@ func (c *siteCheck) compareRows() {
 }
 
 func (c *siteCheck) compareVisits() {
+	c.Visits = int64(len(c.visits))
 	for id, v := range c.visits {
 		if v.counted != v.found {
 			c.fault(&c.Wrong, 1, "site %s: visit %s has %d page views and says %d", c.site.Domain, id, v.found, v.counted)
