@@ -101,6 +101,9 @@ func TestMixIsWellFormed(t *testing.T) {
 			t.Fatalf("kind %d: mark %x was sent before: %v", h.kind, h.mark, !shares)
 		}
 		marks[h.mark] = true
+		if isApp := strings.Contains(body, `"p":"/app/`); isApp != (h.kind == manual) {
+			t.Fatalf("kind %d is of a page of the other kinds: %s", h.kind, body)
+		}
 		if h.kind != engagement && h.kind != repetition && h.mark.parts().kind != h.kind {
 			t.Fatalf("kind %d has the mark of kind %d", h.kind, h.mark.parts().kind)
 		}
