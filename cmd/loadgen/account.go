@@ -89,12 +89,6 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("the control plane says %s: %s", e.Code, e.Message)
 }
 
-// isMissing reports whether the target's schema does not have what was asked for.
-func isMissing(err error) bool {
-	e, ok := errors.AsType[*callError](err)
-	return ok && e.Code == "validation_failed"
-}
-
 // call runs a GraphQL operation and reads its data. When the caller's points are used up, it waits for new ones.
 func (a *account) call(ctx context.Context, query string, variables, data any) error {
 	for {
@@ -198,7 +192,7 @@ func (a *account) signIn(ctx context.Context) error {
 	return nil
 }
 
-// prepareSites makes sites for a run, with everything on that the mix needs. What the target does not offer is left out, with
+// prepareSites makes sites for a run, with everything on that the mix needs. What the target does not permit is left out, with
 // a sentence in notes.
 func (a *account) prepareSites(ctx context.Context, n int) ([]site, features, error) {
 	run := strings.ToLower(rand.Text()[:8])
@@ -234,7 +228,7 @@ func (a *account) prepareSites(ctx context.Context, n int) ([]site, features, er
 	return sites, f, nil
 }
 
-// try runs a mutation that the target may not have. A failure clears the feature, is noted, and spares further attempts.
+// try runs a mutation that the target may not permit. A failure clears the feature, is noted, and spares further attempts.
 func (a *account) try(ctx context.Context, feature *bool, consequence, name, selection string, input map[string]any, data any) {
 	if !*feature {
 		return
@@ -244,11 +238,7 @@ func (a *account) try(ctx context.Context, feature *bool, consequence, name, sel
 		return
 	}
 	*feature = false
-	reason := err.Error()
-	if isMissing(err) {
-		reason = "the target does not offer it"
-	}
-	a.notes = append(a.notes, fmt.Sprintf("%s: %s: %s", consequence, name, reason))
+	a.notes = append(a.notes, fmt.Sprintf("%s: %s: %v", consequence, name, err))
 }
 
 // usage is what a site has used of its quota.
@@ -266,16 +256,17 @@ func (a *account) usage(ctx context.Context, siteID string) (usage, error) {
 	return data.Site.Usage, nil
 }
 
-// deliveries counts a site's deliveries of conversions. It fails with isMissing when the target does not tell them.
-func (a *account) deliveries(ctx context.Context, siteID string) (n int64, err error) {
+// deliveries counts a site's deliveries of conversions by their events.
+func (a *account) deliveries(ctx context.Context, siteID string) (map[string]int64, error) {
 	const query = `query ($id: ID!, $after: String) { site(id: $id) { deliveries(first: 100, after: $after) {
-		edges { node { kind } } pageInfo { hasNextPage endCursor } } } }`
+		edges { node { kind event } } pageInfo { hasNextPage endCursor } } } }`
 	variables := map[string]any{"id": siteID, "after": nil}
+	count := make(map[string]int64)
 	for {
 		var data struct {
 			Site *struct {
 				Deliveries struct {
-					Edges    []struct{ Node struct{ Kind string } }
+					Edges    []struct{ Node struct{ Kind, Event string } }
 					PageInfo struct {
 						HasNextPage bool
 						EndCursor   *string
@@ -284,15 +275,15 @@ func (a *account) deliveries(ctx context.Context, siteID string) (n int64, err e
 			}
 		}
 		if err := a.call(ctx, query, variables, &data); err != nil || data.Site == nil {
-			return 0, errors.Join(err, fmt.Errorf("read the deliveries of site %s", siteID))
+			return nil, errors.Join(err, fmt.Errorf("read the deliveries of site %s", siteID))
 		}
 		for _, edge := range data.Site.Deliveries.Edges {
 			if strings.EqualFold(edge.Node.Kind, "conversion") {
-				n++
+				count[edge.Node.Event]++
 			}
 		}
 		if !data.Site.Deliveries.PageInfo.HasNextPage {
-			return n, nil
+			return count, nil
 		}
 		variables["after"] = data.Site.Deliveries.PageInfo.EndCursor
 	}

@@ -118,6 +118,7 @@ func TestRunCommand(t *testing.T) {
 func TestFaultsFailABench(t *testing.T) {
 	fine, captcha := &verdict{Acknowledged: 1}, &captchaVerdict{Accepted: 1}
 	lost := &verdict{Acknowledged: 1, Lost: 1, Details: []string{"hit x"}}
+	unchecked := &verdict{Acknowledged: 1, Unchecked: []string{"what nobody tells"}}
 	odd := map[string]int64{"500 instead of 204": 1}
 	for name, test := range map[string]struct {
 		report interface{ check(io.Writer) error }
@@ -125,11 +126,13 @@ func TestFaultsFailABench(t *testing.T) {
 	}{
 		"bench":                      {&engineReport{Verdict: fine, Captcha: captcha}, ""},
 		"bench, lost":                {&engineReport{Verdict: lost, Captcha: captcha}, "hit x"},
+		"bench, unchecked":           {&engineReport{Verdict: unchecked, Captcha: captcha}, "what nobody tells"},
 		"bench, unexpected":          {&engineReport{Verdict: fine, Captcha: captcha, Unexpected: odd}, "500 instead"},
 		"bench, token lost":          {&engineReport{Verdict: fine, Captcha: &captchaVerdict{Accepted: 1, Lost: 1, Details: []string{"token x"}}}, "token x"},
 		"bench, captcha, unexpected": {&engineReport{Verdict: fine, Captcha: captcha, UnexpectedCaptcha: odd}, "500 instead"},
 		"growth":                     {&growthReport{Verdict: fine}, ""},
 		"growth, lost":               {&growthReport{Verdict: lost}, "hit x"},
+		"growth, unchecked":          {&growthReport{Verdict: unchecked}, "what nobody tells"},
 		"growth, unexpected":         {&growthReport{Verdict: fine, Unexpected: odd}, "500 instead"},
 	} {
 		var out strings.Builder

@@ -52,6 +52,7 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 	t := target{Control: c.Control, Data: c.Data, Email: c.Email, Password: c.Password, Token: c.Token}
 	var notes []string
 	var usage func() (captchaUsage, error) // nil: nobody tells
+	var err error
 	if c.Sitekey == "" || t.Email != "" || t.Token != "" {
 		t.newcomer()
 		a, err := newAccount(t)
@@ -69,12 +70,11 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 		usage = func() (captchaUsage, error) { return a.captchaUsage(ctx) }
 		notes = a.notes
 	}
-	before, known, err := readCaptchaUsage(usage)
-	if err != nil {
+	var before captchaUsage
+	if usage == nil {
+		notes = append(notes, "the account's usage is not compared: no account is named")
+	} else if before, err = usage(); err != nil {
 		return err
-	}
-	if !known {
-		notes = append(notes, "the account's usage is not compared: the target does not tell it")
 	}
 	run := newCaptchaRun(c.Data, c.Sitekey, c.Secret, load{connections: c.Connections, watched: []int{c.Pid}})
 	for left := c.Tokens; left > 0 && ctx.Err() == nil; left -= lapTokens {
@@ -85,8 +85,8 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if known {
-		after, _, err := readCaptchaUsage(usage)
+	if usage != nil {
+		after, err := usage()
 		if err != nil {
 			return err
 		}
@@ -112,18 +112,7 @@ type captchaUsage struct {
 	Verifications int64
 }
 
-// readCaptchaUsage is not known when the target does not offer it.
-func readCaptchaUsage(read func() (captchaUsage, error)) (u captchaUsage, known bool, err error) {
-	if read == nil {
-		return u, false, nil
-	}
-	if u, err = read(); isMissing(err) {
-		return u, false, nil
-	}
-	return u, err == nil, err
-}
-
-// captchaUsage reads the usage of the account that is signed in. It fails with isMissing when the target does not tell it.
+// captchaUsage reads the usage of the account that is signed in.
 func (a *account) captchaUsage(ctx context.Context) (captchaUsage, error) {
 	var data struct {
 		Viewer *struct {

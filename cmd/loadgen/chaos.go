@@ -53,7 +53,7 @@ type chaosOutcome struct {
 	Verdict    *verdict         `json:"verdict"`
 }
 
-func (o *chaosOutcome) ok() bool { return o.Verdict.ok() && len(o.Unexpected) == 0 }
+func (o *chaosOutcome) ok() bool { return o.Verdict.complete() && len(o.Unexpected) == 0 }
 
 func (o *chaosOutcome) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d rounds in %.0f s:", o.Engine, o.Rounds, o.Seconds)
@@ -73,7 +73,7 @@ func (c *chaosCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	defer b.close()
-	outcome, err := c.play(ctx, b, term.log, nil)
+	outcome, err := c.play(ctx, b, term.log)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (c *chaosCommand) Run(ctx context.Context, term terminal) error {
 	return err
 }
 
-// play breaks a fresh bench and checks it. prepared, if not nil, is called with the sites before anything is sent to them.
-func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer, prepared func(*scene) error) (*chaosOutcome, error) {
+// play breaks a fresh bench and checks it.
+func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer) (*chaosOutcome, error) {
 	m := &mayhem{bench: b, random: rand.New(rand.NewPCG(c.Seed, 0)), broken: make(map[string]int), progress: progress, rounds: c.Rounds}
 	if slices.Contains(c.Break, "redis") {
 		if err := m.useRedis(); err != nil {
@@ -101,17 +101,9 @@ func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer, p
 		return nil, err
 	}
 	flags := trafficFlags{Mix: "realistic", Sites: c.Sites, Visitors: 2000, Seed: c.Seed}
-	s, err := newScene(ctx, b.server.target(), &flags)
+	s, err := newOwnScene(ctx, b, &flags)
 	if err != nil {
 		return nil, err
-	}
-	if prepared != nil {
-		if err := prepared(s); err != nil {
-			return nil, err
-		}
-	}
-	if !c.JSON {
-		s.printNotes(progress)
 	}
 	m.events = m.eventsOf(c.Break)
 	began := time.Now()

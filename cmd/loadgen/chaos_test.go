@@ -16,7 +16,7 @@ func TestChaos(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		o, err := c.play(t.Context(), b, io.Discard, func(s *scene) error { return b.everythingOn(t.Context(), s) })
+		o, err := c.play(t.Context(), b, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestChaosEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.close()
-	o, err := c.play(t.Context(), b, io.Discard, func(s *scene) error { return b.everythingOn(t.Context(), s) })
+	o, err := c.play(t.Context(), b, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func (c *growthCommand) Run(ctx context.Context, term terminal) error {
 
 // check prints the faults that were found, and fails if there are any.
 func (g *growthReport) check(w io.Writer) error {
-	if g.Verdict.ok() && len(g.Unexpected) == 0 {
+	if g.Verdict.complete() && len(g.Unexpected) == 0 {
 		return nil
 	}
 	fmt.Fprint(w, g.Engine, ": ")
@@ -112,7 +112,7 @@ func (c *growthCommand) engine(ctx context.Context, engine string, noop *server,
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
-	s, err := newScene(ctx, b.server.target(), &trafficFlags{Mix: "pageviews", Sites: 20, Visitors: 20_000, Seed: 1})
+	s, err := newOwnScene(ctx, b, &trafficFlags{Mix: "pageviews", Sites: 20, Visitors: 20_000, Seed: 1})
 	if err != nil {
 		return nil, err
 	}

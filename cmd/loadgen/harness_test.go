@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
@@ -88,44 +86,11 @@ func (b *bench) exec(t *testing.T, statement string, args ...any) {
 	}
 }
 
-// everythingOn turns on, in the database itself, whatever the mix needs and the control plane did not offer. It has to come
-// before the first hit: the server learns of a change in another process only when it looks again.
-func (b *bench) everythingOn(ctx context.Context, s *scene) error {
-	return b.withDatabase(func(d *db.DB) error {
-		user, err := d.UserByEmail(ctx, s.account.target.Email)
-		if err != nil {
-			return err
-		}
-		for _, site := range s.traffic.sites {
-			id, _ := model.ParseNodeID("Site", site.ID)
-			on := true
-			err := errors.Join(
-				d.UpdateSite(ctx, user.AccountID, id, db.SiteUpdate{MeasureEcommerce: &on}),
-				d.RegisterEvent(ctx, user.AccountID, id, ownEvents[0]),
-				d.RegisterEvent(ctx, user.AccountID, id, ownEvents[1]),
-				d.MarkKeyEvent(ctx, user.AccountID, id, ownEvents[0]),
-				d.SetConversionWebhook(ctx, user.AccountID, id, "https://receiver.invalid/conversion", nil),
-			)
-			if err != nil {
-				return err
-			}
-		}
-		s.traffic.features = features{OwnEvents: true, Ecommerce: true, Conversions: true}
-		return nil
-	})
-}
-
 // newTestScene is a scene with everything on.
 func newTestScene(t *testing.T, b *bench, f trafficFlags) *scene {
 	t.Helper()
-	s, err := newScene(t.Context(), b.server.target(), &f)
+	s, err := newOwnScene(t.Context(), b, &f)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.account.notes) != 0 {
-		t.Errorf("not everything could be set up: %q", s.account.notes)
-	}
-	if err := b.everythingOn(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -20,6 +20,7 @@ type report struct {
 	Unexpected  map[string]int64 `json:"unexpected,omitempty"` // answers that the hit cannot explain
 	CPU         float64          `json:"cpuMicrosPerHit,omitempty"`
 	PeakMemory  int64            `json:"peakMemory,omitempty"`
+	Notes       []string         `json:"notes,omitempty"` // what could not be set up
 }
 
 type latencyReport struct {

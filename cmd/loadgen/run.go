@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -79,7 +80,7 @@ func (c *runCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	report := newReport(r, c.Connections)
-	report.Unexpected = s.surprises.count
+	report.Unexpected, report.Notes = s.surprises.count, s.account.notes
 	if c.JSON {
 		err = json.NewEncoder(term.out).Encode(report)
 	} else {
@@ -111,6 +112,15 @@ func newScene(ctx context.Context, t target, f *trafficFlags) (*scene, error) {
 	return &scene{account: a, traffic: traffic{
 		seed: f.Seed, host: t.Data, mix: mixes[f.Mix], sites: sites, visitors: f.Visitors, features: features,
 	}}, err
+}
+
+// newOwnScene is newScene with a server of our own, where everything can be set up: whatever is missing would pass unchecked.
+func newOwnScene(ctx context.Context, b *bench, f *trafficFlags) (*scene, error) {
+	s, err := newScene(ctx, b.server.target(), f)
+	if err == nil && len(s.account.notes) > 0 {
+		err = errors.New(strings.Join(s.account.notes, "; "))
+	}
+	return s, err
 }
 
 func (s *scene) printNotes(w io.Writer) {

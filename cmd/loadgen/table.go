@@ -56,9 +56,6 @@ func benchTables(reports []*engineReport, c *benchCommand) string {
 			r.Engine, r.BulkRate, r.Verdict.Acknowledged, r.Verdict.Lost, r.Verdict.Duplicated, r.Verdict.Wrong)
 		fmt.Fprintf(&b, "Of the captcha tokens %d were accepted, %d of them twice; %d genuine ones were refused, and the account's usage is %s.\n",
 			r.Captcha.Accepted, r.Captcha.Doubled, r.Captcha.Lost, map[bool]string{true: "their number", false: "**another number**"}[r.Captcha.Wrong == 0])
-		for _, note := range r.Notes {
-			fmt.Fprintf(&b, "Without: %s.\n", note)
-		}
 	}
 	return b.String()
 }
