@@ -209,7 +209,7 @@ func growthTable(reports []*growthReport, c *growthCommand) string {
 	b.WriteString("| database | rows filled in | empty | full | full of empty | at least 0.90 | export page 1, ms | late page, ms | its number | failed |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range reports {
 		ratio := r.Full / r.Empty
-		fmt.Fprintf(&b, "| %s | %d | %.3f | %.3f | %.2f | %s | %.1f | %.1f | %d | %s |\n", r.Engine, r.Rows, r.Empty, r.Full, ratio, yesNo(ratio >= 0.9), r.FirstMs, r.PageMs, r.Page, percent(r.FailedShare))
+		fmt.Fprintf(&b, "| %s | %d | %.3f | %.3f | %.2f | %s | %.1f | %.1f | %d | %s |\n", r.Engine, r.Rows, r.Empty, r.Full, ratio, yesNo(ratio >= 0.9), r.FirstMs, r.PageMs, r.Page, marked(r.FailedShare))
 	}
 	b.WriteString("\n")
 	for _, r := range reports {

@@ -48,7 +48,8 @@ type result struct {
 	others  int64            // answers before and after that
 	answers map[string]int64 // how often by status and, if there is one, error code; "no answer" for what failed
 	failed  int64            // calls that did no work: refused for now, or without an answer
-	latency histogram        // of all answers; at a fixed rate from the moment the request was due
+	latency histogram        // of all calls, also those under way at the end; at a fixed rate from the moment a call was due
+	unsent  int64            // calls that were due at a fixed rate, but that no connection was free for until the end
 	cost    cost             // of the watched processes
 }
 
@@ -116,13 +117,14 @@ func (l *load) run(ctx context.Context, newSource func(connection int) source) *
 	for _, s := range senders {
 		sending.Go(func() { s.run(ctx) })
 	}
+	var end time.Time
 	var elapsed time.Duration
 	var costs cost
 	watching.Go(func() { w.warmUp(ctx) })
 	watching.Go(func() { costs = l.measure(ctx, w) })
 	watching.Go(func() {
 		l.await(ctx, w, senders)
-		elapsed = w.elapsed()
+		end, elapsed = time.Now(), w.elapsed()
 		stop()
 	})
 	if l.progress != nil {
@@ -131,52 +133,7 @@ func (l *load) run(ctx context.Context, newSource func(connection int) source) *
 	sending.Wait()
 	stop() // the sources may have ended it
 	watching.Wait()
-	return collect(senders, elapsed, costs)
-}
-
-// window is the time in which it is measured: after the warm-up.
-type window struct {
-	load   *load
-	began  time.Time // with the warm-up
-	opened chan struct{}
-	after  atomic.Int64 // how long the warm-up took, in nanoseconds; 0: it is not over
-	warm   atomic.Int64 // answers of the warm-up
-}
-
-func newWindow(l *load) *window {
-	return &window{load: l, began: time.Now(), opened: make(chan struct{})}
-}
-
-func (w *window) open() {
-	w.after.Store(max(int64(time.Since(w.began)), 1))
-	close(w.opened)
-}
-
-func (w *window) isOpen() bool { return w.after.Load() != 0 }
-
-// elapsed is for how long it has been open.
-func (w *window) elapsed() time.Duration {
-	if !w.isOpen() {
-		return 0
-	}
-	return time.Since(w.began) - time.Duration(w.after.Load())
-}
-
-// warmUp opens the window when the time of the warm-up is over.
-func (w *window) warmUp(ctx context.Context) {
-	if w.load.warmAnswers > 0 {
-		return // the answers open it
-	}
-	if pause(ctx, w.load.warmup) == nil {
-		w.open()
-	}
-}
-
-// answered counts an answer, and opens the window when the warm-up has as many as it wants.
-func (w *window) answered() {
-	if w.load.warmAnswers > 0 && !w.isOpen() && w.warm.Add(1) == w.load.warmAnswers {
-		w.open()
-	}
+	return collect(senders, end, elapsed, costs)
 }
 
 // await waits until the time is up and there are answers enough.
@@ -208,10 +165,11 @@ func (l *load) await(ctx context.Context, w *window, senders []*sender) {
 	}
 }
 
-func collect(senders []*sender, elapsed time.Duration, costs cost) *result {
+func collect(senders []*sender, end time.Time, elapsed time.Duration, costs cost) *result {
 	r := &result{elapsed: elapsed, answers: make(map[string]int64), cost: costs}
 	for _, s := range senders {
 		r.latency.merge(&s.latency)
+		r.unsent += s.countUnsent(end)
 		r.others += s.answered.Load() - s.measured.Load()
 		for key, n := range s.answers {
 			r.answers[key.String()] += n
@@ -271,6 +229,7 @@ type sender struct {
 	measured         atomic.Int64 // answers after the warm-up
 	answers          map[outcomeKey]int64
 	latency          histogram
+	sent             int64
 }
 
 // outcomeKey is what answers are counted by.
@@ -297,17 +256,27 @@ func (s *sender) run(ctx context.Context) {
 		if request == nil {
 			return
 		}
+		s.sent++
 		a, err := s.conn.do(request)
 		now := time.Now()
 		s.source.done(a, err)
-		s.note(a, err, now.Sub(due), s.window.isOpen() && ctx.Err() == nil)
+		s.note(a, err, now.Sub(due), s.window.isOpen(), ctx.Err() != nil)
 		if err != nil {
 			s.pause(ctx, retryPause)
 		}
 	}
 }
 
-func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
+// note counts a call that ended after the warm-up or not, and in time or not. One that ended too late still took its time: the
+// slowest calls are those that are under way at the end. Without an answer a call took as long as anybody would wait.
+func (s *sender) note(a answer, err error, took time.Duration, open, late bool) {
+	if err != nil {
+		took = max(took, requestTimeout)
+	}
+	if open {
+		s.latency.add(took)
+	}
+	measured := open && !late
 	if err != nil {
 		s.failed.Add(1)
 		if measured {
@@ -322,7 +291,6 @@ func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
 	}
 	if measured {
 		s.answers[outcomeKey{a.status, codeOf(a.body)}]++
-		s.latency.add(took)
 		s.measured.Add(1)
 	}
 }
@@ -334,10 +302,23 @@ func (s *sender) await(ctx context.Context, n int) time.Time {
 	if s.load.rate <= 0 {
 		return now
 	}
-	position := float64(n*s.load.connections + s.number)
-	due := s.window.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
+	due := s.dueAt(n)
 	s.pause(ctx, due.Sub(now))
 	return due
+}
+
+// dueAt is the moment of the n-th request in the schedule.
+func (s *sender) dueAt(n int) time.Time {
+	position := float64(n*s.load.connections + s.number)
+	return s.window.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
+}
+
+// countUnsent counts the requests that were due until then, but that the connection was not free for.
+func (s *sender) countUnsent(end time.Time) (n int64) {
+	for s.load.rate > 0 && s.dueAt(int(s.sent+n)).Before(end) {
+		n++
+	}
+	return n
 }
 
 func (s *sender) pause(ctx context.Context, d time.Duration) {

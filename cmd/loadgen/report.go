@@ -13,8 +13,9 @@ import (
 type report struct {
 	Connections int              `json:"connections"`
 	Seconds     float64          `json:"seconds"`
-	Throughput  float64          `json:"throughput"`  // calls a second that were worked on
-	FailedShare float64          `json:"failedShare"` // of the calls: 503, 429 or no answer
+	Throughput  float64          `json:"throughput"`       // calls a second that were worked on
+	FailedShare float64          `json:"failedShare"`      // of the calls: 503, 429 or no answer
+	Unsent      int64            `json:"unsent,omitempty"` // calls that were due, but that no connection was free for
 	Latency     latencyReport    `json:"latencyMs"`
 	Answers     map[string]int64 `json:"answers"`
 	Unexpected  map[string]int64 `json:"unexpected,omitempty"` // answers that the hit cannot explain
@@ -37,6 +38,7 @@ func newReport(r *result, connections int) *report {
 		Seconds:     r.elapsed.Seconds(),
 		Throughput:  r.throughput(),
 		FailedShare: r.failedShare(),
+		Unsent:      r.unsent,
 		Latency: latencyReport{
 			P50:  milliseconds(r.latency.quantile(0.5)),
 			P95:  milliseconds(r.latency.quantile(0.95)),
@@ -59,6 +61,9 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "%.0f calls/s over %d connections in %.1f s; refused for now or unanswered: %s\n", r.Throughput, r.Connections, r.Seconds, percent(r.FailedShare))
 	fmt.Fprintf(w, "latency in ms: p50 %.2f, p95 %.2f, p99 %.2f, p99.9 %.2f, longest %.2f\n",
 		r.Latency.P50, r.Latency.P95, r.Latency.P99, r.Latency.P999, r.Latency.Max)
+	if r.Unsent > 0 {
+		fmt.Fprintf(w, "%d more calls were due, but no connection was free for them: --connections are too few for --rate\n", r.Unsent)
+	}
 	printCounts(w, "answers", r.Answers)
 	printCounts(w, "UNEXPECTED answers", r.Unexpected)
 	if r.CPU > 0 {

@@ -43,7 +43,7 @@ func benchTables(reports []*engineReport, c *benchCommand) string {
 				ofBulk = fmt.Sprintf("%.3f", m.OfBulk)
 			}
 			fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %.2f | %s | %.2f | %.2f | %.2f | %.1f + %.1f | %.0f | %s |\n", m.Engine, m.Mix, m.Connections,
-				m.Throughput, m.OfNoop, ofBulk, m.P50, m.P99, m.P99OfNoop, m.ServerCPU, m.DatabaseCPU, megabytes(m.PeakMemory), percent(m.FailedShare))
+				m.Throughput, m.OfNoop, ofBulk, m.P50, m.P99, m.P99OfNoop, m.ServerCPU, m.DatabaseCPU, megabytes(m.PeakMemory), marked(m.FailedShare))
 		}
 	}
 	b.WriteString("\n| goal | measured | met |\n|---|---|---|\n")
@@ -106,12 +106,19 @@ func goals(reports []*engineReport) []goal {
 	return all
 }
 
-// percent shows a share of failures, which stands out unless it is nothing.
+// percent shows a share of failures, and marked lets it stand out unless it is nothing.
 func percent(share float64) string {
 	if share == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("**%.3f %%**", 100*share)
+	return fmt.Sprintf("%.3f %%", 100*share)
+}
+
+func marked(share float64) string {
+	if share == 0 {
+		return "0"
+	}
+	return "**" + percent(share) + "**"
 }
 
 func yesNo(yes bool) string {
