@@ -25,7 +25,7 @@ type chaosCommand struct {
 	Rounds      int      `default:"20" placeholder:"N" help:"How often something is broken, 1 to 100000."`
 	Seed        uint64   `default:"1" placeholder:"N" help:"Decides what is broken and when."`
 	Connections int      `default:"64" placeholder:"N" help:"Browsers that send at once."`
-	Sites       int      `default:"10" placeholder:"N" help:"Sites."`
+	Sites       int      `default:"10" placeholder:"N" help:"Sites, 1 to 1000."`
 	JSON        bool     `name:"json" help:"Print the outcome as JSON."`
 }
 
@@ -36,6 +36,8 @@ func (c *chaosCommand) Validate() error {
 		return fmt.Errorf("--rounds: %d is not from 1 to 100000", c.Rounds)
 	case c.Connections < 1 || c.Connections > maxConnections:
 		return fmt.Errorf("--connections: %d is not from 1 to %d", c.Connections, maxConnections)
+	case c.Sites < 1 || c.Sites > maxSites:
+		return fmt.Errorf("--sites: %d is not from 1 to %d", c.Sites, maxSites)
 	case slices.Contains(c.Break, "postgres") && c.Engine != "postgres":
 		return errors.New("--break postgres needs --engine postgres")
 	}

@@ -62,6 +62,8 @@ func TestChaosCommandLine(t *testing.T) {
 	for _, wrong := range [][]string{
 		{"chaos", "--rounds", "0"},
 		{"chaos", "--connections", "5000"},
+		{"chaos", "--sites", "0"},
+		{"chaos", "--sites", "1001"},
 		{"chaos", "--engine", "mysql"},
 		{"chaos", "--break", "disk"},
 		{"chaos", "--break", "postgres"}, // SQLite is the default

@@ -32,6 +32,9 @@ type trafficFlags struct {
 	Seed     uint64        `default:"1" placeholder:"N" help:"Two runs with one seed send the same hits."`
 }
 
+// maxSites bounds the sites of a run.
+const maxSites = 1000
+
 // targetFlags say where to.
 type targetFlags struct {
 	Control  string `default:"http://127.0.0.1:8080" env:"LOADGEN_CONTROL" placeholder:"ORIGIN" help:"Control plane of the running instance."`
@@ -55,8 +58,8 @@ func (f *trafficFlags) validate() error {
 		return fmt.Errorf("--duration: %v is not more than 0 and at most 24h", f.Duration)
 	case f.Warmup < 0 || f.Warmup > time.Hour:
 		return fmt.Errorf("--warmup: %v is not from 0 to 1h", f.Warmup)
-	case f.Sites < 1 || f.Sites > 1000:
-		return fmt.Errorf("--sites: %d is not from 1 to 1000", f.Sites)
+	case f.Sites < 1 || f.Sites > maxSites:
+		return fmt.Errorf("--sites: %d is not from 1 to %d", f.Sites, maxSites)
 	case f.Visitors < 1 || f.Visitors > 1<<24:
 		return fmt.Errorf("--visitors: %d is not from 1 to %d", f.Visitors, 1<<24)
 	}

@@ -217,6 +217,16 @@ func TestPointsUsedUp(t *testing.T) {
 	}
 }
 
+// TestReadLog: a line of any length is read, and the end of what was logged is kept.
+func TestReadLog(t *testing.T) {
+	logs := strings.NewReader("first\n" + strings.Repeat("x", 3<<20) + "\nlast\n")
+	var s server
+	s.readLog(logs)
+	if kept := s.logged(); logs.Len() != 0 || !strings.HasSuffix(kept, "x\nlast\n") || len(kept) > 1<<20 {
+		t.Errorf("%d bytes are not read, %d are kept", logs.Len(), len(kept))
+	}
+}
+
 func TestParseAnswer(t *testing.T) {
 	for _, test := range []struct {
 		text   string
