@@ -131,6 +131,9 @@ func TestMixWithoutFeatures(t *testing.T) {
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	head := journalHead{Run: 3, Seed: 4, Started: 5, Sites: make([]site, 300), Target: target{Email: "a@b.example", Password: "secret"}}
+	if err := os.WriteFile(path, []byte("an old file that everybody may read"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	j, err := createJournal(path, head)
 	if err != nil {
 		t.Fatal(err)

@@ -120,12 +120,12 @@ type siteCheck struct {
 	head *journalHead
 	site *site
 
-	acknowledged map[mark]bool // the hits, true: must be stored
-	reports      map[mark]bool // page views whose engagement was acknowledged
-	rows         map[mark]int32
-	visits       map[string]visitRows
-	keyEvents    map[string]int64 // by name
-	inMonth      map[string]int64 // rows by month, YYYY-MM
+	promised  map[mark]bool // the acknowledged hits; true: must be stored
+	reports   map[mark]bool // page views whose engagement was acknowledged
+	rows      map[mark]int32
+	visits    map[string]visitRows
+	keyEvents map[string]int64 // by name
+	inMonth   map[string]int64 // rows by month, YYYY-MM
 }
 
 // visitRows compares a visit's own count with its rows.
@@ -134,7 +134,7 @@ type visitRows struct {
 }
 
 func newSiteCheck() *siteCheck {
-	return &siteCheck{acknowledged: make(map[mark]bool), reports: make(map[mark]bool), rows: make(map[mark]int32),
+	return &siteCheck{promised: make(map[mark]bool), reports: make(map[mark]bool), rows: make(map[mark]int32),
 		visits: make(map[string]visitRows), keyEvents: make(map[string]int64), inMonth: make(map[string]int64)}
 }
 
@@ -144,7 +144,7 @@ func (c *siteCheck) acknowledge(e entry) {
 		c.reports[e.mark] = true
 		return
 	}
-	c.acknowledged[e.mark] = e.kind.isStored()
+	c.promised[e.mark] = e.kind.isStored()
 }
 
 func (c *siteCheck) run(ctx context.Context, a *account) error {
@@ -194,7 +194,7 @@ func (c *siteCheck) pageview(r *row, m mark) {
 		c.fault(&c.Duplicated, 1, "site %s: the report on page view %s counts more than once", c.site.Domain, r.PageviewID)
 	case r.EngagedMS != 0 && r.EngagedMS < m.engagedMS():
 		c.fault(&c.Wrong, 1, "site %s: page view %s has %d ms instead of %d", c.site.Domain, r.PageviewID, r.EngagedMS, m.engagedMS())
-	case r.EngagedMS == 0 && c.reports[m] && c.acknowledged[m]:
+	case r.EngagedMS == 0 && c.reports[m] && c.promised[m]:
 		c.fault(&c.Lost, 1, "site %s: the report on page view %s", c.site.Domain, r.PageviewID)
 	}
 	if r.VisitStartedAt.UnixMicro() < c.head.Started {
@@ -206,7 +206,7 @@ func (c *siteCheck) pageview(r *row, m mark) {
 }
 
 func (c *siteCheck) compareRows() {
-	for m, must := range c.acknowledged {
+	for m, must := range c.promised {
 		if must {
 			c.Acknowledged++
 			if c.rows[m] == 0 {
@@ -215,7 +215,7 @@ func (c *siteCheck) compareRows() {
 		}
 	}
 	for m := range c.rows {
-		if _, ok := c.acknowledged[m]; !ok {
+		if _, ok := c.promised[m]; !ok {
 			c.Unanswered++
 		}
 	}
