@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -55,20 +54,31 @@ func tallygate(t *testing.T) string {
 
 // eachBench runs a test with a server that is not started yet, on SQLite and on PostgreSQL.
 func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		b := &bench{dir: t.TempDir(), database: databaseURL}
-		data := filepath.Join(b.dir, "data")
-		serverURL := databaseURL
-		if !strings.HasPrefix(databaseURL, "postgres") {
-			b.database, serverURL = db.EmbeddedURL(data), ""
-		}
-		var err error
-		if b.server, err = newTallygate(tallygate(t), data, serverURL); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(b.server.kill)
-		test(t, b)
+	t.Run("sqlite", func(t *testing.T) { test(t, sqliteBench(t)) })
+	t.Run("postgres", func(t *testing.T) {
+		databaseURL := dbtest.PostgresURL(t)
+		test(t, newTestBench(t, databaseURL))
 	})
+}
+
+func sqliteBench(t *testing.T) *bench {
+	t.Helper()
+	return newTestBench(t, "")
+}
+
+func newTestBench(t *testing.T, databaseURL string) *bench {
+	t.Helper()
+	b := &bench{dir: t.TempDir(), database: databaseURL}
+	data := filepath.Join(b.dir, "data")
+	if databaseURL == "" {
+		b.database = db.EmbeddedURL(data)
+	}
+	var err error
+	if b.server, err = newTallygate(tallygate(t), data, databaseURL); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.server.kill)
+	return b
 }
 
 func (b *bench) mustStart(t *testing.T) {
