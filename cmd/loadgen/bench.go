@@ -128,9 +128,6 @@ func (r *engineReport) check(w io.Writer) (err error) {
 	return err
 }
 
-// idlePause is how long an idle process is left alone before its memory is read.
-const idlePause = 5 * time.Second
-
 // engine measures one engine.
 func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, progress io.Writer) (*engineReport, error) {
 	b, err := newBench(c.Program, engine)
@@ -147,8 +144,8 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
-	select {
-	case <-time.After(idlePause):
+	select { // before its memory is read it is left alone for as long as a measurement takes
+	case <-time.After(c.Duration):
 	case <-ctx.Done():
 	}
 	idle, _ := readProc(b.server.pid())

@@ -186,13 +186,13 @@ func (r *captchaRun) solve(ctx context.Context, tickets []*ticket) []*ticket {
 	return kept
 }
 
-// run makes the attempts of one step over all connections, as fast as the answers come, and judges every ticket.
+// run makes the attempts of one step over all connections, as fast as the answers come, and judges the ticket of each that was made.
 func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.load
 	measured := l.run(ctx, func(int) source { return &stepSource{step: s} })
 	r.results[number].merge(measured)
-	for _, a := range attempts {
+	for _, a := range attempts[:min(int(s.given.Load()), len(attempts))] {
 		o := &a.outcomes[number]
 		if a.again {
 			continue
@@ -210,10 +210,10 @@ func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *r
 }
 
 // rehearse makes the same requests of another server, which answers as it likes: nothing is learned from it.
-func (r *captchaRun) rehearse(ctx context.Context, addr string, number int, attempts []attempt) *result {
+func (r *captchaRun) rehearse(ctx context.Context, other *server, number int, attempts []attempt) *result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.load
-	l.addr = addr
+	l.addr, l.watched = other.data, nil
 	return l.run(ctx, func(int) source { return rehearsal{&stepSource{step: s}} })
 }
 

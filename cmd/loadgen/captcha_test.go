@@ -171,18 +171,18 @@ func TestCaptchaUsage(t *testing.T) {
 // TestRehearsal: the empty handler gets the very requests that redeem tokens; the first answers are warm-up, and none counts.
 func TestRehearsal(t *testing.T) {
 	var paths sync.Map
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	stub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		paths.Store(r.URL.Path+" "+string(body), true)
 		w.WriteHeader(http.StatusNoContent)
 	}))
-	defer server.Close()
+	defer stub.Close()
 	tickets := make([]*ticket, 1000)
 	for i := range tickets {
 		tickets[i] = &ticket{token: "same"}
 	}
 	run := newCaptchaRun("elsewhere.example:1", "key", "secret", load{connections: 4, warmAnswers: 400})
-	r := run.rehearse(t.Context(), server.Listener.Addr().String(), redeeming, once(tickets))
+	r := run.rehearse(t.Context(), &server{data: stub.Listener.Addr().String()}, redeeming, once(tickets))
 	if n := r.sent(); n > 600 || n < 600-3 || r.others != 1000-n || checkNoop(r) != nil { // others may answer at that moment
 		t.Errorf("%d measured, %d not, %v", n, r.others, checkNoop(r))
 	}
