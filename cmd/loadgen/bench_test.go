@@ -23,7 +23,6 @@ func performancePage(t *testing.T) string {
 // command runs the program as its user does, and returns what it printed.
 func command(t *testing.T, args ...string) string {
 	t.Helper()
-	t.Setenv(asProgram, "1") // for the empty handler
 	var out, log strings.Builder
 	if status := run(t.Context(), args, terminal{out: &out, log: &log}); status != 0 {
 		t.Fatalf("%q: exit status %d:\n%s%s", args, status, out.String(), log.String())
@@ -34,10 +33,20 @@ func command(t *testing.T, args ...string) string {
 // TestBench measures for moments: the figures mean nothing, but all of them are there, and every hit is found again.
 func TestBench(t *testing.T) {
 	requirePrograms(t)
+	for _, engine := range []string{"sqlite", "postgres"} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			testBench(t, engine)
+		})
+	}
+}
+
+func testBench(t *testing.T, engine string) {
 	page := performancePage(t)
-	out := command(t, "bench", "--program", tallygate(t), "--connections", "4,8", "--rounds", "1", "--duration", "200ms", "--rows", "3000", "--json", "--out", page)
+	out := command(t, "bench", "--program", tallygate(t), "--engines", engine, "--connections", "4,32", "--rounds", "1", "--duration", "200ms",
+		"--rows", "3000", "--json", "--out", page)
 	var reports []engineReport
-	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 2 {
+	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 1 || reports[0].Engine != engine {
 		t.Fatalf("%v in\n%s", err, out)
 	}
 	for _, r := range reports {
@@ -58,7 +67,7 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Before\n<!-- bench-report: begin -->\n", "| sqlite | pageviews | 4 |", "| postgres | realistic | 8 |", "| postgres | siteverify | 8 |", "p50 at most 1 ms", "<!-- bench-report: end -->\nBetween\n"} {
+	for _, want := range []string{"# Before\n<!-- bench-report: begin -->\n", "| " + engine + " | pageviews | 4 |", "| " + engine + " | realistic | 32 |", "| " + engine + " | siteverify | 32 |", "p50 at most 1 ms", "<!-- bench-report: end -->\nBetween\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -70,6 +79,7 @@ func TestBench(t *testing.T) {
 
 // TestGrowth fills two databases and finds the page views that come after that.
 func TestGrowth(t *testing.T) {
+	t.Parallel()
 	requirePrograms(t)
 	page := performancePage(t)
 	out := command(t, "growth", "--program", tallygate(t), "--connections", "8", "--rounds", "1", "--duration", "200ms", "--rows", "15000", "--json", "--out", page)
@@ -89,6 +99,7 @@ func TestGrowth(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	out := command(t, "limits", "--connections", "2", "--duration", "100ms", "--rows", "1000")
 	for _, want := range []string{"calls/s over 2 connections", "sqlite copies "} {
 		if !strings.Contains(out, want) {

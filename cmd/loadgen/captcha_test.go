@@ -89,6 +89,7 @@ func (b *bench) verifications(t *testing.T) (n int64, err error) {
 
 // TestCaptchaOfOthers drives a sitekey whose account nobody tells: that the usage is not compared is noted.
 func TestCaptchaOfOthers(t *testing.T) {
+	t.Parallel()
 	b := sqliteBench(t)
 	c := captchaScene(t, b)
 	out := command(t, "captcha", "--control", "http://"+b.server.control, "--data", b.server.data, "--connections", "4",

@@ -38,6 +38,7 @@ func TestChaos(t *testing.T) {
 // TestChaosEverything breaks a private PostgreSQL and a private Redis as well. Which of them is decided by the seed; this one
 // breaks both.
 func TestChaosEverything(t *testing.T) {
+	t.Parallel()
 	c := chaosCommand{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16, Sites: 3}
 	requirePrograms(t)
 	b, err := newBench(tallygate(t), c.Engine)

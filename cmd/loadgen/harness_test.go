@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	if err := os.Setenv(asProgram, "1"); err != nil { // for those that we start
+		panic(err)
+	}
 	code := dbtest.Run(m)
 	if program.dir != "" {
 		_ = os.RemoveAll(program.dir)
@@ -54,8 +57,13 @@ func tallygate(t *testing.T) string {
 
 // eachBench runs a test with a server that is not started yet, on SQLite and on PostgreSQL.
 func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, sqliteBench(t)) })
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, sqliteBench(t))
+	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		databaseURL := dbtest.PostgresURL(t)
 		test(t, newTestBench(t, databaseURL))
 	})

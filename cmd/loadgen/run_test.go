@@ -105,7 +105,7 @@ func mustVerify(t *testing.T, a *account, journal string) *verdict {
 
 // TestFixedRate: hits come at the rate that was asked for, not faster.
 func TestFixedRate(t *testing.T) {
-	t.Setenv(asProgram, "1")
+	t.Parallel()
 	noop, err := startNoop(t.Context())
 	if err != nil {
 		t.Fatal(err)
