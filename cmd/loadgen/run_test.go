@@ -103,6 +103,20 @@ func mustVerify(t *testing.T, a *account, journal string) *verdict {
 	return v
 }
 
+// TestOwnScene: what cannot be set up is noted with somebody else's server, and an error with our own.
+func TestOwnScene(t *testing.T) {
+	t.Parallel()
+	b := sqliteBench(t)
+	b.mustStart(t)
+	newTestScene(t, b, shortRun) // by the first account, which is the operator's
+	if s, err := newScene(t.Context(), b.server.target(), &shortRun); err != nil || len(s.account.notes) != 1 || !strings.Contains(s.account.notes[0], "setSitePlan") {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := newOwnScene(t.Context(), b, &shortRun); err == nil || !strings.Contains(err.Error(), "setSitePlan") {
+		t.Errorf("set up without plans: %v", err)
+	}
+}
+
 // TestFixedRate: hits come at the rate that was asked for, not faster.
 func TestFixedRate(t *testing.T) {
 	t.Parallel()
