@@ -91,3 +91,19 @@ func TestSQLiteValue(t *testing.T) {
 		t.Error("a float is taken; no column has one")
 	}
 }
+
+// TestSQLiteIsDurable: the connection that writes waits for the disk at each commit. No test that kills processes can tell: what
+// they wrote outlives them.
+func TestSQLiteIsDurable(t *testing.T) {
+	d, err := Open(sqliteScheme + filepath.Join(t.TempDir(), "x.sqlite"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} { // 2 is FULL
+		var got string
+		if err := d.write.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
+			t.Errorf("%s is %q, %v; want %s", pragma, got, err, want)
+		}
+	}
+}

@@ -45,17 +45,31 @@ type account struct {
 	target target
 	http   *http.Client
 	notes  []string // what could not be set up, in sentences
+	wait   func(context.Context, time.Duration) error
 }
 
 // controlTimeout bounds one call of the control plane. Signing in is slow on purpose.
 const controlTimeout = 60 * time.Second
+
+// longestWait bounds the wait for points: they are back within a minute.
+const longestWait = 2 * time.Minute
 
 func newAccount(t target) (*account, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}
-	return &account{target: t, http: &http.Client{Jar: jar, Timeout: controlTimeout}}, nil
+	return &account{target: t, http: &http.Client{Jar: jar, Timeout: controlTimeout}, wait: pause}, nil
+}
+
+// pause waits. It fails if ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // newcomer fills in an e-mail address and a password that nobody has, if there are none.
@@ -68,20 +82,29 @@ func (t *target) newcomer() {
 // callError is an answer of the control plane that is not the one we want.
 type callError struct {
 	Code, Message string
+	retryAfter    time.Duration // 0: not told
 }
 
 func (e *callError) Error() string {
 	return fmt.Sprintf("the control plane says %s: %s", e.Code, e.Message)
 }
 
-// isMissing reports whether the target's schema does not have what was asked for.
-func isMissing(err error) bool {
-	e, ok := errors.AsType[*callError](err)
-	return ok && e.Code == "validation_failed"
+// call runs a GraphQL operation and reads its data. When the caller's points are used up, it waits for new ones.
+func (a *account) call(ctx context.Context, query string, variables, data any) error {
+	for {
+		err := a.ask(ctx, query, variables, data)
+		e, ok := errors.AsType[*callError](err)
+		if !ok || e.Code != "rate_limited" || e.retryAfter <= 0 || e.retryAfter > longestWait {
+			return err
+		}
+		if err := a.wait(ctx, e.retryAfter); err != nil {
+			return err
+		}
+	}
 }
 
-// call runs a GraphQL operation and reads its data.
-func (a *account) call(ctx context.Context, query string, variables, data any) error {
+// ask is one attempt to call.
+func (a *account) ask(ctx context.Context, query string, variables, data any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		return err
@@ -101,14 +124,19 @@ func (a *account) call(ctx context.Context, query string, variables, data any) e
 		Data   json.RawMessage
 		Errors []struct {
 			Message    string
-			Extensions struct{ Code string }
+			Extensions struct {
+				Code       string
+				RetryAfter float64 // seconds
+			}
 		}
 	}
 	if err := json.NewDecoder(response.Body).Decode(&reply); err != nil {
 		return fmt.Errorf("the control plane answers %s: %w", response.Status, err)
 	}
 	if len(reply.Errors) > 0 {
-		return &callError{Code: reply.Errors[0].Extensions.Code, Message: reply.Errors[0].Message}
+		first := reply.Errors[0]
+		return &callError{Code: first.Extensions.Code, Message: first.Message,
+			retryAfter: time.Duration(first.Extensions.RetryAfter * float64(time.Second))}
 	}
 	return json.Unmarshal(reply.Data, data)
 }
@@ -164,7 +192,7 @@ func (a *account) signIn(ctx context.Context) error {
 	return nil
 }
 
-// prepareSites makes sites for a run, with everything on that the mix needs. What the target does not offer is left out, with
+// prepareSites makes sites for a run, with everything on that the mix needs. What the target does not permit is left out, with
 // a sentence in notes.
 func (a *account) prepareSites(ctx context.Context, n int) ([]site, features, error) {
 	run := strings.ToLower(rand.Text()[:8])
@@ -200,7 +228,7 @@ func (a *account) prepareSites(ctx context.Context, n int) ([]site, features, er
 	return sites, f, nil
 }
 
-// try runs a mutation that the target may not have. A failure clears the feature, is noted, and spares further attempts.
+// try runs a mutation that the target may not permit. A failure clears the feature, is noted, and spares further attempts.
 func (a *account) try(ctx context.Context, feature *bool, consequence, name, selection string, input map[string]any, data any) {
 	if !*feature {
 		return
@@ -210,11 +238,7 @@ func (a *account) try(ctx context.Context, feature *bool, consequence, name, sel
 		return
 	}
 	*feature = false
-	reason := err.Error()
-	if isMissing(err) {
-		reason = "the target does not offer it"
-	}
-	a.notes = append(a.notes, fmt.Sprintf("%s: %s: %s", consequence, name, reason))
+	a.notes = append(a.notes, fmt.Sprintf("%s: %s: %v", consequence, name, err))
 }
 
 // usage is what a site has used of its quota.
@@ -232,16 +256,17 @@ func (a *account) usage(ctx context.Context, siteID string) (usage, error) {
 	return data.Site.Usage, nil
 }
 
-// deliveries counts a site's deliveries of conversions. It fails with isMissing when the target does not tell them.
-func (a *account) deliveries(ctx context.Context, siteID string) (n int64, err error) {
+// deliveries counts a site's deliveries of conversions by their events.
+func (a *account) deliveries(ctx context.Context, siteID string) (map[string]int64, error) {
 	const query = `query ($id: ID!, $after: String) { site(id: $id) { deliveries(first: 100, after: $after) {
-		edges { node { kind } } pageInfo { hasNextPage endCursor } } } }`
+		edges { node { kind event } } pageInfo { hasNextPage endCursor } } } }`
 	variables := map[string]any{"id": siteID, "after": nil}
+	count := make(map[string]int64)
 	for {
 		var data struct {
 			Site *struct {
 				Deliveries struct {
-					Edges    []struct{ Node struct{ Kind string } }
+					Edges    []struct{ Node struct{ Kind, Event string } }
 					PageInfo struct {
 						HasNextPage bool
 						EndCursor   *string
@@ -250,15 +275,15 @@ func (a *account) deliveries(ctx context.Context, siteID string) (n int64, err e
 			}
 		}
 		if err := a.call(ctx, query, variables, &data); err != nil || data.Site == nil {
-			return 0, errors.Join(err, fmt.Errorf("read the deliveries of site %s", siteID))
+			return nil, errors.Join(err, fmt.Errorf("read the deliveries of site %s", siteID))
 		}
 		for _, edge := range data.Site.Deliveries.Edges {
 			if strings.EqualFold(edge.Node.Kind, "conversion") {
-				n++
+				count[edge.Node.Event]++
 			}
 		}
 		if !data.Site.Deliveries.PageInfo.HasNextPage {
-			return n, nil
+			return count, nil
 		}
 		variables["after"] = data.Site.Deliveries.PageInfo.EndCursor
 	}

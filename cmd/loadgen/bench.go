@@ -52,7 +52,7 @@ type measurement struct {
 	Engine      string  `json:"engine"`
 	Mix         string  `json:"mix"`
 	Connections int     `json:"connections"`
-	Throughput  float64 `json:"throughput"` // answers a second
+	Throughput  float64 `json:"throughput"` // calls a second that were worked on
 	OfNoop      float64 `json:"ofNoop"`     // throughput as a share of the empty handler's
 	OfBulk      float64 `json:"ofBulk"`     // throughput as a share of the engine's bulk copy
 	P50         float64 `json:"p50Ms"`
@@ -64,7 +64,7 @@ type measurement struct {
 	PeakMemory  int64   `json:"peakMemory"`        // of the server, bytes
 	BytesPerHit float64 `json:"bytesPerHit"`       // on disk, with indexes and visits
 	LogPerHit   float64 `json:"logBytesPerHit"`    // write-ahead log; PostgreSQL only
-	FailedShare float64 `json:"failedShare"`       // of requests: 503 or no answer
+	FailedShare float64 `json:"failedShare"`       // of the calls, the worst round: 503, 429 or no answer
 	rounds      []measurement
 }
 
@@ -76,7 +76,9 @@ type engineReport struct {
 	Measurements []*measurement  `json:"measurements"`
 	Verdict      *verdict        `json:"verdict"`
 	Captcha      *captchaVerdict `json:"captcha"`
-	Notes        []string        `json:"notes,omitempty"`
+	// Answers that nothing explains.
+	Unexpected        map[string]int64 `json:"unexpected,omitempty"`
+	UnexpectedCaptcha map[string]int64 `json:"unexpectedCaptcha,omitempty"`
 }
 
 // Run runs the command.
@@ -100,22 +102,31 @@ func (c *benchCommand) Run(ctx context.Context, term terminal) error {
 	} else {
 		_, err = io.WriteString(term.out, tables)
 	}
-	if c.Out != "" {
-		err = errors.Join(err, replaceSection(c.Out, "bench-report", tables))
-	}
 	for _, r := range reports {
-		if !r.Verdict.ok() {
-			err = errors.Join(err, errFaults)
-		}
-		if !r.Captcha.ok() {
-			err = errors.Join(err, errCaptchaFaults)
-		}
+		err = errors.Join(err, r.check(term.log))
+	}
+	if err != nil || c.Out == "" { // the page keeps what was measured without a fault
+		return err
+	}
+	return replaceSection(c.Out, "bench-report", tables)
+}
+
+// check prints the faults that were found, and fails if there are any.
+func (r *engineReport) check(w io.Writer) (err error) {
+	if !r.Verdict.complete() || len(r.Unexpected) > 0 {
+		fmt.Fprint(w, r.Engine, ": ")
+		r.Verdict.print(w)
+		printCounts(w, "UNEXPECTED answers", r.Unexpected)
+		err = errFaults
+	}
+	if !r.Captcha.ok() || len(r.UnexpectedCaptcha) > 0 {
+		fmt.Fprint(w, r.Engine, ": ")
+		r.Captcha.print(w)
+		printCounts(w, "UNEXPECTED answers", r.UnexpectedCaptcha)
+		err = errors.Join(err, errCaptchaFaults)
 	}
 	return err
 }
-
-// idlePause is how long an idle process is left alone before its memory is read.
-const idlePause = 5 * time.Second
 
 // engine measures one engine.
 func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, progress io.Writer) (*engineReport, error) {
@@ -133,17 +144,16 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
-	select {
-	case <-time.After(idlePause):
+	select { // before its memory is read it is left alone for as long as a measurement takes
+	case <-time.After(c.Duration):
 	case <-ctx.Done():
 	}
 	idle, _ := readProc(b.server.pid())
 	report.IdleMemory = idle.memory
-	s, err := newScene(ctx, b.server.target(), &trafficFlags{Mix: "realistic", Sites: 20, Visitors: 20_000, Seed: 1})
+	s, err := newOwnScene(ctx, b, &trafficFlags{Mix: "realistic", Sites: 20, Visitors: 20_000, Seed: 1})
 	if err != nil {
 		return nil, err
 	}
-	report.Notes = s.account.notes
 	captcha, err := b.newCaptcha(ctx, s.account.target.Email)
 	if err != nil {
 		return nil, err
@@ -174,13 +184,11 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 	}
 	report.Captcha = &captcha.run.verdict
 	report.Captcha.compare(captchaUsage{Period: used.Period}, used)
-	report.Captcha.print(progress)
+	report.Unexpected, report.UnexpectedCaptcha = s.surprises.count, captcha.run.surprises.count
 	if err := errors.Join(j.close(), b.server.restart(ctx, "control")); err != nil {
 		return nil, err
 	}
-	if report.Verdict, err = verifyAs(ctx, s.account, path); err == nil {
-		report.Verdict.print(progress)
-	}
+	report.Verdict, err = verifyAs(ctx, s.account, path)
 	return report, err
 }
 
@@ -196,7 +204,8 @@ type measurer struct {
 	progress io.Writer
 }
 
-// round measures the empty handler and then each mix over as many connections.
+// round measures the empty handler and then each mix over as many connections. Redeeming has the empty handler to itself: its
+// requests are shorter than hits.
 func (m *measurer) round(ctx context.Context, connections int) error {
 	base, err := driveNoop(ctx, m.noop, connections, m.duration)
 	if err != nil {
@@ -208,8 +217,8 @@ func (m *measurer) round(ctx context.Context, connections int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s, %.2f of empty, p50 %.2f ms, p99 %.2f ms (%.2f of empty), %.1f + %.1f µs CPU, %.0f MB\n",
-			m.report.Engine, mix, connections, one.Throughput, one.OfNoop, one.P50, one.P99, one.P99OfNoop, one.ServerCPU, one.DatabaseCPU, megabytes(one.PeakMemory))
+		fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s, %.2f of empty, p50 %.2f ms, p99 %.2f ms (%.2f of empty), %.1f + %.1f µs CPU, %.0f MB, failed: %s\n",
+			m.report.Engine, mix, connections, one.Throughput, one.OfNoop, one.P50, one.P99, one.P99OfNoop, one.ServerCPU, one.DatabaseCPU, megabytes(one.PeakMemory), percent(one.FailedShare))
 		all := m.find(mix, connections)
 		all.rounds = append(all.rounds, one)
 	}
@@ -236,8 +245,9 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	}
 	phase := func() *result { return m.scene.phase(ctx, m.journal, l, mixes[mix]) }
 	if mix == stepNames[redeeming] {
-		l.warmup = 0
-		phase = m.captcha.prepare(ctx, l)
+		if base, phase, err = m.captcha.prepare(ctx, m.noop, l); err != nil {
+			return one, err
+		}
 	}
 	before, err := m.storage(ctx)
 	if err != nil {
@@ -251,14 +261,13 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	if err := r.enough(); err != nil {
 		return one, fmt.Errorf("%w; the server's log:\n%s", err, m.bench.server.logged())
 	}
-	hits := float64(r.total())
-	withWarmup := hits * (l.warmup + r.elapsed).Seconds() / r.elapsed.Seconds()
-	failed := float64(r.answers[noAnswer] + r.answers["503 unavailable"])
+	hits := float64(r.served())
+	withWarmup := hits + float64(r.others)
 	one = measurement{
 		Throughput: r.throughput(), OfNoop: r.throughput() / base.throughput(),
 		P50: milliseconds(r.latency.quantile(0.5)), P99: milliseconds(r.latency.quantile(0.99)), NoopP99: milliseconds(base.latency.quantile(0.99)),
 		ServerCPU: float64(r.cost.CPU.Microseconds()) / hits, DatabaseCPU: float64(r.cost.OtherCPU.Microseconds()) / hits,
-		PeakMemory: r.cost.PeakMemory, FailedShare: failed / (hits + float64(r.answers[noAnswer])),
+		PeakMemory: r.cost.PeakMemory, FailedShare: r.failedShare(),
 		BytesPerHit: float64(after.Tables-before.Tables) / withWarmup, LogPerHit: float64(after.Log-before.Log) / withWarmup,
 	}
 	one.P99OfNoop = one.P99 / one.NoopP99
@@ -276,7 +285,7 @@ func (m *measurer) storage(ctx context.Context) (s db.Storage, err error) {
 	return s, err
 }
 
-// settle takes the medians of the rounds, and the largest memory.
+// settle takes the medians of the rounds, and the largest memory and share of failures.
 func (m *measurement) settle() {
 	for _, field := range []func(*measurement) *float64{
 		func(m *measurement) *float64 { return &m.Throughput }, func(m *measurement) *float64 { return &m.OfNoop },
@@ -284,7 +293,7 @@ func (m *measurement) settle() {
 		func(m *measurement) *float64 { return &m.P99 }, func(m *measurement) *float64 { return &m.NoopP99 },
 		func(m *measurement) *float64 { return &m.P99OfNoop }, func(m *measurement) *float64 { return &m.ServerCPU },
 		func(m *measurement) *float64 { return &m.DatabaseCPU }, func(m *measurement) *float64 { return &m.BytesPerHit },
-		func(m *measurement) *float64 { return &m.LogPerHit }, func(m *measurement) *float64 { return &m.FailedShare },
+		func(m *measurement) *float64 { return &m.LogPerHit },
 	} {
 		var values []float64
 		for i := range m.rounds {
@@ -293,7 +302,7 @@ func (m *measurement) settle() {
 		*field(m) = median(values)
 	}
 	for _, one := range m.rounds {
-		m.PeakMemory = max(m.PeakMemory, one.PeakMemory)
+		m.PeakMemory, m.FailedShare = max(m.PeakMemory, one.PeakMemory), max(m.FailedShare, one.FailedShare)
 	}
 }
 

@@ -34,18 +34,21 @@ func (b *bench) newCaptcha(ctx context.Context, email string) (*benchCaptcha, er
 }
 
 // tokensPerSecond is how many tokens are prepared for each second of a measurement. A server that is faster has fewer seconds.
-const tokensPerSecond = 6_000
+const tokensPerSecond = 10_000
 
-// prepare obtains tokens, and returns what redeems them: each once, so that every answer stands for a committed row.
-func (c *benchCaptcha) prepare(ctx context.Context, l load) func() *result {
-	tokens := min(max(int(tokensPerSecond*l.duration.Seconds()), leastAnswers), 3*lapTokens)
-	c.run.load.connections = l.connections
-	c.run.load.watched = nil
-	tickets := c.run.obtain(ctx, tokens)
-	return func() *result {
-		c.run.load.watched = l.watched
-		return c.run.redeem(ctx, once(tickets))
-	}
+// obtaining is over how many connections they are prepared: that is not measured.
+const obtaining = 128
+
+// prepare obtains tokens, drives the empty handler with the requests that redeem them, and returns what does redeem them: each
+// once, so that every answer stands for a committed row. Of both a tenth of the answers is warm-up.
+func (c *benchCaptcha) prepare(ctx context.Context, noop *server, l load) (base *result, phase func() *result, err error) {
+	tokens := min(max(int(tokensPerSecond*l.duration.Seconds()), 2*leastAnswers), 3*lapTokens)
+	c.run.load = load{addr: c.run.load.addr, connections: obtaining}
+	attempts := once(c.run.obtain(ctx, tokens))
+	l.addr, l.warmup, l.warmAnswers = c.run.load.addr, 0, max(int64(len(attempts)/10), 1)
+	c.run.load = l
+	base = c.run.rehearse(ctx, noop, redeeming, attempts)
+	return base, func() *result { return c.run.redeem(ctx, attempts) }, checkNoop(base)
 }
 
 // usage is what the database has counted for the account this month.

@@ -52,6 +52,7 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 	t := target{Control: c.Control, Data: c.Data, Email: c.Email, Password: c.Password, Token: c.Token}
 	var notes []string
 	var usage func() (captchaUsage, error) // nil: nobody tells
+	var err error
 	if c.Sitekey == "" || t.Email != "" || t.Token != "" {
 		t.newcomer()
 		a, err := newAccount(t)
@@ -69,12 +70,11 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 		usage = func() (captchaUsage, error) { return a.captchaUsage(ctx) }
 		notes = a.notes
 	}
-	before, known, err := readCaptchaUsage(usage)
-	if err != nil {
+	var before captchaUsage
+	if usage == nil {
+		notes = append(notes, "the account's usage is not compared: no account is named")
+	} else if before, err = usage(); err != nil {
 		return err
-	}
-	if !known {
-		notes = append(notes, "the account's usage is not compared: the target does not tell it")
 	}
 	run := newCaptchaRun(c.Data, c.Sitekey, c.Secret, load{connections: c.Connections, watched: []int{c.Pid}})
 	for left := c.Tokens; left > 0 && ctx.Err() == nil; left -= lapTokens {
@@ -85,8 +85,8 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if known {
-		after, _, err := readCaptchaUsage(usage)
+	if usage != nil {
+		after, err := usage()
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 	return err
 }
 
-var errCaptchaFaults = errors.New("tokens were lost, accepted twice or miscounted, or answers were not as specified")
+var errCaptchaFaults = errors.New("tokens were lost, accepted twice or miscounted, none was accepted, or answers were not as specified")
 
 // captchaUsage is what an account has used of its captcha quota.
 type captchaUsage struct {
@@ -112,18 +112,7 @@ type captchaUsage struct {
 	Verifications int64
 }
 
-// readCaptchaUsage is not known when the target does not offer it.
-func readCaptchaUsage(read func() (captchaUsage, error)) (u captchaUsage, known bool, err error) {
-	if read == nil {
-		return u, false, nil
-	}
-	if u, err = read(); isMissing(err) {
-		return u, false, nil
-	}
-	return u, err == nil, err
-}
-
-// captchaUsage reads the usage of the account that is signed in. It fails with isMissing when the target does not tell it.
+// captchaUsage reads the usage of the account that is signed in.
 func (a *account) captchaUsage(ctx context.Context) (captchaUsage, error) {
 	var data struct {
 		Viewer *struct {
@@ -176,7 +165,9 @@ type captchaVerdict struct {
 	Details    []string `json:"details,omitempty"`
 }
 
-func (v *captchaVerdict) ok() bool { return v.Doubled == 0 && v.Lost == 0 && v.Wrong == 0 }
+func (v *captchaVerdict) ok() bool {
+	return v.Accepted > 0 && v.Doubled == 0 && v.Lost == 0 && v.Wrong == 0
+}
 
 // fault notes a fault; of many alike the first ones are enough.
 func (v *captchaVerdict) fault(count *int64, format string, args ...any) {
@@ -242,6 +233,7 @@ func (r *captchaReport) print(w io.Writer) {
 // merge adds what was measured at another time.
 func (r *result) merge(other *result) {
 	r.elapsed += other.elapsed
+	r.failed += other.failed
 	if r.answers == nil {
 		r.answers = make(map[string]int64)
 	}

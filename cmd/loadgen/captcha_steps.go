@@ -84,18 +84,24 @@ func (r *captchaRun) obtain(ctx context.Context, n int) []*ticket {
 	return tickets
 }
 
-// redeem has the tokens verified, and returns what was measured.
+// redeem has the tokens verified, and returns what was measured. Also what is refused for now is answered with 200.
 func (r *captchaRun) redeem(ctx context.Context, attempts []attempt) *result {
 	measured := r.run(ctx, redeeming, attempts)
+	failed := int64(0)
 	for _, a := range attempts {
-		if o := &a.outcomes[redeeming]; a.again {
+		o := &a.outcomes[redeeming]
+		if a.again {
 			continue
-		} else if o[taken] > 0 {
+		}
+		failed += int64(o[later] + o[unknown])
+		if o[taken] > 0 {
 			r.verdict.Accepted++
 		} else if o[unknown] > 0 {
 			r.verdict.Unknown++
 		}
 	}
+	r.results[redeeming].failed += failed - measured.failed
+	measured.failed = failed
 	return measured
 }
 
@@ -180,13 +186,13 @@ func (r *captchaRun) solve(ctx context.Context, tickets []*ticket) []*ticket {
 	return kept
 }
 
-// run makes the attempts of one step over all connections, as fast as the answers come, and judges every ticket.
+// run makes the attempts of one step over all connections, as fast as the answers come, and judges the ticket of each that was made.
 func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.load
 	measured := l.run(ctx, func(int) source { return &stepSource{step: s} })
 	r.results[number].merge(measured)
-	for _, a := range attempts {
+	for _, a := range attempts[:min(int(s.given.Load()), len(attempts))] {
 		o := &a.outcomes[number]
 		if a.again {
 			continue
@@ -202,6 +208,19 @@ func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *r
 	}
 	return measured
 }
+
+// rehearse makes the same requests of another server, which answers as it likes: nothing is learned from it.
+func (r *captchaRun) rehearse(ctx context.Context, other *server, number int, attempts []attempt) *result {
+	s := &step{run: r, number: number, attempts: attempts}
+	l := r.load
+	l.addr, l.watched = other.data, nil
+	return l.run(ctx, func(int) source { return rehearsal{&stepSource{step: s}} })
+}
+
+// rehearsal is one connection's part of a step whose answers do not matter.
+type rehearsal struct{ *stepSource }
+
+func (rehearsal) done(answer, error) {}
 
 // step hands the attempts of one step to the connections, in their order.
 type step struct {

@@ -25,7 +25,7 @@ type chaosCommand struct {
 	Rounds      int      `default:"20" placeholder:"N" help:"How often something is broken, 1 to 100000."`
 	Seed        uint64   `default:"1" placeholder:"N" help:"Decides what is broken and when."`
 	Connections int      `default:"64" placeholder:"N" help:"Browsers that send at once."`
-	Sites       int      `default:"10" placeholder:"N" help:"Sites."`
+	Sites       int      `default:"10" placeholder:"N" help:"Sites, 1 to 1000."`
 	JSON        bool     `name:"json" help:"Print the outcome as JSON."`
 }
 
@@ -36,6 +36,8 @@ func (c *chaosCommand) Validate() error {
 		return fmt.Errorf("--rounds: %d is not from 1 to 100000", c.Rounds)
 	case c.Connections < 1 || c.Connections > maxConnections:
 		return fmt.Errorf("--connections: %d is not from 1 to %d", c.Connections, maxConnections)
+	case c.Sites < 1 || c.Sites > maxSites:
+		return fmt.Errorf("--sites: %d is not from 1 to %d", c.Sites, maxSites)
 	case slices.Contains(c.Break, "postgres") && c.Engine != "postgres":
 		return errors.New("--break postgres needs --engine postgres")
 	}
@@ -53,7 +55,7 @@ type chaosOutcome struct {
 	Verdict    *verdict         `json:"verdict"`
 }
 
-func (o *chaosOutcome) ok() bool { return o.Verdict.ok() && len(o.Unexpected) == 0 }
+func (o *chaosOutcome) ok() bool { return o.Verdict.complete() && len(o.Unexpected) == 0 }
 
 func (o *chaosOutcome) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d rounds in %.0f s:", o.Engine, o.Rounds, o.Seconds)
@@ -73,7 +75,7 @@ func (c *chaosCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	defer b.close()
-	outcome, err := c.play(ctx, b, term.log, nil)
+	outcome, err := c.play(ctx, b, term.log)
 	if err != nil {
 		return err
 	}
@@ -88,8 +90,8 @@ func (c *chaosCommand) Run(ctx context.Context, term terminal) error {
 	return err
 }
 
-// play breaks a fresh bench and checks it. prepared, if not nil, is called with the sites before anything is sent to them.
-func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer, prepared func(*scene) error) (*chaosOutcome, error) {
+// play breaks a fresh bench and checks it.
+func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer) (*chaosOutcome, error) {
 	m := &mayhem{bench: b, random: rand.New(rand.NewPCG(c.Seed, 0)), broken: make(map[string]int), progress: progress, rounds: c.Rounds}
 	if slices.Contains(c.Break, "redis") {
 		if err := m.useRedis(); err != nil {
@@ -101,22 +103,14 @@ func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer, p
 		return nil, err
 	}
 	flags := trafficFlags{Mix: "realistic", Sites: c.Sites, Visitors: 2000, Seed: c.Seed}
-	s, err := newScene(ctx, b.server.target(), &flags)
+	s, err := newOwnScene(ctx, b, &flags)
 	if err != nil {
 		return nil, err
 	}
-	if prepared != nil {
-		if err := prepared(s); err != nil {
-			return nil, err
-		}
-	}
-	if !c.JSON {
-		s.printNotes(progress)
-	}
 	m.events = m.eventsOf(c.Break)
 	began := time.Now()
-	r, err := m.during(ctx, func(ctx context.Context, answered *atomic.Int64) (*result, error) {
-		return s.drive(ctx, filepath.Join(b.dir, "journal"), load{connections: c.Connections, answered: answered})
+	r, err := m.during(ctx, func(ctx context.Context, successes *atomic.Int64) (*result, error) {
+		return s.drive(ctx, filepath.Join(b.dir, "journal"), load{connections: c.Connections, successes: successes})
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +184,7 @@ func (m *mayhem) wait(ctx context.Context, limit time.Duration) {
 
 // during breaks things while the load runs, and ends the load when everything runs again.
 func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic.Int64) (*result, error)) (*result, error) {
-	var answered atomic.Int64
+	var successes atomic.Int64
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	type driven struct {
@@ -199,45 +193,45 @@ func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic
 	}
 	finished := make(chan driven, 1)
 	go func() {
-		r, err := drive(loading, &answered)
+		r, err := drive(loading, &successes)
 		finished <- driven{r, err}
 	}()
-	err := m.breakThings(ctx, &answered)
+	err := m.breakThings(ctx, &successes)
 	stop()
 	d := <-finished
 	return d.result, errors.Join(err, d.err)
 }
 
-func (m *mayhem) breakThings(ctx context.Context, answered *atomic.Int64) error {
+func (m *mayhem) breakThings(ctx context.Context, successes *atomic.Int64) error {
 	for round := range m.rounds {
-		if err := m.awaitAnswers(ctx, answered); err != nil {
+		if err := m.awaitSuccesses(ctx, successes); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 		m.wait(ctx, shortPause) // at any moment of the work
 		e := m.events[m.random.IntN(len(m.events))]
 		if m.progress != nil {
-			fmt.Fprintf(m.progress, "round %d of %d: %s after %d answers\n", round+1, m.rounds, e.name, answered.Load())
+			fmt.Fprintf(m.progress, "round %d of %d: %s after %d successes\n", round+1, m.rounds, e.name, successes.Load())
 		}
 		if err := errors.Join(e.do(ctx), ctx.Err()); err != nil {
 			return fmt.Errorf("round %d, %s: %w", round, e.name, err)
 		}
 		m.broken[e.name]++
 	}
-	return m.awaitAnswers(ctx, answered)
+	return m.awaitSuccesses(ctx, successes)
 }
 
-// awaitAnswers waits until the server answers again as it did: a round without any would prove nothing.
-func (m *mayhem) awaitAnswers(ctx context.Context, answered *atomic.Int64) error {
-	enough := answered.Load() + 200
+// awaitSuccesses waits until the server serves again as it did: a round without any success would prove nothing.
+func (m *mayhem) awaitSuccesses(ctx context.Context, successes *atomic.Int64) error {
+	enough := successes.Load() + 200
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	for answered.Load() < enough {
+	for successes.Load() < enough {
 		if m.bench.server.ended() {
 			return fmt.Errorf("the server ended by itself:\n%s", m.bench.server.logged())
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no answers:\n%s", strings.TrimSpace(m.bench.server.logged()))
+			return fmt.Errorf("no successes:\n%s", strings.TrimSpace(m.bench.server.logged()))
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +16,7 @@ func TestChaos(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		o, err := c.play(t.Context(), b, io.Discard, func(s *scene) error { return b.everythingOn(t.Context(), s) })
+		o, err := c.play(t.Context(), b, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +38,7 @@ func TestChaos(t *testing.T) {
 // TestChaosEverything breaks a private PostgreSQL and a private Redis as well. Which of them is decided by the seed; this one
 // breaks both.
 func TestChaosEverything(t *testing.T) {
+	t.Parallel()
 	c := chaosCommand{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16, Sites: 3}
 	requirePrograms(t)
 	b, err := newBench(tallygate(t), c.Engine)
@@ -43,7 +46,7 @@ func TestChaosEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.close()
-	o, err := c.play(t.Context(), b, io.Discard, func(s *scene) error { return b.everythingOn(t.Context(), s) })
+	o, err := c.play(t.Context(), b, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +63,8 @@ func TestChaosCommandLine(t *testing.T) {
 	for _, wrong := range [][]string{
 		{"chaos", "--rounds", "0"},
 		{"chaos", "--connections", "5000"},
+		{"chaos", "--sites", "0"},
+		{"chaos", "--sites", "1001"},
 		{"chaos", "--engine", "mysql"},
 		{"chaos", "--break", "disk"},
 		{"chaos", "--break", "postgres"}, // SQLite is the default
@@ -77,5 +82,21 @@ func TestChaosCommandLine(t *testing.T) {
 	}
 	if status := run(t.Context(), []string{"verify", t.TempDir() + "/none"}, quiet()); status != 1 {
 		t.Errorf("a journal that is not there: exit status %d, want 1", status)
+	}
+}
+
+// TestInterrupted: a check that is interrupted has not passed.
+func TestInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := createJournal(path, journalHead{Target: target{Control: "http://127.0.0.1:1", Email: "a@loadgen.example"}})
+	if err != nil || j.close() != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	for _, args := range [][]string{{"verify", path}, {"captcha"}, {"run", "--journal", path + "2"}} {
+		if status := run(ctx, args, quiet()); status != 1 {
+			t.Errorf("%q: exit status %d, want 1", args, status)
+		}
 	}
 }

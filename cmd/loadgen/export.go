@@ -87,19 +87,38 @@ func (a *account) exportPage(ctx context.Context, siteID, kind string, from time
 		body, _ := io.ReadAll(io.LimitReader(response.Body, 500))
 		return 0, "", fmt.Errorf("export of site %s: %s %s", siteID, response.Status, body)
 	}
-	in := json.NewDecoder(response.Body)
-	if _, err := in.Token(); err != nil { // the bracket of the array
+	if rows, last, err = readRows(response.Body, each); err != nil {
 		return 0, "", fmt.Errorf("export of site %s: %w", siteID, err)
 	}
-	for in.More() {
+	return rows, last, nil
+}
+
+// readRows reads an array of rows. One that breaks off is an error.
+func readRows(body io.Reader, each func(*row) error) (rows int, last string, err error) {
+	in := json.NewDecoder(body)
+	if err := expect(in, '['); err != nil {
+		return 0, "", err
+	}
+	for in.More() { // which also ends where nothing can be read any more
 		var r row
 		if err := in.Decode(&r); err != nil {
-			return rows, last, fmt.Errorf("export of site %s: %w", siteID, err)
+			return 0, "", err
 		}
 		if err := each(&r); err != nil {
-			return rows, last, err
+			return 0, "", err
 		}
 		rows, last = rows+1, r.RowID
 	}
-	return rows, last, nil
+	return rows, last, expect(in, ']')
+}
+
+func expect(in *json.Decoder, bracket json.Delim) error {
+	token, err := in.Token()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil && token != bracket {
+		err = fmt.Errorf("%v instead of %v", token, bracket)
+	}
+	return err
 }

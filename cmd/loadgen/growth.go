@@ -46,10 +46,14 @@ type growthReport struct {
 	FillSeconds float64  `json:"fillSeconds"`
 	Empty       float64  `json:"empty"`
 	Full        float64  `json:"full"`
-	Page        int      `json:"page"`    // the late page of the export, of exportRows rows each
-	FirstMs     float64  `json:"firstMs"` // what its first page takes
-	PageMs      float64  `json:"pageMs"`  // what the late one takes
-	Verdict     *verdict `json:"verdict"`
+	Page        int      `json:"page"`        // the late page of the export, of exportRows rows each
+	FirstMs     float64  `json:"firstMs"`     // what its first page takes
+	PageMs      float64  `json:"pageMs"`      // what the late one takes
+	FailedShare float64  `json:"failedShare"` // of the calls, the worst round: 503, 429 or no answer
+	Measured    int64    `json:"measured"`    // calls, with the empty and the full database
+	Verdict     *verdict `json:"verdict"`     // of both
+
+	Unexpected map[string]int64 `json:"unexpected,omitempty"` // answers that nothing explains
 }
 
 // exportRows is the size of an export's page in the comparison, and latePage the page that is compared with the first.
@@ -79,15 +83,24 @@ func (c *growthCommand) Run(ctx context.Context, term terminal) error {
 	} else {
 		_, err = io.WriteString(term.out, table)
 	}
-	if c.Out != "" {
-		err = errors.Join(err, replaceSection(c.Out, "bench-growth", table))
-	}
 	for _, r := range reports {
-		if !r.Verdict.ok() {
-			err = errors.Join(err, errFaults)
-		}
+		err = errors.Join(err, r.check(term.log))
 	}
-	return err
+	if err != nil || c.Out == "" { // the page keeps what was measured without a fault
+		return err
+	}
+	return replaceSection(c.Out, "bench-growth", table)
+}
+
+// check prints the faults that were found, and fails if there are any.
+func (g *growthReport) check(w io.Writer) error {
+	if g.Verdict.complete() && len(g.Unexpected) == 0 {
+		return nil
+	}
+	fmt.Fprint(w, g.Engine, ": ")
+	g.Verdict.print(w)
+	printCounts(w, "UNEXPECTED answers", g.Unexpected)
+	return errFaults
 }
 
 func (c *growthCommand) engine(ctx context.Context, engine string, noop *server, progress io.Writer) (*growthReport, error) {
@@ -99,12 +112,12 @@ func (c *growthCommand) engine(ctx context.Context, engine string, noop *server,
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
-	s, err := newScene(ctx, b.server.target(), &trafficFlags{Mix: "pageviews", Sites: 20, Visitors: 20_000, Seed: 1})
+	s, err := newOwnScene(ctx, b, &trafficFlags{Mix: "pageviews", Sites: 20, Visitors: 20_000, Seed: 1})
 	if err != nil {
 		return nil, err
 	}
-	g := &growthReport{Engine: engine, Rows: c.Rows}
-	if g.Empty, _, err = c.rate(ctx, b, s, noop, progress); err != nil {
+	g := &growthReport{Engine: engine, Rows: c.Rows, Verdict: new(verdict)}
+	if g.Empty, err = c.rate(ctx, b, s, noop, g, progress); err != nil {
 		return nil, err
 	}
 	if err := b.server.stop(); err != nil {
@@ -118,38 +131,45 @@ func (c *growthCommand) engine(ctx context.Context, engine string, noop *server,
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
-	if g.Full, g.Verdict, err = c.rate(ctx, b, s, noop, progress); err != nil {
+	s.traffic.newcomer = s.traffic.visitors // those of before would go on with their visits, which is less work
+	if g.Full, err = c.rate(ctx, b, s, noop, g, progress); err != nil {
 		return nil, err
 	}
+	g.Unexpected = s.surprises.count
 	return g, g.timePages(ctx, s)
 }
 
-// rate measures the server as a share of the empty handler, and verifies what was sent.
-func (c *growthCommand) rate(ctx context.Context, b *bench, s *scene, noop *server, progress io.Writer) (float64, *verdict, error) {
+// rate measures the server as a share of the empty handler, verifies what was sent, and adds what it found to the report.
+func (c *growthCommand) rate(ctx context.Context, b *bench, s *scene, noop *server, g *growthReport, progress io.Writer) (float64, error) {
 	path := filepath.Join(b.dir, "journal")
 	j, err := s.begin(ctx, path)
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	var shares []float64
 	for range c.Rounds {
 		base, err := driveNoop(ctx, noop, c.Connections, c.Duration)
 		if err != nil {
-			return 0, nil, err
+			return 0, err
 		}
 		l := load{connections: c.Connections, warmup: min(c.Duration/5, time.Second), duration: c.Duration, least: leastAnswers}
 		r := s.phase(ctx, j, l, s.traffic.mix)
 		if err := r.enough(); err != nil {
-			return 0, nil, fmt.Errorf("%w; the server's log:\n%s", err, b.server.logged())
+			return 0, fmt.Errorf("%w; the server's log:\n%s", err, b.server.logged())
 		}
+		g.Measured, g.FailedShare = g.Measured+r.served(), max(g.FailedShare, r.failedShare())
 		shares = append(shares, r.throughput()/base.throughput())
 		fmt.Fprintf(progress, "%.0f/s, %.3f of the empty handler's %.0f/s\n", r.throughput(), r.throughput()/base.throughput(), base.throughput())
 	}
 	if err := j.close(); err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	v, err := verifyAs(ctx, s.account, path)
-	return median(shares), v, err
+	if err != nil {
+		return 0, err
+	}
+	g.Verdict.add(v)
+	return median(shares), nil
 }
 
 // timePages times pages of the busiest site's export by cursor. The late page is the thousandth, or the last whole one.
@@ -186,14 +206,14 @@ func (g *growthReport) timePages(ctx context.Context, s *scene) error {
 func growthTable(reports []*growthReport, c *growthCommand) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; %d connections, medians of %d rounds of %v; page views as a share of the empty handler in the same round.\n\n", machine(), c.Connections, c.Rounds, c.Duration)
-	b.WriteString("| database | rows filled in | empty | full | full of empty | at least 0.90 | export page 1, ms | late page, ms | its number |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| database | rows filled in | empty | full | full of empty | at least 0.90 | export page 1, ms | late page, ms | its number | failed |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range reports {
 		ratio := r.Full / r.Empty
-		fmt.Fprintf(&b, "| %s | %d | %.3f | %.3f | %.2f | %s | %.1f | %.1f | %d |\n", r.Engine, r.Rows, r.Empty, r.Full, ratio, yesNo(ratio >= 0.9), r.FirstMs, r.PageMs, r.Page)
+		fmt.Fprintf(&b, "| %s | %d | %.3f | %.3f | %.2f | %s | %.1f | %.1f | %d | %s |\n", r.Engine, r.Rows, r.Empty, r.Full, ratio, yesNo(ratio >= 0.9), r.FirstMs, r.PageMs, r.Page, marked(r.FailedShare))
 	}
 	b.WriteString("\n")
 	for _, r := range reports {
-		fmt.Fprintf(&b, "%s was filled in %.0f s. Of the hits after that %d were acknowledged, %d lost, %d duplicated, %d wrong.\n",
+		fmt.Fprintf(&b, "%s was filled in %.0f s. Of the hits before and after that %d were acknowledged, %d lost, %d duplicated, %d wrong.\n",
 			r.Engine, r.FillSeconds, r.Verdict.Acknowledged, r.Verdict.Lost, r.Verdict.Duplicated, r.Verdict.Wrong)
 	}
 	return b.String()

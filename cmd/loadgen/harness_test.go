@@ -1,19 +1,16 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
@@ -23,6 +20,9 @@ const asProgram = "LOADGEN_TEST_AS_PROGRAM"
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
+	}
+	if err := os.Setenv(asProgram, "1"); err != nil { // for those that we start
+		panic(err)
 	}
 	code := dbtest.Run(m)
 	if program.dir != "" {
@@ -57,20 +57,36 @@ func tallygate(t *testing.T) string {
 
 // eachBench runs a test with a server that is not started yet, on SQLite and on PostgreSQL.
 func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
-	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
-		b := &bench{dir: t.TempDir(), database: databaseURL}
-		data := filepath.Join(b.dir, "data")
-		serverURL := databaseURL
-		if !strings.HasPrefix(databaseURL, "postgres") {
-			b.database, serverURL = db.EmbeddedURL(data), ""
-		}
-		var err error
-		if b.server, err = newTallygate(tallygate(t), data, serverURL); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(b.server.kill)
-		test(t, b)
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, sqliteBench(t))
 	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		databaseURL := dbtest.PostgresURL(t)
+		test(t, newTestBench(t, databaseURL))
+	})
+}
+
+func sqliteBench(t *testing.T) *bench {
+	t.Helper()
+	return newTestBench(t, "")
+}
+
+func newTestBench(t *testing.T, databaseURL string) *bench {
+	t.Helper()
+	b := &bench{dir: t.TempDir(), database: databaseURL}
+	data := filepath.Join(b.dir, "data")
+	if databaseURL == "" {
+		b.database = db.EmbeddedURL(data)
+	}
+	var err error
+	if b.server, err = newTallygate(tallygate(t), data, databaseURL); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.server.kill)
+	return b
 }
 
 func (b *bench) mustStart(t *testing.T) {
@@ -88,44 +104,11 @@ func (b *bench) exec(t *testing.T, statement string, args ...any) {
 	}
 }
 
-// everythingOn turns on, in the database itself, whatever the mix needs and the control plane did not offer. It has to come
-// before the first hit: the server learns of a change in another process only when it looks again.
-func (b *bench) everythingOn(ctx context.Context, s *scene) error {
-	return b.withDatabase(func(d *db.DB) error {
-		user, err := d.UserByEmail(ctx, s.account.target.Email)
-		if err != nil {
-			return err
-		}
-		for _, site := range s.traffic.sites {
-			id, _ := model.ParseNodeID("Site", site.ID)
-			on := true
-			err := errors.Join(
-				d.UpdateSite(ctx, user.AccountID, id, db.SiteUpdate{MeasureEcommerce: &on}),
-				d.RegisterEvent(ctx, user.AccountID, id, ownEvents[0]),
-				d.RegisterEvent(ctx, user.AccountID, id, ownEvents[1]),
-				d.MarkKeyEvent(ctx, user.AccountID, id, ownEvents[0]),
-				d.SetConversionWebhook(ctx, user.AccountID, id, "https://receiver.invalid/conversion", nil),
-			)
-			if err != nil {
-				return err
-			}
-		}
-		s.traffic.features = features{OwnEvents: true, Ecommerce: true, Conversions: true}
-		return nil
-	})
-}
-
 // newTestScene is a scene with everything on.
 func newTestScene(t *testing.T, b *bench, f trafficFlags) *scene {
 	t.Helper()
-	s, err := newScene(t.Context(), b.server.target(), &f)
+	s, err := newOwnScene(t.Context(), b, &f)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if len(s.account.notes) != 0 {
-		t.Errorf("not everything could be set up: %q", s.account.notes)
-	}
-	if err := b.everythingOn(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -44,6 +44,9 @@ func createJournal(path string, head journalHead) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := file.Chmod(0o600); err != nil { // of an old file too
+		return nil, errors.Join(err, file.Close())
+	}
 	j := &journal{file: file, out: bufio.NewWriterSize(file, 64<<10)}
 	if err := json.NewEncoder(j.out).Encode(head); err != nil {
 		return nil, errors.Join(err, file.Close())

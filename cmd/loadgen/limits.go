@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -74,7 +75,15 @@ func driveNoop(ctx context.Context, noop *server, connections int, duration time
 	t := noopTraffic(noop.data)
 	l := load{addr: noop.data, connections: connections, warmup: min(duration/5, time.Second), duration: duration, least: leastAnswers, watched: []int{noop.pid()}}
 	r := l.run(ctx, func(connection int) source { return &visitors{mixer: newMixer(t, connection)} })
-	return r, r.enough()
+	return r, checkNoop(r)
+}
+
+// checkNoop fails if the empty handler was not measured, or did not answer everything as it should.
+func checkNoop(r *result) error {
+	if err := r.enough(); err != nil || r.answers["204"] != r.sent() {
+		return errors.Join(err, fmt.Errorf("the empty handler answers %v", r.answers))
+	}
+	return nil
 }
 
 // bulkRate is how many page views a second, with their visits, the bench's engine copies into a database of their own.

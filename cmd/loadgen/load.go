@@ -25,10 +25,11 @@ type load struct {
 	connections int           // each with one request under way at most
 	rate        float64       // requests a second over all connections; 0: each connection sends when its last answer is in
 	warmup      time.Duration // sent, but not measured
+	warmAnswers int64         // the same as a number of answers, instead of the time; 0: the time counts
 	duration    time.Duration // measured; 0: until the context ends or the sources have no more
 	least       int64         // answers without which the measurement goes on beyond its duration
 	progress    io.Writer     // gets a line each second; nil for none
-	answered    *atomic.Int64 // counts answers as they come; may be nil
+	successes   *atomic.Int64 // counts answers of 2xx as they come; may be nil
 	watched     []int         // processes whose cost is measured: the first one by itself, the others with their children
 }
 
@@ -44,21 +45,49 @@ const retryPause = 5 * time.Millisecond
 // result is what was measured between the warm-up and the end.
 type result struct {
 	elapsed time.Duration
+	others  int64            // answers before and after that
 	answers map[string]int64 // how often by status and, if there is one, error code; "no answer" for what failed
-	latency histogram        // of all answers; at a fixed rate from the moment the request was due
+	failed  int64            // calls that did no work: refused for now, or without an answer
+	latency histogram        // of all calls, also those under way at the end; at a fixed rate from the moment a call was due
+	unsent  int64            // calls that were due at a fixed rate, but that no connection was free for until the end
 	cost    cost             // of the watched processes
 }
 
 // noAnswer is the name of requests without an answer in result.answers.
 const noAnswer = "no answer"
 
-// total is the number of answers of any status.
-func (r *result) total() int64 { return r.latency.count }
+// sent is the number of calls, answered or not.
+func (r *result) sent() (n int64) {
+	for _, count := range r.answers {
+		n += count
+	}
+	return n
+}
 
-// enough is an error when there are too few answers to tell anything.
+// served is the number of calls that were worked on: stored, or refused for good.
+func (r *result) served() int64 { return max(r.sent()-r.failed, 0) }
+
+// failedShare is the share of the calls that did no work, from 0 to 1.
+func (r *result) failedShare() float64 {
+	if r.failed == 0 {
+		return 0
+	}
+	return float64(r.failed) / float64(max(r.sent(), r.failed))
+}
+
+// countFailed finds the calls that did no work by their answers: nothing was promised to them.
+func (r *result) countFailed() {
+	for name, n := range r.answers {
+		if name == noAnswer || strings.HasPrefix(name, "503") || strings.HasPrefix(name, "429") {
+			r.failed += n
+		}
+	}
+}
+
+// enough is an error when too few calls were worked on to tell anything.
 func (r *result) enough() error {
-	if r.total() < leastAnswers {
-		return fmt.Errorf("%d answers in %v are too few", r.total(), r.elapsed)
+	if r.served() < leastAnswers {
+		return fmt.Errorf("%d answers in %v, without those that refuse for now, are too few", r.served(), r.elapsed)
 	}
 	return nil
 }
@@ -66,52 +95,59 @@ func (r *result) enough() error {
 // leastAnswers is how many answers a measurement has: of fewer, no ratio means anything.
 const leastAnswers = 100
 
-// throughput is answers per second.
+// throughput is how many calls a second were worked on: it is quick to refuse one for now.
 func (r *result) throughput() float64 {
 	if r.elapsed <= 0 {
 		return 0
 	}
-	return float64(r.total()) / r.elapsed.Seconds()
+	return float64(r.served()) / r.elapsed.Seconds()
 }
 
 // run sends until the time is up or ctx ends. newSource makes the requests of each connection, numbered from 0.
 func (l *load) run(ctx context.Context, newSource func(connection int) source) *result {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	began := time.Now()
+	w := newWindow(l)
 	senders := make([]*sender, l.connections)
 	var sending, watching sync.WaitGroup
 	for i := range senders {
-		senders[i] = &sender{load: l, number: i, began: began, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
+		senders[i] = &sender{load: l, number: i, window: w, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
 			answers: make(map[outcomeKey]int64)}
 	}
 	for _, s := range senders {
 		sending.Go(func() { s.run(ctx) })
 	}
+	var end time.Time
 	var elapsed time.Duration
 	var costs cost
-	watching.Go(func() { costs = l.measure(ctx) })
+	watching.Go(func() { w.warmUp(ctx) })
+	watching.Go(func() { costs = l.measure(ctx, w) })
 	watching.Go(func() {
-		l.await(ctx, senders)
-		elapsed = time.Since(began) - l.warmup
+		l.await(ctx, w, senders)
+		end, elapsed = time.Now(), w.elapsed()
 		stop()
 	})
 	if l.progress != nil {
-		watching.Go(func() { l.report(ctx, senders, began) })
+		watching.Go(func() { l.report(ctx, senders, w) })
 	}
 	sending.Wait()
 	stop() // the sources may have ended it
 	watching.Wait()
-	return collect(senders, elapsed, costs)
+	return collect(senders, end, elapsed, costs)
 }
 
 // await waits until the time is up and there are answers enough.
-func (l *load) await(ctx context.Context, senders []*sender) {
+func (l *load) await(ctx context.Context, w *window, senders []*sender) {
 	if l.duration <= 0 {
 		<-ctx.Done()
 		return
 	}
-	wait := l.warmup + l.duration
+	select {
+	case <-ctx.Done():
+		return
+	case <-w.opened:
+	}
+	wait := l.duration
 	for {
 		select {
 		case <-ctx.Done():
@@ -122,38 +158,41 @@ func (l *load) await(ctx context.Context, senders []*sender) {
 		for _, s := range senders {
 			measured += s.measured.Load()
 		}
-		if measured >= l.least || time.Since(senders[0].began) > l.warmup+l.duration+patience {
+		if measured >= l.least || w.elapsed() > l.duration+patience {
 			return
 		}
 		wait = 10 * time.Millisecond
 	}
 }
 
-func collect(senders []*sender, elapsed time.Duration, costs cost) *result {
+func collect(senders []*sender, end time.Time, elapsed time.Duration, costs cost) *result {
 	r := &result{elapsed: elapsed, answers: make(map[string]int64), cost: costs}
 	for _, s := range senders {
 		r.latency.merge(&s.latency)
+		r.unsent += s.countUnsent(end)
+		r.others += s.answered.Load() - s.measured.Load()
 		for key, n := range s.answers {
 			r.answers[key.String()] += n
 		}
 	}
+	r.countFailed()
 	return r
 }
 
 // measure measures the watched processes from the end of the warm-up until ctx ends.
-func (l *load) measure(ctx context.Context) cost {
+func (l *load) measure(ctx context.Context, w *window) cost {
 	select {
-	case <-time.After(l.warmup):
+	case <-w.opened:
 	case <-ctx.Done():
 	}
-	if len(l.watched) == 0 {
+	if len(l.watched) == 0 || !w.isOpen() {
 		return cost{}
 	}
 	return watchCost(ctx, l.watched[0], l.watched[1:])
 }
 
 // report prints a line each second.
-func (l *load) report(ctx context.Context, senders []*sender, began time.Time) {
+func (l *load) report(ctx context.Context, senders []*sender, w *window) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	var lastAnswers, lastFailures int64
@@ -169,11 +208,11 @@ func (l *load) report(ctx context.Context, senders []*sender, began time.Time) {
 			failures += s.failed.Load()
 		}
 		phase := ""
-		if time.Since(began) < l.warmup {
+		if !w.isOpen() {
 			phase = "  (warming up)"
 		}
 		fmt.Fprintf(l.progress, "%6.0f s  %7d answers/s  %d without answer%s\n",
-			time.Since(began).Seconds(), answers-lastAnswers, failures-lastFailures, phase)
+			time.Since(w.began).Seconds(), answers-lastAnswers, failures-lastFailures, phase)
 		lastAnswers, lastFailures = answers, failures
 	}
 }
@@ -182,7 +221,7 @@ func (l *load) report(ctx context.Context, senders []*sender, began time.Time) {
 type sender struct {
 	load   *load
 	number int
-	began  time.Time
+	window *window
 	source source
 	conn   *connection
 
@@ -190,6 +229,7 @@ type sender struct {
 	measured         atomic.Int64 // answers after the warm-up
 	answers          map[outcomeKey]int64
 	latency          histogram
+	sent             int64
 }
 
 // outcomeKey is what answers are counted by.
@@ -207,7 +247,6 @@ func (k outcomeKey) String() string {
 
 func (s *sender) run(ctx context.Context) {
 	defer s.conn.close()
-	from := s.began.Add(s.load.warmup)
 	for n := 0; ; n++ {
 		due := s.await(ctx, n)
 		if ctx.Err() != nil {
@@ -217,17 +256,27 @@ func (s *sender) run(ctx context.Context) {
 		if request == nil {
 			return
 		}
+		s.sent++
 		a, err := s.conn.do(request)
 		now := time.Now()
 		s.source.done(a, err)
-		s.note(a, err, now.Sub(due), now.After(from) && ctx.Err() == nil)
+		s.note(a, err, now.Sub(due), s.window.isOpen(), ctx.Err() != nil)
 		if err != nil {
 			s.pause(ctx, retryPause)
 		}
 	}
 }
 
-func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
+// note counts a call that ended after the warm-up or not, and in time or not. One that ended too late still took its time: the
+// slowest calls are those that are under way at the end. Without an answer a call took as long as anybody would wait.
+func (s *sender) note(a answer, err error, took time.Duration, open, late bool) {
+	if err != nil {
+		took = max(took, requestTimeout)
+	}
+	if open {
+		s.latency.add(took)
+	}
+	measured := open && !late
 	if err != nil {
 		s.failed.Add(1)
 		if measured {
@@ -236,12 +285,12 @@ func (s *sender) note(a answer, err error, took time.Duration, measured bool) {
 		return
 	}
 	s.answered.Add(1)
-	if s.load.answered != nil {
-		s.load.answered.Add(1)
+	s.window.answered()
+	if s.load.successes != nil && a.status/100 == 2 {
+		s.load.successes.Add(1)
 	}
 	if measured {
 		s.answers[outcomeKey{a.status, codeOf(a.body)}]++
-		s.latency.add(took)
 		s.measured.Add(1)
 	}
 }
@@ -253,10 +302,23 @@ func (s *sender) await(ctx context.Context, n int) time.Time {
 	if s.load.rate <= 0 {
 		return now
 	}
-	position := float64(n*s.load.connections + s.number)
-	due := s.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
+	due := s.dueAt(n)
 	s.pause(ctx, due.Sub(now))
 	return due
+}
+
+// dueAt is the moment of the n-th request in the schedule.
+func (s *sender) dueAt(n int) time.Time {
+	position := float64(n*s.load.connections + s.number)
+	return s.window.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
+}
+
+// countUnsent counts the requests that were due until then, but that the connection was not free for.
+func (s *sender) countUnsent(end time.Time) (n int64) {
+	for s.load.rate > 0 && s.dueAt(int(s.sent+n)).Before(end) {
+		n++
+	}
+	return n
 }
 
 func (s *sender) pause(ctx context.Context, d time.Duration) {

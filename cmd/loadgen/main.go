@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,7 +65,7 @@ func run(ctx context.Context, args []string, term terminal) int {
 		fmt.Fprintln(term.log, "loadgen:", err)
 		return 2
 	}
-	if err := command.Run(); err != nil && !errors.Is(err, context.Canceled) {
+	if err := command.Run(); err != nil { // also when it was interrupted: an unfinished check is not a passed one
 		fmt.Fprintln(term.log, "loadgen:", err)
 		return 1
 	}

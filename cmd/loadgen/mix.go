@@ -11,7 +11,7 @@ type kind uint8
 
 const (
 	pageview  kind = iota // stored
-	manual                // a page view by the page's own call: stored, or ignored as a repetition
+	manual                // a page view by the page's own call, of a page that no other kind is of: stored
 	own                   // one of the site's own events
 	automatic             // an event that the script sends by itself
 	item                  // an e-commerce event without a transaction
@@ -25,7 +25,7 @@ const (
 )
 
 // isStored reports whether an acknowledged hit of this kind must be found in the database.
-func (k kind) isStored() bool { return k != manual && k != bot && k != bad }
+func (k kind) isStored() bool { return k != bot && k != bad }
 
 // share is how many hits of a thousand are of a kind.
 type share struct {
@@ -64,6 +64,7 @@ type traffic struct {
 	mix      []share
 	sites    []site
 	visitors int // of each site
+	newcomer int // the number of the first visitor: others than those of a run with a lower one
 	features features
 }
 
@@ -138,7 +139,7 @@ func (m *mixer) hit() hit {
 		h.kind = purchase
 	}
 	h.mark = newMark(parts{run: m.run, connection: uint16(m.connection), number: m.number, kind: h.kind})
-	h.site, h.visitor = int(m.sitePick.Uint64()), int(m.visitorPick.Uint64())
+	h.site, h.visitor = int(m.sitePick.Uint64()), m.newcomer+int(m.visitorPick.Uint64())
 	switch kept := h; h.kind {
 	case pageview:
 		m.viewed = &kept
@@ -218,7 +219,11 @@ func (m *mixer) appendText(name string, value mark) {
 }
 
 func (m *mixer) pageview(h *hit, key string) {
-	m.begin(key, "pageview", m.path(h))
+	path := m.path(h)
+	if h.kind == manual { // soon after an automatic page view of the same page it would be ignored
+		path = "/app" + path
+	}
+	m.begin(key, "pageview", path)
 	m.appendText("i", h.mark)
 	v := h.variant
 	m.body = append(append(append(m.body, `,"r":`...), referrers[v%len(referrers)]...), `,"u":`...)

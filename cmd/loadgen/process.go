@@ -91,12 +91,16 @@ func watchCost(ctx context.Context, server int, others []int) (c cost) {
 	firstOthers := cpuOf(others)
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	for {
+	look := func() {
 		if now, ok := readProc(server); ok {
 			c.CPU, c.PeakMemory = now.cpu-first.cpu, max(c.PeakMemory, now.memory)
 		}
+	}
+	for {
+		look()
 		select {
 		case <-ctx.Done():
+			look()
 			c.OtherCPU = cpuOf(others) - firstOthers
 			return c
 		case <-ticker.C:

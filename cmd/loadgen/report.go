@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,12 +13,15 @@ import (
 type report struct {
 	Connections int              `json:"connections"`
 	Seconds     float64          `json:"seconds"`
-	Throughput  float64          `json:"throughput"` // answers a second
+	Throughput  float64          `json:"throughput"`       // calls a second that were worked on
+	FailedShare float64          `json:"failedShare"`      // of the calls: 503, 429 or no answer
+	Unsent      int64            `json:"unsent,omitempty"` // calls that were due, but that no connection was free for
 	Latency     latencyReport    `json:"latencyMs"`
 	Answers     map[string]int64 `json:"answers"`
 	Unexpected  map[string]int64 `json:"unexpected,omitempty"` // answers that the hit cannot explain
 	CPU         float64          `json:"cpuMicrosPerHit,omitempty"`
 	PeakMemory  int64            `json:"peakMemory,omitempty"`
+	Notes       []string         `json:"notes,omitempty"` // what could not be set up
 }
 
 type latencyReport struct {
@@ -29,14 +33,12 @@ type latencyReport struct {
 }
 
 func newReport(r *result, connections int) *report {
-	all := int64(0)
-	for _, n := range r.answers {
-		all += n
-	}
 	report := &report{
 		Connections: connections,
 		Seconds:     r.elapsed.Seconds(),
 		Throughput:  r.throughput(),
+		FailedShare: r.failedShare(),
+		Unsent:      r.unsent,
 		Latency: latencyReport{
 			P50:  milliseconds(r.latency.quantile(0.5)),
 			P95:  milliseconds(r.latency.quantile(0.95)),
@@ -47,8 +49,8 @@ func newReport(r *result, connections int) *report {
 		Answers:    r.answers,
 		PeakMemory: r.cost.PeakMemory,
 	}
-	if all > 0 {
-		report.CPU = float64(r.cost.CPU.Microseconds()) / float64(all)
+	if served := r.served(); served > 0 {
+		report.CPU = float64(r.cost.CPU.Microseconds()) / float64(served)
 	}
 	return report
 }
@@ -56,14 +58,25 @@ func newReport(r *result, connections int) *report {
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (r *report) print(w io.Writer) {
-	fmt.Fprintf(w, "%.0f answers/s over %d connections in %.1f s\n", r.Throughput, r.Connections, r.Seconds)
+	fmt.Fprintf(w, "%.0f calls/s over %d connections in %.1f s; refused for now or unanswered: %s\n", r.Throughput, r.Connections, r.Seconds, percent(r.FailedShare))
 	fmt.Fprintf(w, "latency in ms: p50 %.2f, p95 %.2f, p99 %.2f, p99.9 %.2f, longest %.2f\n",
 		r.Latency.P50, r.Latency.P95, r.Latency.P99, r.Latency.P999, r.Latency.Max)
+	if r.Unsent > 0 {
+		fmt.Fprintf(w, "%d more calls were due, but no connection was free for them: --connections are too few for --rate\n", r.Unsent)
+	}
 	printCounts(w, "answers", r.Answers)
 	printCounts(w, "UNEXPECTED answers", r.Unexpected)
 	if r.CPU > 0 {
 		fmt.Fprintf(w, "server: %.1f µs CPU per hit, %.0f MB memory at most\n", r.CPU, megabytes(r.PeakMemory))
 	}
+}
+
+// check fails if the service gave answers that nothing explains.
+func (r *report) check() error {
+	if len(r.Unexpected) > 0 {
+		return errors.New("the service gave answers that it must not give")
+	}
+	return nil
 }
 
 func printCounts(w io.Writer, title string, counts map[string]int64) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,9 @@ type trafficFlags struct {
 	Seed     uint64        `default:"1" placeholder:"N" help:"Two runs with one seed send the same hits."`
 }
 
+// maxSites bounds the sites of a run.
+const maxSites = 1000
+
 // targetFlags say where to.
 type targetFlags struct {
 	Control  string `default:"http://127.0.0.1:8080" env:"LOADGEN_CONTROL" placeholder:"ORIGIN" help:"Control plane of the running instance."`
@@ -54,8 +58,8 @@ func (f *trafficFlags) validate() error {
 		return fmt.Errorf("--duration: %v is not more than 0 and at most 24h", f.Duration)
 	case f.Warmup < 0 || f.Warmup > time.Hour:
 		return fmt.Errorf("--warmup: %v is not from 0 to 1h", f.Warmup)
-	case f.Sites < 1 || f.Sites > 1000:
-		return fmt.Errorf("--sites: %d is not from 1 to 1000", f.Sites)
+	case f.Sites < 1 || f.Sites > maxSites:
+		return fmt.Errorf("--sites: %d is not from 1 to %d", f.Sites, maxSites)
 	case f.Visitors < 1 || f.Visitors > 1<<24:
 		return fmt.Errorf("--visitors: %d is not from 1 to %d", f.Visitors, 1<<24)
 	}
@@ -79,13 +83,14 @@ func (c *runCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	report := newReport(r, c.Connections)
-	report.Unexpected = s.surprises.count
+	report.Unexpected, report.Notes = s.surprises.count, s.account.notes
 	if c.JSON {
-		return json.NewEncoder(term.out).Encode(report)
+		err = json.NewEncoder(term.out).Encode(report)
+	} else {
+		report.print(term.out)
+		fmt.Fprintf(term.out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n", c.Journal, c.Journal)
 	}
-	report.print(term.out)
-	fmt.Fprintf(term.out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n", c.Journal, c.Journal)
-	return nil
+	return errors.Join(err, report.check())
 }
 
 // scene is a target with sites, ready to be driven.
@@ -110,6 +115,15 @@ func newScene(ctx context.Context, t target, f *trafficFlags) (*scene, error) {
 	return &scene{account: a, traffic: traffic{
 		seed: f.Seed, host: t.Data, mix: mixes[f.Mix], sites: sites, visitors: f.Visitors, features: features,
 	}}, err
+}
+
+// newOwnScene is newScene with a server of our own, where everything can be set up: whatever is missing would pass unchecked.
+func newOwnScene(ctx context.Context, b *bench, f *trafficFlags) (*scene, error) {
+	s, err := newScene(ctx, b.server.target(), f)
+	if err == nil && len(s.account.notes) > 0 {
+		err = errors.New(strings.Join(s.account.notes, "; "))
+	}
+	return s, err
 }
 
 func (s *scene) printNotes(w io.Writer) {
@@ -179,4 +193,4 @@ func (c *verifyCommand) Run(ctx context.Context, term terminal) error {
 	return err
 }
 
-var errFaults = errors.New("hits were lost, duplicated or miscounted")
+var errFaults = errors.New("hits were lost, duplicated or miscounted, or none was acknowledged")

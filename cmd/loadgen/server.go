@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -88,16 +89,25 @@ func (s *server) start(ctx context.Context) error {
 	s.cmd, s.done = cmd, done
 	go func() {
 		defer close(done)
-		lines := bufio.NewScanner(logs)
-		for lines.Scan() {
-			s.keep(lines.Bytes())
-		}
+		s.readLog(logs)
 		_ = cmd.Wait() // how it ended is for those who wait for it
 	}()
 	return s.awaitReady(ctx)
 }
 
-// keep keeps a log line, and forgets the oldest half when there are too many.
+// readLog reads all that the server logs, also lines of any length: a server whose log nobody reads stands still.
+func (s *server) readLog(logs io.Reader) {
+	in := bufio.NewReader(logs)
+	for {
+		part, err := in.ReadSlice('\n')
+		s.keep(part)
+		if err != nil && err != bufio.ErrBufferFull {
+			return
+		}
+	}
+}
+
+// keep keeps a log line or a part of one, and forgets the oldest half when there is too much.
 func (s *server) keep(line []byte) {
 	const most = 64 << 10
 	s.mu.Lock()
@@ -106,7 +116,6 @@ func (s *server) keep(line []byte) {
 		s.log.Next(most / 2)
 	}
 	s.log.Write(line)
-	s.log.WriteByte('\n')
 }
 
 func (s *server) logged() string {

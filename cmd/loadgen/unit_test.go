@@ -1,15 +1,21 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -94,6 +100,9 @@ func TestMixIsWellFormed(t *testing.T) {
 			t.Fatalf("kind %d: mark %x was sent before: %v", h.kind, h.mark, !shares)
 		}
 		marks[h.mark] = true
+		if isApp := strings.Contains(body, `"p":"/app/`); isApp != (h.kind == manual) {
+			t.Fatalf("kind %d is of a page of the other kinds: %s", h.kind, body)
+		}
 		if h.kind != engagement && h.kind != repetition && h.mark.parts().kind != h.kind {
 			t.Fatalf("kind %d has the mark of kind %d", h.kind, h.mark.parts().kind)
 		}
@@ -119,43 +128,12 @@ func TestMixWithoutFeatures(t *testing.T) {
 	}
 }
 
-func TestHistogram(t *testing.T) {
-	var h, second histogram
-	for i := 1; i <= 100_000; i++ {
-		if d := time.Duration(i) * time.Microsecond; i%2 == 0 {
-			h.add(d)
-		} else {
-			second.add(d)
-		}
-	}
-	h.merge(&second)
-	for q, want := range map[float64]time.Duration{0.5: 50 * time.Millisecond, 0.95: 95 * time.Millisecond, 0.99: 99 * time.Millisecond, 0.999: 99900 * time.Microsecond, 1: 100 * time.Millisecond} {
-		if got := h.quantile(q); got < want || got > want+want/64+1 {
-			t.Errorf("quantile %v is %v, want %v", q, got, want)
-		}
-	}
-	if h.count != 100_000 || h.largest != 100*time.Millisecond {
-		t.Errorf("%d durations up to %v", h.count, h.largest)
-	}
-	var empty, one histogram
-	if empty.quantile(0.99) != 0 {
-		t.Error("an empty histogram has a quantile")
-	}
-	one.add(-1)
-	one.add(200 * time.Hour)
-	if got := one.quantile(1); got != 200*time.Hour {
-		t.Errorf("the longest is %v", got)
-	}
-	for d := time.Duration(1); d < 1<<50; d = d*9/8 + 1 {
-		if b := bucketOf(d); upperEnd(b) < d || b > 0 && upperEnd(b-1) >= d {
-			t.Fatalf("%d ns are in bucket %d, which ends at %d", d, b, upperEnd(b))
-		}
-	}
-}
-
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	head := journalHead{Run: 3, Seed: 4, Started: 5, Sites: make([]site, 300), Target: target{Email: "a@b.example", Password: "secret"}}
+	if err := os.WriteFile(path, []byte("an old file that everybody may read"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	j, err := createJournal(path, head)
 	if err != nil {
 		t.Fatal(err)
@@ -193,25 +171,62 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
-	r := &result{elapsed: 2 * time.Second, answers: map[string]int64{"204": 90, "400 bad_json": 10, noAnswer: 100}, cost: cost{CPU: time.Second, PeakMemory: 64 << 20}}
-	for i := range 100 {
-		r.latency.add(time.Duration(i+1) * time.Millisecond)
-	}
-	report := newReport(r, 7)
-	report.Unexpected = map[string]int64{"500": 1}
-	if report.Throughput != 50 || report.Seconds != 2 || report.CPU != 5000 || report.Latency.P99 < 99 || report.Latency.P50 > 52 {
-		t.Errorf("%+v", report)
-	}
-	var out strings.Builder
-	report.print(&out)
-	for _, want := range []string{"50 answers/s over 7 connections", "p99.9 ", "90  204\n", "100  no answer\n", "UNEXPECTED", "64 MB"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+// TestReadRows: an export that breaks off is not taken for a whole one.
+func TestReadRows(t *testing.T) {
+	for text, want := range map[string]int{
+		`[]`: 0, `[{"row_id":"1"},{"row_id":"2"}]`: 2,
+		``: -1, `{}`: -1, `[`: -1, `[{"row_id":"1"}`: -1, `[{"row_id":"1"},`: -1, `[{"row_id":"1"},{"ro`: -1, `[{"row_id":"1"}}`: -1,
+	} {
+		rows, last, err := readRows(strings.NewReader(text), func(*row) error { return nil })
+		if (err != nil) != (want < 0) || err == nil && rows != want || rows == 2 && last != "2" {
+			t.Errorf("%s: %d rows up to %q, %v", text, rows, last, err)
 		}
 	}
-	if text, err := json.Marshal(report); err != nil || !strings.Contains(string(text), `"p999":`) {
-		t.Errorf("%s, %v", text, err)
+	broken := errors.New("broken")
+	if _, _, err := readRows(io.MultiReader(strings.NewReader(`[{"row_id":"1"}`), iotest.ErrReader(broken)), func(*row) error { return nil }); !errors.Is(err, broken) {
+		t.Errorf("a broken connection: %v", err)
+	}
+}
+
+// TestPointsUsedUp: who has no points left waits as long as the answer says, and goes on.
+func TestPointsUsedUp(t *testing.T) {
+	answers := []string{
+		`{"errors":[{"message":"Used up.","extensions":{"code":"rate_limited","retryAfter":7}}]}`,
+		`{"data":{"site":{"usage":{"period":"2026-11","pageviews":5}}}}`,
+		`{"errors":[{"message":"Too often.","extensions":{"code":"rate_limited","retryAfter":900}}]}`,
+		`{"errors":[{"message":"No.","extensions":{"code":"forbidden"}}]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, answers[0])
+		answers = answers[1:]
+	}))
+	defer server.Close()
+	a, err := newAccount(target{Control: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var waited []time.Duration
+	a.wait = func(_ context.Context, d time.Duration) error { waited = append(waited, d); return nil }
+	if used, err := a.usage(t.Context(), "x"); err != nil || used.Pageviews != 5 {
+		t.Errorf("%+v, %v", used, err)
+	}
+	for _, code := range []string{"rate_limited", "forbidden"} {
+		if _, err := a.usage(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), code) {
+			t.Errorf("%v, want %s", err, code)
+		}
+	}
+	if !slices.Equal(waited, []time.Duration{7 * time.Second}) {
+		t.Errorf("waited %v", waited)
+	}
+}
+
+// TestReadLog: a line of any length is read, and the end of what was logged is kept.
+func TestReadLog(t *testing.T) {
+	logs := strings.NewReader("first\n" + strings.Repeat("x", 3<<20) + "\nlast\n")
+	var s server
+	s.readLog(logs)
+	if kept := s.logged(); logs.Len() != 0 || !strings.HasSuffix(kept, "x\nlast\n") || len(kept) > 1<<20 {
+		t.Errorf("%d bytes are not read, %d are kept", logs.Len(), len(kept))
 	}
 }
 

@@ -1,0 +1,51 @@
+package pgserver_test
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/pgserver"
+)
+
+// TestStartBoundKeepsOneThread: commands that have ended leave nothing behind.
+func TestStartBoundKeepsOneThread(t *testing.T) {
+	threads := func() int {
+		all, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	before := threads()
+	const times = 50
+	for range times {
+		cmd := exec.Command("true")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := pgserver.StartBound(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil { // not killed: the thread that started it is still there
+			t.Error(err)
+		}
+	}
+	if more := threads() - before; more > times/2 {
+		t.Errorf("%d commands leave %d threads", times, more)
+	}
+	if err := pgserver.StartBound(exec.Command("/no/such/program")); err == nil {
+		t.Error("a program that is not there was started")
+	}
+}
+
+// TestFreePort: no port comes twice, and none is of those that the system gives to connections.
+func TestFreePort(t *testing.T) {
+	seen := make(map[int]bool)
+	for range 500 {
+		port, err := pgserver.FreePort()
+		if err != nil || seen[port] || port < 20_000 || port >= 32_768 {
+			t.Fatalf("port %d, %v; it came before: %v", port, err, seen[port])
+		}
+		seen[port] = true
+	}
+}
