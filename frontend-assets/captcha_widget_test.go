@@ -179,6 +179,31 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	s.is(page, "done")
 }
 
+// What others wrote into the page must not say where the captcha is: images lend their names to the document.
+func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
+	image := `<img name="currentScript" src="http://proxy.example.test/captcha.png">`
+	s := newCaptchaSite(t, map[string]string{
+		"/":       image + captchaForm(""),
+		"/twice":  image + image + captchaForm(""),
+		"/module": image + strings.Replace(captchaForm(""), "<script defer", `<script type="module"`, 1),
+	})
+	for path := range s.pages {
+		page := s.browser.Open("http://www.shop.test" + path)
+		s.is(page, "idle")
+		page.Click("input[name=email]")
+		s.is(page, "done")
+		if !s.verify(text(page, widgetToken)) {
+			t.Errorf("%s: the token is not valid", path)
+		}
+		for _, r := range page.Requests() {
+			if strings.HasPrefix(r.URL, "http://proxy.example.test/") && r.URL != "http://proxy.example.test/captcha.png" {
+				t.Errorf("%s: %s %s", path, r.Method, r.URL)
+			}
+		}
+		page.Close()
+	}
+}
+
 func TestChromiumCaptchaReset(t *testing.T) {
 	widget := `<div class="service-captcha" id="%s" data-sitekey="SITEKEY"></div>`
 	s := newCaptchaSite(t, map[string]string{
