@@ -90,6 +90,38 @@ func TestChromiumCaptchaStyle(t *testing.T) {
 	}
 }
 
+// A page may call its own elements done, wrong or busy, also those around the form.
+func TestChromiumCaptchaKeepsItsStyleInAnyPage(t *testing.T) {
+	around := func(form string) string {
+		return strings.Replace(form, "<main>", `<main class="is-done is-error is-verifying">`, 1)
+	}
+	missing := strings.ReplaceAll(captchaForm(""), `data-sitekey="SITEKEY"`, "")
+	s := newCaptchaSite(t, map[string]string{"/idle": captchaForm(""), "/idle/around": around(captchaForm("")),
+		"/error": missing, "/error/around": around(missing)})
+	const looks = `['button', '.svc-captcha-box', '[role=status]'].flatMap((each) => ['', '::after'].flatMap((pseudo) => {
+		const style = getComputedStyle(document.querySelector('.service-captcha ' + each), pseudo)
+		return [...style].map((name) => each + pseudo + ' ' + name + ': ' + style.getPropertyValue(name))
+	}))`
+	look := func(state, path string) (lines []string) {
+		page := s.browser.Open("http://www.shop.test" + path)
+		defer page.Close()
+		s.is(page, state)
+		page.Eval(looks, &lines)
+		return lines
+	}
+	for _, state := range []string{"idle", "error"} {
+		alone, among := look(state, "/"+state), look(state, "/"+state+"/around")
+		if len(alone) < 1000 || len(alone) != len(among) {
+			t.Fatalf("%s: %d and %d properties", state, len(alone), len(among))
+		}
+		for i, line := range among {
+			if line != alone[i] {
+				t.Errorf("%s: among elements with names of states %s, alone %s", state, line, alone[i])
+			}
+		}
+	}
+}
+
 func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	for _, test := range []struct {
