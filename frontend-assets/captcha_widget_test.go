@@ -2,6 +2,7 @@ package assets_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -272,6 +273,69 @@ func TestChromiumCaptchaReset(t *testing.T) {
 	}
 	page.WaitFor(`document.querySelector('#d').matches('.is-done')`)
 	noComplaints(t, page)
+}
+
+func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	ours, other := s.key, captchaKey{model.TestSitekey, model.TestSitekeySecret}
+	page := s.browser.Open("http://www.shop.test/")
+	set := func(sitekey string) {
+		t.Helper()
+		page.Eval(fmt.Sprintf(`document.querySelector('.service-captcha').dataset.sitekey = %q`, sitekey), nil)
+	}
+	is := func(key captchaKey) {
+		t.Helper()
+		s.is(page, "done")
+		s.key = key
+		if !s.verify(text(page, widgetToken)) {
+			t.Errorf("the token is not valid for %s", key.sitekey)
+		}
+	}
+	s.is(page, "idle")
+	set(other.sitekey) // before anybody came
+	s.is(page, "idle")
+	s.hasCalled()
+	page.Click("input[name=email]")
+	is(other)
+	set(other.sitekey) // no change
+	s.is(page, "done")
+	s.hasCalled("config", "verify")
+
+	// At once the old token is gone, and the new one comes by itself.
+	if got := text(page, fmt.Sprintf(`(async () => { document.querySelector('.service-captcha').dataset.sitekey = %q; await 0
+		return document.querySelector('.service-captcha').className + %s })()`, ours.sitekey, widgetToken)); got != "service-captcha is-verifying" {
+		t.Errorf("with another sitekey: %s", got)
+	}
+	is(ours)
+	s.hasCalled("config", "verify", "config", "verify")
+
+	// In the middle of the work, whose token nobody wants any more.
+	release := make(chan struct{})
+	s.answer("/verify", func(http.ResponseWriter) bool { <-release; return false })
+	page.Eval(`serviceCaptcha.reset()`, nil)
+	for len(s.called()) < 6 {
+		page.WaitFor("true")
+	}
+	set(other.sitekey)
+	close(release)
+	is(other)
+
+	// From an error, into one, and back.
+	for _, bad := range []string{"svck_aaaaaaaaaaaaaaaaaaaaaaaa", ""} {
+		set(bad)
+		s.is(page, "error")
+		if got := text(page, widgetToken); got != "" {
+			t.Errorf("with the sitekey %q the field still has %s", bad, got)
+		}
+	}
+	page.Eval(`document.activeElement.blur()`, nil)
+	set(ours.sitekey)
+	s.is(page, "idle")
+	set("svck_aaaaaaaaaaaaaaaaaaaaaaaa")
+	page.Click("input[name=email]")
+	s.is(page, "error")
+	set(other.sitekey)
+	is(other)
 }
 
 func TestChromiumCaptchaFollowsThePage(t *testing.T) {

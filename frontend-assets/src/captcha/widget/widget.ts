@@ -59,7 +59,7 @@ export const mount = (element: HTMLElement): Widget => {
   let solvedAt = 0;
   let renewAt = 0; // age of the token in milliseconds
   let notBefore = 0; // the server wants no request until then
-  let unnamed = false; // there is no sitekey
+  let sitekey: string; // empty when there is none
   let work = new AbortController();
   let wake = () => {};
 
@@ -108,7 +108,6 @@ export const mount = (element: HTMLElement): Widget => {
   /** Challenge, work, token (captcha contract, section 1). */
   const exchange = async (signal: AbortSignal): Promise<void> => {
     if (Date.now() < notBefore) throw new Problem('busy', '', notBefore - Date.now());
-    const sitekey = element.dataset.sitekey;
     if (!sitekey) throw new Problem('setup', 'data-sitekey is missing');
     const api = apiOf(element.dataset.api);
     const given = await post(api, 'config', { sitekey }, signal);
@@ -175,10 +174,15 @@ export const mount = (element: HTMLElement): Widget => {
       }
       view.restore();
       (form || element).querySelectorAll('.' + fieldClass).forEach((each) => fields.has(each) || each.remove());
-      if (unnamed && state === 'error' && element.dataset.sitekey) show('idle');
-      unnamed = !element.dataset.sitekey;
+      const before = sitekey;
+      sitekey = element.dataset.sitekey || '';
+      // Work, token and error are those of the sitekey before. Where there was none, nothing has begun.
+      if (sitekey !== before && state !== 'idle') {
+        if (before) widget.reset();
+        else show('idle');
+      }
       // Whoever made the page sees at once that the sitekey is missing. And somebody may be in the form already.
-      if (state === 'idle' && (!form || unnamed || isUsed(form))) run();
+      if (state === 'idle' && (!form || !sitekey || isUsed(form))) run();
       if (input.value && input.parentNode !== (form || element)) (form || element).append(input);
     },
     tick() {
