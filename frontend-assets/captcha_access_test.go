@@ -90,6 +90,9 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 				if node.Name != nil {
 					line += " " + string(node.Name.Value)
 				}
+				if node.Description != nil && string(node.Description.Value) != `""` {
+					line += " (" + string(node.Description.Value) + ")"
+				}
 				for _, p := range node.Properties {
 					if p.Name == "checked" || p.Name == "focused" || p.Name == "live" {
 						line += fmt.Sprintf(" %s=%s", p.Name, p.Value.Value)
@@ -108,7 +111,7 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	page.Do(chromedp.KeyEvent(kb.Tab))
 	s.is(page, "error")
 	page.Do(chromedp.KeyEvent(kb.Tab))
-	if got := heard(); got != "checkbox Verification failed. Try again focused=true checked=false; status  live=polite" {
+	if got := heard(); got != "checkbox Verification failed. Try again (The captcha is set up incorrectly: the server's reason) focused=true checked=false; status  live=polite" {
 		t.Errorf("error: %s", got)
 	}
 	if got := text(page, `document.querySelector('[role=status]').textContent + getComputedStyle(document.activeElement).outlineStyle`); got != "The captcha is set up incorrectly: the server's reasonsolid" {
@@ -131,6 +134,24 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	case form := <-s.submitted:
 		t.Errorf("the form was sent: %v", form)
 	default:
+	}
+}
+
+// A screen reader says a status whenever it is written, so that an outage must not write it at each try.
+func TestChromiumCaptchaSaysAnErrorOnce(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.answer("/config", times(5, http.StatusServiceUnavailable))
+	page := s.browser.NewPage()
+	page.Before(hurried)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Eval(`(window.said = [], new MutationObserver((records) => records.forEach(({addedNodes}) => said.push(...[...addedNodes].map((each) => each.textContent))))
+		.observe(document.querySelector('[role=status]'), {childList: true, characterData: true, subtree: true}))`, nil)
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	s.hasCalled("config", "config", "config", "config", "config", "config", "verify")
+	if got := text(page, `said.join('; ')`); got != unreachable+"; Verified" {
+		t.Errorf("it said %s", got)
 	}
 }
 
