@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
 // captchaLink is the stylesheet that pages with a strict style-src add.
@@ -185,6 +187,65 @@ func TestChromiumCaptchaEnginesNotReachable(t *testing.T) {
 	s.answer("/nothing", nil)
 	page.Click(".service-captcha button")
 	s.is(page, "done")
+}
+
+// A slow phone needs more than the 20 seconds within which a server has to answer, for each part of the work.
+func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	open := func() *browsertest.Page {
+		t.Helper()
+		page := s.browser.NewPage()
+		page.Before(`{ // waits end when the test says so, and the only worker does not get to the next part before
+			Object.defineProperty(navigator, 'hardwareConcurrency', {value: 1})
+			const start = window.setTimeout, plain = Worker
+			window.waits = new Map()
+			window.setTimeout = (f, ms, ...rest) => { const id = start(ms === 20000 ? () => {} : f, ms, ...rest); if (ms === 20000) waits.set(id, f); return id }
+			const stop = window.clearTimeout
+			window.clearTimeout = (id) => { waits.delete(id); stop(id) }
+			window.wait = () => { const ended = [...waits]; waits.clear(); ended.forEach(([, f]) => f()); return ended.length }
+			window.parts = []
+			window.Worker = class extends plain { postMessage(m, ...rest) {
+				const post = () => super.postMessage(m, ...rest)
+				typeof m === 'number' ? parts.push(post) : post()
+			} }
+		}`)
+		page.Goto("http://www.shop.test/")
+		s.is(page, "idle")
+		page.Click("input[name=email]")
+		page.WaitFor("parts.length > 0")
+		return page
+	}
+	waited := func(page *browsertest.Page, times int) {
+		t.Helper()
+		for range times {
+			if got := text(page, `String(wait()) + document.querySelector('.service-captcha').className`); got != "1service-captcha is-verifying" {
+				t.Fatalf("waits and state: %s", got)
+			}
+		}
+	}
+	// Two minutes for each part, of which there are sixteen: nothing is given up while there is progress.
+	page := open()
+	for range 16 {
+		page.WaitFor("parts.length > 0")
+		waited(page, 5)
+		page.Eval("parts.shift()()", nil)
+	}
+	s.is(page, "done")
+	if !s.verify(text(page, widgetToken)) {
+		t.Error("the token is not valid")
+	}
+	s.hasCalled("config", "verify")
+	page.Close()
+
+	// A browser that is slower than that is told so, and does not begin again: it would take as long.
+	page = open()
+	waited(page, 5)
+	page.Eval("wait()", nil)
+	s.says(page, failed, "This browser cannot do the verification")
+	if got := text(page, "String(waits.size)"); got != "0" {
+		t.Errorf("it still waits for %s things", got)
+	}
+	s.hasCalled("config", "verify", "config")
 }
 
 func TestChromiumCaptchaDoesNotWaitForEver(t *testing.T) {

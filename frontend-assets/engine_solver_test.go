@@ -91,7 +91,7 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 			if len(s.Seen.Forbidden) > 0 {
 				t.Errorf("called %v", s.Seen.Forbidden)
 			}
-			if test.before == "" && len(s.Progress) != 16 {
+			if test.before == "" && len(s.Progress) != 17 {
 				t.Errorf("progress %v", s.Progress)
 			}
 			page.noExceptions()
@@ -219,13 +219,13 @@ func TestChromiumSolverWithoutJIT(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverProgress wants every sixteenth told once, in order.
+// TestChromiumSolverProgress wants the beginning and every sixteenth told once, in order.
 func TestChromiumSolverProgress(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	var want [][2]int
-	for i := range 16 {
-		want = append(want, [2]int{i + 1, 16})
+	for i := range 17 {
+		want = append(want, [2]int{i, 16})
 	}
 	if s := w.open(t, engineSite{}).solve(solvable["difficulty 131,072"]); !slices.Equal(s.Progress, want) {
 		t.Errorf("progress %v", s.Progress)
@@ -296,7 +296,7 @@ func TestChromiumSolverStops(t *testing.T) {
 			abort := `(async (path, when) => {
 				const controller = new AbortController();
 				let told = 0;
-				const progress = () => { told++; if (when === "working") controller.abort() };
+				const progress = (done) => { told += done > 0; if (done && when === "working") controller.abort() };
 				if (when === "before") controller.abort();
 				const solved = solve(%s, %q + path, progress, controller.signal);
 				if (when === "at once") controller.abort();

@@ -12,7 +12,11 @@ const own = script && script.src ? new URL(script.src).origin : location.origin;
 
 /** {captcha_url} without a slash at its end: data-api, or where the script itself came from. Throws a Problem. */
 export const apiOf = (dataApi: string | undefined): string => {
-  if (!dataApi) return own;
+  if (!dataApi) {
+    // The script is a local file, or part of a page that is one or is sandboxed.
+    if (own === 'null') throw new Problem('setup', 'data-api is missing');
+    return own;
+  }
   try {
     return new URL(dataApi, location.href).href.replace(/\/+$/, '');
   } catch {
