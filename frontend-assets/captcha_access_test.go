@@ -43,28 +43,34 @@ func preferring(page *browsertest.Page, features ...string) {
 func TestChromiumCaptchaHasNoBarriers(t *testing.T) {
 	s := newStatesSite(t)
 	for _, scheme := range []string{"light", "dark"} {
+		page := s.newStatePage(scheme)
 		for _, test := range captchaStates {
-			page := s.openState(test.state, test.path, test.do, scheme)
+			s.showState(page, test.state, test.path, test.do)
 			for _, barrier := range page.Barriers("html") {
 				t.Errorf("%s, %s: %s", test.state, scheme, barrier)
 			}
-			page.Close()
 		}
+		page.Close()
 	}
 }
 
-// openState opens a page whose widget is in the state and stays there.
-func (s *captchaSite) openState(state, path, do, scheme string) *browsertest.Page {
+// newStatePage opens a page for a visitor who prefers light or dark colours.
+func (s *captchaSite) newStatePage(scheme string) *browsertest.Page {
 	s.t.Helper()
 	page := s.browser.NewPage()
 	preferring(page, "prefers-color-scheme", scheme)
 	// The API never answers.
 	page.Before(`{ const get = window.fetch; window.fetch = (url, ...rest) => String(url).includes('/hangs/') ? new Promise(() => {}) : get(url, ...rest) }`)
+	return page
+}
+
+// showState leads the page to a widget that is in the state and stays there.
+func (s *captchaSite) showState(page *browsertest.Page, state, path, do string) {
+	s.t.Helper()
 	page.Goto("http://www.shop.test" + path)
 	page.WaitFor(`document.querySelector('.service-captcha button')`)
 	page.Eval(do, nil)
 	s.is(page, state)
-	return page
 }
 
 func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
@@ -157,7 +163,8 @@ func TestChromiumCaptchaSaysAnErrorOnce(t *testing.T) {
 
 func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
 	s := newStatesSite(t)
-	page := s.openState("verifying", "/hangs", `document.querySelector('[name=email]').focus()`, "light")
+	page := s.newStatePage("light")
+	s.showState(page, "verifying", "/hangs", `document.querySelector('[name=email]').focus()`)
 	animation := `getComputedStyle(document.querySelector('.svc-captcha-box')).animationName`
 	if got := text(page, animation); got != "svc-captcha-turn" {
 		t.Errorf("animation %q", got)

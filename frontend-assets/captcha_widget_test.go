@@ -55,6 +55,7 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 
 func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("") + `<p id="outside" tabindex="0">outside</p>`})
+	page := s.browser.NewPage()
 	for name, interaction := range map[string]string{
 		"focus":           `document.querySelector('[name=email]').focus()`,
 		"pointer":         `document.querySelector('#form').dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))`,
@@ -64,7 +65,7 @@ func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 		"stopped by page": `(document.querySelector('label').addEventListener('focusin', (e) => e.stopImmediatePropagation(), true), document.querySelector('[name=email]').focus())`,
 	} {
 		before := len(s.called())
-		page := s.browser.Open("http://www.shop.test/")
+		page.Goto("http://www.shop.test/")
 		s.is(page, "idle")
 		page.Eval(`document.querySelector('#outside').focus()`, nil)
 		s.is(page, "idle")
@@ -73,7 +74,6 @@ func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 		}
 		page.Eval(interaction, nil)
 		s.is(page, "done")
-		page.Close()
 	}
 }
 
