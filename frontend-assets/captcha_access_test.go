@@ -43,28 +43,34 @@ func preferring(page *browsertest.Page, features ...string) {
 func TestChromiumCaptchaHasNoBarriers(t *testing.T) {
 	s := newStatesSite(t)
 	for _, scheme := range []string{"light", "dark"} {
+		page := s.newStatePage(scheme)
 		for _, test := range captchaStates {
-			page := s.openState(test.state, test.path, test.do, scheme)
+			s.showState(page, test.state, test.path, test.do)
 			for _, barrier := range page.Barriers("html") {
 				t.Errorf("%s, %s: %s", test.state, scheme, barrier)
 			}
-			page.Close()
 		}
+		page.Close()
 	}
 }
 
-// openState opens a page whose widget is in the state and stays there.
-func (s *captchaSite) openState(state, path, do, scheme string) *browsertest.Page {
+// newStatePage opens a page for a visitor who prefers light or dark colours.
+func (s *captchaSite) newStatePage(scheme string) *browsertest.Page {
 	s.t.Helper()
 	page := s.browser.NewPage()
 	preferring(page, "prefers-color-scheme", scheme)
 	// The API never answers.
 	page.Before(`{ const get = window.fetch; window.fetch = (url, ...rest) => String(url).includes('/hangs/') ? new Promise(() => {}) : get(url, ...rest) }`)
+	return page
+}
+
+// showState leads the page to a widget that is in the state and stays there.
+func (s *captchaSite) showState(page *browsertest.Page, state, path, do string) {
+	s.t.Helper()
 	page.Goto("http://www.shop.test" + path)
 	page.WaitFor(`document.querySelector('.service-captcha button')`)
 	page.Eval(do, nil)
 	s.is(page, state)
-	return page
 }
 
 func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
@@ -90,6 +96,9 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 				if node.Name != nil {
 					line += " " + string(node.Name.Value)
 				}
+				if node.Description != nil && string(node.Description.Value) != `""` {
+					line += " (" + string(node.Description.Value) + ")"
+				}
 				for _, p := range node.Properties {
 					if p.Name == "checked" || p.Name == "focused" || p.Name == "live" {
 						line += fmt.Sprintf(" %s=%s", p.Name, p.Value.Value)
@@ -108,7 +117,7 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	page.Do(chromedp.KeyEvent(kb.Tab))
 	s.is(page, "error")
 	page.Do(chromedp.KeyEvent(kb.Tab))
-	if got := heard(); got != "checkbox Verification failed. Try again focused=true checked=false; status  live=polite" {
+	if got := heard(); got != "checkbox Verification failed. Try again (The captcha is set up incorrectly: the server's reason) focused=true checked=false; status  live=polite" {
 		t.Errorf("error: %s", got)
 	}
 	if got := text(page, `document.querySelector('[role=status]').textContent + getComputedStyle(document.activeElement).outlineStyle`); got != "The captcha is set up incorrectly: the server's reasonsolid" {
@@ -134,9 +143,28 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	}
 }
 
+// A screen reader says a status whenever it is written, so that an outage must not write it at each try.
+func TestChromiumCaptchaSaysAnErrorOnce(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.answer("/config", times(5, http.StatusServiceUnavailable))
+	page := s.browser.NewPage()
+	page.Before(hurried)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Eval(`(window.said = [], new MutationObserver((records) => records.forEach(({addedNodes}) => said.push(...[...addedNodes].map((each) => each.textContent))))
+		.observe(document.querySelector('[role=status]'), {childList: true, characterData: true, subtree: true}))`, nil)
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	s.hasCalled("config", "config", "config", "config", "config", "config", "verify")
+	if got := text(page, `said.join('; ')`); got != unreachable+"; Verified" {
+		t.Errorf("it said %s", got)
+	}
+}
+
 func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
 	s := newStatesSite(t)
-	page := s.openState("verifying", "/hangs", `document.querySelector('[name=email]').focus()`, "light")
+	page := s.newStatePage("light")
+	s.showState(page, "verifying", "/hangs", `document.querySelector('[name=email]').focus()`)
 	animation := `getComputedStyle(document.querySelector('.svc-captcha-box')).animationName`
 	if got := text(page, animation); got != "svc-captcha-turn" {
 		t.Errorf("animation %q", got)

@@ -2,6 +2,7 @@ package assets_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
@@ -123,6 +125,50 @@ func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
 			page.Close()
 		})
 	}
+}
+
+// Hours without a server must not leave a listener behind for each try.
+func TestChromiumCaptchaGathersNothingWhileItTries(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	s.answer("/config", times(20, http.StatusServiceUnavailable))
+	page := s.browser.NewPage()
+	page.Before(hurried + `{
+		const add = AbortSignal.prototype.addEventListener, remove = AbortSignal.prototype.removeEventListener
+		const live = new Set()
+		window.listening = window.most = 0
+		const count = () => { listening = live.size; most = Math.max(most, listening) }
+		AbortSignal.prototype.addEventListener = function (type, f, ...rest) { live.add(f); count(); return add.call(this, type, f, ...rest) }
+		AbortSignal.prototype.removeEventListener = function (type, f, ...rest) { live.delete(f); count(); return remove.call(this, type, f, ...rest) }
+	}`)
+	page.Goto("http://www.shop.test/")
+	s.is(page, "idle")
+	page.Click("input[name=email]")
+	s.is(page, "done")
+	if n := len(s.called()); n != 22 {
+		t.Errorf("%d calls, want 22", n)
+	}
+	var most, left int
+	page.Eval("most", &most)
+	page.Eval("listening", &left)
+	// At a time: a call or the work, and the engines within it.
+	if most < 1 || most > 3 || left != 0 {
+		t.Errorf("at most %d listeners at a time, %d in the end", most, left)
+	}
+}
+
+// A page without an address of its own, which has the script within, does not say where the captcha is.
+func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
+	s := newCaptchaSite(t, nil)
+	script := "<script>" + string(body(t, get(t, assets.Handler(), "GET", "/captcha.js"))) + "</script>"
+	form := "<!doctype html>" + strings.Replace(captchaForm(""), captchaScript, script, 1)
+	page := s.browser.Open("data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(form)))
+	s.is(page, "idle")
+	if got := text(page, "location.origin"); got != "null" {
+		t.Fatalf("the page's origin is %s", got)
+	}
+	page.Click("input[name=email]")
+	s.says(page, failed, "The captcha is set up incorrectly: data-api is missing")
+	noComplaints(t, page)
 }
 
 func TestChromiumCaptchaIsSilentAboutAShortWait(t *testing.T) {

@@ -2,6 +2,7 @@ package assets_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -54,6 +55,7 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 
 func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("") + `<p id="outside" tabindex="0">outside</p>`})
+	page := s.browser.NewPage()
 	for name, interaction := range map[string]string{
 		"focus":           `document.querySelector('[name=email]').focus()`,
 		"pointer":         `document.querySelector('#form').dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))`,
@@ -63,7 +65,7 @@ func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 		"stopped by page": `(document.querySelector('label').addEventListener('focusin', (e) => e.stopImmediatePropagation(), true), document.querySelector('[name=email]').focus())`,
 	} {
 		before := len(s.called())
-		page := s.browser.Open("http://www.shop.test/")
+		page.Goto("http://www.shop.test/")
 		s.is(page, "idle")
 		page.Eval(`document.querySelector('#outside').focus()`, nil)
 		s.is(page, "idle")
@@ -72,7 +74,6 @@ func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 		}
 		page.Eval(interaction, nil)
 		s.is(page, "done")
-		page.Close()
 	}
 }
 
@@ -179,6 +180,31 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	s.is(page, "done")
 }
 
+// What others wrote into the page must not say where the captcha is: images lend their names to the document.
+func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
+	image := `<img name="currentScript" src="http://proxy.example.test/captcha.png">`
+	s := newCaptchaSite(t, map[string]string{
+		"/":       image + captchaForm(""),
+		"/twice":  image + image + captchaForm(""),
+		"/module": image + strings.Replace(captchaForm(""), "<script defer", `<script type="module"`, 1),
+	})
+	for path := range s.pages {
+		page := s.browser.Open("http://www.shop.test" + path)
+		s.is(page, "idle")
+		page.Click("input[name=email]")
+		s.is(page, "done")
+		if !s.verify(text(page, widgetToken)) {
+			t.Errorf("%s: the token is not valid", path)
+		}
+		for _, r := range page.Requests() {
+			if strings.HasPrefix(r.URL, "http://proxy.example.test/") && r.URL != "http://proxy.example.test/captcha.png" {
+				t.Errorf("%s: %s %s", path, r.Method, r.URL)
+			}
+		}
+		page.Close()
+	}
+}
+
 func TestChromiumCaptchaReset(t *testing.T) {
 	widget := `<div class="service-captcha" id="%s" data-sitekey="SITEKEY"></div>`
 	s := newCaptchaSite(t, map[string]string{
@@ -247,6 +273,69 @@ func TestChromiumCaptchaReset(t *testing.T) {
 	}
 	page.WaitFor(`document.querySelector('#d').matches('.is-done')`)
 	noComplaints(t, page)
+}
+
+func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
+	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	ours, other := s.key, captchaKey{model.TestSitekey, model.TestSitekeySecret}
+	page := s.browser.Open("http://www.shop.test/")
+	set := func(sitekey string) {
+		t.Helper()
+		page.Eval(fmt.Sprintf(`document.querySelector('.service-captcha').dataset.sitekey = %q`, sitekey), nil)
+	}
+	is := func(key captchaKey) {
+		t.Helper()
+		s.is(page, "done")
+		s.key = key
+		if !s.verify(text(page, widgetToken)) {
+			t.Errorf("the token is not valid for %s", key.sitekey)
+		}
+	}
+	s.is(page, "idle")
+	set(other.sitekey) // before anybody came
+	s.is(page, "idle")
+	s.hasCalled()
+	page.Click("input[name=email]")
+	is(other)
+	set(other.sitekey) // no change
+	s.is(page, "done")
+	s.hasCalled("config", "verify")
+
+	// At once the old token is gone, and the new one comes by itself.
+	if got := text(page, fmt.Sprintf(`(async () => { document.querySelector('.service-captcha').dataset.sitekey = %q; await 0
+		return document.querySelector('.service-captcha').className + %s })()`, ours.sitekey, widgetToken)); got != "service-captcha is-verifying" {
+		t.Errorf("with another sitekey: %s", got)
+	}
+	is(ours)
+	s.hasCalled("config", "verify", "config", "verify")
+
+	// In the middle of the work, whose token nobody wants any more.
+	release := make(chan struct{})
+	s.answer("/verify", func(http.ResponseWriter) bool { <-release; return false })
+	page.Eval(`serviceCaptcha.reset()`, nil)
+	for len(s.called()) < 6 {
+		page.WaitFor("true")
+	}
+	set(other.sitekey)
+	close(release)
+	is(other)
+
+	// From an error, into one, and back.
+	for _, bad := range []string{"svck_aaaaaaaaaaaaaaaaaaaaaaaa", ""} {
+		set(bad)
+		s.is(page, "error")
+		if got := text(page, widgetToken); got != "" {
+			t.Errorf("with the sitekey %q the field still has %s", bad, got)
+		}
+	}
+	page.Eval(`document.activeElement.blur()`, nil)
+	set(ours.sitekey)
+	s.is(page, "idle")
+	set("svck_aaaaaaaaaaaaaaaaaaaaaaaa")
+	page.Click("input[name=email]")
+	s.is(page, "error")
+	set(other.sitekey)
+	is(other)
 }
 
 func TestChromiumCaptchaFollowsThePage(t *testing.T) {

@@ -164,6 +164,19 @@ func TestChromiumContentSecurityPolicy(t *testing.T) {
 	}
 }
 
+// What others wrote into the page must not say whose messages these are and where they go: images lend their names to the document.
+func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
+	image := `<img name="currentScript" src="http://other.example/x.png" data-site="` + strings.Repeat("a", 32) + `">`
+	w := newWorld(t, map[string]string{"/": image + tag(""), "/twice": image + image + tag(`data-auto="off"`), "/module": image + tag(`type="module"`)})
+	for path, more := range map[string]string{"/": "", "/twice": `, "a": "off"`, "/module": ""} {
+		page := w.browser.Open("http://shop.example.test" + path)
+		w.expect(page, w.next(), fmt.Sprintf(`{"t": "pageview", "p": %q, "r": null%s}`, path, more))
+		w.nothingBeyond(page, 1)
+		page.Goto("about:blank")
+		w.nextOf("engagement")
+	}
+}
+
 func TestChromiumFrame(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": `<iframe src="http://other.example/inner?private=1"></iframe>`, "/inner": tag("")})
 	page := w.browser.Open("http://shop.example.test/?private=2")

@@ -53,11 +53,15 @@ func (b *Browser) Open(address string) *Page {
 // NewPage opens a new, empty tab, which becomes the visible one.
 func (b *Browser) NewPage() *Page {
 	b.t.Helper()
+	id, err := b.program.newTab(b.profile)
+	if err != nil {
+		b.t.Fatalf("open a tab: %v", err)
+	}
 	p := &Page{browser: b}
-	p.ctx, p.close = chromedp.NewContext(b.ctx)
+	p.ctx, p.close = chromedp.NewContext(b.program.ctx, chromedp.WithTargetID(id))
 	b.t.Cleanup(p.close)
 	chromedp.ListenTarget(p.ctx, p.record)
-	// The first Run makes the tab, and gives it the context's lifetime; so it must not be one that ends after this call.
+	// The first Run gives the driver's side of the tab the context's lifetime; so it must not be one that ends after this call.
 	if err := chromedp.Run(p.ctx, network.Enable(), log.Enable(), cdppage.BringToFront()); err != nil {
 		b.t.Fatalf("open a tab: %v", err)
 	}

@@ -1,8 +1,10 @@
 /**
  * The script's own element, which carries the settings. It has to be read while the script first runs, for currentScript is
- * empty afterwards (and always in a module, hence the second way).
+ * empty afterwards (and always in a module, hence the second way). It is not even a script where somebody put an image with the
+ * name "currentScript" into the page.
  */
-const element = (document.currentScript || document.querySelector('script[data-site]')) as HTMLScriptElement | null;
+const current = document.currentScript;
+const element = current instanceof HTMLScriptElement ? current : document.querySelector<HTMLScriptElement>('script[data-site]');
 
 const settings = element ? element.dataset : {};
 

@@ -9,7 +9,8 @@ export const divide = (members: Member[], start: Start, onProgress: (done: numbe
     let done = 0;
     const drive = async (member: Member): Promise<void> => {
       const total = await member.ask(start);
-      if (!total) resolve(-1);
+      if (!total) return resolve(-1);
+      if (!next) onProgress(0, total);
       while (next < total) {
         const index = next++;
         const secret = await member.ask(index);

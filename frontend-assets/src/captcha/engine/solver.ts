@@ -10,8 +10,9 @@ export type { Challenge };
 
 /**
  * Finds the nonce of a challenge, in workers or, where the page may have none, in the page itself, a few milliseconds at a time.
- * `api` is the captcha's origin. `onProgress` is told how many of the challenge's equal parts are done. Rejects with Unsupported,
- * Unreachable, or an AbortError as soon as the signal says so; then all work has ended.
+ * `api` is the captcha's origin. `onProgress` is told how many of the challenge's equal parts are done, 0 as soon as an engine is
+ * there to work on them. Rejects with Unsupported, Unreachable, or an AbortError as soon as the signal says so; then all work has
+ * ended.
  */
 export const solve = async (
   challenge: Challenge,

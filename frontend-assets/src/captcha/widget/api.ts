@@ -22,19 +22,23 @@ export class Problem extends Error {
 /** How long nothing may happen, in milliseconds. A connection that hangs is as bad as none, only slower. */
 const patience = 20_000;
 
+/** Gives so many times the usual patience from now on. */
+export type Alive = (times?: number) => void;
+
 const reasons: Record<number, Reason> = { 400: 'refused', 403: 'setup', 404: 'setup', 429: 'busy' };
 
 /**
  * Lets something happen that ends with its signal: the given one, or when it has neither ended nor shown a sign of life for too
  * long.
  */
-export const bounded = async <T>(signal: AbortSignal, happen: (signal: AbortSignal, alive: () => void) => Promise<T>): Promise<T> => {
+export const bounded = async <T>(signal: AbortSignal, happen: (signal: AbortSignal, alive: Alive) => Promise<T>): Promise<T> => {
   const own = new AbortController();
   const cancel = () => own.abort();
   let timer = 0;
-  const alive = () => {
+  // Not one long timer: a tab that was frozen meanwhile finds a timer over before it has done anything.
+  const alive = (times = 1) => {
     clearTimeout(timer);
-    timer = window.setTimeout(cancel, patience);
+    timer = window.setTimeout(() => (times > 1 ? alive(times - 1) : cancel()), patience);
   };
   alive();
   signal.addEventListener('abort', cancel);

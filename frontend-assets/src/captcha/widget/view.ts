@@ -18,6 +18,9 @@ export interface View {
   remove(): void;
 }
 
+/** How many views there were so far, for ids that no other element has. */
+let drawn = 0;
+
 /**
  * Draws a widget into its element, in place of whatever was there. The whole widget is one real button. It has the role of a
  * checkbox, since a plain button may not carry aria-checked. What is said beneath it is announced to screen readers.
@@ -36,6 +39,7 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
   button.setAttribute('role', 'checkbox');
   box.setAttribute('aria-hidden', 'true');
   note.setAttribute('role', 'status');
+  note.id = 'svc-captcha-note-' + ++drawn;
   button.append(box, label);
   root.append(button, note);
   button.addEventListener('click', pressed);
@@ -53,7 +57,11 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
       button.setAttribute('aria-label', text);
       button.setAttribute('aria-checked', String(state === 'done'));
       // Success is said aloud too, but only there: the button shows it already.
-      note.textContent = state === 'done' ? text : reason;
+      const said = state === 'done' ? text : reason;
+      // Written once more, the same would be said once more, at each try while a server is down.
+      if (note.textContent !== said) note.textContent = said;
+      if (state === 'error') button.setAttribute('aria-describedby', note.id);
+      else button.removeAttribute('aria-describedby');
       button.style.removeProperty(progress);
     },
     progress: (share) => button.style.setProperty(progress, String(share)),

@@ -29,6 +29,12 @@ const renewal = 210_000; // early enough for a hidden tab, whose timers run once
 const firstPause = 1000;
 const longestPause = 60_000;
 
+/**
+ * How many times the usual patience (api.ts) each sixteenth of the work may take. Two minutes are enough for the hardest one at
+ * 20,000 hashes a second.
+ */
+const workPatience = 6;
+
 /** A server that asks for no longer wait than this, in milliseconds, is not reported to be in trouble at its first failure. */
 const passingWait = 2000;
 
@@ -59,7 +65,8 @@ export const mount = (element: HTMLElement): Widget => {
   let solvedAt = 0;
   let renewAt = 0; // age of the token in milliseconds
   let notBefore = 0; // the server wants no request until then
-  let unnamed = false; // there is no sitekey
+  let sitekey: string; // empty when there is none
+  let api = ''; // where the last exchange went
   let work = new AbortController();
   let wake = () => {};
 
@@ -108,22 +115,24 @@ export const mount = (element: HTMLElement): Widget => {
   /** Challenge, work, token (captcha contract, section 1). */
   const exchange = async (signal: AbortSignal): Promise<void> => {
     if (Date.now() < notBefore) throw new Problem('busy', '', notBefore - Date.now());
-    const sitekey = element.dataset.sitekey;
     if (!sitekey) throw new Problem('setup', 'data-sitekey is missing');
-    const api = apiOf(element.dataset.api);
+    api = apiOf(element.dataset.api);
     const given = await post(api, 'config', { sitekey }, signal);
     const task = { challenge: given.challenge, salt: given.salt, difficulty: given.difficulty } as Challenge;
     if (typeof task.challenge !== 'string' || typeof task.salt !== 'string' || typeof task.difficulty !== 'number') {
       throw new Problem('unreachable');
     }
+    let working = false;
     const nonce = await bounded(signal, (signal, alive) => {
       const progress = (done: number, total: number) => {
-        alive();
+        working = true;
+        alive(workPatience);
         view.progress(done / total);
       };
       return solve(task, api, progress, signal);
     }).catch((problem) => {
-      throw new Problem(problem instanceof Unsupported ? 'unsupported' : 'unreachable');
+      // Once it works, it no longer depends on the server. And a browser that is too slow would be no faster the next time.
+      throw new Problem(working || problem instanceof Unsupported ? 'unsupported' : 'unreachable');
     });
     const at = Date.now(); // the token's life begins at the server, sometime after this
     const token = (await post(api, 'verify', { sitekey, challenge: task.challenge, nonce }, signal)).token;
@@ -139,19 +148,20 @@ export const mount = (element: HTMLElement): Widget => {
   /** What to tell about a problem, in the visitor's language as far as it is for the visitor. */
   const explain = (problem: Problem): string => {
     const reason = problem.reason;
-    const detail = reason === 'unreachable' ? new URL(apiOf(element.dataset.api)).host : problem.detail;
+    const detail = reason === 'unreachable' ? new URL(api).host : problem.detail;
     if (reason === 'refused') return detail;
     return view.texts[reason] + (detail && reason !== 'busy' ? ': ' + detail : '');
   };
 
   const sleep = (duration: number, signal: AbortSignal): Promise<void> =>
     new Promise((resolve) => {
-      const timer = setTimeout(resolve, duration);
-      wake = () => {
+      const end = () => {
         clearTimeout(timer);
+        signal.removeEventListener('abort', end);
         resolve();
       };
-      signal.addEventListener('abort', wake, { once: true });
+      const timer = setTimeout(end, duration);
+      signal.addEventListener('abort', (wake = end));
     });
 
   const interacted = () => {
@@ -175,10 +185,15 @@ export const mount = (element: HTMLElement): Widget => {
       }
       view.restore();
       (form || element).querySelectorAll('.' + fieldClass).forEach((each) => fields.has(each) || each.remove());
-      if (unnamed && state === 'error' && element.dataset.sitekey) show('idle');
-      unnamed = !element.dataset.sitekey;
+      const before = sitekey;
+      sitekey = element.dataset.sitekey || '';
+      // Work, token and error are those of the sitekey before. Where there was none, nothing has begun.
+      if (sitekey !== before && state !== 'idle') {
+        if (before) widget.reset();
+        else show('idle');
+      }
       // Whoever made the page sees at once that the sitekey is missing. And somebody may be in the form already.
-      if (state === 'idle' && (!form || unnamed || isUsed(form))) run();
+      if (state === 'idle' && (!form || !sitekey || isUsed(form))) run();
       if (input.value && input.parentNode !== (form || element)) (form || element).append(input);
     },
     tick() {
