@@ -26,10 +26,8 @@ var ErrSignupsClosed = &model.Error{
 func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if d.pg != nil {
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", signupLock); err != nil {
-				return err
-			}
+		if err := d.lockInstallation(ctx, tx); err != nil {
+			return err
 		}
 		anybody, err := hasUsers(ctx, tx)
 		if err != nil {

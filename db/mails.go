@@ -55,6 +55,7 @@ func (d *DB) DueMails(ctx context.Context, now model.Instant, limit int) ([]mode
 func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
 	var mail *model.Mail
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		mail = nil
 		var due []model.Mail
 		q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
 		if d.pg != nil {

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -54,11 +55,10 @@ func (d *DB) DeleteMember(ctx context.Context, accountID, userID int64) error {
 				return err
 			}
 		}
-		if err := forgetRecipient(ctx, tx, accountID, user.Email); err != nil {
+		if _, err := tx.NewDelete().Model(user).WherePK().Exec(ctx); err != nil {
 			return err
 		}
-		_, err = tx.NewDelete().Model(user).WherePK().Exec(ctx)
-		return err
+		return forgetRecipient(ctx, tx, accountID, user.Email) // last: a mail to the user may have come before the user went
 	})
 }
 
@@ -189,14 +189,16 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 	var user *model.User
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var invitation model.Invitation
-		// Returning the deleted row makes two that come at once take turns.
+		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
+			return orNotFound(err)
+		}
+		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
+			return err
+		}
 		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
 			Returning("*").Scan(ctx)
-		if orNotFound(err) == model.ErrNotFound {
-			return ErrInvalidToken
-		}
 		if err != nil {
-			return err
+			return orNotFound(err)
 		}
 		row := &model.User{
 			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash, CreatedAt: now,
@@ -207,14 +209,16 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 		user, err = userByID(ctx, tx, row.ID)
 		return err
 	})
-	if IsUnique(err) {
+	switch {
+	case IsUnique(err):
 		return nil, &model.Error{
 			Kind: model.Conflict, Code: "email_taken", Field: "token",
 			Message: "There is an account with this e-mail address already.", Cause: err,
 		}
-	}
-	if err != nil {
-		return nil, named(err, "accept an invitation")
+	case errors.Is(err, model.ErrNotFound):
+		return nil, ErrInvalidToken
+	case err != nil:
+		return nil, fmt.Errorf("accept an invitation: %w", err)
 	}
 	return user, nil
 }

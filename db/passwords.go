@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -14,6 +15,9 @@ import (
 // they take tells nobody who has an account. The mail's AccountID and Recipient are filled in here.
 func (d *DB) RequestPasswordReset(ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := d.lockUser(ctx, tx, "email", email); err != nil && err != model.ErrNotFound {
+			return err
+		}
 		for _, statement := range []*bun.RawQuery{
 			tx.NewRaw("DELETE FROM password_resets WHERE user_id IN (SELECT id FROM users WHERE email = ?)", email),
 			tx.NewRaw("INSERT INTO password_resets (token_hash, user_id, expires_at) SELECT ?, id, ? FROM users WHERE email = ?",
@@ -38,19 +42,25 @@ SELECT account_id, email, ?, ?, ?, ?, 0, ? FROM users WHERE email = ?`,
 func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var userID int64
-		// Returning the deleted row makes two that come at once take turns.
-		err := tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, now).
-			Scan(ctx, &userID)
-		if orNotFound(err) == model.ErrNotFound {
-			return ErrInvalidToken
-		}
+		err := tx.NewRaw("SELECT user_id FROM password_resets WHERE token_hash = ?", tokenHash).Scan(ctx, &userID)
 		if err != nil {
+			return orNotFound(err)
+		}
+		if _, err := d.lockUser(ctx, tx, "id", userID); err != nil {
 			return err
+		}
+		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, now).
+			Scan(ctx, &userID)
+		if err != nil {
+			return orNotFound(err)
 		}
 		return changePassword(ctx, tx, userID, passwordHash)
 	})
-	if err != nil {
-		return named(err, "reset a password")
+	switch {
+	case errors.Is(err, model.ErrNotFound):
+		return ErrInvalidToken
+	case err != nil:
+		return fmt.Errorf("reset a password: %w", err)
 	}
 	return nil
 }
@@ -59,10 +69,7 @@ func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, passwordHash s
 // hash, and when it is no longer that, the change comes too late and is model.ErrNotFound.
 func (d *DB) ChangePassword(ctx context.Context, userID int64, was, passwordHash string) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "users", userID); err != nil {
-			return err
-		}
-		user, err := userByID(ctx, tx, userID)
+		user, err := d.lockUser(ctx, tx, "id", userID)
 		if err != nil {
 			return err
 		}

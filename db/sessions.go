@@ -24,6 +24,9 @@ func (d *DB) CreateSession(ctx context.Context, s model.Session, replaced []byte
 	s.LastSeenAt = s.CreatedAt
 	s.ExpiresAt = sessionExpiry(s.CreatedAt, s.LastSeenAt)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockRow(ctx, tx, "users", s.UserID); err != nil {
+			return err
+		}
 		if len(replaced) > 0 {
 			if err := deleteSession(ctx, tx, replaced); err != nil {
 				return err
@@ -81,11 +84,18 @@ func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
 
 // DeleteUserSessions ends every session of a user and returns how many there were.
 func (d *DB) DeleteUserSessions(ctx context.Context, userID int64) (int64, error) {
-	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
+	var n int64
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		res, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
+		if err == nil {
+			n, err = res.RowsAffected()
+		}
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("delete sessions of user %d: %w", userID, err)
 	}
-	return res.RowsAffected()
+	return n, nil
 }
 
 // DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and returns how many.
