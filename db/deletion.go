@@ -65,6 +65,9 @@ var ErrLastOperator = &model.Error{
 func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Instant) error {
 	var sites, sitekeys []int64
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockInstallation(ctx, tx); err != nil {
+			return err
+		}
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package db_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,30 +49,38 @@ func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 	ctx := t.Context()
 	newUser(t, d, "operator@example.com")
 	w := &lockWorld{DB: d, owner: newUser(t, d, "owner@example.com")}
-	invite := func(email string, secret []byte) *model.Invitation {
-		t.Helper()
-		invitation, err := d.Invite(ctx, model.Invitation{
-			AccountID: w.owner.AccountID, Email: email, Role: model.RoleMember, TokenHash: secret, CreatedAt: start, ExpiresAt: later,
-		}, linkMail(w.owner.AccountID, model.MailInvitation, email))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return invitation
-	}
-	secret := model.HashToken("member")
-	invite("member@example.com", secret)
-	var err error
-	if w.member, err = d.Accept(ctx, secret, "hash", start); err != nil {
-		t.Fatal(err)
-	}
+	w.member = addMember(t, d, w.owner.AccountID, "member@example.com", model.RoleMember)
 	w.session = newSession(t, d, w.member, "session", start)
 	for _, secret := range [][]byte{firstReset, secondReset} {
 		if err := d.StorePasswordReset(ctx, w.member.Email, secret, later); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.invitation = invite("guest@example.com", invited)
+	w.invitation = invite(t, d, w.owner.AccountID, "guest@example.com", model.RoleMember, invited)
 	return w
+}
+
+func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Role, secret []byte) *model.Invitation {
+	t.Helper()
+	invitation, err := d.Invite(t.Context(), model.Invitation{
+		AccountID: accountID, Email: email, Role: role, TokenHash: secret, CreatedAt: start, ExpiresAt: later,
+	}, linkMail(accountID, model.MailInvitation, email))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return invitation
+}
+
+// addMember invites somebody, who accepts.
+func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model.Role) *model.User {
+	t.Helper()
+	secret := model.HashToken(email)
+	invite(t, d, accountID, email, role, secret)
+	user, err := d.Accept(t.Context(), secret, "hash", start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user
 }
 
 // later is when the secrets of the tests end.
@@ -140,4 +149,70 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two operators who go at once, in whatever way: one of them stays.
+func TestTheLastOperatorStays(t *testing.T) {
+	type step func(d *db.DB, ctx context.Context, user *model.User) error
+	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
+		return d.DeleteAccount(ctx, user.AccountID, start)
+	}
+	deleteMember := func(d *db.DB, ctx context.Context, user *model.User) error {
+		return d.DeleteMember(ctx, user.AccountID, user.ID)
+	}
+	stepBack := func(d *db.DB, ctx context.Context, user *model.User) error {
+		return d.SetOperator(ctx, user.Email, false)
+	}
+	tests := []struct {
+		name, at      string
+		first, second step
+	}{
+		{"two accounts", "DELETE FROM accounts", deleteAccount, deleteAccount},
+		{"two members", `DELETE FROM "users"`, deleteMember, deleteMember},
+		{"an account and a member", "DELETE FROM accounts", deleteAccount, deleteMember},
+		{"a member and one who steps back", `DELETE FROM "users"`, deleteMember, stepBack},
+		{"one who steps back and an account", `UPDATE "users"`, stepBack, deleteAccount},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				operators := []*model.User{newUser(t, d, "one@example.com"), newUser(t, d, "two@example.com")}
+				newUser(t, d, "other@example.com")
+				for i, user := range operators {
+					if err := d.SetOperator(t.Context(), user.Email, true); err != nil {
+						t.Fatal(err)
+					}
+					addMember(t, d, user.AccountID, fmt.Sprintf("second%d@example.com", i), model.RoleOwner)
+				}
+				first, second := dbtest.RaceInOrder(t, d, test.at,
+					func() error { return test.first(d, t.Context(), operators[0]) },
+					func() error { return test.second(d, t.Context(), operators[1]) })
+				if first != nil || !errors.Is(second, db.ErrLastOperator) {
+					t.Errorf("errors %v and %v, want none and that the second is the last one", first, second)
+				}
+			})
+		})
+	}
+}
+
+// An invitation that is taken back while somebody accepts it: one of the two is told that it came too late.
+func TestARevocationMeetsAnAcceptance(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newLockWorld(t, d)
+		revoked, accepted := dbtest.RaceInOrder(t, d, `DELETE FROM "mails"`,
+			func() error {
+				_, err := d.DeleteInvitation(t.Context(), w.owner.AccountID, w.invitation.ID)
+				return err
+			},
+			func() error {
+				_, err := d.Accept(t.Context(), invited, "hash", start)
+				return err
+			})
+		if revoked != nil || !errors.Is(accepted, db.ErrInvalidToken) {
+			t.Errorf("errors %v and %v, want none and that the link is not good any more", revoked, accepted)
+		}
+		if _, err := d.DeleteInvitation(t.Context(), w.owner.AccountID, w.invitation.ID); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("a second time: %v", err)
+		}
+	})
 }

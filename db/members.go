@@ -69,9 +69,14 @@ func forgetRecipient(ctx context.Context, tx bun.Tx, accountID int64, email stri
 }
 
 // changeMember runs a change while nobody else changes the account's members, unless it leaves no owner: becomes is the role
-// that the user will have.
+// that the user will have; empty: the user goes.
 func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx bun.Tx) error) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if becomes == "" {
+			if err := d.lockInstallation(ctx, tx); err != nil {
+				return err
+			}
+		}
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err
 		}
