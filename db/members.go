@@ -167,15 +167,14 @@ func (d *DB) Invitations(ctx context.Context, accountID int64, now model.Instant
 func (d *DB) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		err := tx.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
+		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+			return err
+		}
+		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").Scan(ctx)
 		if err != nil {
 			return orNotFound(err)
 		}
-		if err := forgetRecipient(ctx, tx, accountID, invitation.Email); err != nil {
-			return err
-		}
-		_, err = tx.NewDelete().Model(&invitation).WherePK().Exec(ctx)
-		return err
+		return forgetRecipient(ctx, tx, accountID, invitation.Email)
 	})
 	if err != nil {
 		return nil, named(err, "delete invitation %d", id)
