@@ -25,9 +25,11 @@ var siteRows = []struct{ table, key string }{
 	{"site_usage", "site_id, month"},
 }
 
-// accountRows are the tables with rows of an account that do not go with the account's own row. Of captcha_spent, which may be
-// large, nothing is kept for longer than SpentRetention anyway: DeleteSpent deletes those rows like all others.
-var accountRows = []string{"mails", "quota_notices", "captcha_usage"}
+// accountRows are the tables with rows of an account that do not go with the account's own row. They come after it and in this
+// order, which is that of those who write them: a mail is written with a lock on its user, a notice of the captcha with one on
+// the month's usage. Of captcha_spent, which may be large, nothing is kept for longer than SpentRetention anyway: DeleteSpent
+// deletes those rows like all others.
+var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
 // lateHits is how long hits and counts may still arrive for a site that was deleted, from processes that have not heard.
 const lateHits = time.Hour
@@ -68,7 +70,7 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 		if err := d.lockInstallation(ctx, tx); err != nil {
 			return err
 		}
-		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+		if err := d.lockRowFor(ctx, tx, "UPDATE", "accounts", accountID); err != nil { // no site may be added after lockIDs
 			return err
 		}
 		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").Exists(ctx)
@@ -99,13 +101,15 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 				return err
 			}
 		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
+			return err
+		}
 		for _, table := range accountRows {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID); err != nil {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID)
-		return err
+		return nil
 	})
 	if err != nil {
 		return named(err, "delete account %d", accountID)

@@ -216,3 +216,83 @@ func TestARevocationMeetsAnAcceptance(t *testing.T) {
 		}
 	})
 }
+
+// What is written while an account is deleted goes with it, or is not written.
+func TestNothingOutlivesItsAccount(t *testing.T) {
+	type step func(t *testing.T, d *db.DB, owner *model.User) error
+	request := func(t *testing.T, d *db.DB, owner *model.User) error {
+		return d.RequestPasswordReset(t.Context(), owner.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
+	}
+	mailNotices := func(t *testing.T, d *db.DB, _ *model.User) error {
+		_, err := d.MailQuotaNotices(t.Context(), start)
+		return err
+	}
+	createSite := func(t *testing.T, d *db.DB, owner *model.User) error {
+		site, err := d.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: "new", Domain: "new.example", CreatedAt: start})
+		if err == nil {
+			if rows, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM deleted_sites WHERE site_id = ?", site.ID); err != nil || len(rows) != 1 {
+				t.Errorf("the new site was deleted without a trace: %v, %v", rows, err)
+			}
+		}
+		return nil // it may come too late
+	}
+	verify := func(month model.Month) step {
+		return func(t *testing.T, d *db.DB, owner *model.User) error {
+			store := d.CaptchaStore()
+			defer store.Close()
+			key := model.CaptchaUsageKey{AccountID: owner.AccountID, Month: month}
+			return store.Update(t.Context(), db.CaptchaKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *db.CaptchaState) *db.CaptchaChanges {
+				changes := &db.CaptchaChanges{Usage: state.Usage}
+				if _, ok := state.Usage[key]; ok {
+					changes.Notices = []db.CaptchaNotice{{CaptchaUsageKey: key, Threshold: 100, CreatedAt: start}}
+				}
+				return changes
+			})
+		}
+	}
+	tests := []struct {
+		name, at string // where the deletion is
+		step     step
+	}{
+		{"a request for a reset", "DELETE FROM accounts", request},
+		{"a request for a reset, when the users are gone", `DELETE FROM "mails"`, request},
+		{"mails of a notice", "DELETE FROM accounts", mailNotices},
+		{"mails of a notice, when the users are gone", `DELETE FROM "mails"`, mailNotices},
+		{"a site", "DELETE FROM accounts", createSite},
+		{"a captcha's notice", `DELETE FROM "captcha_usage"`, verify(202611)},
+		{"a captcha's notice, later", `DELETE FROM "quota_notices"`, verify(202611)},
+		{"a month's first captcha", `DELETE FROM "captcha_usage"`, verify(202612)},
+		{"a month's first captcha, later", `DELETE FROM "quota_notices"`, verify(202612)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				newUser(t, d, "operator@example.com")
+				owner := newUser(t, d, "owner@example.com")
+				for _, statement := range []string{
+					"INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, 80)",
+					"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (?, 'captcha', 202611, 80, 0)",
+				} {
+					if err := dbtest.Exec(d, statement, owner.AccountID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				deleted, written := dbtest.Race(t, d, test.at,
+					func() error { return d.DeleteAccount(t.Context(), owner.AccountID, start) },
+					func() error { return test.step(t, d, owner) })
+				if deleted != nil || written != nil {
+					t.Errorf("errors %v and %v", deleted, written)
+				}
+				for _, table := range []string{"users", "sites", "password_resets", "mails", "captcha_usage", "quota_notices"} {
+					want := 0
+					if table == "users" {
+						want = 1 // the operator
+					}
+					if n, err := dbtest.Count(d, table); n != want || err != nil {
+						t.Errorf("%s: %d rows are left, %v; want %d", table, n, err, want)
+					}
+				}
+			})
+		})
+	}
+}

@@ -92,14 +92,19 @@ func (d *DB) FinishMail(ctx context.Context, m *model.Mail) error {
 	return nil
 }
 
-// mailAccount writes one mail for each user of the account.
-func mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
+// mailAccount writes one mail for each user of the account. The users stay until tx ends, so that whoever deletes them finds
+// their mails.
+func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 	var recipients []string
-	if err := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Order("id").Scan(ctx, &recipients); err != nil {
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Order("id")
+	if d.pg != nil {
+		q.For("KEY SHARE")
+	}
+	if err := q.Scan(ctx, &recipients); err != nil {
 		return err
 	}
 	mails := make([]model.Mail, len(recipients))
@@ -110,7 +115,7 @@ func mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, d
 }
 
 // queueFailureMail tells a site's owners that a delivery has failed for good, at most once a day.
-func queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, class string, now model.Instant) error {
+func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, class string, now model.Instant) error {
 	result, err := tx.ExecContext(ctx, "INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
 	if err != nil {
 		return err
@@ -125,7 +130,7 @@ func queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, 
 		}
 		return err
 	}
-	return mailAccount(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
+	return d.mailAccount(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
 		Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
 	}, now)
 }
