@@ -102,12 +102,14 @@ func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 	return &user, nil
 }
 
-// SetPasswordHash replaces a user's password hash, unless it is no longer the one that was read.
-func (d *DB) SetPasswordHash(ctx context.Context, userID int64, was, hash string) error {
-	_, err := d.write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
+// SetPasswordHash replaces a user's password hash and reports whether it did: not when the hash is no longer the one that was
+// read.
+func (d *DB) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
+	res, err := d.write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
 		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("set password hash of user %d: %w", userID, err)
+		return false, fmt.Errorf("set password hash of user %d: %w", userID, err)
 	}
-	return nil
+	n, err := res.RowsAffected()
+	return n > 0, err
 }

@@ -104,7 +104,7 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 		return w.RequestPasswordReset(ctx, w.member.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
 	}
 	signIn := func(w *lockWorld, ctx context.Context) error {
-		return w.CreateSession(ctx, model.Session{IDHash: []byte("next"), UserID: w.member.ID, CreatedAt: start}, w.session)
+		return w.CreateSession(ctx, model.Session{IDHash: []byte("next"), UserID: w.member.ID, CreatedAt: start}, "hash", w.session)
 	}
 	accept := func(w *lockWorld, ctx context.Context) error {
 		_, err := w.Accept(ctx, invited, "hash", start)

@@ -19,24 +19,29 @@ const (
 )
 
 // CreateSession stores a session that starts at s.CreatedAt, and in the same transaction deletes the one it replaces
-// (nil for none).
-func (d *DB) CreateSession(ctx context.Context, s model.Session, replaced []byte) error {
+// (nil for none). The caller has checked the user's password: passwordHash is its hash, and when it is no longer that, or the
+// user has gone, the session comes too late and is model.ErrNotFound.
+func (d *DB) CreateSession(ctx context.Context, s model.Session, passwordHash string, replaced []byte) error {
 	s.LastSeenAt = s.CreatedAt
 	s.ExpiresAt = sessionExpiry(s.CreatedAt, s.LastSeenAt)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "users", s.UserID); err != nil {
+		user, err := d.lockUser(ctx, tx, "id", s.UserID)
+		if err != nil {
 			return err
+		}
+		if user.PasswordHash != passwordHash {
+			return model.ErrNotFound
 		}
 		if len(replaced) > 0 {
 			if err := deleteSession(ctx, tx, replaced); err != nil {
 				return err
 			}
 		}
-		_, err := tx.NewInsert().Model(&s).Exec(ctx)
+		_, err = tx.NewInsert().Model(&s).Exec(ctx)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create session of user %d: %w", s.UserID, err)
+		return named(err, "create session of user %d", s.UserID)
 	}
 	return nil
 }

@@ -151,7 +151,9 @@ func (v *visitor) session() (*sessions.Session, error) {
 	return session, nil
 }
 
-// begin ends the request's session, if it has one, and starts a new one for the user under a new id.
+// begin ends the request's session, if it has one, and starts a new one for the user under a new id. It is
+// errWrongCredentials when the user's password has changed since it was checked: a change ends all sessions, and this one must
+// not outlive it.
 func (v *visitor) begin(user *model.User) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -160,8 +162,13 @@ func (v *visitor) begin(user *model.User) error {
 		return err
 	}
 	session.Options.MaxAge = v.auth.sessions.options.MaxAge // sign-out may have come before in the same request
+	before := userOf(session)
 	setUser(session, user)
 	if err := session.Save(v.r, v.w); err != nil {
+		setUser(session, before)
+		if model.KindOf(err) == model.NotFound {
+			return errWrongCredentials
+		}
 		return fmt.Errorf("start session: %w", err)
 	}
 	v.caller, v.loaded = Caller{User: user}, true

@@ -25,7 +25,11 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 	if err != nil {
 		return nil, err
 	}
-	return user, v.begin(user)
+	user.PasswordHash = hash
+	if err := v.begin(user); err != nil {
+		return nil, err
+	}
+	return user, nil
 }
 
 // DeleteAccount deletes the account of the owner who is signed in and knows the password, with all that belongs to it.

@@ -76,7 +76,7 @@ func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (*
 	if err != nil {
 		return nil, err
 	}
-	return user, a.welcome(visitorOf(ctx), user)
+	return a.welcome(visitorOf(ctx), user)
 }
 
 // redeem hashes the password that goes with a mailed secret. A secret without the right form is refused before that.
