@@ -62,15 +62,21 @@ var ErrLastOperator = &model.Error{
 	Kind: model.Conflict, Code: "last_operator", Message: "This is the installation's only operator, and there are other accounts.",
 }
 
-// DeleteAccount deletes an account with its users, sites and all that belongs to them; as with DeleteSite, hits follow. The
-// only operator's account stays while there are others: ErrLastOperator.
-func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Instant) error {
+// DeleteAccount deletes the account of one of its users, with its users, sites and all that belongs to them; as with DeleteSite,
+// hits follow. The user is as the caller has found them, with the password checked: when the password has changed since it is
+// model.ErrNotFound, and for one who may not manage the account any more, model.ErrForbidden. The only operator's account stays
+// while there are others: ErrLastOperator.
+func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instant) error {
+	accountID := by.AccountID
 	var sites, sitekeys []int64
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockInstallation(ctx, tx); err != nil {
 			return err
 		}
 		if err := d.lockRowFor(ctx, tx, "UPDATE", "accounts", accountID); err != nil { // no site may be added after lockIDs
+			return err
+		}
+		if err := d.mayDelete(ctx, tx, by); err != nil {
 			return err
 		}
 		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").Exists(ctx)
@@ -119,6 +125,20 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 	}
 	for _, id := range sitekeys {
 		d.sitekeyWatchers.tell(id)
+	}
+	return nil
+}
+
+// mayDelete looks once more, now that nobody can change the account's members, whether the user may delete the account.
+func (d *DB) mayDelete(ctx context.Context, tx bun.Tx, by *model.User) error {
+	user, err := d.lockUser(ctx, tx, "id", by.ID)
+	switch {
+	case err != nil:
+		return err
+	case user.PasswordHash != by.PasswordHash:
+		return model.ErrNotFound
+	case !user.May(model.MayManage, nil):
+		return model.ErrForbidden
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	deleteMember := func(w *lockWorld, ctx context.Context) error {
 		return w.DeleteMember(ctx, w.owner.AccountID, w.member.ID)
 	}
-	deleteAccount := func(w *lockWorld, ctx context.Context) error { return w.DeleteAccount(ctx, w.owner.AccountID, start) }
+	deleteAccount := func(w *lockWorld, ctx context.Context) error { return w.DeleteAccount(ctx, w.owner, start) }
 	tests := []struct {
 		name          string
 		at            string // where first is when second begins
@@ -155,7 +155,7 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 func TestTheLastOperatorStays(t *testing.T) {
 	type step func(d *db.DB, ctx context.Context, user *model.User) error
 	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
-		return d.DeleteAccount(ctx, user.AccountID, start)
+		return d.DeleteAccount(ctx, user, start)
 	}
 	deleteMember := func(d *db.DB, ctx context.Context, user *model.User) error {
 		return d.DeleteMember(ctx, user.AccountID, user.ID)
@@ -278,7 +278,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 					}
 				}
 				deleted, written := dbtest.Race(t, d, test.at,
-					func() error { return d.DeleteAccount(t.Context(), owner.AccountID, start) },
+					func() error { return d.DeleteAccount(t.Context(), owner, start) },
 					func() error { return test.step(t, d, owner) })
 				if deleted != nil || written != nil {
 					t.Errorf("errors %v and %v", deleted, written)
@@ -295,4 +295,29 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Only who is an owner, with the password that was checked, at the moment of the deletion deletes an account.
+func TestTheOwnerWhoDeletesIsLookedAtAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newLockWorld(t, d)
+		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)
+		third := addMember(t, d, w.owner.AccountID, "third@example.com", model.RoleOwner)
+		if err := d.ChangePassword(t.Context(), third.ID, "hash", "changed"); err != nil {
+			t.Fatal(err)
+		}
+		// The second is made a viewer while the deletion is on its way.
+		demoted, deleted := dbtest.RaceInOrder(t, d, `UPDATE "users"`,
+			func() error { return d.SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer) },
+			func() error { return d.DeleteAccount(t.Context(), second, start) })
+		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {
+			t.Errorf("errors %v and %v, want none and forbidden", demoted, deleted)
+		}
+		if err := d.DeleteAccount(t.Context(), third, start); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("with an earlier password: %v", err)
+		}
+		if err := d.DeleteAccount(t.Context(), w.owner, start); err != nil {
+			t.Errorf("the owner: %v", err)
+		}
+	})
 }

@@ -38,7 +38,11 @@ func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.db.DeleteAccount(ctx, user.AccountID, model.At(a.now())); err != nil {
+	err = a.db.DeleteAccount(ctx, user, model.At(a.now()))
+	if model.KindOf(err) == model.NotFound { // the password was changed meanwhile
+		return wrongPassword("password")
+	}
+	if err != nil {
 		return err
 	}
 	return v.end()
