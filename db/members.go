@@ -118,6 +118,9 @@ func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail model
 		if _, err := tx.NewInsert().Model(&invitation).Exec(ctx); err != nil {
 			return err
 		}
+		if err := forgetLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email); err != nil {
+			return err
+		}
 		_, err := tx.NewInsert().Model(&mail).Exec(ctx)
 		return err
 	})
@@ -210,8 +213,10 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 		if _, err := tx.NewInsert().Model(row).Exec(ctx); err != nil {
 			return err
 		}
-		user, err = userByID(ctx, tx, row.ID)
-		return err
+		if user, err = userByID(ctx, tx, row.ID); err != nil {
+			return err
+		}
+		return forgetLink(ctx, tx, model.MailInvitation, user.AccountID, user.Email)
 	})
 	switch {
 	case IsUnique(err):

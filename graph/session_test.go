@@ -305,8 +305,14 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 				t.Errorf("request %d: %s", i, body)
 			}
 		}
-		if n, err := dbtest.Count(d, "mails"); n != 3 || err != nil {
-			t.Errorf("%d mails, %v", n, err)
+		rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
+		if err != nil || len(rows) != 4 {
+			t.Fatalf("%d mails, %v; want the owner's last one, and three to nobody", len(rows), err)
+		}
+		for _, m := range rows {
+			if nobodys := m.Recipient == ""; nobodys != (m.State == model.MailSkipped) || nobodys != (m.Data == "{}") {
+				t.Errorf("a mail %+v", m)
+			}
 		}
 		if got := c.query(requestResetMutation, "email", "no address"); got.userErrors("requestPasswordReset") != "email:invalid_email" {
 			t.Errorf("no address: %s", got.Body)

@@ -10,7 +10,7 @@ import (
 )
 
 // This file is what works by a secret that was mailed: a forgotten password and an invitation. The tables of what it opens
-// have only its hash; the secret itself is in the mail.
+// have only its hash; the secret itself is in the mail, for as long as that is on its way.
 
 // RequestPasswordReset mails a secret that opens the account of this address for an hour. For an address that nobody has,
 // nothing is mailed, and neither the answer nor its time tells that.
