@@ -79,7 +79,7 @@ func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*
 		return nil, err
 	}
 	if err != nil { // the password was not looked at, perhaps because the caller has gone
-		return nil, errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
+		return nil, a.takeBack(ctx, limits, err)
 	}
 	return user, a.db.SignInSucceeded(ctx, limits...)
 }
