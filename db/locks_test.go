@@ -62,9 +62,10 @@ func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 
 func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Role, secret []byte) *model.Invitation {
 	t.Helper()
+	mail := linkMail(accountID, model.MailInvitation, email)
 	invitation, err := d.Invite(t.Context(), model.Invitation{
 		AccountID: accountID, Email: email, Role: role, TokenHash: secret, CreatedAt: start, ExpiresAt: later,
-	}, linkMail(accountID, model.MailInvitation, email))
+	}, &mail)
 	if err != nil {
 		t.Fatal(err)
 	}

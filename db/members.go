@@ -105,9 +105,9 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 	return nil
 }
 
-// Invite stores an invitation and the mail that carries its secret, and returns it with its id. An earlier one to the same
-// address is void. Members and invitations are at most model.MaxMembers.
-func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail model.Mail) (*model.Invitation, error) {
+// Invite stores an invitation and the mail that carries its secret (nil for none), and returns it with its id. An earlier one to
+// the same address is void. Members and invitations are at most model.MaxMembers.
+func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
 			return err
@@ -121,7 +121,10 @@ func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail model
 		if err := forgetLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email); err != nil {
 			return err
 		}
-		_, err := tx.NewInsert().Model(&mail).Exec(ctx)
+		if mail == nil {
+			return nil
+		}
+		_, err := tx.NewInsert().Model(mail).Exec(ctx)
 		return err
 	})
 	if err != nil {

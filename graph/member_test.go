@@ -143,6 +143,22 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 	})
 }
 
+// An installation that sends no mail says so, and stores nothing.
+func TestInvitingWithoutMail(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.auth.NoMail = true })
+		owner := a.owner("owner@example.com")
+		before := a.dump("sessions")
+		got := owner.query(inviteMutation, "email", "guest@example.com", "role", "MEMBER")
+		if got.userErrors("inviteMember") != ":no_mail_server" || got.at("inviteMember.invitation") != nil {
+			t.Errorf("got %s", got.Body)
+		}
+		if a.dump("sessions") != before {
+			t.Error("something was stored")
+		}
+	})
+}
+
 // Colleagues in one office use their links one after another: only wrong links count against the network.
 func TestGoodLinksAreNotThrottled(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

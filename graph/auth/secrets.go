@@ -42,11 +42,19 @@ func (a *Auth) ResetPassword(ctx context.Context, secret, password string) error
 	})
 }
 
+var errNoMail = &model.Error{
+	Kind: model.Conflict, Code: "no_mail_server",
+	Message: "This installation sends no mail. Whoever runs it can make a link to hand over: tallygate admin invite.",
+}
+
 // Invite mails an invitation to the caller's account. The caller has been found to manage it.
 func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role model.Role) (*model.Invitation, error) {
 	address, err := model.ParseEmail(email)
 	if err != nil {
 		return nil, err
+	}
+	if a.noMail {
+		return nil, errNoMail
 	}
 	secret := model.NewSecret(model.InvitationPrefix)
 	mail, err := a.mail(model.MailInvitation, InvitationPage, secret, by.Account.Name)
@@ -58,7 +66,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	if err := a.count(ctx, limits); err != nil {
 		return nil, err
 	}
-	invitation, err := a.db.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), mail)
+	invitation, err := a.db.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
 	if err != nil { // nothing is mailed
 		return nil, a.takeBack(ctx, limits, err)
 	}
