@@ -44,7 +44,7 @@ func TestAdmin(t *testing.T) {
 		joining := link(admin("https://app.example.com/accept-invitation#tgi_", "invite", "guest@example.com", "--account", "Second@example.com",
 			"--role", "VIEWER", "--base-url", "https://app.example.com"))
 
-		p := start(t, settings, []string{"control", "data", "worker"}) // without a mail server
+		p := start(t, settings, []string{"control", "data"})
 		refused := newOwner(t, p)
 		var signUp struct {
 			SignUp struct{ UserErrors []struct{ Code string } }
