@@ -137,8 +137,8 @@ func (d *DB) Close() error {
 	return err
 }
 
-// inTx runs fn in one transaction, and once more when that lost to another one: fn sets what it returns anew each time. How
-// to lock is told in locks.go.
+// inTx runs fn in one transaction, and again, a few times, when that lost to another one (see isRetryable): fn sets what it
+// returns anew each time. In which order to lock is told in locks.go.
 func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
 	return repeatIf(isRetryable, func() error { return d.write.RunInTx(ctx, nil, fn) })
 }

@@ -109,7 +109,7 @@ func forgetLink(ctx context.Context, tx bun.Tx, kind string, accountID int64, re
 }
 
 // mailAccount writes one mail for each user of the account. The users stay until tx ends, so that whoever deletes them finds
-// their mails.
+// their mails. Its callers hold a notice or a delivery already, against the order of locks: they may lose, and run again.
 func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	text, err := json.Marshal(data)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // statement. Nobody else may use d meanwhile, and there is one Race per database.
 func Race(t *testing.T, d *db.DB, at string, first, second func() error) (firstErr, secondErr error) {
 	t.Helper()
-	firstErr, secondErr, _ = race(t, d, at, first, second)
+	_, firstErr, secondErr = race(t, d, at, first, second)
 	return firstErr, secondErr
 }
 
@@ -24,14 +24,14 @@ func Race(t *testing.T, d *db.DB, at string, first, second func() error) (firstE
 // run again because each waited for the other.
 func RaceInOrder(t *testing.T, d *db.DB, at string, first, second func() error) (firstErr, secondErr error) {
 	t.Helper()
-	firstErr, secondErr, lost := race(t, d, at, first, second)
+	lost, firstErr, secondErr := race(t, d, at, first, second)
 	if lost > 0 {
 		t.Errorf("%d transactions lost to the other one: their locks are in different orders", lost)
 	}
 	return firstErr, secondErr
 }
 
-func race(t *testing.T, d *db.DB, at string, first, second func() error) (firstErr, secondErr error, lost int64) {
+func race(t *testing.T, d *db.DB, at string, first, second func() error) (lost int64, firstErr, secondErr error) {
 	t.Helper()
 	var met atomic.Bool
 	var losers atomic.Int64
@@ -54,7 +54,8 @@ func race(t *testing.T, d *db.DB, at string, first, second func() error) (firstE
 	if !met.Load() {
 		t.Fatalf("no statement contained %q; the error was %v", at, firstErr)
 	}
-	return firstErr, <-done, losers.Load()
+	secondErr = <-done
+	return losers.Load(), firstErr, secondErr
 }
 
 // awaitLock returns when a transaction waits for a lock, or ended is closed.
