@@ -26,10 +26,8 @@ var ErrSignupsClosed = &model.Error{
 func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if d.pg != nil {
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", signupLock); err != nil {
-				return err
-			}
+		if err := d.lockInstallation(ctx, tx); err != nil {
+			return err
 		}
 		anybody, err := hasUsers(ctx, tx)
 		if err != nil {
@@ -104,12 +102,14 @@ func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 	return &user, nil
 }
 
-// SetPasswordHash replaces a user's password hash, unless it is no longer the one that was read.
-func (d *DB) SetPasswordHash(ctx context.Context, userID int64, was, hash string) error {
-	_, err := d.write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
+// SetPasswordHash replaces a user's password hash and reports whether it did: not when the hash is no longer the one that was
+// read.
+func (d *DB) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
+	res, err := d.write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
 		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
 	if err != nil {
-		return fmt.Errorf("set password hash of user %d: %w", userID, err)
+		return false, fmt.Errorf("set password hash of user %d: %w", userID, err)
 	}
-	return nil
+	n, err := res.RowsAffected()
+	return n > 0, err
 }

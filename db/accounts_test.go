@@ -152,8 +152,9 @@ func TestSetPasswordHashOnlyReplacesTheOneThatWasRead(t *testing.T) {
 			{"another", "stale", "hash"},
 			{"hash", "fresh", "fresh"},
 		} {
-			if err := d.SetPasswordHash(t.Context(), user.ID, step.was, step.hash); err != nil {
-				t.Fatal(err)
+			done, err := d.SetPasswordHash(t.Context(), user.ID, step.was, step.hash)
+			if err != nil || done != (step.hash == step.want) {
+				t.Fatalf("replacing %q: %v, %v", step.was, done, err)
 			}
 			if got, err := d.UserByID(t.Context(), user.ID); err != nil || got.PasswordHash != step.want {
 				t.Errorf("replacing %q by %q: got %+v, error %v; want %q", step.was, step.hash, got, err, step.want)

@@ -24,12 +24,14 @@ JOIN accounts a ON a.id = u.account_id
 ORDER BY u.account_id, u.month
 FOR NO KEY UPDATE OF u`
 
+	// An account that is being deleted is waited for, so that it gets no row after its rows were deleted.
 	pgAddCaptchaUsage = `
 INSERT INTO captcha_usage (account_id, month, used)
 SELECT a.id, k.month, 0
 FROM unnest($1::bigint[], $2::integer[]) AS k (account_id, month)
 JOIN accounts a ON a.id = k.account_id
 ORDER BY a.id, k.month
+FOR KEY SHARE OF a
 ON CONFLICT DO NOTHING`
 
 	// Another process that claims the same one at this moment is waited for.

@@ -138,9 +138,10 @@ func (d *DB) Close() error {
 	return err
 }
 
-// inTx runs fn in one transaction.
+// inTx runs fn in one transaction, and again, a few times, when that lost to another one (see isRetryable): fn sets what it
+// returns anew each time. In which order to lock is told in locks.go.
 func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return d.write.RunInTx(ctx, nil, fn)
+	return repeatIf(isRetryable, func() error { return d.write.RunInTx(ctx, nil, fn) })
 }
 
 // orNotFound turns the driver's "no rows" into model.ErrNotFound.

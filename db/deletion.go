@@ -25,9 +25,11 @@ var siteRows = []struct{ table, key string }{
 	{"site_usage", "site_id, month"},
 }
 
-// accountRows are the tables with rows of an account that do not go with the account's own row. Of captcha_spent, which may be
-// large, nothing is kept for longer than SpentRetention anyway: DeleteSpent deletes those rows like all others.
-var accountRows = []string{"mails", "quota_notices", "captcha_usage"}
+// accountRows are the tables with rows of an account that do not go with the account's own row. They come after it and in this
+// order, which is that of those who write them: a mail is written with a lock on its user, a notice of the captcha with one on
+// the month's usage. Of captcha_spent, which may be large, nothing is kept for longer than SpentRetention anyway: DeleteSpent
+// deletes those rows like all others.
+var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
 // lateHits is how long hits and counts may still arrive for a site that was deleted, from processes that have not heard.
 const lateHits = time.Hour
@@ -60,12 +62,21 @@ var ErrLastOperator = &model.Error{
 	Kind: model.Conflict, Code: "last_operator", Message: "This is the installation's only operator, and there are other accounts.",
 }
 
-// DeleteAccount deletes an account with its users, sites and all that belongs to them; as with DeleteSite, hits follow. The
-// only operator's account stays while there are others: ErrLastOperator.
-func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Instant) error {
+// DeleteAccount deletes the account of one of its users, with its users, sites and all that belongs to them; as with DeleteSite,
+// hits follow. The user is as the caller has found them, with the password checked: when the password has changed since it is
+// model.ErrNotFound, and for one who may not manage the account any more, model.ErrForbidden. The only operator's account stays
+// while there are others: ErrLastOperator.
+func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instant) error {
+	accountID := by.AccountID
 	var sites, sitekeys []int64
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+		if err := d.lockInstallation(ctx, tx); err != nil {
+			return err
+		}
+		if err := d.lockRowFor(ctx, tx, "UPDATE", "accounts", accountID); err != nil { // no site may be added after lockIDs
+			return err
+		}
+		if err := d.mayDelete(ctx, tx, by); err != nil {
 			return err
 		}
 		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").Exists(ctx)
@@ -96,13 +107,15 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 				return err
 			}
 		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
+			return err
+		}
 		for _, table := range accountRows {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID); err != nil {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID)
-		return err
+		return nil
 	})
 	if err != nil {
 		return named(err, "delete account %d", accountID)
@@ -112,6 +125,20 @@ func (d *DB) DeleteAccount(ctx context.Context, accountID int64, now model.Insta
 	}
 	for _, id := range sitekeys {
 		d.sitekeyWatchers.tell(id)
+	}
+	return nil
+}
+
+// mayDelete looks once more, now that nobody can change the account's members, whether the user may delete the account.
+func (d *DB) mayDelete(ctx context.Context, tx bun.Tx, by *model.User) error {
+	user, err := d.lockUser(ctx, tx, "id", by.ID)
+	switch {
+	case err != nil:
+		return err
+	case user.PasswordHash != by.PasswordHash:
+		return model.ErrNotFound
+	case !user.May(model.MayManage, nil):
+		return model.ErrForbidden
 	}
 	return nil
 }

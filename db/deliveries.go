@@ -197,7 +197,7 @@ func (d *DB) fail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, trie
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return err
 	}
-	return queueFailureMail(ctx, tx, delivery, class, now)
+	return d.queueFailureMail(ctx, tx, delivery, class, now)
 }
 
 // Redeliver asks for one more attempt of a delivery, by hand and at once, whatever its state. The attempt has the same message

@@ -120,9 +120,14 @@ func (d *DB) HitStore() HitStore {
 // repeat runs a transaction until it does not lose to another one. A unique violation counts as losing: ids are partly
 // random, and decide makes new ones.
 func repeat(transaction func() error) error {
+	return repeatIf(func(err error) bool { return isRetryable(err) || IsUnique(err) }, transaction)
+}
+
+// repeatIf runs a transaction again as long as its error is that it lost to another one.
+func repeatIf(lost func(error) bool, transaction func() error) error {
 	var err error
 	for range updateAttempts {
-		if err = transaction(); err == nil || !(isRetryable(err) || IsUnique(err)) {
+		if err = transaction(); err == nil || !lost(err) {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func queueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 			return fmt.Errorf("there are no mails of kind %q", m.Kind)
 		}
 		if m.Data == "" {
-			m.Data = "{}"
+			m.Data = noData
 		}
 		m.ID, m.State, m.Attempts, m.NextAttemptAt = 0, model.MailPending, 0, m.CreatedAt
 	}
@@ -51,10 +51,11 @@ func (d *DB) DueMails(ctx context.Context, now model.Instant, limit int) ([]mode
 }
 
 // ClaimMail begins the next attempt to send a mail, and returns it; nobody else can before lease has passed. It returns nil
-// when the mail is not due. A mail whose last attempt had a worker that died has failed.
+// when the mail is not due. A mail whose last attempt had a worker that died, or whose link is void, has failed.
 func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
 	var mail *model.Mail
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		mail = nil
 		var due []model.Mail
 		q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
 		if d.pg != nil {
@@ -64,14 +65,14 @@ func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease t
 			return err
 		}
 		m := &due[0]
-		if m.Attempts >= model.MaxMailAttempts {
-			m.State = model.MailFailed
+		if m.Attempts >= model.MaxMailAttempts || m.IsVoid(now) {
+			end(m, model.MailFailed)
 		} else {
 			m.Attempts++
 			m.NextAttemptAt = now.Add(lease)
 			mail = m
 		}
-		_, err := tx.NewUpdate().Model(m).WherePK().Column("state", "attempts", "next_attempt_at").Exec(ctx)
+		_, err := tx.NewUpdate().Model(m).WherePK().Column("state", "data", "attempts", "next_attempt_at").Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -80,10 +81,13 @@ func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease t
 	return mail, nil
 }
 
-// FinishMail records what became of a claimed mail: its State, and its NextAttemptAt if that is pending. A late result, of an
-// attempt whose claim had passed to another one, does not count.
+// FinishMail records what became of a claimed mail: its State, and its NextAttemptAt if that is pending. What an ended mail
+// said is forgotten. A late result, of an attempt whose claim had passed to another one, does not count.
 func (d *DB) FinishMail(ctx context.Context, m *model.Mail) error {
-	_, err := d.write.NewUpdate().Model(m).Column("state", "next_attempt_at").
+	if m.State != model.MailPending {
+		end(m, m.State)
+	}
+	_, err := d.write.NewUpdate().Model(m).Column("state", "data", "next_attempt_at").
 		Where("id = ? AND attempts = ? AND state = 'pending'", m.ID, m.Attempts).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("record mail %d: %w", m.ID, err)
@@ -91,14 +95,32 @@ func (d *DB) FinishMail(ctx context.Context, m *model.Mail) error {
 	return nil
 }
 
-// mailAccount writes one mail for each user of the account.
-func mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
+// noData is the data of a mail that says nothing, or nothing any more.
+const noData = "{}"
+
+// end makes a mail one that ended in a state: its data, which may open an account, has served.
+func end(m *model.Mail, state string) { m.State, m.Data = state, noData }
+
+// forgetLink deletes a mail whose link is void before it was sent.
+func forgetLink(ctx context.Context, tx bun.Tx, kind string, accountID int64, recipient string) error {
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", recipient).
+		Where("kind = ?", kind).Where("state = ?", model.MailPending).Exec(ctx)
+	return err
+}
+
+// mailAccount writes one mail for each user of the account. The users stay until tx ends, so that whoever deletes them finds
+// their mails. Its callers hold a notice or a delivery already, against the order of locks: they may lose, and run again.
+func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 	var recipients []string
-	if err := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Order("id").Scan(ctx, &recipients); err != nil {
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Order("id")
+	if d.pg != nil {
+		q.For("KEY SHARE")
+	}
+	if err := q.Scan(ctx, &recipients); err != nil {
 		return err
 	}
 	mails := make([]model.Mail, len(recipients))
@@ -109,7 +131,7 @@ func mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, d
 }
 
 // queueFailureMail tells a site's owners that a delivery has failed for good, at most once a day.
-func queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, class string, now model.Instant) error {
+func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, class string, now model.Instant) error {
 	result, err := tx.ExecContext(ctx, "INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
 	if err != nil {
 		return err
@@ -124,7 +146,7 @@ func queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, 
 		}
 		return err
 	}
-	return mailAccount(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
+	return d.mailAccount(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
 		Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
 	}, now)
 }

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -54,11 +55,10 @@ func (d *DB) DeleteMember(ctx context.Context, accountID, userID int64) error {
 				return err
 			}
 		}
-		if err := forgetRecipient(ctx, tx, accountID, user.Email); err != nil {
+		if _, err := tx.NewDelete().Model(user).WherePK().Exec(ctx); err != nil {
 			return err
 		}
-		_, err = tx.NewDelete().Model(user).WherePK().Exec(ctx)
-		return err
+		return forgetRecipient(ctx, tx, accountID, user.Email) // last: a mail to the user may have come before the user went
 	})
 }
 
@@ -69,9 +69,14 @@ func forgetRecipient(ctx context.Context, tx bun.Tx, accountID int64, email stri
 }
 
 // changeMember runs a change while nobody else changes the account's members, unless it leaves no owner: becomes is the role
-// that the user will have.
+// that the user will have; empty: the user goes.
 func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx bun.Tx) error) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if becomes == "" {
+			if err := d.lockInstallation(ctx, tx); err != nil {
+				return err
+			}
+		}
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err
 		}
@@ -100,9 +105,9 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 	return nil
 }
 
-// Invite stores an invitation and the mail that carries its secret, and returns it with its id. An earlier one to the same
-// address is void. Members and invitations are at most model.MaxMembers.
-func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail model.Mail) (*model.Invitation, error) {
+// Invite stores an invitation and the mail that carries its secret (nil for none), and returns it with its id. An earlier one to
+// the same address is void. Members and invitations are at most model.MaxMembers.
+func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
 			return err
@@ -113,7 +118,13 @@ func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail model
 		if _, err := tx.NewInsert().Model(&invitation).Exec(ctx); err != nil {
 			return err
 		}
-		_, err := tx.NewInsert().Model(&mail).Exec(ctx)
+		if err := forgetLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email); err != nil {
+			return err
+		}
+		if mail == nil {
+			return nil
+		}
+		_, err := tx.NewInsert().Model(mail).Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -162,15 +173,14 @@ func (d *DB) Invitations(ctx context.Context, accountID int64, now model.Instant
 func (d *DB) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		err := tx.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
+		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+			return err
+		}
+		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").Scan(ctx)
 		if err != nil {
 			return orNotFound(err)
 		}
-		if err := forgetRecipient(ctx, tx, accountID, invitation.Email); err != nil {
-			return err
-		}
-		_, err = tx.NewDelete().Model(&invitation).WherePK().Exec(ctx)
-		return err
+		return forgetRecipient(ctx, tx, accountID, invitation.Email)
 	})
 	if err != nil {
 		return nil, named(err, "delete invitation %d", id)
@@ -189,14 +199,16 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 	var user *model.User
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var invitation model.Invitation
-		// Returning the deleted row makes two that come at once take turns.
+		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
+			return orNotFound(err)
+		}
+		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
+			return err
+		}
 		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
 			Returning("*").Scan(ctx)
-		if orNotFound(err) == model.ErrNotFound {
-			return ErrInvalidToken
-		}
 		if err != nil {
-			return err
+			return orNotFound(err)
 		}
 		row := &model.User{
 			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash, CreatedAt: now,
@@ -204,17 +216,21 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 		if _, err := tx.NewInsert().Model(row).Exec(ctx); err != nil {
 			return err
 		}
-		user, err = userByID(ctx, tx, row.ID)
-		return err
+		if user, err = userByID(ctx, tx, row.ID); err != nil {
+			return err
+		}
+		return forgetLink(ctx, tx, model.MailInvitation, user.AccountID, user.Email)
 	})
-	if IsUnique(err) {
+	switch {
+	case IsUnique(err):
 		return nil, &model.Error{
 			Kind: model.Conflict, Code: "email_taken", Field: "token",
 			Message: "There is an account with this e-mail address already.", Cause: err,
 		}
-	}
-	if err != nil {
-		return nil, named(err, "accept an invitation")
+	case errors.Is(err, model.ErrNotFound):
+		return nil, ErrInvalidToken
+	case err != nil:
+		return nil, fmt.Errorf("accept an invitation: %w", err)
 	}
 	return user, nil
 }

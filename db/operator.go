@@ -15,22 +15,19 @@ import (
 // else: ErrLastOperator.
 func (d *DB) SetOperator(ctx context.Context, email string, operator bool) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var user model.User
-		q := tx.NewSelect().Model(&user).Where("email = ?", email)
-		if d.pg != nil {
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", signupLock); err != nil { // two at once take turns
-				return err
-			}
+		if err := d.lockInstallation(ctx, tx); err != nil {
+			return err
 		}
-		if err := q.Scan(ctx); err != nil {
-			return orNotFound(err)
+		user, err := d.lockUser(ctx, tx, "email", email)
+		if err != nil {
+			return err
 		}
 		if !operator {
 			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }); err != nil {
 				return err
 			}
 		}
-		_, err := tx.NewUpdate().Model((*model.User)(nil)).Set("operator = ?", operator).Where("id = ?", user.ID).Exec(ctx)
+		_, err = tx.NewUpdate().Model((*model.User)(nil)).Set("operator = ?", operator).Where("id = ?", user.ID).Exec(ctx)
 		return err
 	})
 	if err != nil {

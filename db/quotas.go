@@ -56,7 +56,7 @@ func (d *DB) MailQuotaNotices(ctx context.Context, now model.Instant) (int, erro
 			notices, err := d.newQuotaNotices(ctx, tx)
 			n = len(notices)
 			for i := 0; err == nil && i < n; i++ {
-				err = mailQuotaNotice(ctx, tx, &notices[i], now)
+				err = d.mailQuotaNotice(ctx, tx, &notices[i], now)
 			}
 			return err
 		})
@@ -80,7 +80,7 @@ func (d *DB) newQuotaNotices(ctx context.Context, tx bun.Tx) ([]QuotaNotice, err
 	return notices, q.Scan(ctx)
 }
 
-func mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now model.Instant) error {
+func (d *DB) mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now model.Instant) error {
 	kind := model.MailQuota80
 	if n.Threshold >= 100 {
 		kind = model.MailQuota100
@@ -89,7 +89,7 @@ func mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now model.I
 	if err != nil {
 		return err
 	}
-	if err := mailAccount(ctx, tx, n.AccountID, kind, data, now); err != nil {
+	if err := d.mailAccount(ctx, tx, n.AccountID, kind, data, now); err != nil {
 		return err
 	}
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).

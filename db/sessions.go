@@ -19,21 +19,29 @@ const (
 )
 
 // CreateSession stores a session that starts at s.CreatedAt, and in the same transaction deletes the one it replaces
-// (nil for none).
-func (d *DB) CreateSession(ctx context.Context, s model.Session, replaced []byte) error {
+// (nil for none). The caller has checked the user's password: passwordHash is its hash, and when it is no longer that, or the
+// user has gone, the session comes too late and is model.ErrNotFound.
+func (d *DB) CreateSession(ctx context.Context, s model.Session, passwordHash string, replaced []byte) error {
 	s.LastSeenAt = s.CreatedAt
 	s.ExpiresAt = sessionExpiry(s.CreatedAt, s.LastSeenAt)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		user, err := d.lockUser(ctx, tx, "id", s.UserID)
+		if err != nil {
+			return err
+		}
+		if user.PasswordHash != passwordHash {
+			return model.ErrNotFound
+		}
 		if len(replaced) > 0 {
 			if err := deleteSession(ctx, tx, replaced); err != nil {
 				return err
 			}
 		}
-		_, err := tx.NewInsert().Model(&s).Exec(ctx)
+		_, err = tx.NewInsert().Model(&s).Exec(ctx)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create session of user %d: %w", s.UserID, err)
+		return named(err, "create session of user %d", s.UserID)
 	}
 	return nil
 }
@@ -81,11 +89,18 @@ func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
 
 // DeleteUserSessions ends every session of a user and returns how many there were.
 func (d *DB) DeleteUserSessions(ctx context.Context, userID int64) (int64, error) {
-	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
+	var n int64
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		res, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
+		if err == nil {
+			n, err = res.RowsAffected()
+		}
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("delete sessions of user %d: %w", userID, err)
 	}
-	return res.RowsAffected()
+	return n, nil
 }
 
 // DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and returns how many.

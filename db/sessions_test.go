@@ -13,7 +13,7 @@ import (
 func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model.Instant) []byte {
 	t.Helper()
 	hash := model.HashToken(token)
-	if err := d.CreateSession(t.Context(), model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, nil); err != nil {
+	if err := d.CreateSession(t.Context(), model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, user.PasswordHash, nil); err != nil {
 		t.Fatal(err)
 	}
 	return hash
@@ -40,6 +40,20 @@ func TestSessionFindsItsUser(t *testing.T) {
 		}
 		if sessionLives(t, d, model.HashToken("another token"), start) {
 			t.Error("an unknown session was found")
+		}
+	})
+}
+
+// A session whose password has changed meanwhile, or whose user has gone, comes too late; the one it replaces stays.
+func TestSessionOfAnEarlierPassword(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user := newUser(t, d, "owner@example.com")
+		old := newSession(t, d, user, "old", start)
+		for userID, hash := range map[int64]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
+			err := d.CreateSession(t.Context(), model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: start}, hash, old)
+			if !errors.Is(err, model.ErrNotFound) || sessionLives(t, d, model.HashToken("new"), start) || !sessionLives(t, d, old, start) {
+				t.Errorf("user %d with %q: %v, or the sessions have changed", userID, hash, err)
+			}
 		}
 	})
 }
@@ -112,7 +126,7 @@ func TestSessionsAreDeleted(t *testing.T) {
 			t.Fatalf("deleting a session twice: %v", err)
 		}
 		alive("b", "c", "other")
-		if err := d.CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: start}, hashes["b"]); err != nil {
+		if err := d.CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: start}, owner.PasswordHash, hashes["b"]); err != nil {
 			t.Fatal(err)
 		}
 		alive("a", "c", "other")

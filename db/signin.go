@@ -55,7 +55,7 @@ func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignInLimit) (wait time.Duration, err error) {
 	limits = inKeyOrder(limits)
 	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		rows, err := d.lockSignInFailures(ctx, tx, now, limits)
+		rows, err := lockSignInFailures(ctx, tx, now, limits)
 		if err != nil {
 			return err
 		}
@@ -93,18 +93,13 @@ var errWait = errors.New("wait")
 
 // lockSignInFailures returns the limits' rows in the limits' order, made when they are missing, locked until the
 // transaction ends.
-func (d *DB) lockSignInFailures(ctx context.Context, tx bun.Tx, now model.Instant, limits []SignInLimit) ([]signInFailures, error) {
+func lockSignInFailures(ctx context.Context, tx bun.Tx, now model.Instant, limits []SignInLimit) ([]signInFailures, error) {
 	rows := make([]signInFailures, len(limits))
 	for i, l := range limits {
 		rows[i] = signInFailures{Key: l.Key, LastAt: now}
-		if _, err := tx.NewInsert().Model(&rows[i]).On("CONFLICT (key) DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
-			return nil, err
-		}
-		q := tx.NewSelect().Model(&rows[i]).WherePK()
-		if d.pg != nil {
-			q = q.For("UPDATE") // SQLite's transaction is alone already
-		}
-		if err := q.Scan(ctx); err != nil {
+		// One statement that makes or locks the row: between two of them a success could delete it. The update changes nothing.
+		err := tx.NewInsert().Model(&rows[i]).On("CONFLICT (key) DO UPDATE").Set("key = EXCLUDED.key").Returning("*").Scan(ctx)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -146,6 +146,26 @@ func TestParallelGuessesAreAllCounted(t *testing.T) {
 	})
 }
 
+// A success clears the counter when another attempt has just asked for it.
+func TestAnAttemptMeetsASuccess(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		attempt(t, d, start, byAccount)
+		var wait time.Duration
+		begun, succeeded := dbtest.RaceInOrder(t, d, "WHERE", // the first statement makes or locks the row, without one
+			func() (err error) {
+				wait, err = d.BeginSignIn(t.Context(), start, byAccount)
+				return err
+			},
+			func() error { return d.SignInSucceeded(t.Context(), byAccount) })
+		if begun != nil || succeeded != nil || wait != 0 {
+			t.Errorf("wait %v, errors %v and %v", wait, begun, succeeded)
+		}
+		if n, err := dbtest.Count(d, "signin_failures"); n != 0 || err != nil {
+			t.Errorf("%d counters are left, %v", n, err)
+		}
+	})
+}
+
 func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, start, byAccount)

@@ -34,23 +34,63 @@ func IsBusyForTest(d *DB) bool {
 // WatchStatementsForTest makes d tell every statement that goes through bun, which are all but those of the group commit.
 // Only package dbtest calls it, before d is used.
 func WatchStatementsForTest(d *DB, told func(statement string)) {
-	write := d.write.WithQueryHook(statementHook{told})
+	hookForTest(d, statementHook{told: told, lost: func() {}})
+}
+
+// WatchTransactionsForTest makes d call before ahead of every statement that goes through bun, and lost when one failed because
+// its transaction lost to another one. Only package dbtest calls it, while d is not in use.
+func WatchTransactionsForTest(d *DB, before func(statement string), lost func()) {
+	hookForTest(d, statementHook{told: before, lost: lost})
+}
+
+// TransactionForTest runs statements in one transaction, as the product runs its own. Only package dbtest calls it.
+func TransactionForTest(ctx context.Context, d *DB, statements ...string) error {
+	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// IsWaitingForTest reports whether a transaction waits for another one's lock: never in SQLite, where they take turns. Only
+// package dbtest calls it.
+func IsWaitingForTest(d *DB) (waiting bool, err error) {
+	if d.pg == nil {
+		return false, nil
+	}
+	err = d.read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").
+		Scan(context.Background(), &waiting)
+	return waiting, err
+}
+
+func hookForTest(d *DB, hook statementHook) {
+	write := d.write.WithQueryHook(hook)
 	if d.read == d.write {
 		d.read = write
 	} else {
-		d.read = d.read.WithQueryHook(statementHook{told})
+		d.read = d.read.WithQueryHook(hook)
 	}
 	d.write = write
 }
 
-type statementHook struct{ told func(string) }
+type statementHook struct {
+	told func(string)
+	lost func()
+}
 
 func (h statementHook) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
 	h.told(event.Query)
 	return ctx
 }
 
-func (statementHook) AfterQuery(context.Context, *bun.QueryEvent) {}
+func (h statementHook) AfterQuery(_ context.Context, event *bun.QueryEvent) {
+	if isRetryable(event.Err) {
+		h.lost()
+	}
+}
 
 // TablesForTest returns the names of all tables, without the parts of others, each with its columns. Only package dbtest
 // calls it.

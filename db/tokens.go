@@ -88,17 +88,6 @@ func (d *DB) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (
 	return &token, user, nil
 }
 
-// lockRow makes transactions that would count the rows below one row take turns. A row that is not there is
-// model.ErrNotFound.
-func (d *DB) lockRow(ctx context.Context, tx bun.Tx, table string, id int64) error {
-	var found int64
-	q := tx.NewSelect().Table(table).Column("id").Where("id = ?", id)
-	if d.pg != nil { // SQLite: the transaction excludes every other writer
-		q.For("NO KEY UPDATE")
-	}
-	return orNotFound(q.Scan(ctx, &found))
-}
-
 // named says what failed, unless the error is one to be shown.
 func named(err error, format string, args ...any) error {
 	if _, shown := errors.AsType[*model.Error](err); shown {

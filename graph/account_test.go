@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alexedwards/argon2id"
-
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
@@ -171,18 +169,7 @@ func TestSignInRenewsAnOldHash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		user, err := d.UserByEmail(t.Context(), "owner@example.com")
-		if err != nil {
-			t.Fatal(err)
-		}
-		current := user.PasswordHash
-		old, err := argon2id.CreateHash(password, &argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.SetPasswordHash(t.Context(), user.ID, current, old); err != nil {
-			t.Fatal(err)
-		}
+		setOldHash(t, d, "owner@example.com")
 		for _, try := range []struct {
 			password string
 			renewed  bool

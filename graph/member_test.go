@@ -109,25 +109,81 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
-		for i := range 15 {
-			owner.query(inviteMutation, "email", fmt.Sprintf("u%d@example.com", i), "role", "VIEWER").ok(t, "inviteMember")
+		const inATime = 4 * time.Second // leaves points
+		invite := func(email string, after time.Duration) *answer {
+			a.clock.Advance(after)
+			return owner.query(inviteMutation, "email", email, "role", "VIEWER")
 		}
-		a.clock.Advance(time.Minute) // new points
-		for i := range 15 {
-			owner.query(inviteMutation, "email", fmt.Sprintf("v%d@example.com", i), "role", "VIEWER").ok(t, "inviteMember")
+		for range 10 { // mail nothing, so they do not count
+			if got := invite("owner@example.com", inATime); got.userErrors("inviteMember") != "email:already_member" {
+				t.Fatalf("the owner: %s", got.Body)
+			}
 		}
-		if got := owner.query(inviteMutation, "email", "w@example.com", "role", "VIEWER"); got.codes() != "rate_limited" {
-			t.Errorf("the 31st: %s", got.Body)
+		for range model.MaxMembers {
+			invite("guest@example.com", inATime).ok(t, "inviteMember")
 		}
-		for i := range model.MaxMembers - 1 - 30 {
+		if got := invite("later@example.com", 0); got.codes() != "rate_limited" {
+			t.Errorf("the 101st: %s", got.Body)
+		}
+		// One who joins makes room for one more.
+		a.client().query(acceptMutation, "token", a.mailedSecret("guest@example.com"), "password", password).ok(t, "acceptInvitation")
+		invite("later@example.com", 0).ok(t, "inviteMember")
+		if got := invite("other@example.com", 0); got.codes() != "rate_limited" {
+			t.Errorf("one more: %s", got.Body)
+		}
+		for i := range model.MaxMembers - 3 { // two members and an invitation are there
 			err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, operator, created_at) VALUES (1, ?, '-', false, 0)", fmt.Sprintf("m%d@example.com", i))
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		a.clock.Advance(time.Hour)
-		if got := owner.query(inviteMutation, "email", "w@example.com", "role", "VIEWER"); got.userErrors("inviteMember") != ":too_many_members" {
-			t.Errorf("the 101st: %s", got.Body)
+		if got := invite("other@example.com", time.Hour); got.userErrors("inviteMember") != ":too_many_members" {
+			t.Errorf("the 101st member: %s", got.Body)
+		}
+	})
+}
+
+// An installation that sends no mail says so, and stores nothing.
+func TestInvitingWithoutMail(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.auth.NoMail = true })
+		owner := a.owner("owner@example.com")
+		before := a.dump("sessions")
+		got := owner.query(inviteMutation, "email", "guest@example.com", "role", "MEMBER")
+		if got.userErrors("inviteMember") != ":no_mail_server" || got.at("inviteMember.invitation") != nil {
+			t.Errorf("got %s", got.Body)
+		}
+		if a.dump("sessions") != before {
+			t.Error("something was stored")
+		}
+	})
+}
+
+// Colleagues in one office use their links one after another: only wrong links count against the network.
+func TestGoodLinksAreNotThrottled(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		wrong := func() *answer {
+			return a.client().query(resetMutation, "token", model.NewSecret(model.ResetPrefix), "password", password)
+		}
+		const free = 30
+		for range free - 1 {
+			if got := wrong(); got.userErrors("resetPassword") != "token:invalid_token" {
+				t.Fatalf("a wrong link: %s", got.Body)
+			}
+		}
+		for i := range 3 {
+			a.join(owner, fmt.Sprintf("u%d@example.com", i), model.RoleViewer)
+			email := fmt.Sprintf("u%d@example.com", i)
+			a.client().query(requestResetMutation, "email", email).ok(t, "requestPasswordReset")
+			a.client().query(resetMutation, "token", a.mailedSecret(email), "password", "a new password").ok(t, "resetPassword")
+		}
+		if got := wrong(); got.userErrors("resetPassword") != "token:invalid_token" {
+			t.Errorf("the last free one: %s", got.Body)
+		}
+		if got := wrong(); got.codes() != "rate_limited" {
+			t.Errorf("one too many: %s", got.Body)
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alexedwards/argon2id"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
@@ -169,6 +171,85 @@ func TestPasswordReset(t *testing.T) {
 	})
 }
 
+// A password is checked, and changes before the session begins: no session comes of it. SQLite may also have the session first,
+// which the change then ends.
+func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
+	const next = "a new password"
+	for name, change := range map[string]func(*app, *client) *answer{
+		"a reset": func(a *app, _ *client) *answer {
+			return a.client().query(resetMutation, "token", a.mailedSecret("owner@example.com"), "password", next).ok(a.t, "resetPassword")
+		},
+		"a change": func(a *app, owner *client) *answer {
+			return owner.query(changePasswordMutation, "current", password, "password", next).ok(a.t, "changePassword")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				a := newApp(t, d)
+				owner, thief := a.owner("owner@example.com"), a.client()
+				owner.query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
+				var got *answer
+				dbtest.Race(t, d, `DELETE FROM "signin_failures"`, // the password was found to be right
+					func() error { got = thief.signIn("owner@example.com", password); return nil },
+					func() error { change(a, owner); return nil })
+				if wrong := got.userErrors("signIn"); wrong != ":wrong_credentials" && (wrong != "" || d.Dialect() == "postgres") {
+					t.Errorf("the sign-in: %s", got.Body)
+				}
+				if thief.viewer() != "" {
+					t.Error("the old password has a session after the change")
+				}
+				owner.signIn("owner@example.com", next).ok(t, "signIn")
+			})
+		})
+	}
+}
+
+// A password whose hash was made at a lower cost gets a new hash when it is checked, and can be changed at once.
+func TestChangePasswordRenewsAnOldHash(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		setOldHash(t, d, "owner@example.com")
+		c.query(changePasswordMutation, "current", password, "password", "a new password").ok(t, "changePassword")
+		if c.viewer() == "" {
+			t.Error("the session has ended")
+		}
+		c.signIn("owner@example.com", "a new password").ok(t, "signIn")
+	})
+}
+
+// Two sign-ins that renew the same old hash are both good.
+func TestTwoSignInsRenewAnOldHash(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		a.owner("owner@example.com")
+		setOldHash(t, d, "owner@example.com")
+		phone, laptop := a.client(), a.client()
+		dbtest.Race(t, d, `SET password_hash`,
+			func() error { phone.signIn("owner@example.com", password).ok(t, "signIn"); return nil },
+			func() error { laptop.signIn("owner@example.com", password).ok(t, "signIn"); return nil })
+		if phone.viewer() == "" || laptop.viewer() == "" {
+			t.Error("one of them is not signed in")
+		}
+	})
+}
+
+// setOldHash stores the hash of the test password at a lower cost.
+func setOldHash(t *testing.T, d *db.DB, email string) {
+	t.Helper()
+	user, err := d.UserByEmail(t.Context(), email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := argon2id.CreateHash(password, &argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := d.SetPasswordHash(t.Context(), user.ID, user.PasswordHash, old); !done || err != nil {
+		t.Fatal(done, err)
+	}
+}
+
 func TestOneResetWinsOfMany(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -224,8 +305,14 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 				t.Errorf("request %d: %s", i, body)
 			}
 		}
-		if n, err := dbtest.Count(d, "mails"); n != 3 || err != nil {
-			t.Errorf("%d mails, %v", n, err)
+		rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
+		if err != nil || len(rows) != 4 {
+			t.Fatalf("%d mails, %v; want the owner's last one, and three to nobody", len(rows), err)
+		}
+		for _, m := range rows {
+			if nobodys := m.Recipient == ""; nobodys != (m.State == model.MailSkipped) || nobodys != (m.Data == "{}") {
+				t.Errorf("a mail %+v", m)
+			}
 		}
 		if got := c.query(requestResetMutation, "email", "no address"); got.userErrors("requestPasswordReset") != "email:invalid_email" {
 			t.Errorf("no address: %s", got.Body)

@@ -78,12 +78,13 @@ func (j *Jobs) sendMail(ctx context.Context, mail *model.Mail) {
 		return
 	}
 	j.metrics.mail("error")
-	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) {
+	next := model.At(j.now()).Add(model.MailRetryDelay(mail.Attempts))
+	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) || mail.IsVoid(next) {
 		mail.State = model.MailFailed
 		log.ErrorContext(ctx, "mail given up", "attempts", mail.Attempts, "error", mailFault(err))
 		return
 	}
-	mail.NextAttemptAt = model.At(j.now()).Add(model.MailRetryDelay(mail.Attempts))
+	mail.NextAttemptAt = next
 	log.WarnContext(ctx, mailFailures+" yet", "attempts", mail.Attempts, "error", mailFault(err))
 }
 

@@ -328,6 +328,29 @@ func TestMailsRefused(t *testing.T) {
 	})
 }
 
+// TestMailsEndWithTheirLinks: a mail is not tried again when its link will be void by then, and keeps no link when it has ended.
+func TestMailsEndWithTheirLinks(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later"}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := &clock{now: noon}
+		box := newMailbox(t, a, false, func(string, int) error { return busy })
+		queue(t, d, "password_reset", "owner@example.com", `{"url":"https://app.example/secret"}`)
+		queue(t, d, "invitation", "guest@example.com", `{"url":"https://app.example/secret"}`)
+		startMailer(t, d, now.Now, box.server(t, a, "smtp", "p%40ss%20word"), nil)
+		awaitThat(t, func() (string, bool) {
+			s := states(t, d)
+			untilDue(t, d, now)
+			return "mails are " + s, s == fmt.Sprintf("failed 4, failed %d", model.MaxMailAttempts) // at 0, 1, 5 and 21 of 60 minutes
+		})
+		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails")
+		if err != nil || mails[0].Data != "{}" || mails[1].Data != "{}" {
+			t.Errorf("mails are %+v, %v", mails, err)
+		}
+	})
+}
+
 // TestMailsWithoutServer: without a server mails are said and given up, and their links stay out of the log.
 func TestMailsWithoutServer(t *testing.T) {
 	t.Parallel()
@@ -338,6 +361,9 @@ func TestMailsWithoutServer(t *testing.T) {
 		awaitStates(t, d, "skipped 1")
 		if err := j.Stop(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails"); err != nil || mails[0].Data != "{}" {
+			t.Errorf("mails are %+v, %v", mails, err)
 		}
 		if s := lines.String(); !strings.Contains(s, "no mail server is configured") || !strings.Contains(s, "kind=password_reset") || strings.Contains(s, "app.example") || strings.Contains(s, "owner@") {
 			t.Errorf("logged %s", s)

@@ -15,6 +15,7 @@ import (
 type adminCommands struct {
 	CreateAccount createAccountCommand `cmd:"" help:"Make an account with its owner, whatever --signups says, and print the link to choose a password. The first one is the operator's."`
 	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link by which a user chooses a new password, for instance where no mail is sent."`
+	Invite        inviteCommand        `cmd:"" help:"Invite somebody to an account and print the link to join, for instance where no mail is sent."`
 	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
 	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
 
@@ -67,12 +68,45 @@ func printResetLink(ctx context.Context, c *Config, d *db.DB, email string, term
 	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), expires); err != nil {
 		return err
 	}
+	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s\n", link(c, auth.ResetPage, secret))
+	return nil
+}
+
+// link is the address that a mail would have.
+func link(c *Config, page, secret string) string {
 	base := c.BaseURL
 	if base == "" {
 		base = "http://" + Origin(c.ControlAddr)
 	}
-	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s%s#%s\n", base, auth.ResetPage, secret)
-	return nil
+	return string(base) + page + "#" + secret
+}
+
+type inviteCommand struct {
+	Config  `embed:""`
+	Email   string     `arg:"" help:"E-mail address of the person to invite."`
+	Account string     `required:"" placeholder:"EMAIL" help:"E-mail address of a user of the account."`
+	Role    model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER" help:"What they may do: OWNER, MEMBER or VIEWER."`
+}
+
+// Run stores the invitation and prints the link. An earlier one to the same person is void.
+func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, emailErr := model.ParseEmail(c.Email)
+		member, memberErr := model.ParseEmail(c.Account)
+		if err := errors.Join(emailErr, memberErr); err != nil {
+			return err
+		}
+		user, err := d.UserByEmail(ctx, member)
+		if err != nil {
+			return err
+		}
+		secret := model.NewSecret(model.InvitationPrefix)
+		if _, err := d.Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())), nil); err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n", user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
+		return nil
+	})
 }
 
 type setOperatorCommand struct {

@@ -27,7 +27,7 @@ func TestAdmin(t *testing.T) {
 			}
 			return string(out)
 		}
-		link := func(out string) string { return regexp.MustCompile(`tgr_\w+`).FindString(out) }
+		link := func(out string) string { return regexp.MustCompile(`tg[ri]_\w+`).FindString(out) }
 
 		made := link(admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name", "Example"))
 		admin("tallygate: There is an account with this e-mail address already.", "create-account", "operator@example.com", "--name", "Example")
@@ -35,6 +35,14 @@ func TestAdmin(t *testing.T) {
 		second := link(admin("#tgr_", "create-account", "second@example.com", "--name", "Second"))
 		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com", "--base-url", "https://app.example.com"))
 		admin("tallygate: No such object.", "reset-password", "nobody@example.com")
+
+		admin("tallygate: Enter an e-mail address", "invite", "guest", "--account", "second@example.com")
+		admin("tallygate: No such object.", "invite", "guest@example.com", "--account", "nobody@example.com")
+		admin("tallygate: This person is a member already.", "invite", "second@example.com", "--account", "second@example.com")
+		admin("tallygate: --role must be one of", "invite", "guest@example.com", "--account", "second@example.com", "--role", "BOSS")
+		void := link(admin("Join Second within 7 days", "invite", "Guest@example.com", "--account", "second@example.com"))
+		joining := link(admin("https://app.example.com/accept-invitation#tgi_", "invite", "guest@example.com", "--account", "Second@example.com",
+			"--role", "VIEWER", "--base-url", "https://app.example.com"))
 
 		p := start(t, settings, []string{"control", "data"})
 		refused := newOwner(t, p)
@@ -50,12 +58,25 @@ func TestAdmin(t *testing.T) {
 				t.Errorf("%s: %s, want %s", step[0], got, step[1])
 			}
 		}
+		for _, step := range [][2]string{{void, "invalid_token"}, {joining, `"role":"VIEWER"`}} {
+			if got := post(t, p, `mutation { acceptInvitation(input: {token: "`+step[0]+`", password: "a long password"}) { viewer { role account { name } } userErrors { code } } }`); !strings.Contains(got, step[1]) {
+				t.Errorf("joining: %s, want %s", got, step[1])
+			}
+		}
 		owner := newOwner(t, p)
 		owner.signInAs("operator@example.com", "a long password")
 		var viewer struct{ Viewer struct{ Operator bool } }
 		owner.do(`{ viewer { operator } }`, &viewer)
 		if !viewer.Viewer.Operator {
 			t.Error("the first account's owner is no operator")
+		}
+
+		var invited struct {
+			InviteMember struct{ UserErrors []struct{ Code string } }
+		}
+		owner.do(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`, &invited)
+		if len(invited.InviteMember.UserErrors) != 1 || invited.InviteMember.UserErrors[0].Code != "no_mail_server" {
+			t.Errorf("an invitation without mail: %+v", invited)
 		}
 
 		var created struct{ CreateSite struct{ Site testSite } }
@@ -89,7 +110,13 @@ func TestAdmin(t *testing.T) {
 // choose chooses a password by a link's secret.
 func choose(t *testing.T, p *process, secret string) string {
 	t.Helper()
-	body, err := json.Marshal(map[string]string{"query": `mutation { resetPassword(input: {token: "` + secret + `", password: "a long password"}) { userErrors { code } } }`})
+	return post(t, p, `mutation { resetPassword(input: {token: "`+secret+`", password: "a long password"}) { userErrors { code } } }`)
+}
+
+// post sends a query of nobody and returns the answer.
+func post(t *testing.T, p *process, query string) string {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type Config struct {
 	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
 	WebhookAllowNets   []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call beside the internet, on any port. Empty: none."`
 	WebhookCAFile      string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`
-	SMTPURL            SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: mails are logged and not sent."`
+	SMTPURL            SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: no mails are sent; the log says which would have been, without their links."`
 	MailFrom           string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS" help:"Sender of mails."`
 	MetricsAddr        Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT" help:"Where the worker serves /metrics for Prometheus. Empty: nowhere."`
 	GraphiQL           bool               `name:"graphiql" env:"TALLYGATE_GRAPHIQL" default:"true" negatable:"" help:"Give browsers GraphiQL, a page to try the schema with, at /graphql."`

@@ -205,6 +205,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 		BaseURL:     string(c.BaseURL),
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
+		NoMail:      c.SMTPURL == "" && c.Has(RoleWorker), // what a worker elsewhere can do is not known here
 		ClientAddr:  clientAddr,
 		Now:         time.Now,
 	})

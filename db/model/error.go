@@ -61,3 +61,6 @@ func KindOf(err error) Kind {
 
 // ErrNotFound is returned for a row that does not exist or is not the caller's: the two are never told apart.
 var ErrNotFound = &Error{Kind: NotFound, Code: "not_found", Message: "No such object."}
+
+// ErrForbidden is returned to a caller who is known and may not do something (see User.May).
+var ErrForbidden = &Error{Kind: Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this."}

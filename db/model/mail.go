@@ -8,7 +8,7 @@ type Mail struct {
 	AccountID     int64
 	Recipient     string
 	Kind          string
-	Data          string // JSON object: what the kind's text needs
+	Data          string // JSON object: what the kind's text needs; {} once the mail has ended
 	State         string
 	Attempts      int32
 	CreatedAt     Instant
@@ -39,6 +39,15 @@ const (
 // MaxMailAttempts is how often a mail is tried.
 const MaxMailAttempts = 8
 
+// linkLifetimes are for how long the links in mails are good, by kind.
+var linkLifetimes = map[string]time.Duration{MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime}
+
+// IsVoid reports whether the mail's link is good for nothing at a moment. A mail without a link is never void.
+func (m *Mail) IsVoid(at Instant) bool {
+	lifetime, ok := linkLifetimes[m.Kind]
+	return ok && at >= m.CreatedAt.Add(lifetime)
+}
+
 // MailRetryDelay is the pause after so many failed attempts: 1, 4, 16 minutes and so on, at most 4 hours. All attempts together
 // last about half a day.
 func MailRetryDelay(attempts int32) time.Duration {
@@ -66,7 +75,8 @@ type DeliveryFailedMail struct {
 	Error    string `json:"error"`
 }
 
-// LinkMail is the data of invitation and password_reset.
+// LinkMail is the data of invitation and password_reset. The link has a secret in it, so nothing of it stays when the mail
+// has ended.
 type LinkMail struct {
 	URL     string `json:"url"`
 	Account string `json:"account,omitempty"` // its name

@@ -56,3 +56,10 @@ type Invitation struct {
 	CreatedAt Instant `bun:",notnull"`
 	ExpiresAt Instant `bun:",notnull"`
 }
+
+// NewInvitation is an invitation that the secret opens from now on, for InvitationLifetime.
+func NewInvitation(accountID int64, email string, role Role, secret string, now Instant) Invitation {
+	return Invitation{
+		AccountID: accountID, Email: email, Role: role, TokenHash: HashToken(secret), CreatedAt: now, ExpiresAt: now.Add(InvitationLifetime),
+	}
+}

@@ -25,14 +25,15 @@ import (
 // MinSecret is the least number of bytes of the application key.
 const MinSecret = 32
 
-// Options is what an Auth needs. Every field is required, except that the zero Signups is "closed" and CaptchaPlan
-// has a default.
+// Options is what an Auth needs. Every field is required, except that the zero Signups is "closed", CaptchaPlan has a default,
+// and mails are sent unless NoMail says otherwise.
 type Options struct {
 	DB          *db.DB
 	Secret      []byte                         // application key, at least MinSecret bytes; keys for each use are derived from it
 	BaseURL     string                         // {base_url}; https decides the cookies' name and Secure attribute
 	Signups     model.SignupPolicy             // who may sign up
 	CaptchaPlan model.CaptchaPlan              // of new accounts; empty: the free one
+	NoMail      bool                           // no mail is sent, so that nobody can be invited by one
 	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
 	Now         func() time.Time
 }
@@ -42,6 +43,7 @@ type Auth struct {
 	db          *db.DB
 	signups     model.SignupPolicy
 	captchaPlan model.CaptchaPlan
+	noMail      bool
 	clientAddr  func(*http.Request) netip.Addr
 	now         func() time.Time
 
@@ -75,6 +77,7 @@ func New(o Options) (*Auth, error) {
 		db:          o.DB,
 		signups:     o.Signups,
 		captchaPlan: o.CaptchaPlan,
+		noMail:      o.NoMail,
 		clientAddr:  o.ClientAddr,
 		now:         o.Now,
 		baseURL:     strings.TrimSuffix(o.BaseURL, "/"),
@@ -151,7 +154,9 @@ func (v *visitor) session() (*sessions.Session, error) {
 	return session, nil
 }
 
-// begin ends the request's session, if it has one, and starts a new one for the user under a new id.
+// begin ends the request's session, if it has one, and starts a new one for the user under a new id. It is
+// errWrongCredentials when the user's password has changed since it was checked: a change ends all sessions, and this one must
+// not outlive it.
 func (v *visitor) begin(user *model.User) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -160,8 +165,13 @@ func (v *visitor) begin(user *model.User) error {
 		return err
 	}
 	session.Options.MaxAge = v.auth.sessions.options.MaxAge // sign-out may have come before in the same request
+	before := userOf(session)
 	setUser(session, user)
 	if err := session.Save(v.r, v.w); err != nil {
+		setUser(session, before)
+		if model.KindOf(err) == model.NotFound {
+			return errWrongCredentials
+		}
 		return fmt.Errorf("start session: %w", err)
 	}
 	v.caller, v.loaded = Caller{User: user}, true

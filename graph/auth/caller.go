@@ -14,16 +14,13 @@ type Caller struct {
 	Token *model.APIToken // nil for a session
 }
 
-// The errors of callers who may not do something.
+// The errors of callers who are nobody.
 var (
 	ErrUnauthenticated = &model.Error{
 		Kind: model.Unauthenticated, Code: "unauthenticated", Message: "Sign in first.",
 	}
 	errToken = &model.Error{
 		Kind: model.Unauthenticated, Code: "unauthenticated", Message: "The API token is wrong or was revoked.",
-	}
-	ErrForbidden = &model.Error{
-		Kind: model.Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this.",
 	}
 )
 
@@ -37,7 +34,7 @@ func Who(ctx context.Context) (Caller, error) {
 	return v.identify()
 }
 
-// Require returns the caller who may do something: ErrUnauthenticated for nobody, ErrForbidden for one who may not.
+// Require returns the caller who may do something: ErrUnauthenticated for nobody, model.ErrForbidden for one who may not.
 func Require(ctx context.Context, p model.Permission) (Caller, error) {
 	caller, err := Who(ctx)
 	if err != nil {
@@ -51,12 +48,12 @@ func (c Caller) check(p model.Permission) error {
 	case c.User == nil:
 		return ErrUnauthenticated
 	case !c.User.May(p, c.Token):
-		return ErrForbidden
+		return model.ErrForbidden
 	}
 	return nil
 }
 
-// Downloader returns the user who may download rows: ErrUnauthenticated and ErrForbidden as with Require. It is for handlers
+// Downloader returns the user who may download rows: ErrUnauthenticated and model.ErrForbidden as with Require. It is for handlers
 // outside Middleware.
 func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 	caller, err := (&visitor{auth: a, r: r}).identify()
@@ -71,7 +68,7 @@ func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 func byPassword(ctx context.Context) (*visitor, error) {
 	v := visitorOf(ctx)
 	if _, ok := bearer(v.r); ok {
-		return nil, ErrForbidden
+		return nil, model.ErrForbidden
 	}
 	return v, nil
 }

@@ -25,7 +25,11 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 	if err != nil {
 		return nil, err
 	}
-	return user, v.begin(user)
+	user.PasswordHash = hash
+	if err := v.begin(user); err != nil {
+		return nil, err
+	}
+	return user, nil
 }
 
 // DeleteAccount deletes the account of the owner who is signed in and knows the password, with all that belongs to it.
@@ -34,7 +38,11 @@ func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.db.DeleteAccount(ctx, user.AccountID, model.At(a.now())); err != nil {
+	err = a.db.DeleteAccount(ctx, user, model.At(a.now()))
+	if model.KindOf(err) == model.NotFound { // the password was changed meanwhile
+		return wrongPassword("password")
+	}
+	if err != nil {
 		return err
 	}
 	return v.end()

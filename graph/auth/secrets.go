@@ -10,7 +10,7 @@ import (
 )
 
 // This file is what works by a secret that was mailed: a forgotten password and an invitation. The tables of what it opens
-// have only its hash; the secret itself is in the mail.
+// have only its hash; the secret itself is in the mail, for as long as that is on its way.
 
 // RequestPasswordReset mails a secret that opens the account of this address for an hour. For an address that nobody has,
 // nothing is mailed, and neither the answer nor its time tells that.
@@ -37,11 +37,14 @@ func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 
 // ResetPassword changes the password of whoever has the mailed secret, once. It ends all sessions and signs nobody in.
 func (a *Auth) ResetPassword(ctx context.Context, secret, password string) error {
-	hash, err := a.redeem(ctx, model.ResetPrefix, secret, password)
-	if err != nil {
-		return err
-	}
-	return a.db.ResetPassword(ctx, model.HashToken(secret), hash, model.At(a.now()))
+	return a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
+		return a.db.ResetPassword(ctx, tokenHash, passwordHash, now)
+	})
+}
+
+var errNoMail = &model.Error{
+	Kind: model.Conflict, Code: "no_mail_server",
+	Message: "This installation sends no mail. Whoever runs it can make a link to hand over: tallygate admin invite.",
 }
 
 // Invite mails an invitation to the caller's account. The caller has been found to manage it.
@@ -50,52 +53,69 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	if err != nil {
 		return nil, err
 	}
-	if err := a.count(ctx, a.inviteLimits(by.AccountID)); err != nil {
-		return nil, err
+	if a.noMail {
+		return nil, errNoMail
 	}
-	now := model.At(a.now())
-	expires := now.Add(model.InvitationLifetime)
 	secret := model.NewSecret(model.InvitationPrefix)
 	mail, err := a.mail(model.MailInvitation, InvitationPage, secret, by.Account.Name)
 	if err != nil {
 		return nil, err
 	}
 	mail.AccountID, mail.Recipient = by.AccountID, address
-	return a.db.Invite(ctx, model.Invitation{
-		AccountID: by.AccountID, Email: address, Role: role, TokenHash: model.HashToken(secret), CreatedAt: now, ExpiresAt: expires,
-	}, mail)
+	limits := a.inviteLimits(by.AccountID)
+	if err := a.count(ctx, limits); err != nil {
+		return nil, err
+	}
+	invitation, err := a.db.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
+	if err != nil { // nothing is mailed
+		return nil, a.takeBack(ctx, limits, err)
+	}
+	return invitation, nil
 }
 
 // AcceptInvitation makes a member of whoever has the mailed secret, with a password of their own, and signs them in.
-func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (*model.User, error) {
-	hash, err := a.redeem(ctx, model.InvitationPrefix, secret, password)
+func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (user *model.User, err error) {
+	err = a.redeem(ctx, model.InvitationPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
+		user, err = a.db.Accept(ctx, tokenHash, passwordHash, now)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	user, err := a.db.Accept(ctx, model.HashToken(secret), hash, model.At(a.now()))
-	if err != nil {
+	if err := a.takeBack(ctx, a.inviteLimits(user.AccountID), nil); err != nil {
 		return nil, err
 	}
-	return user, a.welcome(visitorOf(ctx), user)
+	return a.welcome(visitorOf(ctx), user)
 }
 
-// redeem hashes the password that goes with a mailed secret. A secret without the right form is refused before that.
-func (a *Auth) redeem(ctx context.Context, prefix, secret, password string) (hash string, err error) {
+// redeem hashes the password that goes with a mailed secret, and uses both. A secret without the right form is refused before
+// that. Only secrets that turn out to be wrong count as attempts.
+func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
+	use func(tokenHash []byte, passwordHash string, now model.Instant) error,
+) error {
 	v, err := byPassword(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	var wrong error
 	if !model.IsSecret(prefix, secret) {
 		wrong = db.ErrInvalidToken
 	}
 	if err := errors.Join(wrong, model.CheckPassword(password)); err != nil {
-		return "", err
+		return err
 	}
-	if err := a.count(ctx, a.secretLimits(v.r)); err != nil {
-		return "", err
+	limits := a.secretLimits(v.r)
+	if err := a.count(ctx, limits); err != nil {
+		return err
 	}
-	return a.passwords.hash(ctx, password)
+	hash, err := a.passwords.hash(ctx, password)
+	if err == nil {
+		err = use(model.HashToken(secret), hash, model.At(a.now()))
+	}
+	if errors.Is(err, db.ErrInvalidToken) {
+		return err
+	}
+	return a.takeBack(ctx, limits, err)
 }
 
 // mail is a message with a link that carries a secret.

@@ -79,8 +79,9 @@ func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 	return session, nil
 }
 
-// Save stores the session under a new id, in place of the old one, and sets the cookie. With a negative MaxAge it deletes
-// both. It must be called before the body is written.
+// Save stores the session under a new id, in place of the old one, and sets the cookie. It is model.ErrNotFound when the
+// user's password is no longer the one that was checked. With a negative MaxAge it deletes both. It must be called before the
+// body is written.
 func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
 	var old []byte // nil when there is none
 	if session.ID != "" {
@@ -102,8 +103,9 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 		return err
 	}
 	now := model.At(s.now())
-	row := model.Session{IDHash: model.HashToken(id), UserID: userOf(session).ID, CreatedAt: now}
-	if err := s.db.CreateSession(r.Context(), row, old); err != nil {
+	user := userOf(session)
+	row := model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now}
+	if err := s.db.CreateSession(r.Context(), row, user.PasswordHash, old); err != nil {
 		return err
 	}
 	session.ID, session.IsNew = id, false

@@ -47,7 +47,7 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	if err != nil {
 		return nil, err
 	}
-	return user, a.welcome(v, user)
+	return a.welcome(v, user)
 }
 
 // SignIn checks a password and signs the user in under a new session id. A wrong password and an unknown address are the
@@ -65,7 +65,7 @@ func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User,
 	if err != nil {
 		return nil, err
 	}
-	return user, a.welcome(v, user)
+	return a.welcome(v, user)
 }
 
 // try checks a password within the limits of sign-ins.
@@ -79,7 +79,7 @@ func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*
 		return nil, err
 	}
 	if err != nil { // the password was not looked at, perhaps because the caller has gone
-		return nil, errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
+		return nil, a.takeBack(ctx, limits, err)
 	}
 	return user, a.db.SignInSucceeded(ctx, limits...)
 }
@@ -120,23 +120,25 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 	if !ok || user == nil {
 		return nil, errWrongCredentials
 	}
-	if outdated {
-		hash, err := a.passwords.hash(ctx, password)
-		if err != nil {
-			return nil, err
-		}
-		if err := a.db.SetPasswordHash(ctx, user.ID, stored, hash); err != nil {
-			return nil, err
-		}
+	if !outdated {
+		return user, nil
 	}
-	return user, nil
+	if user.PasswordHash, err = a.passwords.hash(ctx, password); err != nil {
+		return nil, err
+	}
+	renewed, err := a.db.SetPasswordHash(ctx, user.ID, stored, user.PasswordHash)
+	if err == nil && !renewed { // another sign-in has renewed it, or it is another password now
+		return a.checkPassword(ctx, address, password)
+	}
+	return user, err
 }
 
-func (a *Auth) welcome(v *visitor, user *model.User) error {
+// welcome signs the user in, whose password was checked or chosen in this request.
+func (a *Auth) welcome(v *visitor, user *model.User) (*model.User, error) {
 	if err := v.begin(user); err != nil {
-		return err
+		return nil, err
 	}
-	return a.devices.remember(v.w, v.r, user.Email)
+	return user, a.devices.remember(v.w, v.r, user.Email)
 }
 
 func tooManyAttempts(wait time.Duration) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -14,7 +15,8 @@ import (
 )
 
 // The rules of the throttles: how many attempts are free. A network is given more, because an office or a mobile operator is
-// one. Of sign-ins only the failed ones count, of the others all.
+// one. Of sign-ins and mailed secrets only the failed ones count. Sign-ups and requests for a password reset all do, since
+// each makes an account or sends a mail. An invitation counts from when it is mailed until somebody accepts it.
 const (
 	accountFailures = 5
 	networkFailures = 30
@@ -22,7 +24,7 @@ const (
 	networkSignUps  = 20
 	accountResets   = 3
 	networkResets   = 20
-	accountInvites  = 30
+	accountInvites  = model.MaxMembers // a whole account can be invited at once
 	longestDelay    = 15 * time.Minute
 )
 
@@ -77,12 +79,12 @@ func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
 	}
 }
 
-// secretLimits hold attempts to use a mailed secret against the network.
+// secretLimits hold failed attempts to use a mailed secret against the network.
 func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
 	return []db.SignInLimit{{Key: a.throttle.hash("secret network", network(a.clientAddr(r))), Free: networkFailures, Cap: longestDelay}}
 }
 
-// inviteLimits hold invitations, each of which sends a mail, against the account.
+// inviteLimits hold invitations that nobody has accepted, each of which sent a mail, against the account.
 func (a *Auth) inviteLimits(accountID int64) []db.SignInLimit {
 	id := strconv.AppendInt(nil, accountID, 10)
 	return []db.SignInLimit{{Key: a.throttle.hash("invite account", id), Free: accountInvites, Cap: longestDelay}}
@@ -95,6 +97,11 @@ func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
 		err = tooManyAttempts(wait)
 	}
 	return err
+}
+
+// takeBack takes counted attempts back, also when the caller has gone. It returns err with the database's own trouble.
+func (a *Auth) takeBack(ctx context.Context, limits []db.SignInLimit, err error) error {
+	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }
 
 // network is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64 bits.

@@ -169,7 +169,7 @@ type InviteMemberInput struct {
 type InviteMemberPayload struct {
 	// The new invitation.
 	Invitation *model.Invitation `json:"invitation,omitempty"`
-	// What is wrong with the input: `invalid_email`, `already_member`, `too_many_members`.
+	// What is wrong with the input: `invalid_email`, `already_member`, `too_many_members`, `no_mail_server`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -889,6 +889,8 @@ const (
 	UserErrorCodeAlreadyMember UserErrorCode = "already_member"
 	// An account has at most 100 members and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "too_many_members"
+	// This installation sends no mail. Whoever runs it can make a link with `tallygate admin invite`.
+	UserErrorCodeNoMailServer UserErrorCode = "no_mail_server"
 	// An account needs an owner: the last one cannot leave or get another role.
 	UserErrorCodeLastOwner UserErrorCode = "last_owner"
 	// The only operator cannot go while there are others on this installation.
@@ -925,13 +927,14 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidToken,
 	UserErrorCodeAlreadyMember,
 	UserErrorCodeTooManyMembers,
+	UserErrorCodeNoMailServer,
 	UserErrorCodeLastOwner,
 	UserErrorCodeLastOperator,
 }
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

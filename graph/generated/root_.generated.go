@@ -2374,6 +2374,8 @@ enum UserErrorCode {
   already_member
   "An account has at most 100 members and invitations."
   too_many_members
+  "This installation sends no mail. Whoever runs it can make a link with ` + "`" + `tallygate admin invite` + "`" + `."
+  no_mail_server
   "An account needs an owner: the last one cannot leave or get another role."
   last_owner
   "The only operator cannot go while there are others on this installation."
@@ -2419,8 +2421,9 @@ enum ErrorCode {
 `, BuiltIn: false},
 	{Name: "../member.graphqls", Input: `extend type Mutation {
   """
-  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is void. After 30 invitations
-  each further one must wait as at sign-in. For owners.
+  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is void. After 100 invitations
+  that nobody has accepted each further one must wait as at sign-in. An installation that sends no mail invites nobody by this,
+  but with ` + "`" + `tallygate admin invite` + "`" + ` on its machine. For owners.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload
 
@@ -2478,7 +2481,7 @@ input InviteMemberInput {
 type InviteMemberPayload {
   "The new invitation."
   invitation: Invitation
-  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `, ` + "`" + `already_member` + "`" + `, ` + "`" + `too_many_members` + "`" + `."
+  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `, ` + "`" + `already_member` + "`" + `, ` + "`" + `too_many_members` + "`" + `, ` + "`" + `no_mail_server` + "`" + `."
   userErrors: [UserError!]!
 }
 
