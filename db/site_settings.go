@@ -200,14 +200,14 @@ func (d *DB) RevokeServerSecret(ctx context.Context, accountID, siteID int64) er
 }
 
 // SetSitePlan puts any account's site on a plan; the caller has made sure that the operator asks. A plan with a fixed volume
-// takes that volume, whether it is given or 0. An Enterprise plan needs one.
+// takes that volume, whether it is given or 0. An Enterprise plan needs one, from 1 to model.MaxMonthlyPageviews.
 func (d *DB) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews int64) error {
 	volume, fixed := plan.MonthlyPageviews()
 	switch {
 	case !fixed && plan != model.PlanEnterprise:
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
-	case !fixed && monthlyPageviews < 1:
-		return model.InvalidField("monthlyPageviews", "invalid_volume", "An Enterprise plan needs the agreed number of page views a month.")
+	case !fixed && (monthlyPageviews < 1 || monthlyPageviews > model.MaxMonthlyPageviews):
+		return model.InvalidField("monthlyPageviews", "invalid_volume", "An Enterprise plan needs the agreed number of page views a month, from 1 to 2^53.")
 	case fixed && monthlyPageviews != 0 && monthlyPageviews != volume:
 		return model.InvalidField("monthlyPageviews", "invalid_volume", fmt.Sprintf("This plan has %d page views a month.", volume))
 	case !fixed:

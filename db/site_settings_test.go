@@ -320,6 +320,9 @@ func TestSitePlan(t *testing.T) {
 			{model.PlanPro1M, 1, 0, "monthlyPageviews"},
 			{model.PlanEnterprise, 30_000_000, 30_000_000, ""},
 			{model.PlanEnterprise, 0, 0, "monthlyPageviews"},
+			{model.PlanEnterprise, -1, 0, "monthlyPageviews"},
+			{model.PlanEnterprise, 1 << 53, 1 << 53, ""},
+			{model.PlanEnterprise, 1<<53 + 1, 0, "monthlyPageviews"},
 			{"GOLD", 5, 0, "plan"},
 		} {
 			err := d.SetSitePlan(t.Context(), site.ID, test.plan, test.volume)

@@ -108,8 +108,8 @@ func (r *Resolver) rotateServerSecret(ctx context.Context, id string) (*generate
 // serverSecretPrefix begins every server secret (analytics contract, section 2).
 const serverSecretPrefix = "svcs_"
 
-// setSitePlan is the operator's: the site may be of any account.
-func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*model.Site, error) {
+// setSitePlan is the operator's: the site may be of any account, so no more than its usage is told.
+func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*generated.Usage, error) {
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
@@ -119,9 +119,8 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 	}
 	var volume int64
 	if input.MonthlyPageviews != nil {
-		volume = *input.MonthlyPageviews
-		if volume < 1 || volume > maxVolume {
-			return nil, model.InvalidField("monthlyPageviews", "invalid_volume", "Enter a number of page views from 1 to 2^53.")
+		if volume = *input.MonthlyPageviews; volume == 0 {
+			volume = -1 // which no plan has; 0 would be none
 		}
 	}
 	if err := r.db.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
@@ -129,11 +128,11 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 	}
 	requestOf(ctx).forget()
 	site, err := r.db.AnySite(ctx, siteID)
-	return site, orNotFound("siteId", err)
+	if err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+	return r.siteUsage(ctx, site)
 }
-
-// maxVolume is the largest number that every JSON reader keeps exact.
-const maxVolume = 1 << 53
 
 // setConversionWebhook sets the address and, if one is given, the secret. Every wrong field is reported.
 func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID int64, input generated.SetConversionWebhookInput) error {

@@ -36,7 +36,7 @@ func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 		now := model.At(time.Now())
-		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CreatedAt: now},
+		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
 			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ type setPlanCommand struct {
 	Config           `embed:""`
 	SiteKey          string `arg:"" help:"The site's key, 32 hexadecimal characters."`
 	Plan             string `arg:"" help:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
-	MonthlyPageviews int64  `placeholder:"N" help:"Page views and events a month; an Enterprise plan needs it."`
+	MonthlyPageviews int64  `placeholder:"N" help:"Page views and events a month; an Enterprise plan needs it, from 1 to 2^53."`
 }
 
 // Run sets the plan.

@@ -421,8 +421,20 @@ type SetSitePlanInput struct {
 	SiteID string `json:"siteId"`
 	// The plan.
 	Plan model.Plan `json:"plan"`
-	// Page views and events a month. An Enterprise plan needs it, at least 1; the others have their own and need none.
+	// Page views and events a month. An Enterprise plan needs it, from 1 to 2^53; the others have their own and need none.
 	MonthlyPageviews *int64 `json:"monthlyPageviews,omitempty"`
+}
+
+// Answer of `setSitePlan`. Of somebody else's site an operator sees no more than this.
+type SetSitePlanPayload struct {
+	// The site's global id.
+	SiteID *string `json:"siteId,omitempty"`
+	// Its plan now.
+	Plan *model.Plan `json:"plan,omitempty"`
+	// What it has used of that plan's quota.
+	Usage *Usage `json:"usage,omitempty"`
+	// What is wrong with the input: `not_found`, `invalid_volume`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `signIn`.
@@ -515,8 +527,7 @@ type SitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 

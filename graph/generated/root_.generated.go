@@ -279,6 +279,13 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	SetSitePlanPayload struct {
+		Plan       func(childComplexity int) int
+		SiteID     func(childComplexity int) int
+		Usage      func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	SignInPayload struct {
 		UserErrors func(childComplexity int) int
 		Viewer     func(childComplexity int) int
@@ -1525,6 +1532,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SetMemberRolePayload.UserErrors(childComplexity), true
+
+	case "SetSitePlanPayload.plan":
+		if e.ComplexityRoot.SetSitePlanPayload.Plan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.Plan(childComplexity), true
+	case "SetSitePlanPayload.siteId":
+		if e.ComplexityRoot.SetSitePlanPayload.SiteID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.SiteID(childComplexity), true
+	case "SetSitePlanPayload.usage":
+		if e.ComplexityRoot.SetSitePlanPayload.Usage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.Usage(childComplexity), true
+	case "SetSitePlanPayload.userErrors":
+		if e.ComplexityRoot.SetSitePlanPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.UserErrors(childComplexity), true
 
 	case "SignInPayload.userErrors":
 		if e.ComplexityRoot.SignInPayload.UserErrors == nil {
@@ -2914,7 +2946,7 @@ type CreateSitePayload {
   revokeServerSecret(input: RevokeServerSecretInput!): SitePayload
 
   "Puts a site of whatever account on a plan. For operators."
-  setSitePlan(input: SetSitePlanInput!): SitePayload
+  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload
 }
 
 "Answer of the mutations that change a site."
@@ -2926,8 +2958,7 @@ type SitePayload {
   ` + "`" + `too_many_networks` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `own_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
   ` + "`" + `invalid_domain` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `invalid_event_name` + "`" + `, ` + "`" + `reserved_event_name` + "`" + `, ` + "`" + `too_many_events` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
   ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `;
-  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `;
-  ` + "`" + `setSitePlan` + "`" + ` ` + "`" + `invalid_volume` + "`" + `.
+  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -3024,8 +3055,20 @@ input SetSitePlanInput {
   siteId: ID!
   "The plan."
   plan: SitePlan!
-  "Page views and events a month. An Enterprise plan needs it, at least 1; the others have their own and need none."
+  "Page views and events a month. An Enterprise plan needs it, from 1 to 2^53; the others have their own and need none."
   monthlyPageviews: Int64
+}
+
+"Answer of ` + "`" + `setSitePlan` + "`" + `. Of somebody else's site an operator sees no more than this."
+type SetSitePlanPayload {
+  "The site's global id."
+  siteId: ID
+  "Its plan now."
+  plan: SitePlan
+  "What it has used of that plan's quota."
+  usage: Usage
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `invalid_volume` + "`" + `."
+  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../sitekey.graphqls", Input: `extend type Query {
@@ -3697,6 +3740,20 @@ func (ec *executionContext) childFields_SetMemberRolePayload(ctx context.Context
 		return ec.fieldContext_SetMemberRolePayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetMemberRolePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SetSitePlanPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "siteId":
+		return ec.fieldContext_SetSitePlanPayload_siteId(ctx, field)
+	case "plan":
+		return ec.fieldContext_SetSitePlanPayload_plan(ctx, field)
+	case "usage":
+		return ec.fieldContext_SetSitePlanPayload_usage(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SetSitePlanPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetSitePlanPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
