@@ -216,7 +216,7 @@ func complexity() generated.ComplexityRoot {
 	c.Query.APITokens = list
 	c.Query.Sessions = list
 	c.Site.Deliveries = page
-	c.Delivery.Attempts = func(child int) int { return 1 + child*model.MaxAttempts }
+	c.Delivery.Attempts = func(child int) int { return 1 + child*model.ShownAttempts }
 	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), maxDays) }
 	c.Mutation.SignUp = costly[generated.SignUpInput]
 	c.Mutation.SignIn = costly[generated.SignInInput]

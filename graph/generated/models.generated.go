@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -146,14 +145,14 @@ type DeliveryEdge struct {
 	// The delivery's place in the list, for `after`. Opaque.
 	Cursor string `json:"cursor"`
 	// The delivery.
-	Node *db.DeliveryLog `json:"node"`
+	Node *model.Delivery `json:"node"`
 }
 
 // Answer of the mutations that send something.
 type DeliveryPayload struct {
 	// The delivery as it is now. What becomes of it can be read with `node`, some moments later.
-	Delivery *db.DeliveryLog `json:"delivery,omitempty"`
-	// What is wrong with the input: `not_found`; `sendTestWebhook` `no_webhook`; `redeliver` `delivery_in_progress`.
+	Delivery *model.Delivery `json:"delivery,omitempty"`
+	// What is wrong with the input: `not_found`, `delivery_in_progress`; `sendTestWebhook` `no_webhook`, `too_many_tests`; `redeliver` `too_many_redeliveries`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -765,7 +764,7 @@ const (
 	ErrorCodeValidationFailed ErrorCode = "validation_failed"
 	// 400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 5 times, that of the other
+	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of the other
 	// lists 20 times, and a
 	// mutation that checks a password or sends a mail costs 3,000.
 	ErrorCodeTooComplex ErrorCode = "too_complex"
@@ -884,8 +883,12 @@ const (
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
-	// The delivery is being sent at this moment.
+	// The delivery, or a test of the site, is being sent at this moment.
 	UserErrorCodeDeliveryInProgress UserErrorCode = "delivery_in_progress"
+	// A delivery can be sent again by hand 20 times.
+	UserErrorCodeTooManyRedeliveries UserErrorCode = "too_many_redeliveries"
+	// A site can have 20 tests in an hour.
+	UserErrorCodeTooManyTests UserErrorCode = "too_many_tests"
 	// There is no such plan.
 	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
 	// The number of page views does not belong to the plan, or an Enterprise plan has none.
@@ -929,6 +932,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidSecret,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
+	UserErrorCodeTooManyRedeliveries,
+	UserErrorCodeTooManyTests,
 	UserErrorCodeInvalidPlan,
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
@@ -942,7 +947,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -2229,12 +2229,15 @@ type SignOutPayload {
 }
 `, BuiltIn: false},
 	{Name: "../delivery.graphqls", Input: `extend type Mutation {
-  "Sends a call that only shows whether the site's conversion webhook works. It is tried once. For members and owners."
+  """
+  Sends a call that only shows whether the site's conversion webhook works. It is tried once. A site can have one test at a time,
+  and 20 in an hour. For members and owners.
+  """
   sendTestWebhook(input: SendTestWebhookInput!): DeliveryPayload
 
   """
-  Sends a delivery once more at once, whatever its state: the same message, outside the five attempts that it has. For members
-  and owners.
+  Sends a delivery once more at once, whatever its state: the same message, outside the five attempts that it has, 20 times at
+  most. For members and owners.
   """
   redeliver(input: RedeliverInput!): DeliveryPayload
 }
@@ -2249,7 +2252,7 @@ type Delivery implements Node {
   event: String!
   "How far it is."
   state: DeliveryState!
-  "The calls that were made, the first one first."
+  "The calls that were made, the last 10 of them, the first one first."
   attempts: [DeliveryAttempt!]!
   "When the next attempt is due, or the end of the one under way; null when none is to come."
   nextAttemptAt: DateTime
@@ -2329,7 +2332,7 @@ input RedeliverInput {
 type DeliveryPayload {
   "The delivery as it is now. What becomes of it can be read with ` + "`" + `node` + "`" + `, some moments later."
   delivery: Delivery
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `no_webhook` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `delivery_in_progress` + "`" + `."
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `delivery_in_progress` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `no_webhook` + "`" + `, ` + "`" + `too_many_tests` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `too_many_redeliveries` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2390,8 +2393,12 @@ enum UserErrorCode {
   invalid_secret
   "The site has no conversion webhook that could be tested."
   no_webhook
-  "The delivery is being sent at this moment."
+  "The delivery, or a test of the site, is being sent at this moment."
   delivery_in_progress
+  "A delivery can be sent again by hand 20 times."
+  too_many_redeliveries
+  "A site can have 20 tests in an hour."
+  too_many_tests
   "There is no such plan."
   invalid_plan
   "The number of page views does not belong to the plan, or an Enterprise plan has none."
@@ -2434,7 +2441,7 @@ enum ErrorCode {
   """
   400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 5 times, that of the other
+  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of the other
   lists 20 times, and a
   mutation that checks a password or sends a mail costs 3,000.
   """

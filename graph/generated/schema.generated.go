@@ -12,7 +12,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -2815,9 +2814,9 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Site(ctx, sel, obj)
-	case db.DeliveryLog:
+	case model.Delivery:
 		return ec._Delivery(ctx, sel, &obj)
-	case *db.DeliveryLog:
+	case *model.Delivery:
 		if obj == nil {
 			return graphql.Null
 		}
