@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -66,5 +67,13 @@ func TestPercent(t *testing.T) {
 		if got := percent(test.used, test.quota); got != test.want {
 			t.Errorf("%s: %v, want %v", fmt.Sprintf("%d of %d", test.used, test.quota), got, test.want)
 		}
+	}
+}
+
+// The deletions of one request share one time for which they keep their caller waiting.
+func TestDeletionsOfARequestShareTheirTime(t *testing.T) {
+	state := &request{}
+	if first, second := state.purgeEnd(), state.purgeEnd(); !first.Equal(second) || time.Until(first) > purgeTime {
+		t.Errorf("they wait until %v, then until %v", first, second)
 	}
 }

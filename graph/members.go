@@ -79,9 +79,17 @@ func (r *Resolver) deleteAccount(ctx context.Context, password string) (*string,
 	if err != nil {
 		return nil, err
 	}
+	sites, err := r.db.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.auth.DeleteAccount(ctx, password); err != nil {
 		return nil, err
 	}
-	r.purge(ctx)
+	ids := make([]int64, len(sites))
+	for i, site := range sites {
+		ids[i] = site.ID
+	}
+	r.purge(ctx, ids...)
 	return orNil(model.NodeID(kindAccount, viewer.AccountID)), nil
 }

@@ -159,7 +159,8 @@ func (r *Resolver) webhookURL(address *string) (string, error) {
 	return *address, model.CheckWebhookURL("url", *address, r.webhookNets)
 }
 
-// purgeTime is how long a deletion may keep its caller waiting for the rows to go. The worker deletes the rest.
+// purgeTime is how long the deletions of one request may keep its caller waiting for the rows to go. The worker deletes the
+// rest.
 const purgeTime = 3 * time.Second
 
 // deleteSite deletes a site and, as far as there is time, its rows.
@@ -177,15 +178,16 @@ func (r *Resolver) deleteSite(ctx context.Context, id string) (*model.Site, erro
 		return nil, orNotFound("siteId", err)
 	}
 	requestOf(ctx).forget()
-	r.purge(ctx)
+	r.purge(ctx, siteID)
 	return site, nil
 }
 
-// purge deletes what deleted sites have left. The deletion itself is done: what goes wrong here is the worker's to try again.
-func (r *Resolver) purge(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTime)
+// purge deletes what the sites have left that this request has deleted. The deletion itself is done: what goes wrong here is the
+// worker's to try again.
+func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
-	if _, err := r.db.PurgeDeletedSites(ctx, requestOf(ctx).now); err != nil && ctx.Err() == nil {
+	if _, err := r.db.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "purge deleted sites", "request_id", requestID(ctx), "error", err)
 	}
 }

@@ -114,6 +114,28 @@ func TestSiteSettings(t *testing.T) {
 	})
 }
 
+// The limits of an account are mistakes of the form.
+func TestSitesAndSitekeysAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		for _, statement := range []string{
+			`INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at) SELECT 1, 'k' || i, 's' || i, 's', 'FREE', 1, 1 FROM n`,
+			`INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
+				SELECT 1, 'k' || i, 'k', '[]', CAST('h' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
+		} {
+			if err := dbtest.Exec(d, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "+statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := c.createSite("example.com"); got.userErrors("createSite") != ":too_many_sites" || got.at("createSite.site") != nil {
+			t.Errorf("createSite: %s", got.Body)
+		}
+		if got := c.createSitekey("form"); got.userErrors("createSitekey") != ":too_many_sitekeys" || got.at("createSitekey.secret") != nil {
+			t.Errorf("createSitekey: %s", got.Body)
+		}
+	})
+}
+
 // TestSitePlans: the operator puts any site on a plan, and learns nothing of it but that.
 func TestSitePlans(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

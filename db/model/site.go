@@ -29,6 +29,9 @@ type Site struct {
 	DailyExportDay          Day    // the next day to export; meaningless without a URL
 }
 
+// MaxSites is how many sites an account may have. Ours; the contract names no limit.
+const MaxSites = 1_000
+
 // Limits of one site (analytics contract, section 8).
 const (
 	MaxExtraDomains     = 20

@@ -94,7 +94,7 @@ type CreateSiteInput struct {
 type CreateSitePayload struct {
 	// The new site.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`.
+	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`, `too_many_sites`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -564,8 +564,8 @@ type SitekeySecretPayload struct {
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
 	// The new secret. It is shown this once; only its hash is stored.
 	Secret *string `json:"secret,omitempty"`
-	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`; `rotateSitekeySecret`
-	// `not_found`.
+	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`, `too_many_sitekeys`;
+	// `rotateSitekeySecret` `not_found`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -852,6 +852,10 @@ const (
 	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
 	// The account has a site with this domain already.
 	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
+	// An account has at most 1,000 sites.
+	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
+	// An account has at most 1,000 captcha sitekeys.
+	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"
 	// The e-mail address or the password is wrong. Which of them is never told.
 	UserErrorCodeWrongCredentials UserErrorCode = "wrong_credentials"
 	// This installation does not take new accounts.
@@ -916,6 +920,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidDomain,
 	UserErrorCodeEmailTaken,
 	UserErrorCodeDomainTaken,
+	UserErrorCodeTooManySites,
+	UserErrorCodeTooManySitekeys,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeSignupsClosed,
 	UserErrorCodeNotFound,
@@ -947,7 +953,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

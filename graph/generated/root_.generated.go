@@ -2360,6 +2360,10 @@ enum UserErrorCode {
   email_taken
   "The account has a site with this domain already."
   domain_taken
+  "An account has at most 1,000 sites."
+  too_many_sites
+  "An account has at most 1,000 captcha sitekeys."
+  too_many_sitekeys
   "The e-mail address or the password is wrong. Which of them is never told."
   wrong_credentials
   "This installation does not take new accounts."
@@ -2758,7 +2762,7 @@ type ResetPasswordPayload {
 }
 
 extend type Mutation {
-  "Creates a site and issues its site key. Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in."
+  "Creates a site and issues its site key. An account has at most 1,000. Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in."
   createSite(input: CreateSiteInput!): CreateSitePayload
 }
 
@@ -2905,7 +2909,7 @@ input CreateSiteInput {
 type CreateSitePayload {
   "The new site."
   site: Site
-  "What is wrong with the input: ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `domain_taken` + "`" + `, ` + "`" + `invalid_name` + "`" + `."
+  "What is wrong with the input: ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `domain_taken` + "`" + `, ` + "`" + `invalid_name` + "`" + `, ` + "`" + `too_many_sites` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2914,8 +2918,8 @@ type CreateSitePayload {
   updateSite(input: UpdateSiteInput!): SitePayload
 
   """
-  Deletes a site for good, with all its hits. From then on its key and secret are unknown to the endpoints. For owners.
-  The site in the answer is what it was; its lists and counts are empty.
+  Deletes a site for good, with all its hits: from then on its key and secret are unknown to the endpoints, and its hits go within
+  minutes. For owners. The site in the answer is what it was, without its lists.
   """
   deleteSite(input: DeleteSiteInput!): SitePayload
 
@@ -3095,7 +3099,7 @@ type SetSitePlanPayload {
 }
 
 extend type Mutation {
-  "Creates a captcha sitekey with its secret. For members and owners."
+  "Creates a captcha sitekey with its secret. An account has at most 1,000. For members and owners."
   createSitekey(input: CreateSitekeyInput!): SitekeySecretPayload
 
   "Changes name and domains: all that are given, or none when one of them is refused. For members and owners."
@@ -3247,8 +3251,8 @@ type SitekeySecretPayload {
   "The new secret. It is shown this once; only its hash is stored."
   secret: String
   """
-  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `rotateSitekeySecret` + "`" + `
-  ` + "`" + `not_found` + "`" + `.
+  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `, ` + "`" + `too_many_sitekeys` + "`" + `;
+  ` + "`" + `rotateSitekeySecret` + "`" + ` ` + "`" + `not_found` + "`" + `.
   """
   userErrors: [UserError!]!
 }
