@@ -37,6 +37,7 @@ func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[str
 		"UnmarkKeyEvent":       d.UnmarkKeyEvent(ctx, accountID, siteID, "other"),
 		"UpdateSite":           d.UpdateSite(ctx, accountID, siteID, db.SiteUpdate{Name: new("N")}),
 		"SetServerSecret":      d.SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
+		"SetWebhookSecret":     d.SetWebhookSecret(ctx, accountID, siteID, nil),
 		"SetConversionWebhook": d.SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1", nil),
 	}
 }

@@ -134,17 +134,24 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 	return r.siteUsage(ctx, site)
 }
 
-// setConversionWebhook sets the address and, if one is given, the secret. Every wrong field is reported.
+// setConversionWebhook sets the address and the secret, those that are given. Every wrong field is reported.
 func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID int64, input generated.SetConversionWebhookInput) error {
-	address, err := r.webhookURL(input.URL)
+	address, err := r.webhookURL(input.URL.Value())
 	if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
 		return err
+	}
+	if !input.URL.IsSet() {
+		return r.db.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
 	}
 	return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret)
 }
 
 func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID int64, input generated.SetDailyExportWebhookInput) error {
-	address, err := r.webhookURL(input.URL)
+	if !input.URL.IsSet() {
+		_, err := r.db.SiteByID(ctx, accountID, siteID)
+		return err
+	}
+	address, err := r.webhookURL(input.URL.Value())
 	if err != nil {
 		return err
 	}

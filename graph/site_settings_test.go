@@ -79,10 +79,18 @@ func TestSiteSettings(t *testing.T) {
 		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 257) + `"`, "secret:invalid_secret", "", nil},
 		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 256) + `"`, "", "conversionWebhookUrl", "https://example.com/"},
 		{"setConversionWebhook", `url: "https://example.com/", secret: ""`, "", "conversionWebhookSigned", false},
-		{"setConversionWebhook", ``, "", "conversionWebhookUrl", nil},
+		{"setConversionWebhook", `secret: "another"`, "", "conversionWebhookUrl", "https://example.com/"},
+		{"setConversionWebhook", `secret: "a\u0000"`, "secret:invalid_secret", "", nil},
+		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: null`, "", "conversionWebhookUrl", nil},
+		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: "", secret: ""`, "", "conversionWebhookSigned", false},
 		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
 		{"setDailyExportWebhook", `url: "https://localhost/"`, "url:invalid_url", "", nil},
+		{"setDailyExportWebhook", ``, "", "dailyExportUrl", "https://example.com/daily"},
 		{"setDailyExportWebhook", `url: ""`, "", "dailyExportUrl", nil},
+		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
+		{"setDailyExportWebhook", `url: null`, "", "dailyExportUrl", nil},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

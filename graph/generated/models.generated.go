@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -382,9 +383,9 @@ type SetCaptchaPlanPayload struct {
 type SetConversionWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Null or empty:
-	// nothing is sent any more.
-	URL *string `json:"url,omitempty"`
+	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
+	// address there is stays; null or empty: nothing is sent any more.
+	URL graphql.Omittable[*string] `json:"url,omitempty"`
 	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
 	// is stays; an empty one takes it away. It is never shown again.
 	Secret *string `json:"secret,omitempty"`
@@ -394,8 +395,9 @@ type SetConversionWebhookInput struct {
 type SetDailyExportWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Null or empty: nothing is sent any more.
-	URL *string `json:"url,omitempty"`
+	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
+	// nothing is sent any more.
+	URL graphql.Omittable[*string] `json:"url,omitempty"`
 }
 
 // Input of `setMemberRole`.

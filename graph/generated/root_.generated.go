@@ -3019,8 +3019,8 @@ input SetConversionWebhookInput {
   "The site's global id."
   siteId: ID!
   """
-  An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Null or empty:
-  nothing is sent any more.
+  An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
+  address there is stays; null or empty: nothing is sent any more.
   """
   url: String
   """
@@ -3034,7 +3034,10 @@ input SetConversionWebhookInput {
 input SetDailyExportWebhookInput {
   "The site's global id."
   siteId: ID!
-  "An address as in ` + "`" + `setConversionWebhook` + "`" + `, whose secret signs these calls, too. Null or empty: nothing is sent any more."
+  """
+  An address as in ` + "`" + `setConversionWebhook` + "`" + `, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
+  nothing is sent any more.
+  """
   url: String
 }
 

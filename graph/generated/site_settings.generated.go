@@ -410,7 +410,7 @@ func (ec *executionContext) unmarshalInputSetConversionWebhookInput(ctx context.
 			if err != nil {
 				return it, err
 			}
-			it.URL = data
+			it.URL = graphql.OmittableOf(data)
 		case "secret":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("secret"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -454,7 +454,7 @@ func (ec *executionContext) unmarshalInputSetDailyExportWebhookInput(ctx context
 			if err != nil {
 				return it, err
 			}
-			it.URL = data
+			it.URL = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
