@@ -9,7 +9,7 @@ import (
 
 // deliveryConnection loads one page of a site's deliveries, the newest first.
 func (r *Resolver) deliveryConnection(ctx context.Context, site *model.Site, first int, after *string) (*generated.DeliveryConnection, error) {
-	before, err := parsePage(first, after)
+	before, err := listDeliveries.parsePage(first, after)
 	if err != nil {
 		return nil, err
 	}
@@ -17,10 +17,10 @@ func (r *Resolver) deliveryConnection(ctx context.Context, site *model.Site, fir
 	if err != nil {
 		return nil, err
 	}
-	deliveries, page := cutPage(deliveries, first, after, func(d *model.Delivery) int64 { return d.ID })
+	deliveries, page := cutPage(listDeliveries, deliveries, first, after, func(d *model.Delivery) int64 { return d.ID })
 	edges := make([]*generated.DeliveryEdge, len(deliveries))
 	for i, delivery := range deliveries {
-		edges[i] = &generated.DeliveryEdge{Cursor: cursor(delivery.ID), Node: delivery}
+		edges[i] = &generated.DeliveryEdge{Cursor: listDeliveries.cursor(delivery.ID), Node: delivery}
 	}
 	return &generated.DeliveryConnection{Edges: edges, PageInfo: page}, nil
 }

@@ -12,12 +12,12 @@ import (
 )
 
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"", cursor(1), cursor(math.MaxInt64), "YWZ0ZXI6MDE=", "YWZ0ZXI6MQ==\n", model.NodeID(kindSite, 1)} {
+	for _, s := range []string{"", listSites.cursor(1), listSites.cursor(math.MaxInt64), listSitekeys.cursor(1), "YWZ0ZXI6MDE=", "YWZ0ZXI6MQ==\n", model.NodeID(kindSite, 1)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if id, err := parseCursor(&s); err == nil && (cursor(id) != s || id < 1) {
-			t.Errorf("%q is read as %d, which is written %q", s, id, cursor(id))
+		if id, err := listSites.parseCursor(&s); err == nil && (listSites.cursor(id) != s || id < 1) {
+			t.Errorf("%q is read as %d, which is written %q", s, id, listSites.cursor(id))
 		}
 	})
 }

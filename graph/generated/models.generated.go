@@ -231,7 +231,7 @@ type Rejection struct {
 
 // Input of `removeMember`.
 type RemoveMemberInput struct {
-	// The user's global id.
+	// The member's global id; the user's does as well.
 	UserID string `json:"userId"`
 }
 
@@ -402,7 +402,7 @@ type SetDailyExportWebhookInput struct {
 
 // Input of `setMemberRole`.
 type SetMemberRoleInput struct {
-	// The user's global id.
+	// The member's global id; the user's does as well.
 	UserID string `json:"userId"`
 	// The new role.
 	Role model.Role `json:"role"`
@@ -766,8 +766,8 @@ const (
 	ErrorCodeValidationFailed ErrorCode = "validation_failed"
 	// 400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of the other
-	// lists 20 times, and a
+	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of `apiTokens`
+	// 50 times, that of `members`, `invitations` and `sessions` 100 times, and a
 	// mutation that checks a password or sends a mail costs 3,000.
 	ErrorCodeTooComplex ErrorCode = "too_complex"
 	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.

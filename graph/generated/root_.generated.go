@@ -2445,8 +2445,8 @@ enum ErrorCode {
   """
   400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of the other
-  lists 20 times, and a
+  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of ` + "`" + `apiTokens` + "`" + `
+  50 times, that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` 100 times, and a
   mutation that checks a password or sends a mail costs 3,000.
   """
   too_complex
@@ -2485,7 +2485,7 @@ enum ErrorCode {
 
 "A user as the other members of the account see them."
 type Member {
-  "The user's global id."
+  "Global id, of the user as a member."
   id: ID!
   "E-mail address, in lower case."
   email: String!
@@ -2557,7 +2557,7 @@ type AcceptInvitationPayload {
 
 "Input of ` + "`" + `setMemberRole` + "`" + `."
 input SetMemberRoleInput {
-  "The user's global id."
+  "The member's global id; the user's does as well."
   userId: ID!
   "The new role."
   role: Role!
@@ -2573,7 +2573,7 @@ type SetMemberRolePayload {
 
 "Input of ` + "`" + `removeMember` + "`" + `."
 input RemoveMemberInput {
-  "The user's global id."
+  "The member's global id; the user's does as well."
   userId: ID!
 }
 
@@ -2605,7 +2605,8 @@ Reads. A request is ` + "`" + `POST /graphql` + "`" + ` with the content type ` 
 """
 type Query {
   """
-  Any object by its global id. Null when there is no such object or it is not yours: the two are never told apart.
+  An object by its global id: you, your account, one of its sites, deliveries or sitekeys. Null when there is no such object or it is
+  not yours: the two are never told apart. What else has a global id, such as a member, takes it in mutations only.
   Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in.
   """
   node(
@@ -2620,7 +2621,7 @@ in the form can put right. When ` + "`" + `userErrors` + "`" + ` is not empty no
 """
 type Mutation
 
-"An object with a global id, to be fetched again with ` + "`" + `node` + "`" + `."
+"An object that can be fetched again with ` + "`" + `node` + "`" + `, by its global id."
 interface Node {
   "Unique among all objects of all types. Opaque: do not take it apart."
   id: ID!
