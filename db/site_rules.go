@@ -24,11 +24,6 @@ func (d *DB) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.S
 	return one(d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
 }
 
-// SiteRulesByID is SiteRulesByKey by id, for the site's owner.
-func (d *DB) SiteRulesByID(ctx context.Context, accountID, id int64) (*model.SiteRules, error) {
-	return one(d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.account_id = ?", accountID).Where("site.id = ?", id) }))
-}
-
 // SiteRules returns the rules of several sites by their ids. The caller has loaded the sites already, so it may see them.
 func (d *DB) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
 	if len(siteIDs) == 0 {

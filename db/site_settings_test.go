@@ -54,9 +54,6 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 					t.Errorf("%s of site %d by account %d: %v, want not found", name, foreign.site, foreign.account, err)
 				}
 			}
-			if _, err := d.SiteRulesByID(ctx, foreign.account, foreign.site); !errors.Is(err, model.ErrNotFound) {
-				t.Errorf("rules of site %d for account %d: %v", foreign.site, foreign.account, err)
-			}
 		}
 		if after := rulesOf(t, d, site); !reflect.DeepEqual(after, before) {
 			t.Errorf("the site changed from %+v to %+v", before, after)
@@ -73,7 +70,10 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 		for name, read := range map[string]func() (*model.SiteRules, error){
 			"key":    func() (*model.SiteRules, error) { return d.SiteRulesByKey(ctx, site.SiteKey) },
 			"secret": func() (*model.SiteRules, error) { return d.SiteRulesByServerSecret(ctx, model.HashToken("s")) },
-			"id":     func() (*model.SiteRules, error) { return d.SiteRulesByID(ctx, site.AccountID, site.ID) },
+			"id": func() (*model.SiteRules, error) {
+				rules, err := d.SiteRules(ctx, []int64{site.ID})
+				return rules[site.ID], err
+			},
 		} {
 			if got, err := read(); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("by %s: %+v, error %v; want %+v", name, got, err, want)
