@@ -61,7 +61,7 @@ type siteRow struct {
 // siteRules reads sites by one statement, so that all parts are of one moment.
 func (d *DB) siteRules(ctx context.Context, where func(*bun.SelectQuery)) ([]*model.SiteRules, error) {
 	var rows []siteRow
-	q := d.read.NewSelect().Model(&rows).ColumnExpr("site.*").
+	q := d.siteReader(ctx).NewSelect().Model(&rows).ColumnExpr("site.*").
 		ColumnExpr("(SELECT string_agg(domain, ' ') FROM site_domains WHERE site_id = site.id) AS extra_domains").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").

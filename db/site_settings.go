@@ -231,7 +231,7 @@ const anyAccount = -1
 
 // changeSite runs a change in a transaction that holds the site's row, and tells the watchers.
 func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change func(tx bun.Tx, site *model.Site) error) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var site model.Site
 		q := tx.NewSelect().Model(&site).Where("id = ?", siteID)
 		if accountID != anyAccount {
@@ -252,7 +252,7 @@ func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change fun
 		return fmt.Errorf("change site %d: %w", siteID, err)
 	}
 	if err == nil {
-		d.watchers.tell(siteID)
+		d.siteChanged(ctx, siteID)
 	}
 	return err
 }

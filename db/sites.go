@@ -13,7 +13,7 @@ import (
 // site of the account has is the Conflict domain_taken, a site beyond model.MaxSites too_many_sites.
 func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	site.AutomaticEvents = true
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", site.AccountID); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, erro
 	if err != nil {
 		return nil, named(err, "create site of account %d", site.AccountID)
 	}
-	d.watchers.tell(site.ID)
+	d.siteChanged(ctx, site.ID)
 	return &site, nil
 }
 

@@ -95,8 +95,8 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 				t.Fatal(err)
 			}
 			deletion = append(deletion, len(statements.Take()))
-			if got, keys := told(2 * n); got != n || keys != n {
-				t.Errorf("told of %d sites and %d sitekeys, want %d of each", got, keys, n)
+			if sites, keys := told(2 * n); len(sites) != n || len(keys) != n {
+				t.Errorf("told of %d sites and %d sitekeys, want %d of each", len(sites), len(keys), n)
 			}
 			stop()
 			if rows, err := dbtest.Count(d, "deleted_sites"); rows != n || err != nil {
@@ -120,8 +120,8 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 	})
 }
 
-// tellAll counts what watchers are told, of sites and of sitekeys.
-func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys int), stop func()) {
+// tellAll collects the ids that watchers are told of, the first n of sites and sitekeys.
+func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int64]bool), stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	site, sitekey, synced := make(chan int64, 2000), make(chan int64, 2000), make(chan struct{}, 2)
@@ -134,7 +134,7 @@ func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys int), st
 	go d.WatchSitekeys(ctx, func(id int64) { sitekey <- id }, ready)
 	<-synced
 	<-synced
-	return func(n int) (int, int) {
+	return func(n int) (map[int64]bool, map[int64]bool) {
 		seen := [2]map[int64]bool{{}, {}}
 		for len(seen[0])+len(seen[1]) < n {
 			select {
@@ -143,10 +143,11 @@ func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys int), st
 			case id := <-sitekey:
 				seen[1][id] = true
 			case <-time.After(time.Minute):
-				return len(seen[0]), len(seen[1])
+				t.Error("told of too few")
+				return seen[0], seen[1]
 			}
 		}
-		return len(seen[0]), len(seen[1])
+		return seen[0], seen[1]
 	}, cancel
 }
 
