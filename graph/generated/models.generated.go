@@ -897,7 +897,7 @@ const (
 	UserErrorCodeTooManyTests UserErrorCode = "too_many_tests"
 	// There is no such plan.
 	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
-	// The number of page views does not belong to the plan, or an Enterprise plan has none.
+	// The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53.
 	UserErrorCodeInvalidVolume UserErrorCode = "invalid_volume"
 	// An API token needs at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "invalid_scopes"

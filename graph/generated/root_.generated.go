@@ -2405,7 +2405,7 @@ enum UserErrorCode {
   too_many_tests
   "There is no such plan."
   invalid_plan
-  "The number of page views does not belong to the plan, or an Enterprise plan has none."
+  "The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53."
   invalid_volume
   "An API token needs at least one scope."
   invalid_scopes
