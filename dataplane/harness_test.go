@@ -286,7 +286,8 @@ func (p *plane) deliveries(site *model.Site) []model.Delivery {
 func (p *plane) rejected(site *model.Site, want map[string]int64) {
 	p.tb.Helper()
 	p.stop()
-	rejections, err := p.db.Rejections(p.tb.Context(), site.ID, 0)
+	counts, err := p.db.RejectionsOfSites(p.tb.Context(), []int64{site.ID}, 0)
+	rejections := counts[site.ID]
 	if err != nil {
 		p.tb.Fatal(err)
 	}

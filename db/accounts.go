@@ -89,11 +89,6 @@ func (d *DB) UserByEmail(ctx context.Context, email string) (*model.User, error)
 	return &user, nil
 }
 
-// UserByID returns the user with the account, or model.ErrNotFound.
-func (d *DB) UserByID(ctx context.Context, id int64) (*model.User, error) {
-	return userByID(ctx, d.read, id)
-}
-
 func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 	var user model.User
 	if err := idb.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.id = ?", id).Scan(ctx); err != nil {

@@ -45,7 +45,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		byID, err := d.UserByID(t.Context(), second.ID)
+		byID, err := d.Member(t.Context(), second.AccountID, second.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 		if _, err := d.UserByEmail(t.Context(), "nobody@example.com"); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown address: %v, want not found", err)
 		}
-		if _, err := d.UserByID(t.Context(), 1<<40); !errors.Is(err, model.ErrNotFound) {
+		if _, err := d.Member(t.Context(), second.AccountID, 1<<40); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown id: %v, want not found", err)
 		}
 	})
@@ -156,7 +156,7 @@ func TestSetPasswordHashOnlyReplacesTheOneThatWasRead(t *testing.T) {
 			if err != nil || done != (step.hash == step.want) {
 				t.Fatalf("replacing %q: %v, %v", step.was, done, err)
 			}
-			if got, err := d.UserByID(t.Context(), user.ID); err != nil || got.PasswordHash != step.want {
+			if got, err := d.UserByEmail(t.Context(), user.Email); err != nil || got.PasswordHash != step.want {
 				t.Errorf("replacing %q by %q: got %+v, error %v; want %q", step.was, step.hash, got, err, step.want)
 			}
 		}

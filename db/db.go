@@ -31,6 +31,8 @@ type DB struct {
 
 	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
 	secrets                   cipher.AEAD  // nil before UseApplicationKey
+
+	exportReads chan struct{} // one for each export that is reading, see maxExportReads
 }
 
 const (
@@ -77,6 +79,8 @@ func openSQLite(path string) (*DB, error) {
 	return &DB{
 		write: bun.NewDB(write, sqlitedialect.New()),
 		read:  bun.NewDB(read, sqlitedialect.New()),
+
+		exportReads: make(chan struct{}, maxExportReads),
 	}, nil
 }
 
@@ -115,7 +119,7 @@ func openPostgres(rawURL string) (*DB, error) {
 	sqlDB.SetMaxIdleConns(postgresPool)
 	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
 	b := bun.NewDB(sqlDB, pgdialect.New())
-	return &DB{write: b, read: b, pg: cfg}, nil
+	return &DB{write: b, read: b, pg: cfg, exportReads: make(chan struct{}, maxExportReads)}, nil
 }
 
 // Dialect is "sqlite" or "postgres".

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -57,6 +58,24 @@ func deleteSite(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant)
 	return err
 }
 
+// deleteSites deletes all sites of an account, and tells of them and of its sitekeys, by a handful of statements.
+func (d *DB) deleteSites(ctx context.Context, tx bun.Tx, accountID int64, now model.Instant) error {
+	for _, channel := range []struct{ name, table string }{{siteChannel, "sites"}, {sitekeyChannel, "sitekeys"}} {
+		if d.pg == nil {
+			break // SQLite tells its watchers after the commit
+		}
+		if _, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM ? WHERE account_id = ?", channel.name, bun.Ident(channel.table), accountID); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) SELECT id, ? FROM sites WHERE account_id = ?", now, accountID)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "DELETE FROM sites WHERE account_id = ?", accountID)
+	return err
+}
+
 // ErrLastOperator keeps an installation from having accounts and no operator.
 var ErrLastOperator = &model.Error{
 	Kind: model.Conflict, Code: "last_operator", Message: "This is the installation's only operator, and there are other accounts.",
@@ -94,18 +113,8 @@ func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instan
 		if sitekeys, err = d.lockIDs(ctx, tx, "sitekeys", accountID); err != nil {
 			return err
 		}
-		for _, id := range sites {
-			if err := deleteSite(ctx, tx, id, now); err != nil {
-				return err
-			}
-			if err := d.tellSite(ctx, tx, id); err != nil {
-				return err
-			}
-		}
-		for _, id := range sitekeys { // their rows go with the account's
-			if err := d.notify(ctx, tx, sitekeyChannel, id); err != nil {
-				return err
-			}
+		if err := d.deleteSites(ctx, tx, accountID, now); err != nil { // the sitekeys go with the account's row
+			return err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
 			return err
@@ -177,53 +186,88 @@ func needOtherOperator(ctx context.Context, tx bun.Tx, others func(*bun.SelectQu
 // PurgeDeletedSites deletes the rows that deleted sites have left, in short transactions, until ctx ends, and returns how
 // many. A site is looked after for an hour after its deletion, because hits may have been on their way.
 func (d *DB) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
-	var sites []struct {
+	var deleted []struct {
 		SiteID    int64
 		DeletedAt model.Instant
 	}
-	if err := d.read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &sites); err != nil {
+	if err := d.read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &deleted); err != nil {
 		return 0, fmt.Errorf("list deleted sites: %w", err)
 	}
 	var all int64
-	for _, site := range sites {
-		n, err := d.purgeSite(ctx, site.SiteID)
+	for sites := range slices.Chunk(deleted, purgePage) {
+		var ids, late []int64
+		for _, site := range sites {
+			ids = append(ids, site.SiteID)
+			if now.Sub(site.DeletedAt) >= lateHits {
+				late = append(late, site.SiteID)
+			}
+		}
+		n, err := d.PurgeSites(ctx, ids)
 		all += n
 		if err != nil {
 			return all, err
 		}
-		if now.Sub(site.DeletedAt) < lateHits {
+		if len(late) == 0 {
 			continue
 		}
-		if _, err := d.write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id = ?", site.SiteID); err != nil {
-			return all, fmt.Errorf("forget deleted site %d: %w", site.SiteID, err)
+		if _, err := d.write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?", bun.Tuple(late)); err != nil {
+			return all, fmt.Errorf("forget %d deleted sites: %w", len(late), err)
 		}
 	}
 	return all, nil
 }
 
-func (d *DB) purgeSite(ctx context.Context, siteID int64) (int64, error) {
+// purgePage is how many sites one statement looks for the rows of.
+const purgePage = 500
+
+// PurgeSites is PurgeDeletedSites for some of them, which it does not forget.
+func (d *DB) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) {
 	var all int64
-	for _, rows := range siteRows {
-		statement := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
-			rows.table, rows.key, deleteChunk)
-		for {
-			var any bool // asked first, because deleting nothing would make SQLite's writers wait, too
-			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 FROM "+rows.table+" WHERE site_id = ?)", siteID).Scan(ctx, &any); err != nil {
-				return all, fmt.Errorf("look for rows of deleted site %d in %s: %w", siteID, rows.table, err)
-			}
-			if !any {
-				break
-			}
-			result, err := d.write.ExecContext(ctx, statement, siteID)
-			if err != nil {
-				return all, fmt.Errorf("delete rows of site %d from %s: %w", siteID, rows.table, err)
-			}
-			n, err := result.RowsAffected()
+	for ids := range slices.Chunk(siteIDs, purgePage) {
+		for _, rows := range siteRows {
+			left, err := d.sitesWithRows(ctx, rows.table, ids)
 			if err != nil {
 				return all, err
 			}
-			all += n
+			for _, id := range left {
+				n, err := d.purgeSite(ctx, rows.table, rows.key, id)
+				all += n
+				if err != nil {
+					return all, err
+				}
+			}
 		}
 	}
 	return all, nil
+}
+
+// sitesWithRows returns those of the deleted sites that have rows in a table. They are asked for first, all at once, because
+// deleting nothing would make SQLite's writers wait, too.
+func (d *DB) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
+	// One look into the table's key for each site: a LIMIT keeps PostgreSQL from joining, which would read the table.
+	err = d.read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
+		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).Order("site_id").Scan(ctx, &left)
+	if err != nil {
+		return nil, fmt.Errorf("look for rows of %d deleted sites in %s: %w", len(siteIDs), table, err)
+	}
+	return left, nil
+}
+
+// purgeSite deletes the rows of a deleted site in a table.
+func (d *DB) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
+	statement := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
+		table, key, deleteChunk)
+	for all := int64(0); ; {
+		result, err := d.write.ExecContext(ctx, statement, siteID)
+		if err != nil {
+			return all, fmt.Errorf("delete rows of site %d from %s: %w", siteID, table, err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return all, err
+		}
+		if all += n; n < deleteChunk {
+			return all, nil
+		}
+	}
 }

@@ -128,7 +128,7 @@ func TestDeadWorkers(t *testing.T) {
 			if claim, err := d.ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
 				t.Fatalf("a sixth attempt: %+v, %v", claim, err)
 			}
-			logs, err := d.Deliveries(t.Context(), site.AccountID, site.ID, 0, 1)
+			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
 			if err != nil || logs[0].State != model.DeliveryFailed || len(logs[0].Attempts) != model.MaxAttempts {
 				t.Errorf("deliveries %+v, %v", logs, err)
 			}
@@ -170,7 +170,7 @@ func TestLateResults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			logs, err := d.Deliveries(t.Context(), site.AccountID, site.ID, 0, 1)
+			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
 			if err != nil || logs[0].State != test.want || logs[0].Attempts[0].Error != test.first || logs[0].Attempts[1].Error != test.second {
 				t.Errorf("%q after %q: %+v, want %s", test.first, test.second, logs[0], test.want)
 			}
@@ -206,15 +206,15 @@ func TestRedeliver(t *testing.T) {
 			if err := dbtest.Exec(d, "UPDATE deliveries SET state = ?, attempts = 2, tries = 2, next_attempt_at = ? WHERE id = ?", test.state, outboxNoon.Add(time.Hour), id); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Redeliver(t.Context(), other.AccountID, site.ID, id, outboxNoon); !errors.Is(err, model.ErrNotFound) {
+			if _, err := d.Redeliver(t.Context(), other.AccountID, site.ID, id, outboxNoon); !errors.Is(err, model.ErrNotFound) {
 				t.Errorf("another account's: %v", err)
 			}
-			if err := d.Redeliver(t.Context(), site.AccountID, site.ID, id, outboxNoon); err != nil {
+			if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, id, outboxNoon); err != nil {
 				t.Fatal(err)
 			}
 			inProgress := func() {
 				t.Helper()
-				if err := d.Redeliver(t.Context(), site.AccountID, site.ID, id, outboxNoon); model.KindOf(err) != model.Conflict {
+				if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, id, outboxNoon); model.KindOf(err) != model.Conflict {
 					t.Errorf("asked for twice: %v, want a conflict", err)
 				}
 			}
@@ -231,7 +231,7 @@ func TestRedeliver(t *testing.T) {
 			} else if err := d.FinishAttempt(t.Context(), claim, db.AttemptResult{Error: test.class}, outboxNoon); err != nil {
 				t.Fatal(err)
 			}
-			logs, err := d.Deliveries(t.Context(), site.AccountID, site.ID, 0, 1)
+			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
 			if err != nil || logs[0].State != test.want || logs[0].Delivery.Attempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
 				t.Errorf("%s, then %q: %+v, want %s", test.state, test.class, logs[0], test.want)
 			}

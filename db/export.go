@@ -72,6 +72,13 @@ type ExportCursor struct {
 // keeps nobody else waiting.
 const exportPage = 1_000
 
+// maxExportReads is how many exports read at the same moment, at most. The others wait, so that exports, however many they are
+// and however much they leave out, keep no connection from what answers at once: SQLite has sqliteReaders in all.
+const maxExportReads = sqliteReaders / 2
+
+// skipStep is how many rows one statement leaves out for an offset.
+const skipStep = 100_000
+
 // ExportPageviews calls each with the page views of the range, in their order. Memory does not grow with their number. It
 // stops at the first error, which it returns, and when ctx ends. Rows that come while it runs may be among them.
 func (d *DB) ExportPageviews(ctx context.Context, r ExportRange, each func(*ExportedPageview) error) error {
@@ -136,12 +143,18 @@ func (r ExportRange) behind(row ExportCursor) ExportRange {
 
 // lastSkipped finds the last of the rows that the offset leaves out, without their visits; nil when the range ends before.
 func (d *DB) lastSkipped(ctx context.Context, e exported, r ExportRange) (*ExportCursor, error) {
-	var rows []ExportCursor
-	q := d.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(r.Offset) - 1)
-	if err := d.exportRows(ctx, q, &rows); err != nil || len(rows) == 0 {
-		return nil, err
+	for left := r.Offset; ; {
+		step := min(left, skipStep)
+		var rows []ExportCursor
+		q := d.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
+		if err := d.exportRows(ctx, q, &rows); err != nil || len(rows) == 0 {
+			return nil, err
+		}
+		if left -= step; left == 0 {
+			return &rows[0], nil
+		}
+		r = r.behind(rows[0])
 	}
-	return &rows[0], nil
 }
 
 // Both databases have to walk along the rows' primary key, which is the order of the export, and look up each row's visit:
@@ -179,8 +192,14 @@ func (d *DB) rangeQuery(e exported, r ExportRange) *bun.SelectQuery {
 	return q
 }
 
-// exportRows runs a query of a range's rows.
+// exportRows runs a query of a range's rows, when it is its turn.
 func (d *DB) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error {
+	select {
+	case d.exportReads <- struct{}{}:
+		defer func() { <-d.exportReads }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if d.pg == nil {
 		return q.Scan(ctx, rows)
 	}

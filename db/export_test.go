@@ -3,9 +3,14 @@ package db_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
@@ -208,6 +213,79 @@ func BenchmarkExport(b *testing.B) {
 					check(b, d.ExportEvents(b.Context(), r, func(*db.ExportedEvent) error { rows++; return nil }))
 				}
 			})
+		}
+	})
+}
+
+// TestExportsTakeTurns: however many exports read at once, they leave connections to others, and all come to their end.
+func TestExportsTakeTurns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := outboxSite(t, d, "shop.example")
+		var reading atomic.Int64
+		release := make(chan struct{})
+		db.WatchStatementsForTest(d, func(statement string) {
+			if strings.Contains(statement, `"pageviews" AS r`) {
+				reading.Add(1)
+				<-release
+			}
+		})
+		var exports errgroup.Group
+		for i := range 24 { // more than either pool has connections
+			exports.Go(func() error {
+				r := db.ExportRange{SiteID: site.ID, From: outboxNoon, To: outboxNoon.Add(time.Hour), Limit: 1, Offset: i % 2}
+				return d.ExportPageviews(context.Background(), r, func(*db.ExportedPageview) error { return nil })
+			})
+		}
+		for deadline := time.Now().Add(time.Minute); reading.Load() < 4; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the exports do not begin")
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := d.SiteRulesByKey(ctx, site.SiteKey); err != nil {
+			t.Errorf("another query: %v", err)
+		}
+		if n := reading.Load(); n != 4 {
+			t.Errorf("%d exports read at once", n)
+		}
+		waiting, leave := context.WithCancel(t.Context())
+		leave()
+		if err := d.ExportPageviews(waiting, db.ExportRange{SiteID: site.ID, Limit: 1}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("one that leaves while it waits: %v", err)
+		}
+		close(release)
+		if err := exports.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFarOffset: an offset of more rows than one statement leaves out means the same.
+func TestFarOffset(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const rows = 250_003
+		err := dbtest.Exec(d, fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT 1, %d + i / 2, i, 1, 0, 0, 0, false, '/' FROM n`, rows, outboxNoon))
+		if err == nil {
+			err = dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (1, ?, ?, 1, 1, 1, 'direct')`,
+				model.FirstTimeID(outboxNoon), []byte("0123456789abcdef"))
+		}
+		if err == nil {
+			err = dbtest.Exec(d, "UPDATE pageviews SET visit_id = ? WHERE id > 249990", model.FirstTimeID(outboxNoon))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for offset, want := range map[int][]int64{250_000: {250_001, 250_002}, 250_002: {250_003}, rows: nil, rows + 1: nil, 1 << 40: nil} {
+			var got []int64
+			r := db.ExportRange{SiteID: 1, From: outboxNoon, To: outboxNoon.Add(time.Hour), Limit: 2, Offset: offset}
+			if err := d.ExportPageviews(t.Context(), r, func(row *db.ExportedPageview) error {
+				got = append(got, row.ID)
+				return nil
+			}); err != nil || !slices.Equal(got, want) {
+				t.Errorf("offset %d: %v, %v, want %v", offset, got, err, want)
+			}
 		}
 	})
 }

@@ -40,6 +40,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 			{202611, 10_000, 100_000, "202611 80, 202611 100"},
 			{202611, 90_000, 100_000, "202611 80, 202611 100"},
 			{202612, 100_000, 100_000, "202611 80, 202611 100, 202612 80, 202612 100"},
+			{202612, 100_000, model.MaxMonthlyPageviews, "202611 80, 202611 100, 202612 80, 202612 100"}, // which no product overflows
 		} {
 			for _, statement := range []string{
 				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),

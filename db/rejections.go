@@ -74,14 +74,8 @@ ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.coun
 	return err
 }
 
-// Rejections returns the site's counts since the day from, the newest day first, then by endpoint and code. The caller has
-// loaded the site already, so it may see them.
-func (d *DB) Rejections(ctx context.Context, siteID int64, from model.Day) ([]Rejection, error) {
-	counts, err := d.RejectionsOfSites(ctx, []int64{siteID}, from)
-	return counts[siteID], err
-}
-
-// RejectionsOfSites is Rejections for several sites by their ids.
+// RejectionsOfSites returns the counts of each site since the day from, the newest day first, then by endpoint and code. The
+// caller has loaded the sites already, so it may see them.
 func (d *DB) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.Day) (map[int64][]Rejection, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil

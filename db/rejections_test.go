@@ -47,7 +47,8 @@ func TestRejections(t *testing.T) {
 			{other.ID, 0, []db.Rejection{{RejectionKey: elsewhere, Count: 4}}},
 			{gone.SiteID, 0, nil},
 		} {
-			got, err := d.Rejections(t.Context(), test.siteID, test.from)
+			counts, err := d.RejectionsOfSites(t.Context(), []int64{test.siteID}, test.from)
+			got := counts[test.siteID]
 			if err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("site %d since day %d: %v, %v; want %v", test.siteID, test.from, got, err, test.want)
 			}
@@ -124,7 +125,8 @@ func TestRejectionsOfProcesses(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		rows, err := d.Rejections(t.Context(), site.ID, 0)
+		counts, err := d.RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
+		rows := counts[site.ID]
 		if err != nil || len(rows) != rejectionsKeys {
 			t.Fatalf("%d rows, %v; want %d", len(rows), err, rejectionsKeys)
 		}

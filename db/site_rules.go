@@ -24,11 +24,6 @@ func (d *DB) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.S
 	return one(d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
 }
 
-// SiteRulesByID is SiteRulesByKey by id, for the site's owner.
-func (d *DB) SiteRulesByID(ctx context.Context, accountID, id int64) (*model.SiteRules, error) {
-	return one(d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.account_id = ?", accountID).Where("site.id = ?", id) }))
-}
-
 // SiteRules returns the rules of several sites by their ids. The caller has loaded the sites already, so it may see them.
 func (d *DB) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
 	if len(siteIDs) == 0 {
@@ -66,7 +61,7 @@ type siteRow struct {
 // siteRules reads sites by one statement, so that all parts are of one moment.
 func (d *DB) siteRules(ctx context.Context, where func(*bun.SelectQuery)) ([]*model.SiteRules, error) {
 	var rows []siteRow
-	q := d.read.NewSelect().Model(&rows).ColumnExpr("site.*").
+	q := d.siteReader(ctx).NewSelect().Model(&rows).ColumnExpr("site.*").
 		ColumnExpr("(SELECT string_agg(domain, ' ') FROM site_domains WHERE site_id = site.id) AS extra_domains").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").

@@ -200,14 +200,14 @@ func (d *DB) RevokeServerSecret(ctx context.Context, accountID, siteID int64) er
 }
 
 // SetSitePlan puts any account's site on a plan; the caller has made sure that the operator asks. A plan with a fixed volume
-// takes that volume, whether it is given or 0. An Enterprise plan needs one.
+// takes that volume, whether it is given or 0. An Enterprise plan needs one, from 1 to model.MaxMonthlyPageviews.
 func (d *DB) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews int64) error {
 	volume, fixed := plan.MonthlyPageviews()
 	switch {
 	case !fixed && plan != model.PlanEnterprise:
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
-	case !fixed && monthlyPageviews < 1:
-		return model.InvalidField("monthlyPageviews", "invalid_volume", "An Enterprise plan needs the agreed number of page views a month.")
+	case !fixed && (monthlyPageviews < 1 || monthlyPageviews > model.MaxMonthlyPageviews):
+		return model.InvalidField("monthlyPageviews", "invalid_volume", "An Enterprise plan needs the agreed number of page views a month, from 1 to 2^53.")
 	case fixed && monthlyPageviews != 0 && monthlyPageviews != volume:
 		return model.InvalidField("monthlyPageviews", "invalid_volume", fmt.Sprintf("This plan has %d page views a month.", volume))
 	case !fixed:
@@ -231,7 +231,7 @@ const anyAccount = -1
 
 // changeSite runs a change in a transaction that holds the site's row, and tells the watchers.
 func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change func(tx bun.Tx, site *model.Site) error) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var site model.Site
 		q := tx.NewSelect().Model(&site).Where("id = ?", siteID)
 		if accountID != anyAccount {
@@ -252,7 +252,7 @@ func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change fun
 		return fmt.Errorf("change site %d: %w", siteID, err)
 	}
 	if err == nil {
-		d.watchers.tell(siteID)
+		d.siteChanged(ctx, siteID)
 	}
 	return err
 }

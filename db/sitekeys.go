@@ -15,7 +15,8 @@ import (
 // process within moments. A sitekey of another account is model.ErrNotFound.
 
 // CreateSitekey makes a sitekey for the account, bound to the domains (normalised, see model.ParseDomain; none binds it to
-// nothing), and returns it with its secret, which is not stored and cannot be had again.
+// nothing), and returns it with its secret, which is not stored and cannot be had again. One beyond model.MaxSitekeys is the
+// Conflict too_many_sitekeys.
 func (d *DB) CreateSitekey(ctx context.Context, accountID int64, name string, domains []string, now model.Instant) (*model.Sitekey, string, error) {
 	key := model.Sitekey{AccountID: accountID, Sitekey: model.NewSitekey(), CreatedAt: now}
 	if err := describeSitekey(&key, &name, &domains); err != nil {
@@ -23,13 +24,19 @@ func (d *DB) CreateSitekey(ctx context.Context, accountID int64, name string, do
 	}
 	secret := giveSecret(&key)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+			return err
+		}
 		if _, err := tx.NewInsert().Model(&key).Exec(ctx); err != nil {
+			return err
+		}
+		if err := atMost(ctx, tx, "sitekeys", accountID, model.MaxSitekeys, "too_many_sitekeys"); err != nil {
 			return err
 		}
 		return d.notify(ctx, tx, sitekeyChannel, key.ID)
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("create sitekey of account %d: %w", accountID, err)
+		return nil, "", named(err, "create sitekey of account %d", accountID)
 	}
 	d.sitekeyWatchers.tell(key.ID)
 	return &key, secret, nil

@@ -9,12 +9,18 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract has it. A domain that another site of the account has is the Conflict
-// domain_taken.
+// CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract has it. A domain that another
+// site of the account has is the Conflict domain_taken, a site beyond model.MaxSites too_many_sites.
 func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	site.AutomaticEvents = true
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockRow(ctx, tx, "accounts", site.AccountID); err != nil {
+			return err
+		}
 		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {
+			return err
+		}
+		if err := atMost(ctx, tx, "sites", site.AccountID, model.MaxSites, "too_many_sites"); err != nil {
 			return err
 		}
 		return d.tellSite(ctx, tx, site.ID)
@@ -26,10 +32,20 @@ func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, erro
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create site of account %d: %w", site.AccountID, err)
+		return nil, named(err, "create site of account %d", site.AccountID)
 	}
-	d.watchers.tell(site.ID)
+	d.siteChanged(ctx, site.ID)
 	return &site, nil
+}
+
+// atMost fails when the account has more than limit rows in a table, the one that tx has just made included, which then goes
+// again. tx holds the account's row.
+func atMost(ctx context.Context, tx bun.Tx, table string, accountID, limit int64, code string) error {
+	n, err := tx.NewSelect().Table(table).Where("account_id = ?", accountID).Count(ctx)
+	if err == nil && n > limit {
+		err = &model.Error{Kind: model.Conflict, Code: code, Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
+	}
+	return err
 }
 
 // SiteByID returns a site of the account. One of another account is model.ErrNotFound like one that does not exist.

@@ -74,8 +74,20 @@ func (d *DB) SetConversionWebhook(ctx context.Context, accountID, siteID int64, 
 	if err := errors.Join(checkURL(address), model.CheckWebhookSecret(secret)); err != nil {
 		return err
 	}
+	return d.setConversionWebhook(ctx, accountID, siteID, &address, secret)
+}
+
+// SetWebhookSecret is SetConversionWebhook for the secret alone: the address stays.
+func (d *DB) SetWebhookSecret(ctx context.Context, accountID, siteID int64, secret *string) error {
+	if err := model.CheckWebhookSecret(secret); err != nil {
+		return err
+	}
+	return d.setConversionWebhook(ctx, accountID, siteID, nil, secret)
+}
+
+func (d *DB) setConversionWebhook(ctx context.Context, accountID, siteID int64, address, secret *string) error {
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
-		site.ConversionWebhookURL = address
+		setIfGiven(&site.ConversionWebhookURL, address)
 		if secret != nil {
 			sealed, err := d.sealSecret(siteID, *secret)
 			if err != nil {

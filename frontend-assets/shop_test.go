@@ -311,7 +311,8 @@ func (s *shop) refused(want map[string]int64) {
 	s.t.Helper()
 	s.answered(0)
 	s.stop()
-	rejections, err := s.db.Rejections(s.t.Context(), s.site.ID, 0)
+	counts, err := s.db.RejectionsOfSites(s.t.Context(), []int64{s.site.ID}, 0)
+	rejections := counts[s.site.ID]
 	if err != nil {
 		s.t.Fatal(err)
 	}

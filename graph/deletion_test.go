@@ -138,6 +138,12 @@ func TestDeleteSite(t *testing.T) {
 			}
 		})
 		<-synced
+		// What another's deleted site has left is the worker's.
+		for _, statement := range []string{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (77, 1)", "INSERT INTO failure_notices (site_id, day) VALUES (77, 20000)"} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
 		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) {
 			site { id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
 		want := `{"data":{"deleteSite":{"site":{"id":"U2l0ZTox","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
@@ -155,6 +161,9 @@ func TestDeleteSite(t *testing.T) {
 		}
 		if got := left(t, d, owners{site: 2}); !slices.Equal(got, siteTables) {
 			t.Errorf("of the other site: rows in %v", got)
+		}
+		if got := left(t, d, owners{site: 77}); !slices.Equal(got, []string{"deleted_sites", "failure_notices"}) {
+			t.Errorf("of the other deleted site: rows in %v", got)
 		}
 		// A hit that was on its way is deleted later.
 		fill(t, d, owners{site: 1})

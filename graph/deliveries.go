@@ -3,31 +3,30 @@ package graph
 import (
 	"context"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
 // deliveryConnection loads one page of a site's deliveries, the newest first.
 func (r *Resolver) deliveryConnection(ctx context.Context, site *model.Site, first int, after *string) (*generated.DeliveryConnection, error) {
-	before, err := parsePage(first, after)
+	before, err := listDeliveries.parsePage(first, after)
 	if err != nil {
 		return nil, err
 	}
-	logs, err := requestOf(ctx).loaders().deliveries(deliveryPage{before, first + 1}).of(ctx, site.ID)
+	deliveries, err := requestOf(ctx).loaders().deliveries(deliveryPage{before, first + 1}).of(ctx, site.ID)
 	if err != nil {
 		return nil, err
 	}
-	logs, page := cutPage(logs, first, after, func(log db.DeliveryLog) int64 { return log.ID })
-	edges := make([]*generated.DeliveryEdge, len(logs))
-	for i := range logs {
-		edges[i] = &generated.DeliveryEdge{Cursor: cursor(logs[i].ID), Node: &logs[i]}
+	deliveries, page := cutPage(listDeliveries, deliveries, first, after, func(d *model.Delivery) int64 { return d.ID })
+	edges := make([]*generated.DeliveryEdge, len(deliveries))
+	for i, delivery := range deliveries {
+		edges[i] = &generated.DeliveryEdge{Cursor: listDeliveries.cursor(delivery.ID), Node: delivery}
 	}
 	return &generated.DeliveryConnection{Edges: edges, PageInfo: page}, nil
 }
 
 // delivery returns a delivery of the account by its global id, or nil.
-func (r *Resolver) delivery(ctx context.Context, accountID int64, id string) (*db.DeliveryLog, error) {
+func (r *Resolver) delivery(ctx context.Context, accountID int64, id string) (*model.Delivery, error) {
 	siteID, number, ok := model.ParseDeliveryNodeID(id)
 	if !ok {
 		return nil, nil
@@ -35,7 +34,7 @@ func (r *Resolver) delivery(ctx context.Context, accountID int64, id string) (*d
 	return orNull(r.db.DeliveryByID(ctx, accountID, siteID, number))
 }
 
-func (r *Resolver) sendTestWebhook(ctx context.Context, id string) (*db.DeliveryLog, error) {
+func (r *Resolver) sendTestWebhook(ctx context.Context, id string) (*model.Delivery, error) {
 	viewer, err := r.require(ctx, model.MayConfigure)
 	if err != nil {
 		return nil, err
@@ -48,10 +47,11 @@ func (r *Resolver) sendTestWebhook(ctx context.Context, id string) (*db.Delivery
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
-	return &db.DeliveryLog{Delivery: delivery}, nil
+	r.ring(delivery)
+	return delivery, nil
 }
 
-func (r *Resolver) redeliver(ctx context.Context, id string) (*db.DeliveryLog, error) {
+func (r *Resolver) redeliver(ctx context.Context, id string) (*model.Delivery, error) {
 	viewer, err := r.require(ctx, model.MayConfigure)
 	if err != nil {
 		return nil, err
@@ -60,9 +60,18 @@ func (r *Resolver) redeliver(ctx context.Context, id string) (*db.DeliveryLog, e
 	if !ok {
 		return nil, notFound("deliveryId")
 	}
-	if err := r.db.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now); err != nil {
+	delivery, err := r.db.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
+	if err != nil {
 		return nil, orNotFound("deliveryId", err)
 	}
-	delivery, err := r.db.DeliveryByID(ctx, viewer.AccountID, siteID, number)
-	return delivery, orNotFound("deliveryId", err)
+	requestOf(ctx).forget()
+	r.ring(delivery)
+	return delivery, nil
+}
+
+// ring tells the workers of a delivery that was asked for by hand. Without a bell they find it by themselves.
+func (r *Resolver) ring(delivery *model.Delivery) {
+	if r.bell != nil {
+		r.bell([]model.Delivery{*delivery})
+	}
 }

@@ -14,19 +14,24 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-func (r *deliveryResolver) ID(ctx context.Context, obj *db.DeliveryLog) (string, error) {
+func (r *deliveryResolver) ID(ctx context.Context, obj *model.Delivery) (string, error) {
 	return obj.NodeID(), nil
 }
 
-func (r *deliveryResolver) Kind(ctx context.Context, obj *db.DeliveryLog) (generated.DeliveryKind, error) {
+func (r *deliveryResolver) Kind(ctx context.Context, obj *model.Delivery) (generated.DeliveryKind, error) {
 	return generated.DeliveryKind(strings.ToUpper(obj.Kind)), nil
 }
 
-func (r *deliveryResolver) State(ctx context.Context, obj *db.DeliveryLog) (generated.DeliveryState, error) {
+func (r *deliveryResolver) State(ctx context.Context, obj *model.Delivery) (generated.DeliveryState, error) {
 	return generated.DeliveryState(strings.ToUpper(obj.State)), nil
 }
 
-func (r *deliveryResolver) NextAttemptAt(ctx context.Context, obj *db.DeliveryLog) (*model.Instant, error) {
+func (r *deliveryResolver) Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error) {
+	attempts, err := requestOf(ctx).loaders().attempts.of(ctx, db.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
+	return orEmpty(attempts), err
+}
+
+func (r *deliveryResolver) NextAttemptAt(ctx context.Context, obj *model.Delivery) (*model.Instant, error) {
 	if obj.State != model.DeliveryPending {
 		return nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ const deliveryFields = `{ id kind event state nextAttemptAt createdAt attempts {
 
 func TestDeliveries(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+		var bell bell
+		a := newApp(t, d, func(s *settings) { s.graph.Ring = bell.ring })
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		send := func() *answer {
@@ -27,9 +29,17 @@ func TestDeliveries(t *testing.T) {
 		}
 		c.change("setConversionWebhook", id, `url: "https://example.com/hook", secret: "whisper"`).ok(t, "setConversionWebhook")
 		var made []string
-		for range 3 {
+		sent := func() {
+			t.Helper()
 			a.clock.Advance(time.Second)
 			made = append(made, send().ok(t, "sendTestWebhook").at("sendTestWebhook.delivery.id").(string))
+			if rings := bell.take(); fmt.Sprint(rings) != fmt.Sprint(made[len(made)-1:]) {
+				t.Errorf("the workers are woken for %v", rings)
+			}
+		}
+		sent()
+		if got := send(); got.userErrors("sendTestWebhook") != "siteId:delivery_in_progress" || got.at("sendTestWebhook.delivery") != nil {
+			t.Errorf("another test at once: %s", got.Body)
 		}
 		first := `{"id":"` + made[0] + `","kind":"TEST","event":"test","state":"PENDING","nextAttemptAt":"2026-11-20T09:30:01Z","createdAt":"2026-11-20T09:30:01Z","attempts":[]}`
 		read := func(id string) string {
@@ -58,19 +68,34 @@ func TestDeliveries(t *testing.T) {
 		if err := d.FinishAttempt(t.Context(), claim, result, now); err != nil {
 			t.Fatal(err)
 		}
-		attempt := `{"at":"2026-11-20T09:30:03Z","manual":false,"durationMs":7,"status":500,"error":"server_error","answer":"sorry"}`
+		attempt := `{"at":"2026-11-20T09:30:01Z","manual":false,"durationMs":7,"status":500,"error":"server_error","answer":"sorry"}`
 		if got := read(made[0]); !strings.Contains(got, `"state":"FAILED","nextAttemptAt":null`) || !strings.Contains(got, `"attempts":[`+attempt+`]`) {
 			t.Errorf("after a failure: %s", got)
 		}
 		a.clock.Advance(time.Second)
-		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" || got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:04Z" {
+		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" || got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:02Z" || got.at("redeliver.delivery.attempts.0.error") != "server_error" {
 			t.Errorf("once more: %s", got.Body)
+		}
+		if rings := bell.take(); fmt.Sprint(rings) != fmt.Sprint(made) {
+			t.Errorf("the workers are woken for %v", rings)
 		}
 		if claim, err = d.ClaimDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.FinishAttempt(t.Context(), claim, db.AttemptResult{Status: 204}, now); err != nil {
 			t.Fatal(err)
+		}
+		for range 2 {
+			sent()
+			if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'failed'"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := dbtest.Exec(d, "UPDATE deliveries SET attempts = 1, tries = 21"); err != nil {
+			t.Fatal(err)
+		}
+		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:too_many_redeliveries" || got.at("redeliver.delivery") != nil || len(bell.take()) > 0 {
+			t.Errorf("after 20 by hand: %s", got.Body)
 		}
 
 		// The list, the newest first, page by page.
@@ -103,6 +128,28 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("logged: %s", log)
 		}
 	})
+}
+
+// bell collects the deliveries that the workers are woken for.
+type bell struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (b *bell) ring(deliveries []model.Delivery) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range deliveries {
+		b.ids = append(b.ids, deliveries[i].NodeID())
+	}
+}
+
+func (b *bell) take() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := b.ids
+	b.ids = nil
+	return ids
 }
 
 // What the operator lets webhooks call beside the internet may be set.

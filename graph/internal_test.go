@@ -6,17 +6,18 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"", cursor(1), cursor(math.MaxInt64), "YWZ0ZXI6MDE=", "YWZ0ZXI6MQ==\n", model.NodeID(kindSite, 1)} {
+	for _, s := range []string{"", listSites.cursor(1), listSites.cursor(math.MaxInt64), listSitekeys.cursor(1), "YWZ0ZXI6MDE=", "YWZ0ZXI6MQ==\n", model.NodeID(kindSite, 1)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if id, err := parseCursor(&s); err == nil && (cursor(id) != s || id < 1) {
-			t.Errorf("%q is read as %d, which is written %q", s, id, cursor(id))
+		if id, err := listSites.parseCursor(&s); err == nil && (listSites.cursor(id) != s || id < 1) {
+			t.Errorf("%q is read as %d, which is written %q", s, id, listSites.cursor(id))
 		}
 	})
 }
@@ -66,5 +67,13 @@ func TestPercent(t *testing.T) {
 		if got := percent(test.used, test.quota); got != test.want {
 			t.Errorf("%s: %v, want %v", fmt.Sprintf("%d of %d", test.used, test.quota), got, test.want)
 		}
+	}
+}
+
+// The deletions of one request share one time for which they keep their caller waiting.
+func TestDeletionsOfARequestShareTheirTime(t *testing.T) {
+	state := &request{}
+	if first, second := state.purgeEnd(), state.purgeEnd(); !first.Equal(second) || time.Until(first) > purgeTime {
+		t.Errorf("they wait until %v, then until %v", first, second)
 	}
 }

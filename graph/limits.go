@@ -28,7 +28,7 @@ const (
 	maxFields             = 500
 	maxComplexity         = 5_000
 	passwordComplexity    = 3_000 // so that one request checks one password or sends one mail
-	listComplexity        = 20    // for the lists that are not paged
+	maxSessions           = 100   // of a user, as many as db lists
 )
 
 // The query cache keeps what clients send again and again. Texts longer than cachedText are not kept, so that strangers
@@ -210,13 +210,13 @@ func complexity() generated.ComplexityRoot {
 	c.Query.Sites = page
 	c.Query.Sitekeys = page
 	c.Account.Sites = page
-	list := func(child int) int { return 1 + child*listComplexity }
-	c.Account.Members = list
-	c.Account.Invitations = list
-	c.Query.APITokens = list
-	c.Query.Sessions = list
+	whole := func(most int) func(int) int { return func(child int) int { return 1 + child*most } }
+	c.Account.Members = whole(model.MaxMembers)
+	c.Account.Invitations = whole(model.MaxMembers)
+	c.Query.APITokens = whole(model.MaxAPITokens)
+	c.Query.Sessions = whole(maxSessions)
 	c.Site.Deliveries = page
-	c.Delivery.Attempts = func(child int) int { return 1 + child*model.MaxAttempts }
+	c.Delivery.Attempts = func(child int) int { return 1 + child*model.ShownAttempts }
 	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), maxDays) }
 	c.Mutation.SignUp = costly[generated.SignUpInput]
 	c.Mutation.SignIn = costly[generated.SignInInput]

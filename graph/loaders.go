@@ -9,53 +9,59 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// loader reads one thing about all sites of a request with one statement: a list announces its sites, and the first of them
-// that is asked for the thing loads it for all. The others wait for the statement, which brings their answer too.
-type loader[V any] struct {
-	load     func(ctx context.Context, siteIDs []int64) (map[int64]V, error)
-	expected func() []int64
+// loader reads one thing about all sites (or deliveries) of a request with one statement: a list announces them, and the first
+// of them that is asked for the thing loads it for all. The others wait for the statement, which brings their answer too.
+type loader[K comparable, V any] struct {
+	load     func(ctx context.Context, keys []K) (map[K]V, error)
+	expected func() []K
 
 	mu    sync.Mutex
-	found map[int64]V // also of sites that have none: their zero value
+	found map[K]V // also of those that have none: their zero value
 }
 
-// of returns the thing of one site; the zero value when it has none.
-func (l *loader[V]) of(ctx context.Context, siteID int64) (V, error) {
+// of returns the thing of one of them; the zero value when it has none.
+func (l *loader[K, V]) of(ctx context.Context, key K) (V, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if v, ok := l.found[siteID]; ok {
+	if v, ok := l.found[key]; ok {
 		return v, nil
 	}
-	ids := slices.DeleteFunc(append(l.expected(), siteID), func(id int64) bool {
-		_, ok := l.found[id]
-		return ok
-	})
-	slices.Sort(ids)
-	ids = slices.Compact(ids) // the site itself usually is among the expected ones
-	loaded, err := l.load(ctx, ids)
+	var keys []K
+	asked := make(map[K]bool) // the one itself usually is among the expected ones
+	for _, k := range append(l.expected(), key) {
+		if _, ok := l.found[k]; !ok && !asked[k] {
+			keys, asked[k] = append(keys, k), true
+		}
+	}
+	loaded, err := l.load(ctx, keys)
 	if err != nil {
 		var none V
 		return none, err
 	}
-	for _, id := range ids {
-		l.found[id] = loaded[id]
+	for _, k := range keys {
+		l.found[k] = loaded[k]
 	}
-	return loaded[siteID], nil
+	return loaded[key], nil
 }
+
+// siteLoader is a loader of what sites have.
+type siteLoader[V any] = loader[int64, V]
 
 // loaders are those of one request, until it changes something.
 type loaders struct {
-	usage    *loader[int64]
-	rules    *loader[*model.SiteRules]
-	lastHits *loader[model.Instant]
+	usage    *siteLoader[int64]
+	rules    *siteLoader[*model.SiteRules]
+	lastHits *siteLoader[model.Instant]
+	attempts *loader[db.DeliveryKey, []*model.DeliveryAttempt]
 
-	refused func(from model.Day) *loader[[]db.Rejection]
-	sent    func(page deliveryPage) *loader[[]db.DeliveryLog]
+	refused func(from model.Day) *siteLoader[[]db.Rejection]
+	sent    func(page deliveryPage) *siteLoader[[]*model.Delivery]
 
 	mu       sync.Mutex
 	expected []int64
-	byDay    map[model.Day]*loader[[]db.Rejection]
-	byPage   map[deliveryPage]*loader[[]db.DeliveryLog]
+	listed   []db.DeliveryKey // deliveries
+	byDay    map[model.Day]*siteLoader[[]db.Rejection]
+	byPage   map[deliveryPage]*siteLoader[[]*model.Delivery]
 }
 
 // deliveryPage is a page of each site's deliveries: so many below an id.
@@ -65,27 +71,34 @@ type deliveryPage struct {
 }
 
 func newLoaders(d *db.DB, month model.Month) *loaders {
-	l := &loaders{byDay: make(map[model.Day]*loader[[]db.Rejection]), byPage: make(map[deliveryPage]*loader[[]db.DeliveryLog])}
+	l := &loaders{byDay: make(map[model.Day]*siteLoader[[]db.Rejection]), byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery])}
 	l.usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return d.MonthlyUsage(ctx, month, ids)
 	})
 	l.rules = newLoader(l, d.SiteRules)
 	l.lastHits = newLoader(l, d.LastHits)
-	l.refused = func(from model.Day) *loader[[]db.Rejection] {
+	l.attempts = &loader[db.DeliveryKey, []*model.DeliveryAttempt]{
+		load: d.LastAttempts, expected: l.deliveryKeys, found: make(map[db.DeliveryKey][]*model.DeliveryAttempt),
+	}
+	l.refused = func(from model.Day) *siteLoader[[]db.Rejection] {
 		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]db.Rejection, error) {
 			return d.RejectionsOfSites(ctx, ids, from)
 		})
 	}
-	l.sent = func(page deliveryPage) *loader[[]db.DeliveryLog] {
-		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]db.DeliveryLog, error) {
-			return d.DeliveriesOfSites(ctx, ids, page.before, page.limit)
+	l.sent = func(page deliveryPage) *siteLoader[[]*model.Delivery] {
+		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.Delivery, error) {
+			bySite, err := d.DeliveriesOfSites(ctx, ids, page.before, page.limit)
+			for _, deliveries := range bySite {
+				l.expectDeliveries(deliveries)
+			}
+			return bySite, err
 		})
 	}
 	return l
 }
 
-func newLoader[V any](l *loaders, load func(context.Context, []int64) (map[int64]V, error)) *loader[V] {
-	return &loader[V]{load: load, expected: l.siteIDs, found: make(map[int64]V)}
+func newLoader[V any](l *loaders, load func(context.Context, []int64) (map[int64]V, error)) *siteLoader[V] {
+	return &siteLoader[V]{load: load, expected: l.siteIDs, found: make(map[int64]V)}
 }
 
 // expect announces sites about which something may be asked.
@@ -103,8 +116,23 @@ func (l *loaders) siteIDs() []int64 {
 	return slices.Clone(l.expected)
 }
 
+// expectDeliveries announces deliveries whose attempts may be asked for.
+func (l *loaders) expectDeliveries(deliveries []*model.Delivery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, delivery := range deliveries {
+		l.listed = append(l.listed, db.DeliveryKey{SiteID: delivery.SiteID, ID: delivery.ID})
+	}
+}
+
+func (l *loaders) deliveryKeys() []db.DeliveryKey {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.listed)
+}
+
 // rejections is the loader of the calls since a day.
-func (l *loaders) rejections(from model.Day) *loader[[]db.Rejection] {
+func (l *loaders) rejections(from model.Day) *siteLoader[[]db.Rejection] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byDay[from] == nil {
@@ -114,7 +142,7 @@ func (l *loaders) rejections(from model.Day) *loader[[]db.Rejection] {
 }
 
 // deliveries is the loader of a page of deliveries.
-func (l *loaders) deliveries(page deliveryPage) *loader[[]db.DeliveryLog] {
+func (l *loaders) deliveries(page deliveryPage) *siteLoader[[]*model.Delivery] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byPage[page] == nil {

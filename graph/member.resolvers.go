@@ -17,7 +17,7 @@ func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (str
 }
 
 func (r *memberResolver) ID(ctx context.Context, obj *model.User) (string, error) {
-	return model.NodeID(kindUser, obj.ID), nil
+	return model.NodeID(kindMember, obj.ID), nil
 }
 
 func (r *mutationResolver) InviteMember(ctx context.Context, input generated.InviteMemberInput) (*generated.InviteMemberPayload, error) {

@@ -42,13 +42,16 @@ func (r *Resolver) revokeInvitation(ctx context.Context, id string) (*model.Invi
 	return invitation, orNotFound("invitationId", err)
 }
 
-// changeMember runs a change of a member and returns the member as they were.
+// changeMember runs a change of a member, by the member's id or the user's, and returns the member as they were.
 func (r *Resolver) changeMember(ctx context.Context, id string, change func(accountID, userID int64) error) (*model.User, error) {
 	viewer, err := r.require(ctx, model.MayManage)
 	if err != nil {
 		return nil, err
 	}
-	userID, ok := model.ParseNodeID(kindUser, id)
+	userID, ok := model.ParseNodeID(kindMember, id)
+	if !ok {
+		userID, ok = model.ParseNodeID(kindUser, id)
+	}
 	if !ok {
 		return nil, notFound("userId")
 	}
@@ -79,9 +82,17 @@ func (r *Resolver) deleteAccount(ctx context.Context, password string) (*string,
 	if err != nil {
 		return nil, err
 	}
+	sites, err := r.db.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.auth.DeleteAccount(ctx, password); err != nil {
 		return nil, err
 	}
-	r.purge(ctx)
+	ids := make([]int64, len(sites))
+	for i, site := range sites {
+		ids[i] = site.ID
+	}
+	r.purge(ctx, ids...)
 	return orNil(model.NodeID(kindAccount, viewer.AccountID)), nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -19,11 +20,13 @@ type request struct {
 	mu     sync.Mutex
 	loads  *loaders
 	budget *budget // nil before the caller is known
+
+	purgeUntil time.Time // zero before the first deletion
 }
 
 type requestKey struct{}
 
-// withRequest gives each request its number, its loaders, and an answer when it panics outside a resolver.
+// withRequest gives each request its number and its loaders.
 func (r *Resolver) withRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		now := model.At(r.now())
@@ -33,7 +36,7 @@ func (r *Resolver) withRequest(next http.Handler) http.Handler {
 			newLoaders: func() *loaders { return newLoaders(r.db, now.Month()) },
 		}
 		w.Header().Set("X-Request-Id", state.id)
-		w.Header().Set("Content-Type", responseType(req)) // for gqlgen's answer after a panic
+		w.Header().Set("Content-Type", responseType(req)) // also for the answer that gqlgen gives after a panic
 		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), requestKey{}, state)))
 	})
 }
@@ -55,6 +58,16 @@ func (r *request) loaders() *loaders {
 		r.loads = r.newLoaders()
 	}
 	return r.loads
+}
+
+// purgeEnd is when the request's deletions stop to keep their caller waiting, beginning with the first of them.
+func (r *request) purgeEnd() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.purgeUntil.IsZero() {
+		r.purgeUntil = time.Now().Add(purgeTime)
+	}
+	return r.purgeUntil
 }
 
 // forget drops what was loaded, after a change.

@@ -24,6 +24,7 @@ type Resolver struct {
 	webhookNets  []netip.Prefix
 	plan         model.Plan // of new sites
 	planQuota    int64
+	bell         func([]model.Delivery) // nil: none
 	now          func() time.Time
 	points       *points
 	log          *slog.Logger

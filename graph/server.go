@@ -36,6 +36,8 @@ type Options struct {
 	Introspection     bool           // lets callers read the schema
 	WebhookNets       []netip.Prefix // what webhooks may call beside the internet, as the worker has it
 	GraphiQL          http.Handler   // the page that a browser gets at GET /graphql; nil for none
+
+	Ring func([]model.Delivery) // wakes the workers for what was asked for by hand; nil: they find it by themselves
 }
 
 // New checks the options and returns the GraphQL endpoint, to be mounted at /graphql. It starts nothing.
@@ -67,6 +69,7 @@ func New(o Options) (http.Handler, error) {
 		webhookNets:  o.WebhookNets,
 		plan:         o.DefaultSitePlan,
 		planQuota:    quota,
+		bell:         o.Ring,
 		now:          o.Now,
 		points:       newPoints(),
 		log:          o.Log,

@@ -108,8 +108,8 @@ func (r *Resolver) rotateServerSecret(ctx context.Context, id string) (*generate
 // serverSecretPrefix begins every server secret (analytics contract, section 2).
 const serverSecretPrefix = "svcs_"
 
-// setSitePlan is the operator's: the site may be of any account.
-func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*model.Site, error) {
+// setSitePlan is the operator's: the site may be of any account, so no more than its usage is told.
+func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*generated.Usage, error) {
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
@@ -119,9 +119,8 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 	}
 	var volume int64
 	if input.MonthlyPageviews != nil {
-		volume = *input.MonthlyPageviews
-		if volume < 1 || volume > maxVolume {
-			return nil, model.InvalidField("monthlyPageviews", "invalid_volume", "Enter a number of page views from 1 to 2^53.")
+		if volume = *input.MonthlyPageviews; volume == 0 {
+			volume = -1 // which no plan has; 0 would be none
 		}
 	}
 	if err := r.db.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
@@ -129,23 +128,30 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 	}
 	requestOf(ctx).forget()
 	site, err := r.db.AnySite(ctx, siteID)
-	return site, orNotFound("siteId", err)
+	if err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+	return r.siteUsage(ctx, site)
 }
 
-// maxVolume is the largest number that every JSON reader keeps exact.
-const maxVolume = 1 << 53
-
-// setConversionWebhook sets the address and, if one is given, the secret. Every wrong field is reported.
+// setConversionWebhook sets the address and the secret, those that are given. Every wrong field is reported.
 func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID int64, input generated.SetConversionWebhookInput) error {
-	address, err := r.webhookURL(input.URL)
+	address, err := r.webhookURL(input.URL.Value())
 	if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
 		return err
+	}
+	if !input.URL.IsSet() {
+		return r.db.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
 	}
 	return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret)
 }
 
 func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID int64, input generated.SetDailyExportWebhookInput) error {
-	address, err := r.webhookURL(input.URL)
+	if !input.URL.IsSet() {
+		_, err := r.db.SiteByID(ctx, accountID, siteID)
+		return err
+	}
+	address, err := r.webhookURL(input.URL.Value())
 	if err != nil {
 		return err
 	}
@@ -160,7 +166,8 @@ func (r *Resolver) webhookURL(address *string) (string, error) {
 	return *address, model.CheckWebhookURL("url", *address, r.webhookNets)
 }
 
-// purgeTime is how long a deletion may keep its caller waiting for the rows to go. The worker deletes the rest.
+// purgeTime is how long the deletions of one request may keep its caller waiting for the rows to go. The worker deletes the
+// rest.
 const purgeTime = 3 * time.Second
 
 // deleteSite deletes a site and, as far as there is time, its rows.
@@ -178,15 +185,16 @@ func (r *Resolver) deleteSite(ctx context.Context, id string) (*model.Site, erro
 		return nil, orNotFound("siteId", err)
 	}
 	requestOf(ctx).forget()
-	r.purge(ctx)
+	r.purge(ctx, siteID)
 	return site, nil
 }
 
-// purge deletes what deleted sites have left. The deletion itself is done: what goes wrong here is the worker's to try again.
-func (r *Resolver) purge(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTime)
+// purge deletes what the sites have left that this request has deleted. The deletion itself is done: what goes wrong here is the
+// worker's to try again.
+func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
-	if _, err := r.db.PurgeDeletedSites(ctx, requestOf(ctx).now); err != nil && ctx.Err() == nil {
+	if _, err := r.db.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "purge deleted sites", "request_id", requestID(ctx), "error", err)
 	}
 }

@@ -69,8 +69,11 @@ func (r *mutationResolver) RevokeServerSecret(ctx context.Context, input generat
 	})
 }
 
-func (r *mutationResolver) SetSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*generated.SitePayload, error) {
-	site, err := r.setSitePlan(ctx, input)
-	wrong, err := userErrors(err)
-	return &generated.SitePayload{Site: site, UserErrors: wrong}, err
+func (r *mutationResolver) SetSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*generated.SetSitePlanPayload, error) {
+	usage, err := r.setSitePlan(ctx, input)
+	wrong, rest := userErrors(err)
+	if err != nil {
+		return &generated.SetSitePlanPayload{UserErrors: wrong}, rest
+	}
+	return &generated.SetSitePlanPayload{SiteID: &input.SiteID, Plan: &input.Plan, Usage: usage, UserErrors: wrong}, nil
 }

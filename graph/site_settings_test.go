@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vektah/gqlparser/v2/ast"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
@@ -77,18 +79,18 @@ func TestSiteSettings(t *testing.T) {
 		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 257) + `"`, "secret:invalid_secret", "", nil},
 		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 256) + `"`, "", "conversionWebhookUrl", "https://example.com/"},
 		{"setConversionWebhook", `url: "https://example.com/", secret: ""`, "", "conversionWebhookSigned", false},
-		{"setConversionWebhook", ``, "", "conversionWebhookUrl", nil},
+		{"setConversionWebhook", `secret: "another"`, "", "conversionWebhookUrl", "https://example.com/"},
+		{"setConversionWebhook", `secret: "a\u0000"`, "secret:invalid_secret", "", nil},
+		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: null`, "", "conversionWebhookUrl", nil},
+		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: "", secret: ""`, "", "conversionWebhookSigned", false},
 		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
 		{"setDailyExportWebhook", `url: "https://localhost/"`, "url:invalid_url", "", nil},
+		{"setDailyExportWebhook", ``, "", "dailyExportUrl", "https://example.com/daily"},
 		{"setDailyExportWebhook", `url: ""`, "", "dailyExportUrl", nil},
-		{"setSitePlan", `plan: PRO_500K`, "", "usage.quota", 500_000.0},
-		{"setSitePlan", `plan: PRO_500K, monthlyPageviews: 500000`, "", "plan", "PRO_500K"},
-		{"setSitePlan", `plan: PRO_1M, monthlyPageviews: 7`, "monthlyPageviews:invalid_volume", "", nil},
-		{"setSitePlan", `plan: ENTERPRISE`, "monthlyPageviews:invalid_volume", "", nil},
-		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: 0`, "monthlyPageviews:invalid_volume", "", nil},
-		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: -5`, "monthlyPageviews:invalid_volume", "", nil},
-		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: 9007199254740993`, "monthlyPageviews:invalid_volume", "", nil},
-		{"setSitePlan", `plan: ENTERPRISE, monthlyPageviews: 70000000`, "", "usage.quota", 70_000_000.0},
+		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
+		{"setDailyExportWebhook", `url: null`, "", "dailyExportUrl", nil},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -116,6 +118,82 @@ func TestSiteSettings(t *testing.T) {
 			if answer := read(); !strings.Contains(got.Body, strings.TrimSuffix(strings.TrimPrefix(answer, `{"data":{"site":`), "}}")) {
 				t.Errorf("%s answers %s, reading %s", name, got.Body, answer)
 			}
+		}
+	})
+}
+
+// The limits of an account are mistakes of the form.
+func TestSitesAndSitekeysAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		for _, statement := range []string{
+			`INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at) SELECT 1, 'k' || i, 's' || i, 's', 'FREE', 1, 1 FROM n`,
+			`INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
+				SELECT 1, 'k' || i, 'k', '[]', CAST('h' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
+		} {
+			if err := dbtest.Exec(d, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "+statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := c.createSite("example.com"); got.userErrors("createSite") != ":too_many_sites" || got.at("createSite.site") != nil {
+			t.Errorf("createSite: %s", got.Body)
+		}
+		if got := c.createSitekey("form"); got.userErrors("createSitekey") != ":too_many_sitekeys" || got.at("createSitekey.secret") != nil {
+			t.Errorf("createSitekey: %s", got.Body)
+		}
+	})
+}
+
+// TestSitePlans: the operator puts any site on a plan, and learns nothing of it but that.
+func TestSitePlans(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		operator := a.owner("operator@example.com")
+		owner := a.owner("owner@example.com")
+		id := owner.createSite("secret.example").ok(t, "createSite").at("createSite.site.id").(string)
+		owner.change("setConversionWebhook", id, `url: "https://secret.example/hook"`).ok(t, "setConversionWebhook")
+		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202611, 7)"); err != nil {
+			t.Fatal(err)
+		}
+		quota := 10_000.0
+		for _, step := range []struct {
+			input, wrong string
+			want         float64 // the quota
+		}{
+			{`plan: PRO_500K`, "", 500_000},
+			{`plan: PRO_500K, monthlyPageviews: 500000`, "", 500_000},
+			{`plan: PRO_1M, monthlyPageviews: 7`, "monthlyPageviews:invalid_volume", 0},
+			{`plan: PRO_1M, monthlyPageviews: 0`, "monthlyPageviews:invalid_volume", 0},
+			{`plan: ENTERPRISE`, "monthlyPageviews:invalid_volume", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 0`, "monthlyPageviews:invalid_volume", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: -5`, "monthlyPageviews:invalid_volume", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 9007199254740993`, "monthlyPageviews:invalid_volume", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 70000000`, "", 70_000_000},
+		} {
+			const selection = `{ siteId plan usage { period pageviews quota } userErrors { field code } }`
+			got := operator.query(`mutation($id: ID!) { setSitePlan(input: {siteId: $id, `+step.input+`}) `+selection+` }`, "id", id)
+			if got.userErrors("setSitePlan") != step.wrong || len(got.Errors) > 0 {
+				t.Errorf("%s: %s; want userErrors %q", step.input, got.Body, step.wrong)
+			}
+			if step.wrong == "" {
+				quota = step.want
+				if got.at("setSitePlan.siteId") != id || got.at("setSitePlan.usage.quota") != quota || got.at("setSitePlan.usage.pageviews") != 7.0 {
+					t.Errorf("%s: %s", step.input, got.Body)
+				}
+			} else if got.at("setSitePlan.siteId") != nil || got.at("setSitePlan.plan") != nil || got.at("setSitePlan.usage") != nil {
+				t.Errorf("%s, refused: %s", step.input, got.Body)
+			}
+			if got := owner.query(`query($id: ID!) { site(id: $id) { usage { quota } } }`, "id", id); got.at("site.usage.quota") != quota {
+				t.Errorf("after %s: %s", step.input, got.Body)
+			}
+		}
+		set := schema.Mutation.Fields.ForName("setSitePlan")
+		ids := func(string) string { return id }
+		if got := operator.call(t, ast.Mutation, set, ids); strings.Contains(got.Body, "secret") || got.at("setSitePlan.plan") != "ENTERPRISE" {
+			t.Errorf("all there is of another account's site: %s", got.Body)
+		}
+		if got := operator.call(t, ast.Mutation, set, func(string) string { return unknown(t, id) }); got.userErrors("setSitePlan") != "siteId:not_found" {
+			t.Errorf("an unknown site: %s", got.Body)
 		}
 	})
 }

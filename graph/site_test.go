@@ -267,7 +267,7 @@ func TestPagingThroughManySites(t *testing.T) {
 			}
 		}
 		past := c.query(`query($after: String) { sites(after: $after) { pageInfo { hasNextPage startCursor endCursor } edges { cursor } } }`,
-			"after", model.NodeID("after", 99999))
+			"after", model.NodeID("after-sites", 99999))
 		if past.Body != `{"data":{"sites":{"pageInfo":{"hasNextPage":false,"startCursor":null,"endCursor":null},"edges":[]}}}` {
 			t.Errorf("after the end: %s", past.Body)
 		}

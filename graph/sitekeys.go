@@ -23,7 +23,7 @@ func (r *Resolver) sitekey(ctx context.Context, accountID int64, id string) (*mo
 
 // sitekeyConnection loads one page of an account's sitekeys.
 func (r *Resolver) sitekeyConnection(ctx context.Context, accountID int64, first int, after *string) (*generated.SitekeyConnection, error) {
-	afterID, err := parsePage(first, after)
+	afterID, err := listSitekeys.parsePage(first, after)
 	if err != nil {
 		return nil, err
 	}
@@ -31,10 +31,10 @@ func (r *Resolver) sitekeyConnection(ctx context.Context, accountID int64, first
 	if err != nil {
 		return nil, err
 	}
-	keys, page := cutPage(keys, first, after, func(k *model.Sitekey) int64 { return k.ID })
+	keys, page := cutPage(listSitekeys, keys, first, after, func(k *model.Sitekey) int64 { return k.ID })
 	edges := make([]*generated.SitekeyEdge, len(keys))
 	for i, key := range keys {
-		edges[i] = &generated.SitekeyEdge{Cursor: cursor(key.ID), Node: key}
+		edges[i] = &generated.SitekeyEdge{Cursor: listSitekeys.cursor(key.ID), Node: key}
 	}
 	return &generated.SitekeyConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }

@@ -112,6 +112,13 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 		if taken[0] != taken[1] {
 			t.Errorf("one of each takes %d statements, 30 take %d", taken[0], taken[1])
 		}
+		statements.Take()
+		c.query(`{ sites { edges { node { deliveries { edges { node { id event state } } } } } } }`).ok(t, "")
+		for _, statement := range statements.Take() {
+			if strings.Contains(statement, "delivery_attempts") || strings.Contains(statement, "body") {
+				t.Errorf("deliveries without their attempts read %s", statement)
+			}
+		}
 	})
 }
 

@@ -209,9 +209,9 @@ VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`, site.ID, delive
 }
 
 // logOf is the delivery with its attempts.
-func logOf(tb testing.TB, d *db.DB, site *model.Site, id int64) db.DeliveryLog {
+func logOf(tb testing.TB, d *db.DB, site *model.Site, id int64) dbtest.DeliveryLog {
 	tb.Helper()
-	logs, err := d.Deliveries(context.Background(), site.AccountID, site.ID, id+1, 1)
+	logs, err := dbtest.Deliveries(d, site.ID, id+1, 1)
 	if err != nil || len(logs) != 1 || logs[0].ID != id {
 		tb.Fatalf("delivery %d: %+v, %v", id, logs, err)
 	}
@@ -219,9 +219,9 @@ func logOf(tb testing.TB, d *db.DB, site *model.Site, id int64) db.DeliveryLog {
 }
 
 // awaitEnd waits until the delivery is delivered or failed.
-func awaitEnd(t *testing.T, d *db.DB, site *model.Site, id int64) db.DeliveryLog {
+func awaitEnd(t *testing.T, d *db.DB, site *model.Site, id int64) dbtest.DeliveryLog {
 	t.Helper()
-	var log db.DeliveryLog
+	var log dbtest.DeliveryLog
 	awaitThat(t, func() (string, bool) {
 		log = logOf(t, d, site, id)
 		return fmt.Sprintf("delivery %+v is still pending", log.Delivery), log.State != model.DeliveryPending

@@ -221,7 +221,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 		startQuick(t, d, a, clock.Now)
 		for n, step := range append(steps, 0) {
 			for i, wants := range [][2]time.Duration{{step, step}, {max(step, time.Hour), max(step, time.Hour)}, {2 * time.Hour, 2 * time.Hour}} {
-				var log db.DeliveryLog
+				var log dbtest.DeliveryLog
 				awaitThat(t, func() (string, bool) {
 					log = logOf(t, d, sites[i], deliveries[i].ID)
 					return fmt.Sprintf("site %d: %d attempts, want %d ended", i, len(log.Attempts), n+1),
@@ -284,7 +284,7 @@ func TestSignatures(t *testing.T) {
 					t.Fatalf("delivery %+v", log.Delivery)
 				}
 				now.add(time.Minute)
-				if err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
+				if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
 					t.Fatal(err)
 				}
 				log := awaitEnd(t, d, site, delivery.ID)

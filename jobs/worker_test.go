@@ -1,7 +1,6 @@
 package jobs_test
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -155,7 +154,7 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 		}
 	}
 	for _, site := range sites {
-		logs, err := d.Deliveries(context.Background(), site.AccountID, site.ID, 0, 100_000)
+		logs, err := dbtest.Deliveries(d, site.ID, 0, 100_000)
 		if err != nil {
 			t.Fatal(err)
 		}

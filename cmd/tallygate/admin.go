@@ -20,6 +20,8 @@ type adminCommands struct {
 	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
 
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Put an account on a captcha plan, from its next verification on."`
+
+	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within ten seconds."`
 }
 
 type createAccountCommand struct {
@@ -37,7 +39,7 @@ func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 		now := model.At(time.Now())
-		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CreatedAt: now},
+		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
 			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
 		if err != nil {
 			return err
@@ -134,7 +136,7 @@ type setPlanCommand struct {
 	Config           `embed:""`
 	SiteKey          string `arg:"" help:"The site's key, 32 hexadecimal characters."`
 	Plan             string `arg:"" help:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
-	MonthlyPageviews int64  `placeholder:"N" help:"Page views and events a month; an Enterprise plan needs it."`
+	MonthlyPageviews int64  `placeholder:"N" help:"Page views and events a month; an Enterprise plan needs it, from 1 to 2^53."`
 }
 
 // Run sets the plan.

@@ -19,6 +19,7 @@ func TestAdmin(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SIGNUPS"] = "closed"
+		settings["TALLYGATE_DEFAULT_CAPTCHA_PLAN"] = "PRO_250K"
 		admin := func(want string, args ...string) string {
 			t.Helper()
 			out, err := command(settings, append([]string{"admin"}, args...)...).CombinedOutput()
@@ -65,10 +66,15 @@ func TestAdmin(t *testing.T) {
 		}
 		owner := newOwner(t, p)
 		owner.signInAs("operator@example.com", "a long password")
-		var viewer struct{ Viewer struct{ Operator bool } }
-		owner.do(`{ viewer { operator } }`, &viewer)
-		if !viewer.Viewer.Operator {
-			t.Error("the first account's owner is no operator")
+		var viewer struct {
+			Viewer struct {
+				Operator bool
+				Account  struct{ CaptchaPlan string }
+			}
+		}
+		owner.do(`{ viewer { operator account { captchaPlan } } }`, &viewer)
+		if !viewer.Viewer.Operator || viewer.Viewer.Account.CaptchaPlan != "PRO_250K" {
+			t.Errorf("the first account's owner is %+v", viewer.Viewer)
 		}
 
 		var invited struct {
@@ -83,6 +89,7 @@ func TestAdmin(t *testing.T) {
 		owner.do(`mutation { createSite(input: {domain: "example.com"}) { site { id siteKey } } }`, &created)
 		key := created.CreateSite.Site.SiteKey
 		admin("example.com is on the plan ENTERPRISE.", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "123456")
+		admin("tallygate: An Enterprise plan needs the agreed number", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "9223372036854775807")
 		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
 		admin("tallygate: No such object.", "set-plan", strings.Repeat("0", 32), "FREE")
 		var read struct {

@@ -84,7 +84,7 @@ type app struct {
 	analytics     *analytics.Service // nil without the data role
 	captcha       *captcha.Service   // nil without the data role
 	jobs          *jobs.Jobs         // nil without the worker role
-	bell          *jobs.Bell         // of a data role whose workers are elsewhere; nil without a Redis to ring in
+	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without a Redis to ring in
 	metrics       *server            // nil unless asked for
 
 	draining atomic.Bool
@@ -124,13 +124,13 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		return nil, err
 	}
 	clientAddr := dataplane.ClientAddr(prefixes(c.TrustedProxies))
+	if err := a.openJobs(); err != nil { // first: the others ring for it
+		return nil, err
+	}
 	if a.control != nil {
 		if err := a.openControl(secret, clientAddr); err != nil {
 			return nil, err
 		}
-	}
-	if err := a.openJobs(); err != nil {
-		return nil, err
 	}
 	if a.data != nil {
 		if err := a.openData(secret, clientAddr); err != nil {
@@ -229,6 +229,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 		Log:               a.log,
 		Introspection:     c.Introspection,
 		GraphiQL:          graphiQL,
+		Ring:              a.ring(),
 	})
 	if err != nil {
 		return err

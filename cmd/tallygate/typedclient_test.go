@@ -82,6 +82,11 @@ func configureTyped(t *testing.T, client graphql.Client) typedclient.Configured 
 	typed[typedclient.MarkKeyEventResponse](t)(typedclient.MarkKeyEvent(ctx, client, event))
 	typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client, typedclient.SetConversionWebhookInput{
 		SiteId: id, Url: new("https://example.com/hook?a=b&c=d"), Secret: new("whisper")}))
+	secret := typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client, typedclient.SetConversionWebhookInput{
+		SiteId: id, Secret: new("another")})).SetConversionWebhook
+	if secret.Site == nil || secret.Site.ConversionWebhookUrl == nil {
+		t.Fatalf("setConversionWebhook with a new secret alone: %+v", secret)
+	}
 	last := typed[typedclient.SetDailyExportWebhookResponse](t)(typedclient.SetDailyExportWebhook(ctx, client, typedclient.SetDailyExportWebhookInput{
 		SiteId: id, Url: new("https://example.com/daily")})).SetDailyExportWebhook
 	if last.Site == nil {

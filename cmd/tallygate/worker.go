@@ -13,11 +13,11 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// openJobs makes the worker, or what a data role needs to ring for one elsewhere.
+// openJobs makes the worker, or what the other roles need to ring for one elsewhere.
 func (a *app) openJobs() error {
 	c := a.config
 	if !c.Has(RoleWorker) {
-		if !c.Has(RoleData) || c.RedisURL == "" {
+		if c.RedisURL == "" {
 			return nil // the workers find by themselves what is due
 		}
 		var err error

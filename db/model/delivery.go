@@ -39,6 +39,15 @@ const (
 // does not count.
 const MaxAttempts = 5
 
+// What an owner may ask for by hand: so many further attempts of a delivery, and so many tests of a site in an hour.
+const (
+	MaxRedeliveries = 20
+	MaxTestsPerHour = 20
+)
+
+// ShownAttempts is how many attempts of a delivery are shown, the last ones.
+const ShownAttempts = 10
+
 // AttemptsOf is how often a delivery of the kind is tried by itself: MaxAttempts, a test once.
 func AttemptsOf(kind string) int32 {
 	if kind == DeliveryTest {

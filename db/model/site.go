@@ -29,6 +29,9 @@ type Site struct {
 	DailyExportDay          Day    // the next day to export; meaningless without a URL
 }
 
+// MaxSites is how many sites an account may have. Ours; the contract names no limit.
+const MaxSites = 1_000
+
 // Limits of one site (analytics contract, section 8).
 const (
 	MaxExtraDomains     = 20
@@ -89,6 +92,9 @@ var planPageviews = map[Plan]int64{
 	PlanPro2M:   2_000_000,
 	PlanPro5M:   5_000_000,
 }
+
+// MaxMonthlyPageviews is the largest quota of a site: the largest number up to which every JSON reader keeps all exact.
+const MaxMonthlyPageviews = 1 << 53
 
 // MonthlyPageviews is the plan's quota per UTC month. It is false for a plan without a fixed volume (Enterprise) and
 // for an unknown plan.

@@ -15,8 +15,11 @@ type Sitekey struct {
 	CreatedAt  Instant  `bun:",notnull"`
 }
 
-// MaxSitekeyDomains is how many domains a sitekey may be bound to. Ours; the contract names no limit.
-const MaxSitekeyDomains = 50
+// Ours; the contract names no limits.
+const (
+	MaxSitekeys       = 1_000 // of an account
+	MaxSitekeyDomains = 50    // that a sitekey may be bound to
+)
 
 // CaptchaSecretPrefix begins every secret of a sitekey; the rest is that of NewSecret.
 const CaptchaSecretPrefix = "svcc_"

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -27,6 +29,12 @@ const (
 	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
 )
 
+// An account can have so many downloads running in a process at once. One more is told when to try again.
+const (
+	maxRunning = 2
+	retryAfter = 5 * time.Second
+)
+
 // Options are what the handler works with.
 type Options struct {
 	DB   *db.DB
@@ -34,10 +42,20 @@ type Options struct {
 	Log  *slog.Logger
 }
 
+// downloads serves downloads, and knows which are running.
+type downloads struct {
+	Options
+
+	mu      sync.Mutex
+	running map[int64]int // by account
+}
+
 // Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in (401, also for an API token
 // that is none), forbidden (403, for an API token without the scope EXPORT), unknown_site
-// (404, also for a site of another account), bad_parameter (400, with the parameter's name), method_not_allowed (405).
-func Handler(o Options) http.Handler {
+// (404, also for a site of another account), bad_parameter (400, with the parameter's name), method_not_allowed (405),
+// too_many_downloads (429, with Retry-After, while two others of the account are running).
+func Handler(options Options) http.Handler {
+	o := &downloads{Options: options, running: make(map[int64]int)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A download that its owner cancels ends here too: the request's context cancels the query.
 		if err := o.serve(w, r); err != nil && r.Context().Err() == nil {
@@ -46,7 +64,7 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
+func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
 	}
@@ -66,12 +84,35 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	request.rows.SiteID = site.ID
+	if !o.begin(user.AccountID) {
+		return &model.Error{Kind: model.RateLimited, Code: "too_many_downloads", RetryAfter: retryAfter}
+	}
+	defer o.end(user.AccountID)
 	return o.stream(w, r, site, request)
+}
+
+// begin counts a download of the account, unless it has too many.
+func (o *downloads) begin(accountID int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.running[accountID] >= maxRunning {
+		return false
+	}
+	o.running[accountID]++
+	return true
+}
+
+func (o *downloads) end(accountID int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.running[accountID]--; o.running[accountID] == 0 {
+		delete(o.running, accountID)
+	}
 }
 
 var errUnknownSite = &model.Error{Kind: model.NotFound, Code: "unknown_site"}
 
-func (o Options) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
+func (o *downloads) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
 	siteID, ok := model.ParseNodeID("Site", id)
 	if !ok {
 		return nil, errUnknownSite
@@ -176,7 +217,7 @@ const stallTimeout = 30 * time.Second
 // flushEvery is the number of rows after which what was written is sent and the stall timeout starts again.
 const flushEvery = 500
 
-func (o Options) stream(w http.ResponseWriter, r *http.Request, site *model.Site, request *request) error {
+func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.Site, request *request) error {
 	control := http.NewResponseController(w)
 	var out rowWriter = newJSONRows(w)
 	contentType, extension := "application/json", "json"
@@ -220,9 +261,10 @@ var statusOf = map[model.Kind]int{
 	model.Forbidden:        http.StatusForbidden,
 	model.NotFound:         http.StatusNotFound,
 	model.MethodNotAllowed: http.StatusMethodNotAllowed,
+	model.RateLimited:      http.StatusTooManyRequests,
 }
 
-func (o Options) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (o *downloads) fail(w http.ResponseWriter, r *http.Request, err error) {
 	body := struct {
 		Error     string `json:"error"`
 		Parameter string `json:"parameter,omitempty"`
@@ -230,6 +272,9 @@ func (o Options) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusServiceUnavailable
 	if shown, ok := errors.AsType[*model.Error](err); ok && statusOf[shown.Kind] != 0 {
 		status, body.Error, body.Parameter = statusOf[shown.Kind], shown.Code, shown.Field
+		if shown.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
+		}
 	} else {
 		o.Log.ErrorContext(r.Context(), "export failed", "error", err)
 	}

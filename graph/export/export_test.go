@@ -529,13 +529,52 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
-		for range 24 { // more than either pool has connections
-			s.unread()
+		for i := range 12 { // together more than either pool has connections
+			next := newShop(t, d, fmt.Sprintf("shop%d.example", i))
+			if err := dbtest.Exec(d, "UPDATE sites SET account_id = ? WHERE id = ?", next.owner.AccountID, s.site.ID); err != nil {
+				t.Fatal(err)
+			}
+			s.owner, next.site = next.owner, s.site
+			for range 2 {
+				if response := next.unread(); response.StatusCode != http.StatusOK {
+					t.Fatalf("status %d", response.StatusCode)
+				}
+			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
+		}
+	})
+}
+
+// TestRunningDownloadsAreBounded: an account has two downloads at once; more are told when to try again, and nobody else is.
+func TestRunningDownloadsAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
+		s.storeMany()
+		s.unread()
+		second := s.unread()
+		for _, parameters := range []map[string]string{nil, {"offset": "1000"}, {"type": "events", "format": "csv"}} {
+			response, body := s.get(parameters, nil)
+			if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` ||
+				response.Header.Get("Retry-After") != "5" || response.Header.Get("Content-Disposition") != "" {
+				t.Errorf("a third: %s %v %s", response.Status, response.Header, body)
+			}
+		}
+		if response, body := s.get(map[string]string{"limit": "0"}, nil); response.StatusCode != http.StatusBadRequest {
+			t.Errorf("a third with a mistake: %s %s", response.Status, body)
+		}
+		other.rows(nil)
+		second.Body.Close()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until the server has noticed
+			if response, _ := s.get(map[string]string{"limit": "1"}, nil); response.StatusCode == http.StatusOK {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("a download that has ended still counts")
+			}
 		}
 	})
 }

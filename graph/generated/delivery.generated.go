@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -18,12 +17,12 @@ import (
 // region    ************************** generated!.gotpl **************************
 
 type DeliveryResolver interface {
-	ID(ctx context.Context, obj *db.DeliveryLog) (string, error)
-	Kind(ctx context.Context, obj *db.DeliveryLog) (DeliveryKind, error)
+	ID(ctx context.Context, obj *model.Delivery) (string, error)
+	Kind(ctx context.Context, obj *model.Delivery) (DeliveryKind, error)
 
-	State(ctx context.Context, obj *db.DeliveryLog) (DeliveryState, error)
-
-	NextAttemptAt(ctx context.Context, obj *db.DeliveryLog) (*model.Instant, error)
+	State(ctx context.Context, obj *model.Delivery) (DeliveryState, error)
+	Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error)
+	NextAttemptAt(ctx context.Context, obj *model.Delivery) (*model.Instant, error)
 }
 type DeliveryAttemptResolver interface {
 	Status(ctx context.Context, obj *model.DeliveryAttempt) (*int, error)
@@ -38,7 +37,7 @@ type DeliveryAttemptResolver interface {
 
 // region    **************************** field.gotpl *****************************
 
-func (ec *executionContext) _Delivery_id(ctx context.Context, field graphql.CollectedField, obj *db.DeliveryLog) (ret graphql.Marshaler) {
+func (ec *executionContext) _Delivery_id(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -61,7 +60,7 @@ func (ec *executionContext) fieldContext_Delivery_id(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Delivery", field, true, true, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _Delivery_kind(ctx context.Context, field graphql.CollectedField, obj *db.DeliveryLog) (ret graphql.Marshaler) {
+func (ec *executionContext) _Delivery_kind(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -84,7 +83,7 @@ func (ec *executionContext) fieldContext_Delivery_kind(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Delivery", field, true, true, errors.New("field of type DeliveryKind does not have child fields"))
 }
 
-func (ec *executionContext) _Delivery_event(ctx context.Context, field graphql.CollectedField, obj *db.DeliveryLog) (ret graphql.Marshaler) {
+func (ec *executionContext) _Delivery_event(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -107,7 +106,7 @@ func (ec *executionContext) fieldContext_Delivery_event(_ context.Context, field
 	return graphql.NewScalarFieldContext("Delivery", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Delivery_state(ctx context.Context, field graphql.CollectedField, obj *db.DeliveryLog) (ret graphql.Marshaler) {
+func (ec *executionContext) _Delivery_state(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -130,7 +129,7 @@ func (ec *executionContext) fieldContext_Delivery_state(_ context.Context, field
 	return graphql.NewScalarFieldContext("Delivery", field, true, true, errors.New("field of type DeliveryState does not have child fields"))
 }
 
-func (ec *executionContext) _Delivery_attempts(ctx context.Context, field graphql.CollectedField, obj *db.DeliveryLog) (ret graphql.Marshaler) {
+func (ec *executionContext) _Delivery_attempts(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -139,7 +138,7 @@ func (ec *executionContext) _Delivery_attempts(ctx context.Context, field graphq
 			return ec.fieldContext_Delivery_attempts(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Attempts, nil
+			return ec.Resolvers.Delivery().Attempts(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*model.DeliveryAttempt) graphql.Marshaler {
@@ -153,8 +152,8 @@ func (ec *executionContext) fieldContext_Delivery_attempts(_ context.Context, fi
 	fc = &graphql.FieldContext{
 		Object:     "Delivery",
 		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
+		IsMethod:   true,
+		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_DeliveryAttempt(ctx, field)
 		},
@@ -162,7 +161,7 @@ func (ec *executionContext) fieldContext_Delivery_attempts(_ context.Context, fi
 	return fc, nil
 }
 
-func (ec *executionContext) _Delivery_nextAttemptAt(ctx context.Context, field graphql.CollectedField, obj *db.DeliveryLog) (ret graphql.Marshaler) {
+func (ec *executionContext) _Delivery_nextAttemptAt(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -185,7 +184,7 @@ func (ec *executionContext) fieldContext_Delivery_nextAttemptAt(_ context.Contex
 	return graphql.NewScalarFieldContext("Delivery", field, true, true, errors.New("field of type DateTime does not have child fields"))
 }
 
-func (ec *executionContext) _Delivery_createdAt(ctx context.Context, field graphql.CollectedField, obj *db.DeliveryLog) (ret graphql.Marshaler) {
+func (ec *executionContext) _Delivery_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -445,8 +444,8 @@ func (ec *executionContext) _DeliveryEdge_node(ctx context.Context, field graphq
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *db.DeliveryLog) graphql.Marshaler {
-			return ec.marshalNDelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚐDeliveryLog(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
+			return ec.marshalNDelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDelivery(ctx, selections, v)
 		},
 		true,
 		true,
@@ -477,8 +476,8 @@ func (ec *executionContext) _DeliveryPayload_delivery(ctx context.Context, field
 			return obj.Delivery, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *db.DeliveryLog) graphql.Marshaler {
-			return ec.marshalODelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚐDeliveryLog(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
+			return ec.marshalODelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDelivery(ctx, selections, v)
 		},
 		true,
 		false,
@@ -603,7 +602,7 @@ func (ec *executionContext) unmarshalInputSendTestWebhookInput(ctx context.Conte
 
 var deliveryImplementors = []string{"Delivery", "Node"}
 
-func (ec *executionContext) _Delivery(ctx context.Context, sel ast.SelectionSet, obj *db.DeliveryLog) graphql.Marshaler {
+func (ec *executionContext) _Delivery(ctx context.Context, sel ast.SelectionSet, obj *model.Delivery) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, deliveryImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -733,10 +732,43 @@ func (ec *executionContext) _Delivery(ctx context.Context, sel ast.SelectionSet,
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "attempts":
-			out.Values[i] = ec._Delivery_attempts(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Delivery_attempts(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
 			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "nextAttemptAt":
 			field := field
 
@@ -1063,7 +1095,7 @@ func (ec *executionContext) _DeliveryPayload(ctx context.Context, sel ast.Select
 
 // region    ***************************** type.gotpl *****************************
 
-func (ec *executionContext) marshalNDelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚐDeliveryLog(ctx context.Context, sel ast.SelectionSet, v *db.DeliveryLog) graphql.Marshaler {
+func (ec *executionContext) marshalNDelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -1155,7 +1187,7 @@ func (ec *executionContext) unmarshalNSendTestWebhookInput2githubᚗcomᚋtallyg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalODelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚐDeliveryLog(ctx context.Context, sel ast.SelectionSet, v *db.DeliveryLog) graphql.Marshaler {
+func (ec *executionContext) marshalODelivery2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐDelivery(ctx context.Context, sel ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

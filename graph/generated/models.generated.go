@@ -8,7 +8,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -95,7 +95,7 @@ type CreateSiteInput struct {
 type CreateSitePayload struct {
 	// The new site.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`.
+	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`, `too_many_sites`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -146,14 +146,14 @@ type DeliveryEdge struct {
 	// The delivery's place in the list, for `after`. Opaque.
 	Cursor string `json:"cursor"`
 	// The delivery.
-	Node *db.DeliveryLog `json:"node"`
+	Node *model.Delivery `json:"node"`
 }
 
 // Answer of the mutations that send something.
 type DeliveryPayload struct {
 	// The delivery as it is now. What becomes of it can be read with `node`, some moments later.
-	Delivery *db.DeliveryLog `json:"delivery,omitempty"`
-	// What is wrong with the input: `not_found`; `sendTestWebhook` `no_webhook`; `redeliver` `delivery_in_progress`.
+	Delivery *model.Delivery `json:"delivery,omitempty"`
+	// What is wrong with the input: `not_found`, `delivery_in_progress`; `sendTestWebhook` `no_webhook`, `too_many_tests`; `redeliver` `too_many_redeliveries`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -231,7 +231,7 @@ type Rejection struct {
 
 // Input of `removeMember`.
 type RemoveMemberInput struct {
-	// The user's global id.
+	// The member's global id; the user's does as well.
 	UserID string `json:"userId"`
 }
 
@@ -383,9 +383,9 @@ type SetCaptchaPlanPayload struct {
 type SetConversionWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Null or empty:
-	// nothing is sent any more.
-	URL *string `json:"url,omitempty"`
+	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
+	// address there is stays; null or empty: nothing is sent any more.
+	URL graphql.Omittable[*string] `json:"url,omitempty"`
 	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
 	// is stays; an empty one takes it away. It is never shown again.
 	Secret *string `json:"secret,omitempty"`
@@ -395,13 +395,14 @@ type SetConversionWebhookInput struct {
 type SetDailyExportWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Null or empty: nothing is sent any more.
-	URL *string `json:"url,omitempty"`
+	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
+	// nothing is sent any more.
+	URL graphql.Omittable[*string] `json:"url,omitempty"`
 }
 
 // Input of `setMemberRole`.
 type SetMemberRoleInput struct {
-	// The user's global id.
+	// The member's global id; the user's does as well.
 	UserID string `json:"userId"`
 	// The new role.
 	Role model.Role `json:"role"`
@@ -421,8 +422,20 @@ type SetSitePlanInput struct {
 	SiteID string `json:"siteId"`
 	// The plan.
 	Plan model.Plan `json:"plan"`
-	// Page views and events a month. An Enterprise plan needs it, at least 1; the others have their own and need none.
+	// Page views and events a month. An Enterprise plan needs it, from 1 to 2^53; the others have their own and need none.
 	MonthlyPageviews *int64 `json:"monthlyPageviews,omitempty"`
+}
+
+// Answer of `setSitePlan`. Of somebody else's site an operator sees no more than this.
+type SetSitePlanPayload struct {
+	// The site's global id.
+	SiteID *string `json:"siteId,omitempty"`
+	// Its plan now.
+	Plan *model.Plan `json:"plan,omitempty"`
+	// What it has used of that plan's quota.
+	Usage *Usage `json:"usage,omitempty"`
+	// What is wrong with the input: `not_found`, `invalid_volume`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `signIn`.
@@ -515,8 +528,7 @@ type SitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -554,8 +566,8 @@ type SitekeySecretPayload struct {
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
 	// The new secret. It is shown this once; only its hash is stored.
 	Secret *string `json:"secret,omitempty"`
-	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`; `rotateSitekeySecret`
-	// `not_found`.
+	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`, `too_many_sitekeys`;
+	// `rotateSitekeySecret` `not_found`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -754,8 +766,8 @@ const (
 	ErrorCodeValidationFailed ErrorCode = "validation_failed"
 	// 400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 5 times, that of the other
-	// lists 20 times, and a
+	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of `apiTokens`
+	// 50 times, that of `members`, `invitations` and `sessions` 100 times, and a
 	// mutation that checks a password or sends a mail costs 3,000.
 	ErrorCodeTooComplex ErrorCode = "too_complex"
 	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.
@@ -842,6 +854,10 @@ const (
 	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
 	// The account has a site with this domain already.
 	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
+	// An account has at most 1,000 sites.
+	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
+	// An account has at most 1,000 captcha sitekeys.
+	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"
 	// The e-mail address or the password is wrong. Which of them is never told.
 	UserErrorCodeWrongCredentials UserErrorCode = "wrong_credentials"
 	// This installation does not take new accounts.
@@ -873,11 +889,15 @@ const (
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
-	// The delivery is being sent at this moment.
+	// The delivery, or a test of the site, is being sent at this moment.
 	UserErrorCodeDeliveryInProgress UserErrorCode = "delivery_in_progress"
+	// A delivery can be sent again by hand 20 times.
+	UserErrorCodeTooManyRedeliveries UserErrorCode = "too_many_redeliveries"
+	// A site can have 20 tests in an hour.
+	UserErrorCodeTooManyTests UserErrorCode = "too_many_tests"
 	// There is no such plan.
 	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
-	// The number of page views does not belong to the plan, or an Enterprise plan has none.
+	// The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53.
 	UserErrorCodeInvalidVolume UserErrorCode = "invalid_volume"
 	// An API token needs at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "invalid_scopes"
@@ -904,6 +924,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidDomain,
 	UserErrorCodeEmailTaken,
 	UserErrorCodeDomainTaken,
+	UserErrorCodeTooManySites,
+	UserErrorCodeTooManySitekeys,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeSignupsClosed,
 	UserErrorCodeNotFound,
@@ -920,6 +942,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidSecret,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
+	UserErrorCodeTooManyRedeliveries,
+	UserErrorCodeTooManyTests,
 	UserErrorCodeInvalidPlan,
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
@@ -934,7 +958,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -279,6 +279,13 @@ type ComplexityRoot struct {
 		UserErrors func(childComplexity int) int
 	}
 
+	SetSitePlanPayload struct {
+		Plan       func(childComplexity int) int
+		SiteID     func(childComplexity int) int
+		Usage      func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	SignInPayload struct {
 		UserErrors func(childComplexity int) int
 		Viewer     func(childComplexity int) int
@@ -1526,6 +1533,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SetMemberRolePayload.UserErrors(childComplexity), true
 
+	case "SetSitePlanPayload.plan":
+		if e.ComplexityRoot.SetSitePlanPayload.Plan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.Plan(childComplexity), true
+	case "SetSitePlanPayload.siteId":
+		if e.ComplexityRoot.SetSitePlanPayload.SiteID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.SiteID(childComplexity), true
+	case "SetSitePlanPayload.usage":
+		if e.ComplexityRoot.SetSitePlanPayload.Usage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.Usage(childComplexity), true
+	case "SetSitePlanPayload.userErrors":
+		if e.ComplexityRoot.SetSitePlanPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetSitePlanPayload.UserErrors(childComplexity), true
+
 	case "SignInPayload.userErrors":
 		if e.ComplexityRoot.SignInPayload.UserErrors == nil {
 			break
@@ -2197,12 +2229,15 @@ type SignOutPayload {
 }
 `, BuiltIn: false},
 	{Name: "../delivery.graphqls", Input: `extend type Mutation {
-  "Sends a call that only shows whether the site's conversion webhook works. It is tried once. For members and owners."
+  """
+  Sends a call that only shows whether the site's conversion webhook works. It is tried once. A site can have one test at a time,
+  and 20 in an hour. For members and owners.
+  """
   sendTestWebhook(input: SendTestWebhookInput!): DeliveryPayload
 
   """
-  Sends a delivery once more at once, whatever its state: the same message, outside the five attempts that it has. For members
-  and owners.
+  Sends a delivery once more at once, whatever its state: the same message, outside the five attempts that it has, 20 times at
+  most. For members and owners.
   """
   redeliver(input: RedeliverInput!): DeliveryPayload
 }
@@ -2217,7 +2252,7 @@ type Delivery implements Node {
   event: String!
   "How far it is."
   state: DeliveryState!
-  "The calls that were made, the first one first."
+  "The calls that were made, the last 10 of them, the first one first."
   attempts: [DeliveryAttempt!]!
   "When the next attempt is due, or the end of the one under way; null when none is to come."
   nextAttemptAt: DateTime
@@ -2297,7 +2332,7 @@ input RedeliverInput {
 type DeliveryPayload {
   "The delivery as it is now. What becomes of it can be read with ` + "`" + `node` + "`" + `, some moments later."
   delivery: Delivery
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `no_webhook` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `delivery_in_progress` + "`" + `."
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `delivery_in_progress` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `no_webhook` + "`" + `, ` + "`" + `too_many_tests` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `too_many_redeliveries` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2325,6 +2360,10 @@ enum UserErrorCode {
   email_taken
   "The account has a site with this domain already."
   domain_taken
+  "An account has at most 1,000 sites."
+  too_many_sites
+  "An account has at most 1,000 captcha sitekeys."
+  too_many_sitekeys
   "The e-mail address or the password is wrong. Which of them is never told."
   wrong_credentials
   "This installation does not take new accounts."
@@ -2358,11 +2397,15 @@ enum UserErrorCode {
   invalid_secret
   "The site has no conversion webhook that could be tested."
   no_webhook
-  "The delivery is being sent at this moment."
+  "The delivery, or a test of the site, is being sent at this moment."
   delivery_in_progress
+  "A delivery can be sent again by hand 20 times."
+  too_many_redeliveries
+  "A site can have 20 tests in an hour."
+  too_many_tests
   "There is no such plan."
   invalid_plan
-  "The number of page views does not belong to the plan, or an Enterprise plan has none."
+  "The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53."
   invalid_volume
   "An API token needs at least one scope."
   invalid_scopes
@@ -2404,8 +2447,8 @@ enum ErrorCode {
   """
   400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 5 times, that of the other
-  lists 20 times, and a
+  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of ` + "`" + `apiTokens` + "`" + `
+  50 times, that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` 100 times, and a
   mutation that checks a password or sends a mail costs 3,000.
   """
   too_complex
@@ -2445,7 +2488,7 @@ enum ErrorCode {
 
 "A user as the other members of the account see them."
 type Member {
-  "The user's global id."
+  "Global id, of the user as a member."
   id: ID!
   "E-mail address, in lower case."
   email: String!
@@ -2517,7 +2560,7 @@ type AcceptInvitationPayload {
 
 "Input of ` + "`" + `setMemberRole` + "`" + `."
 input SetMemberRoleInput {
-  "The user's global id."
+  "The member's global id; the user's does as well."
   userId: ID!
   "The new role."
   role: Role!
@@ -2533,7 +2576,7 @@ type SetMemberRolePayload {
 
 "Input of ` + "`" + `removeMember` + "`" + `."
 input RemoveMemberInput {
-  "The user's global id."
+  "The member's global id; the user's does as well."
   userId: ID!
 }
 
@@ -2565,7 +2608,8 @@ Reads. A request is ` + "`" + `POST /graphql` + "`" + ` with the content type ` 
 """
 type Query {
   """
-  Any object by its global id. Null when there is no such object or it is not yours: the two are never told apart.
+  An object by its global id: you, your account, one of its sites, deliveries or sitekeys. Null when there is no such object or it is
+  not yours: the two are never told apart. What else has a global id, such as a member, takes it in mutations only.
   Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in.
   """
   node(
@@ -2580,7 +2624,7 @@ in the form can put right. When ` + "`" + `userErrors` + "`" + ` is not empty no
 """
 type Mutation
 
-"An object with a global id, to be fetched again with ` + "`" + `node` + "`" + `."
+"An object that can be fetched again with ` + "`" + `node` + "`" + `, by its global id."
 interface Node {
   "Unique among all objects of all types. Opaque: do not take it apart."
   id: ID!
@@ -2722,7 +2766,7 @@ type ResetPasswordPayload {
 }
 
 extend type Mutation {
-  "Creates a site and issues its site key. Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in."
+  "Creates a site and issues its site key. An account has at most 1,000. Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in."
   createSite(input: CreateSiteInput!): CreateSitePayload
 }
 
@@ -2869,7 +2913,7 @@ input CreateSiteInput {
 type CreateSitePayload {
   "The new site."
   site: Site
-  "What is wrong with the input: ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `domain_taken` + "`" + `, ` + "`" + `invalid_name` + "`" + `."
+  "What is wrong with the input: ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `domain_taken` + "`" + `, ` + "`" + `invalid_name` + "`" + `, ` + "`" + `too_many_sites` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2878,8 +2922,8 @@ type CreateSitePayload {
   updateSite(input: UpdateSiteInput!): SitePayload
 
   """
-  Deletes a site for good, with all its hits. From then on its key and secret are unknown to the endpoints. For owners.
-  The site in the answer is what it was; its lists and counts are empty.
+  Deletes a site for good, with all its hits: from then on its key and secret are unknown to the endpoints, and its hits go within
+  minutes. For owners. The site in the answer is what it was, without its lists.
   """
   deleteSite(input: DeleteSiteInput!): SitePayload
 
@@ -2917,7 +2961,7 @@ type CreateSitePayload {
   revokeServerSecret(input: RevokeServerSecretInput!): SitePayload
 
   "Puts a site of whatever account on a plan. For operators."
-  setSitePlan(input: SetSitePlanInput!): SitePayload
+  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload
 }
 
 "Answer of the mutations that change a site."
@@ -2929,8 +2973,7 @@ type SitePayload {
   ` + "`" + `too_many_networks` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `own_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
   ` + "`" + `invalid_domain` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `invalid_event_name` + "`" + `, ` + "`" + `reserved_event_name` + "`" + `, ` + "`" + `too_many_events` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
   ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `;
-  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `;
-  ` + "`" + `setSitePlan` + "`" + ` ` + "`" + `invalid_volume` + "`" + `.
+  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -2980,8 +3023,8 @@ input SetConversionWebhookInput {
   "The site's global id."
   siteId: ID!
   """
-  An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Null or empty:
-  nothing is sent any more.
+  An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
+  address there is stays; null or empty: nothing is sent any more.
   """
   url: String
   """
@@ -2995,7 +3038,10 @@ input SetConversionWebhookInput {
 input SetDailyExportWebhookInput {
   "The site's global id."
   siteId: ID!
-  "An address as in ` + "`" + `setConversionWebhook` + "`" + `, whose secret signs these calls, too. Null or empty: nothing is sent any more."
+  """
+  An address as in ` + "`" + `setConversionWebhook` + "`" + `, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
+  nothing is sent any more.
+  """
   url: String
 }
 
@@ -3027,8 +3073,20 @@ input SetSitePlanInput {
   siteId: ID!
   "The plan."
   plan: SitePlan!
-  "Page views and events a month. An Enterprise plan needs it, at least 1; the others have their own and need none."
+  "Page views and events a month. An Enterprise plan needs it, from 1 to 2^53; the others have their own and need none."
   monthlyPageviews: Int64
+}
+
+"Answer of ` + "`" + `setSitePlan` + "`" + `. Of somebody else's site an operator sees no more than this."
+type SetSitePlanPayload {
+  "The site's global id."
+  siteId: ID
+  "Its plan now."
+  plan: SitePlan
+  "What it has used of that plan's quota."
+  usage: Usage
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `invalid_volume` + "`" + `."
+  userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../sitekey.graphqls", Input: `extend type Query {
@@ -3048,7 +3106,7 @@ input SetSitePlanInput {
 }
 
 extend type Mutation {
-  "Creates a captcha sitekey with its secret. For members and owners."
+  "Creates a captcha sitekey with its secret. An account has at most 1,000. For members and owners."
   createSitekey(input: CreateSitekeyInput!): SitekeySecretPayload
 
   "Changes name and domains: all that are given, or none when one of them is refused. For members and owners."
@@ -3200,8 +3258,8 @@ type SitekeySecretPayload {
   "The new secret. It is shown this once; only its hash is stored."
   secret: String
   """
-  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `rotateSitekeySecret` + "`" + `
-  ` + "`" + `not_found` + "`" + `.
+  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `, ` + "`" + `too_many_sitekeys` + "`" + `;
+  ` + "`" + `rotateSitekeySecret` + "`" + ` ` + "`" + `not_found` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -3700,6 +3758,20 @@ func (ec *executionContext) childFields_SetMemberRolePayload(ctx context.Context
 		return ec.fieldContext_SetMemberRolePayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetMemberRolePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SetSitePlanPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "siteId":
+		return ec.fieldContext_SetSitePlanPayload_siteId(ctx, field)
+	case "plan":
+		return ec.fieldContext_SetSitePlanPayload_plan(ctx, field)
+	case "usage":
+		return ec.fieldContext_SetSitePlanPayload_usage(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SetSitePlanPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetSitePlanPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_SignInPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

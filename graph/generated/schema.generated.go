@@ -12,7 +12,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -49,7 +48,7 @@ type MutationResolver interface {
 	SetDailyExportWebhook(ctx context.Context, input SetDailyExportWebhookInput) (*SitePayload, error)
 	RotateServerSecret(ctx context.Context, input RotateServerSecretInput) (*RotateServerSecretPayload, error)
 	RevokeServerSecret(ctx context.Context, input RevokeServerSecretInput) (*SitePayload, error)
-	SetSitePlan(ctx context.Context, input SetSitePlanInput) (*SitePayload, error)
+	SetSitePlan(ctx context.Context, input SetSitePlanInput) (*SetSitePlanPayload, error)
 	CreateSitekey(ctx context.Context, input CreateSitekeyInput) (*SitekeySecretPayload, error)
 	UpdateSitekey(ctx context.Context, input UpdateSitekeyInput) (*SitekeyPayload, error)
 	RotateSitekeySecret(ctx context.Context, input RotateSitekeySecretInput) (*SitekeySecretPayload, error)
@@ -1927,8 +1926,8 @@ func (ec *executionContext) _Mutation_setSitePlan(ctx context.Context, field gra
 			return ec.Resolvers.Mutation().SetSitePlan(ctx, fc.Args["input"].(SetSitePlanInput))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *SitePayload) graphql.Marshaler {
-			return ec.marshalOSitePayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitePayload(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *SetSitePlanPayload) graphql.Marshaler {
+			return ec.marshalOSetSitePlanPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSitePlanPayload(ctx, selections, v)
 		},
 		true,
 		false,
@@ -1941,7 +1940,7 @@ func (ec *executionContext) fieldContext_Mutation_setSitePlan(ctx context.Contex
 		IsMethod:   true,
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_SitePayload(ctx, field)
+			return ec.childFields_SetSitePlanPayload(ctx, field)
 		},
 	}
 	defer func() {
@@ -2815,9 +2814,9 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Site(ctx, sel, obj)
-	case db.DeliveryLog:
+	case model.Delivery:
 		return ec._Delivery(ctx, sel, &obj)
-	case *db.DeliveryLog:
+	case *model.Delivery:
 		if obj == nil {
 			return graphql.Null
 		}

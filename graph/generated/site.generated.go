@@ -2337,4 +2337,51 @@ func (ec *executionContext) marshalOSiteConnection2ᚖgithubᚗcomᚋtallygate�
 	return ec._SiteConnection(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, v any) (*model.Plan, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := graphql.UnmarshalString(v)
+	res := unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[tmp]
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx context.Context, sel ast.SelectionSet, v *model.Plan) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan[*v])
+	return res
+}
+
+var (
+	unmarshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[string]model.Plan{
+		"FREE":       model.PlanFree,
+		"PRO_100K":   model.PlanPro100K,
+		"PRO_500K":   model.PlanPro500K,
+		"PRO_1M":     model.PlanPro1M,
+		"PRO_2M":     model.PlanPro2M,
+		"PRO_5M":     model.PlanPro5M,
+		"ENTERPRISE": model.PlanEnterprise,
+	}
+	marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan = map[model.Plan]string{
+		model.PlanFree:       "FREE",
+		model.PlanPro100K:    "PRO_100K",
+		model.PlanPro500K:    "PRO_500K",
+		model.PlanPro1M:      "PRO_1M",
+		model.PlanPro2M:      "PRO_2M",
+		model.PlanPro5M:      "PRO_5M",
+		model.PlanEnterprise: "ENTERPRISE",
+	}
+)
+
+func (ec *executionContext) marshalOUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Usage(ctx, sel, v)
+}
+
 // endregion ***************************** type.gotpl *****************************

@@ -111,6 +111,116 @@ func (ec *executionContext) fieldContext_RotateServerSecretPayload_userErrors(_ 
 	return fc, nil
 }
 
+func (ec *executionContext) _SetSitePlanPayload_siteId(ctx context.Context, field graphql.CollectedField, obj *SetSitePlanPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetSitePlanPayload_siteId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SiteID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SetSitePlanPayload_siteId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SetSitePlanPayload", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _SetSitePlanPayload_plan(ctx context.Context, field graphql.CollectedField, obj *SetSitePlanPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetSitePlanPayload_plan(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Plan, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Plan) graphql.Marshaler {
+			return ec.marshalOSitePlan2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋdbᚋmodelᚐPlan(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SetSitePlanPayload_plan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SetSitePlanPayload", field, false, false, errors.New("field of type SitePlan does not have child fields"))
+}
+
+func (ec *executionContext) _SetSitePlanPayload_usage(ctx context.Context, field graphql.CollectedField, obj *SetSitePlanPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetSitePlanPayload_usage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Usage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Usage) graphql.Marshaler {
+			return ec.marshalOUsage2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUsage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SetSitePlanPayload_usage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetSitePlanPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Usage(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetSitePlanPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *SetSitePlanPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetSitePlanPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetSitePlanPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetSitePlanPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _SitePayload_site(ctx context.Context, field graphql.CollectedField, obj *SitePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -300,7 +410,7 @@ func (ec *executionContext) unmarshalInputSetConversionWebhookInput(ctx context.
 			if err != nil {
 				return it, err
 			}
-			it.URL = data
+			it.URL = graphql.OmittableOf(data)
 		case "secret":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("secret"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -344,7 +454,7 @@ func (ec *executionContext) unmarshalInputSetDailyExportWebhookInput(ctx context
 			if err != nil {
 				return it, err
 			}
-			it.URL = data
+			it.URL = graphql.OmittableOf(data)
 		}
 	}
 	return it, nil
@@ -596,6 +706,59 @@ func (ec *executionContext) _RotateServerSecretPayload(ctx context.Context, sel 
 	return out
 }
 
+var setSitePlanPayloadImplementors = []string{"SetSitePlanPayload"}
+
+func (ec *executionContext) _SetSitePlanPayload(ctx context.Context, sel ast.SelectionSet, obj *SetSitePlanPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, setSitePlanPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SetSitePlanPayload")
+		case "siteId":
+			out.Values[i] = ec._SetSitePlanPayload_siteId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "plan":
+			out.Values[i] = ec._SetSitePlanPayload_plan(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "usage":
+			out.Values[i] = ec._SetSitePlanPayload_usage(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._SetSitePlanPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var sitePayloadImplementors = []string{"SitePayload"}
 
 func (ec *executionContext) _SitePayload(ctx context.Context, sel ast.SelectionSet, obj *SitePayload) graphql.Marshaler {
@@ -693,6 +856,13 @@ func (ec *executionContext) marshalORotateServerSecretPayload2ᚖgithubᚗcomᚋ
 		return graphql.Null
 	}
 	return ec._RotateServerSecretPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOSetSitePlanPayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSetSitePlanPayload(ctx context.Context, sel ast.SelectionSet, v *SetSitePlanPayload) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._SetSitePlanPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOSitePayload2ᚖgithubᚗcomᚋtallygateᚋtallygateᚋgraphᚋgeneratedᚐSitePayload(ctx context.Context, sel ast.SelectionSet, v *SitePayload) graphql.Marshaler {

@@ -21,8 +21,7 @@ type AddSiteDomainAddSiteDomainSitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -346,7 +345,7 @@ func (v *Configured) GetCreatedAt() time.Time { return v.CreatedAt }
 type CreateSiteCreateSiteCreateSitePayload struct {
 	// The new site.
 	Site *CreateSiteCreateSiteCreateSitePayloadSite `json:"site"`
-	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`.
+	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`, `too_many_sites`.
 	UserErrors []CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -597,7 +596,7 @@ func (v *CreateSiteInput) GetName() *string { return v.Name }
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
-	// Creates a site and issues its site key. Fails with `unauthenticated` when nobody is signed in.
+	// Creates a site and issues its site key. An account has at most 1,000. Fails with `unauthenticated` when nobody is signed in.
 	CreateSite *CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
 }
 
@@ -615,8 +614,8 @@ type CreateSitekeyCreateSitekeySitekeySecretPayload struct {
 	Sitekey *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey `json:"sitekey"`
 	// The new secret. It is shown this once; only its hash is stored.
 	Secret *string `json:"secret"`
-	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`; `rotateSitekeySecret`
-	// `not_found`.
+	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`, `too_many_sitekeys`;
+	// `rotateSitekeySecret` `not_found`.
 	UserErrors []CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -758,7 +757,7 @@ func (v *CreateSitekeyInput) GetDomains() []string { return v.Domains }
 
 // CreateSitekeyResponse is returned by CreateSitekey on success.
 type CreateSitekeyResponse struct {
-	// Creates a captcha sitekey with its secret. For members and owners.
+	// Creates a captcha sitekey with its secret. An account has at most 1,000. For members and owners.
 	CreateSitekey *CreateSitekeyCreateSitekeySitekeySecretPayload `json:"createSitekey"`
 }
 
@@ -847,8 +846,7 @@ type MarkKeyEventMarkKeyEventSitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1126,8 +1124,7 @@ type RegisterEventRegisterEventSitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []RegisterEventRegisterEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1651,8 +1648,8 @@ func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrors
 type SetConversionWebhookInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
-	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Null or empty:
-	// nothing is sent any more.
+	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
+	// address there is stays; null or empty: nothing is sent any more.
 	Url *string `json:"url"`
 	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
 	// is stays; an empty one takes it away. It is never shown again.
@@ -1690,8 +1687,7 @@ type SetConversionWebhookSetConversionWebhookSitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1935,7 +1931,8 @@ func (v *SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError)
 type SetDailyExportWebhookInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
-	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Null or empty: nothing is sent any more.
+	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
+	// nothing is sent any more.
 	Url *string `json:"url"`
 }
 
@@ -1967,8 +1964,7 @@ type SetDailyExportWebhookSetDailyExportWebhookSitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -2508,8 +2504,7 @@ type UpdateSiteUpdateSiteSitePayload struct {
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
 	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
-	// `setDailyExportWebhook` `invalid_url`;
-	// `setSitePlan` `invalid_volume`.
+	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []UpdateSiteUpdateSiteSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -2755,6 +2750,10 @@ const (
 	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
 	// The account has a site with this domain already.
 	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
+	// An account has at most 1,000 sites.
+	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
+	// An account has at most 1,000 captcha sitekeys.
+	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"
 	// The e-mail address or the password is wrong. Which of them is never told.
 	UserErrorCodeWrongCredentials UserErrorCode = "wrong_credentials"
 	// This installation does not take new accounts.
@@ -2786,11 +2785,15 @@ const (
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
-	// The delivery is being sent at this moment.
+	// The delivery, or a test of the site, is being sent at this moment.
 	UserErrorCodeDeliveryInProgress UserErrorCode = "delivery_in_progress"
+	// A delivery can be sent again by hand 20 times.
+	UserErrorCodeTooManyRedeliveries UserErrorCode = "too_many_redeliveries"
+	// A site can have 20 tests in an hour.
+	UserErrorCodeTooManyTests UserErrorCode = "too_many_tests"
 	// There is no such plan.
 	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
-	// The number of page views does not belong to the plan, or an Enterprise plan has none.
+	// The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53.
 	UserErrorCodeInvalidVolume UserErrorCode = "invalid_volume"
 	// An API token needs at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "invalid_scopes"
@@ -2802,6 +2805,8 @@ const (
 	UserErrorCodeAlreadyMember UserErrorCode = "already_member"
 	// An account has at most 100 members and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "too_many_members"
+	// This installation sends no mail. Whoever runs it can make a link with `tallygate admin invite`.
+	UserErrorCodeNoMailServer UserErrorCode = "no_mail_server"
 	// An account needs an owner: the last one cannot leave or get another role.
 	UserErrorCodeLastOwner UserErrorCode = "last_owner"
 	// The only operator cannot go while there are others on this installation.
@@ -2815,6 +2820,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidDomain,
 	UserErrorCodeEmailTaken,
 	UserErrorCodeDomainTaken,
+	UserErrorCodeTooManySites,
+	UserErrorCodeTooManySitekeys,
 	UserErrorCodeWrongCredentials,
 	UserErrorCodeSignupsClosed,
 	UserErrorCodeNotFound,
@@ -2831,6 +2838,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidSecret,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
+	UserErrorCodeTooManyRedeliveries,
+	UserErrorCodeTooManyTests,
 	UserErrorCodeInvalidPlan,
 	UserErrorCodeInvalidVolume,
 	UserErrorCodeInvalidScopes,
@@ -2838,6 +2847,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidToken,
 	UserErrorCodeAlreadyMember,
 	UserErrorCodeTooManyMembers,
+	UserErrorCodeNoMailServer,
 	UserErrorCodeLastOwner,
 	UserErrorCodeLastOperator,
 }

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// applyCommand gives an account's sites the settings in a file.
+type applyCommand struct {
+	Config `embed:""`
+	File   string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see the README."`
+}
+
+// sitesFile is the file. What is left out, or null, stays as it is.
+type sitesFile struct {
+	Account string     `yaml:"account"` // e-mail address of one of its users
+	Sites   []siteFile `yaml:"sites"`
+}
+
+// siteFile is a site by its domain, which is created when the account has none. An empty text takes an address away, an empty
+// list all entries.
+type siteFile struct {
+	Domain                  string    `yaml:"domain"`
+	Name                    *string   `yaml:"name"`
+	ExtraDomains            *[]string `yaml:"extraDomains"`
+	RegisteredEvents        *[]string `yaml:"registeredEvents"`
+	KeyEvents               *[]string `yaml:"keyEvents"`
+	ExcludedAddresses       *[]string `yaml:"excludedAddresses"`
+	MeasureSiteSearch       *bool     `yaml:"measureSiteSearch"`
+	MeasureEcommerce        *bool     `yaml:"measureEcommerce"`
+	AllowPseudonymousUserID *bool     `yaml:"allowPseudonymousUserId"`
+	AutomaticEvents         *bool     `yaml:"automaticEvents"`
+	ConversionWebhookURL    *string   `yaml:"conversionWebhookUrl"`
+	DailyExportURL          *string   `yaml:"dailyExportUrl"`
+	Plan                    *string   `yaml:"plan"`
+	MonthlyPageviews        int64     `yaml:"monthlyPageviews"`
+}
+
+// errNoChange takes back a transaction that changed nothing.
+var errNoChange = errors.New("nothing changed")
+
+// Run applies the file: all of it or, when anything is refused, nothing.
+func (c *applyCommand) Run(ctx context.Context, term terminal) error {
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return err
+	}
+	file, err := parseSites(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		var changes []string
+		err := d.Together(ctx, func(ctx context.Context) (err error) {
+			if changes, err = c.apply(ctx, d, file); err == nil && len(changes) == 0 {
+				err = errNoChange
+			}
+			return err
+		})
+		if errors.Is(err, errNoChange) {
+			changes, err = []string{"Nothing to change."}, nil
+		}
+		if err == nil {
+			fmt.Fprintln(term.out, strings.Join(changes, "\n"))
+		}
+		return err
+	})
+}
+
+// parseSites reads a file strictly: one document, no unknown key, no key twice, no domain twice.
+func parseSites(text []byte) (*sitesFile, error) {
+	var file sitesFile
+	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	if err := decoder.Decode(&file); errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty")
+	} else if err != nil {
+		return nil, errors.New(yaml.FormatError(err, false, true))
+	}
+	if err := decoder.Decode(new(sitesFile)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the file has more than one document")
+	}
+	if file.Account == "" || len(file.Sites) == 0 {
+		return nil, errors.New("the file needs an account and sites")
+	}
+	return &file, nil
+}
+
+// apply gives the sites their settings and says what has changed.
+func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]string, error) {
+	email, err := model.ParseEmail(file.Account)
+	if err != nil {
+		return nil, err
+	}
+	user, err := d.UserByEmail(ctx, email)
+	if err != nil {
+		return nil, fmt.Errorf("account %s: %w", email, err)
+	}
+	sites, err := d.Sites(ctx, user.AccountID, 0, model.MaxSites)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[string]int64, len(sites))
+	for _, site := range sites {
+		ids[site.Domain] = site.ID
+	}
+	seen := make(map[string]bool)
+	var changes []string
+	for _, site := range file.Sites {
+		domain, err := model.ParseDomain(site.Domain, c.AllowLocalDomains)
+		if err == nil && seen[domain] {
+			err = model.InvalidField("domain", "invalid_domain", "The file has this site twice.")
+		}
+		if err != nil {
+			return nil, refused(site.Domain, err)
+		}
+		seen[domain] = true
+		of, err := c.applySite(ctx, d, user.AccountID, ids[domain], domain, site)
+		if err != nil {
+			return nil, refused(domain, err)
+		}
+		changes = append(changes, of...)
+	}
+	return changes, nil
+}
+
+// applySite creates the site if it has no id, changes what the file gives, and compares.
+func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id int64, domain string, file siteFile) ([]string, error) {
+	var changes []string
+	if id == 0 {
+		volume, _ := c.DefaultSitePlan.MonthlyPageviews()
+		site, err := d.CreateSite(ctx, model.Site{
+			AccountID: accountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+			Plan: c.DefaultSitePlan, MonthlyPageviews: volume, CreatedAt: model.At(time.Now()),
+		})
+		if err != nil {
+			return nil, err
+		}
+		id, changes = site.ID, []string{fmt.Sprintf("%s: created with the site key %s", domain, site.SiteKey)}
+	}
+	before, err := rulesOf(ctx, d, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.changeSite(ctx, d, accountID, before, file); err != nil {
+		return nil, err
+	}
+	after, err := rulesOf(ctx, d, id)
+	if err != nil {
+		return nil, err
+	}
+	return append(changes, differences(before, after)...), nil
+}
+
+func rulesOf(ctx context.Context, d *db.DB, id int64) (*model.SiteRules, error) {
+	rules, err := d.SiteRules(ctx, []int64{id})
+	if err == nil && rules[id] == nil {
+		err = model.ErrNotFound // deleted in between
+	}
+	return rules[id], err
+}
+
+// changeSite makes all changes that the file asks for. Most leave alone what is so already.
+func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
+	update := db.SiteUpdate{
+		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
+		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
+	}
+	if file.ExcludedAddresses != nil {
+		networks := make([]netip.Prefix, len(*file.ExcludedAddresses))
+		for i, text := range *file.ExcludedAddresses {
+			networks[i] = model.ParseNetwork(text)
+		}
+		update.ExcludedAddresses = &networks
+	}
+	if err := d.UpdateSite(ctx, accountID, site.ID, update); err != nil {
+		return err
+	}
+	return c.changeLists(ctx, d, accountID, site, file)
+}
+
+// changeLists changes domains and events, and then addresses and plan.
+func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
+	domains, err := c.domains(file.ExtraDomains)
+	if err != nil {
+		return err
+	}
+	for _, list := range []struct {
+		name        string
+		have        []string
+		want        *[]string
+		add, remove func(ctx context.Context, accountID, siteID int64, value string) error
+	}{
+		{"extraDomains", site.ExtraDomains, domains, d.AddSiteDomain, d.RemoveSiteDomain},
+		{"registeredEvents", site.Registered, file.RegisteredEvents, d.RegisterEvent, d.UnregisterEvent},
+		{"keyEvents", site.KeyEvents, file.KeyEvents, d.MarkKeyEvent, d.UnmarkKeyEvent},
+	} {
+		if list.want == nil {
+			continue
+		}
+		for _, value := range list.have { // first, because the lists have limits
+			if slices.Contains(*list.want, value) {
+				continue
+			}
+			if err := list.remove(ctx, accountID, site.ID, value); err != nil {
+				return fmt.Errorf("%s: %s: %w", list.name, value, err)
+			}
+		}
+		for _, value := range *list.want {
+			if err := list.add(ctx, accountID, site.ID, value); err != nil {
+				return fmt.Errorf("%s: %s: %w", list.name, value, err)
+			}
+		}
+	}
+	return c.changeRest(ctx, d, accountID, site.ID, file)
+}
+
+// domains normalises a list of domains, if there is one.
+func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
+	if texts == nil {
+		return nil, nil
+	}
+	domains := make([]string, len(*texts))
+	for i, text := range *texts {
+		var err error
+		if domains[i], err = model.ParseDomain(text, c.AllowLocalDomains); err != nil {
+			return nil, fmt.Errorf("extraDomains: %s: %w", text, err)
+		}
+	}
+	return &domains, nil
+}
+
+// changeRest changes the addresses of webhooks and the plan.
+func (c *applyCommand) changeRest(ctx context.Context, d *db.DB, accountID, siteID int64, file siteFile) error {
+	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL), c.checkURL("dailyExportUrl", file.DailyExportURL))
+	if err != nil {
+		return err
+	}
+	if file.ConversionWebhookURL != nil {
+		if err := d.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil); err != nil {
+			return err
+		}
+	}
+	if file.DailyExportURL != nil {
+		if err := d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, model.At(time.Now())); err != nil {
+			return err
+		}
+	}
+	switch {
+	case file.Plan != nil:
+		return d.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), file.MonthlyPageviews)
+	case file.MonthlyPageviews != 0:
+		return model.InvalidField("monthlyPageviews", "invalid_volume", "The number of page views needs its plan beside it.")
+	}
+	return nil
+}
+
+func (c *applyCommand) checkURL(field string, address *string) error {
+	if address == nil || *address == "" {
+		return nil
+	}
+	return model.CheckWebhookURL(field, *address, prefixes(c.WebhookAllowNets))
+}
+
+// differences says in which settings a site differs from what it was, one line each.
+func differences(before, after *model.SiteRules) []string {
+	var lines []string
+	for _, setting := range []struct {
+		name  string
+		value func(*model.SiteRules) any
+	}{
+		{"name", func(s *model.SiteRules) any { return s.Name }},
+		{"extraDomains", func(s *model.SiteRules) any { return s.ExtraDomains }},
+		{"registeredEvents", func(s *model.SiteRules) any { return s.Registered }},
+		{"keyEvents", func(s *model.SiteRules) any { return s.KeyEvents }},
+		{"excludedAddresses", func(s *model.SiteRules) any { return s.Excluded }},
+		{"measureSiteSearch", func(s *model.SiteRules) any { return s.MeasureSiteSearch }},
+		{"measureEcommerce", func(s *model.SiteRules) any { return s.MeasureEcommerce }},
+		{"allowPseudonymousUserId", func(s *model.SiteRules) any { return s.AllowPseudonymousUserID }},
+		{"automaticEvents", func(s *model.SiteRules) any { return s.AutomaticEvents }},
+		{"conversionWebhookUrl", func(s *model.SiteRules) any { return s.ConversionWebhookURL }},
+		{"dailyExportUrl", func(s *model.SiteRules) any { return s.DailyExportURL }},
+		{"plan", func(s *model.SiteRules) any { return s.Plan }},
+		{"monthlyPageviews", func(s *model.SiteRules) any { return s.MonthlyPageviews }},
+	} {
+		was, is := fmt.Sprintf("%v", setting.value(before)), fmt.Sprintf("%v", setting.value(after))
+		if was != is {
+			lines = append(lines, fmt.Sprintf("%s: %s: %q, was %q", after.Domain, setting.name, is, was))
+		}
+	}
+	return lines
+}
+
+// refused names the site and the fields that are wrong; every one of them, when there are several.
+func refused(domain string, err error) error {
+	list := []error{err}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		list = many.Unwrap()
+	}
+	var texts []string
+	for _, one := range list {
+		shown, ok := errors.AsType[*model.Error](one)
+		if !ok {
+			return fmt.Errorf("%s: %w", domain, err)
+		}
+		where, _ := strings.CutSuffix(one.Error(), shown.Error()) // the list's name, where one was given
+		if where == "" && shown.Field != "" {
+			where = shown.Field + ": "
+		}
+		texts = append(texts, domain+": "+where+shown.Message)
+	}
+	return errors.New(strings.Join(texts, "\n"))
+}

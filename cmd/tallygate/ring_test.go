@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/redistest"
+)
+
+// TestControlRingsInRealRedis: what is asked for by hand wakes the workers at once. No worker runs here whose sweeper could
+// ring instead.
+func TestControlRingsInRealRedis(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		redisURL := redistest.URL(t)
+		a := serve(t, &Config{
+			DataDir: t.TempDir(), DatabaseURL: DatabaseURL(databaseURL), RedisURL: RedisURL(redisURL), Roles: []Role{RoleControl},
+			Signups: model.SignupsOpen, DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree, ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:8081",
+		})
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := &testOwner{t: t, control: a.control.url, http: &http.Client{Jar: jar, Timeout: patience}}
+		site := owner.signUp("shop.example")
+		var sent struct {
+			SendTestWebhook struct {
+				Delivery   struct{ ID string }
+				UserErrors []any
+			}
+		}
+		owner.do(`mutation { setConversionWebhook(input: {siteId: "`+site.ID+`", url: "https://shop.example/hook"}) { userErrors { code } } }`, &sent)
+		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`, &sent)
+		_, id, ok := model.ParseDeliveryNodeID(sent.SendTestWebhook.Delivery.ID)
+		if !ok {
+			t.Fatalf("sendTestWebhook: %+v", sent)
+		}
+		options, err := redis.ParseURL(redisURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := redis.NewClient(options)
+		defer client.Close()
+		inspector := asynq.NewInspectorFromRedisClient(client)
+		want := fmt.Sprintf("1:%d:1", id)
+		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // the bell rings after the answer
+			tasks, err := inspector.ListPendingTasks("deliveries")
+			if err == nil && len(tasks) == 1 && tasks[0].ID == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the tasks are %+v, %v; want one named %s", tasks, err, want)
+			}
+		}
+	})
+}
