@@ -1650,10 +1650,10 @@ type SetConversionWebhookInput struct {
 	SiteId string `json:"siteId"`
 	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
 	// address there is stays; null or empty: nothing is sent any more.
-	Url *string `json:"url"`
+	Url *string `json:"url,omitempty"`
 	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
 	// is stays; an empty one takes it away. It is never shown again.
-	Secret *string `json:"secret"`
+	Secret *string `json:"secret,omitempty"`
 }
 
 // GetSiteId returns SetConversionWebhookInput.SiteId, and is useful for accessing the field via an interface.
@@ -1933,7 +1933,7 @@ type SetDailyExportWebhookInput struct {
 	SiteId string `json:"siteId"`
 	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
 	// nothing is sent any more.
-	Url *string `json:"url"`
+	Url *string `json:"url,omitempty"`
 }
 
 // GetSiteId returns SetDailyExportWebhookInput.SiteId, and is useful for accessing the field via an interface.
@@ -3366,6 +3366,7 @@ fragment Mistake on UserError {
 }
 `
 
+// What is left out stays, and null takes away. A generator has to be told to leave out what is not set; for genqlient:
 func SetConversionWebhook(
 	ctx_ context.Context,
 	client_ graphql.Client,
