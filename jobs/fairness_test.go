@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -152,7 +153,9 @@ func silentReceiver(tb testing.TB, a *authority) (r *receiver, answer func()) {
 	tb.Helper()
 	hold := make(chan struct{})
 	r = newReceiver(tb, a, func(_ int, _ http.ResponseWriter, _ *http.Request) { <-hold })
-	return r, func() { close(hold) }
+	answer = sync.OnceFunc(func() { close(hold) })
+	tb.Cleanup(answer)
+	return r, answer
 }
 
 // silentSites makes n sites of the account of site, each with deliveries of the kind that are due at noon, and whose receiver
