@@ -2,9 +2,12 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/hibiken/asynq"
 
 	"github.com/tallygate/tallygate/db"
 )
@@ -51,4 +54,27 @@ func (j *Jobs) Allow(networks []netip.Prefix) {
 	resolver := j.sender.dialer.Resolver
 	*j.sender.dialer = *newSender(networks, nil, j.now).dialer
 	j.sender.dialer.Resolver = resolver
+}
+
+// OccupyAllBut makes a worker's own schedule take all of its places but n, before it is started: with as many tasks, which wait
+// until release is closed. Each calls begun first. It returns how many they are.
+func (j *Jobs) OccupyAllBut(n int, begun func(), release <-chan struct{}) int {
+	j.schedule = nil
+	for i := range concurrency - n {
+		j.schedule = append(j.schedule, periodic{fmt.Sprint("test:waits-", i), 24 * time.Hour, func(*Jobs, context.Context) error {
+			begun()
+			<-release
+			return nil
+		}})
+	}
+	return len(j.schedule)
+}
+
+// UnderWay is how many tasks of deliveries have a place at this moment.
+func (j *Jobs) UnderWay() (int, error) {
+	queue, err := asynq.NewInspectorFromRedisClient(j.redis).GetQueueInfo(deliveryQueue)
+	if err != nil {
+		return 0, err
+	}
+	return queue.Active, nil
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,27 +124,106 @@ func BenchmarkDeadReceiver(b *testing.B) {
 	})
 }
 
+// startCrowded starts a worker of which all places but so many are taken until the test ends. It waits long for receivers;
+// answer lets those end that say nothing.
+func startCrowded(t *testing.T, d *db.DB, a *authority, places int, answer func()) *jobs.Jobs {
+	t.Helper()
+	var waiting atomic.Int32
+	release := make(chan struct{})
+	taken := 0
+	j := startQuick(t, d, a, (&clock{now: noon}).Now, endless, func(j *jobs.Jobs) {
+		taken = j.OccupyAllBut(places, func() { waiting.Add(1) }, release)
+	})
+	t.Cleanup(func() { close(release); answer() })
+	awaitThat(t, func() (string, bool) {
+		n := int(waiting.Load())
+		return fmt.Sprintf("%d places are taken, want %d", n, taken), n == taken
+	})
+	return j
+}
+
+// endless makes a worker wait for receivers for as long as a test takes.
+func endless(j *jobs.Jobs) {
+	j.CallTimeout(2 * patience)
+	j.AttemptTimeout(2 * patience)
+}
+
+// silentReceiver takes calls and answers none until the function it returns is called.
+func silentReceiver(tb testing.TB, a *authority) (r *receiver, answer func()) {
+	tb.Helper()
+	hold := make(chan struct{})
+	r = newReceiver(tb, a, func(_ int, _ http.ResponseWriter, _ *http.Request) { <-hold })
+	answer = sync.OnceFunc(func() { close(hold) })
+	tb.Cleanup(answer)
+	return r, answer
+}
+
+// silentSites makes n sites of the account of site, each with deliveries of the kind that are due at noon, and whose receiver
+// is r.
+func silentSites(t *testing.T, d *db.DB, site *model.Site, r *receiver, n int, kind, body string, deliveries int) {
+	t.Helper()
+	at := model.At(noon)
+	err := dbtest.Exec(d, `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at,
+  conversion_webhook_url, daily_export_url, daily_export_day)
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+SELECT account_id, 'silent' || CAST(n AS text), 'silent' || CAST(n AS text), 'silent', plan, monthly_pageviews, created_at, ?, ?, ?
+FROM sites CROSS JOIN numbers WHERE id = ?`, n, r.URL, r.URL, at.Day(), site.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+SELECT id, ? + n, ?, 'event', 'pending', 0, ?, ?, ? FROM sites CROSS JOIN numbers WHERE name = 'silent'`,
+		deliveries, model.FirstTimeID(at), kind, at, at, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkServed checks that a worker delivers to the site although at least so many tasks of others wait for their receivers. The
+// worker rings for what becomes due now after all that was due before, and the queue keeps that order: so one delivery would
+// not be made if the others were given all places.
+func checkServed(t *testing.T, d *db.DB, j *jobs.Jobs, site *model.Site, others int) {
+	t.Helper()
+	awaitThat(t, func() (string, bool) {
+		n, err := j.UnderWay()
+		return fmt.Sprintf("%d tasks under way, want %d; %v", n, others, err), n >= others
+	})
+	for i := range 3 {
+		log := awaitEnd(t, d, site, due(t, d, site, noon.Add(-time.Duration(i)*time.Second)).ID)
+		if log.State != model.DeliveryDelivered {
+			t.Errorf("delivery %+v", log.Delivery)
+		}
+	}
+}
+
 // TestManyDeadReceivers: while more sites than a worker has places for wait for receivers that say nothing, deliveries of a
 // site whose receiver answers are made.
 func TestManyDeadReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		r := newReceiver(t, a, status(200))
-		healthy := newSite(t, d, "shop.example", r.URL, "")
+		const bound, places = 128, 136 // of receivers that are not known yet; in all
+		healthy := newSite(t, d, "shop.example", newReceiver(t, a, status(200)).URL, "")
 		silent, answer := silentReceiver(t, a)
-		startQuick(t, d, a, (&clock{now: noon}).Now, func(j *jobs.Jobs) { j.Quick(500*time.Millisecond, time.Hour) }, endless)
-		t.Cleanup(answer)
+		j := startCrowded(t, d, a, places, answer)
 		awaitEnd(t, d, healthy, due(t, d, healthy, noon).ID)
-		for i := range 140 {
-			backlog(t, d, newSite(t, d, fmt.Sprintf("dead%d.example", i), silent.URL, "").ID, 3)
-		}
-		awaitThat(t, func() (string, bool) { n := len(silent.all()); return fmt.Sprintf("%d silent calls", n), n >= 100 })
-		for i := range 20 {
-			log := awaitEnd(t, d, healthy, due(t, d, healthy, noon.Add(-time.Duration(i+1)*time.Second)).ID)
-			if log.State != model.DeliveryDelivered {
-				t.Errorf("delivery %+v", log.Delivery)
-			}
-		}
+		silentSites(t, d, healthy, silent, places/2+2, model.DeliveryConversion, `{"type":"conversion"}`, 2)
+		checkServed(t, d, j, healthy, bound)
+	})
+}
+
+// TestExportsHoldNobodyUp: while the exports of more sites than a worker has places for wait for a receiver that says nothing,
+// a conversion of another site is delivered.
+func TestExportsHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const bound, places = 32, 40 // of exports; in all
+		shop := newSite(t, d, "shop.example", newReceiver(t, a, status(200)).URL, "")
+		silent, answer := silentReceiver(t, a)
+		j := startCrowded(t, d, a, places, answer)
+		silentSites(t, d, shop, silent, places+5, model.DeliveryDailyExport, fmt.Sprintf(`{"day":%d,"part":1,"parts":1}`, model.At(noon).Day()-1), 1)
+		checkServed(t, d, j, shop, bound)
 	})
 }

@@ -2,12 +2,15 @@ package jobs_test
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hibiken/asynq"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
@@ -163,6 +166,121 @@ func TestClockSteps(t *testing.T) {
 		checkOutcome(t, d, []*model.Site{site}, r, func(received) bool { return true })
 		if calls := len(r.all()); calls != n {
 			t.Errorf("%d calls for %d deliveries", calls, n)
+		}
+	})
+}
+
+// TestLostInACallRealRedis: a Redis that is lost in the middle of a call and comes back empty ends neither the call nor its
+// claim, and neither does asynq when it gives up the call's task. Nothing is lost or called twice: not that delivery, and none
+// that became due while Redis was away.
+func TestLostInACallRealRedis(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const n = 5
+		server, a, logged := redistest.New(t), newAuthority(t), &countHandler{}
+		silent, answer := silentReceiver(t, a)
+		r := newReceiver(t, a, status(200))
+		held, other := newSite(t, d, "held.example", silent.URL, ""), newSite(t, d, "shop.example", r.URL, "")
+		startOn(t, server.URL(), a, jobs.Options{DB: d, Now: (&clock{now: noon}).Now, Log: slog.New(logged)}, endless)
+		t.Cleanup(answer)
+		called := due(t, d, held, noon)
+		awaitThat(t, func() (string, bool) { return "no call has begun", len(silent.all()) > 0 })
+
+		server.Kill()
+		var later []*model.Delivery
+		for range n {
+			later = append(later, due(t, d, other, noon))
+		}
+		awaitThat(t, func() (string, bool) {
+			return "nobody noticed that Redis is away", logged.of("the queue is away; background work waits") > 0
+		})
+		if n := len(r.all()); n != 0 {
+			t.Errorf("%d calls were made while Redis was away", n)
+		}
+		server.Start()
+		for _, delivery := range later {
+			if log := awaitEnd(t, d, other, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 {
+				t.Errorf("%s after %d attempts", log.State, len(log.Attempts))
+			}
+		}
+
+		inspector := asynq.NewInspectorFromRedisClient(server.Client())
+		awaitThat(t, func() (string, bool) { // as it does by itself when Redis stays away for half a minute
+			err := inspector.CancelProcessing(fmt.Sprintf("%d:%d:1", held.ID, called.ID))
+			return fmt.Sprintf("asynq has not given up the call's task, %v", err), logged.of("task failed") > 0
+		})
+		if log := logOf(t, d, held, called.ID); log.State != model.DeliveryPending || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptUnfinished {
+			t.Errorf("during the call: delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
+		}
+		answer()
+		if log := awaitEnd(t, d, held, called.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 || log.Attempts[0].Error != "" || log.Attempts[0].Status != 200 {
+			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
+		}
+		if len(silent.all()) != 1 || len(r.all()) != n {
+			t.Errorf("%d and %d calls, want 1 and %d", len(silent.all()), len(r.all()), n)
+		}
+	})
+}
+
+// TestSecretThatDoesNotOpen: a delivery whose secret was stored under another key is never sent unsigned. It fails after five
+// attempts of the class internal, and the owner is told; other sites' deliveries do not wait for it. With a new secret it can be
+// sent again.
+func TestSecretThatDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		clock := &clock{now: noon}
+		r, well := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
+		site, other := newSite(t, d, "shop.example", r.URL, "a secret"), newSite(t, d, "other.example", well.URL, "a secret")
+		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = (SELECT conversion_webhook_secret FROM sites WHERE id = ?) WHERE id = ?", other.ID, site.ID); err != nil {
+			t.Fatal(err) // it is bound to its site
+		}
+		delivery := due(t, d, site, noon)
+		startQuick(t, d, a, clock.Now)
+		for n := range model.MaxAttempts {
+			awaitThat(t, func() (string, bool) {
+				log := logOf(t, d, site, delivery.ID)
+				return fmt.Sprintf("%+v, attempts %s; want %d", log.Delivery, describe(log.Attempts), n+1),
+					len(log.Attempts) == n+1 && log.Attempts[n].Error == model.AttemptInternal && log.ClaimedUntil == 0
+			})
+			behind := due(t, d, other, clock.Now())
+			if log := awaitEnd(t, d, other, behind.ID); log.State != model.DeliveryDelivered {
+				t.Errorf("another site's delivery is %s", log.State)
+			}
+			if n < model.MaxAttempts-1 && logOf(t, d, site, delivery.ID).State != model.DeliveryPending {
+				t.Errorf("no longer pending after attempt %d", n+1)
+			}
+			clock.add(3 * time.Hour)
+		}
+		log := awaitEnd(t, d, site, delivery.ID)
+		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts || log.Delivery.Attempts != model.MaxAttempts {
+			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
+		}
+		for _, attempt := range log.Attempts {
+			if attempt.Error != model.AttemptInternal || attempt.Status != 0 || attempt.Answer != "" {
+				t.Errorf("attempt %+v, want an internal error without an answer", *attempt)
+			}
+		}
+		if n := len(r.all()); n != 0 {
+			t.Errorf("%d calls were made without the secret", n)
+		}
+		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed'")
+		if err != nil || len(mails) != 1 || mails[0].Recipient != "owner@shop.example" {
+			t.Errorf("mails %+v, %v; want one to the site's owner", mails, err)
+		}
+
+		secret := "another secret"
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
+			t.Fatal(err)
+		}
+		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != model.MaxAttempts+1 {
+			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
+		}
+		if calls := r.all(); len(calls) != 1 || calls[0].header.Get("X-Service-Signature") == "" {
+			t.Errorf("calls %+v, want one that is signed", calls)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -22,6 +23,10 @@ import (
 func TestMain(m *testing.M) {
 	if fate := os.Getenv(fateVariable); fate != "" {
 		work(fate) // the test binary as a worker, to be killed
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // on two processors: these tests mostly wait
+		panic(err)
 	}
 	os.Exit(dbtest.Run(m))
 }

@@ -102,15 +102,21 @@ func TestToolsRealRedis(t *testing.T) {
 	})
 }
 
-// startOn starts a quick worker on a Redis.
-func startOn(t *testing.T, redisURL string, a *authority, o jobs.Options) *jobs.Jobs {
+// startOn starts a quick worker on a Redis. Without a log in its options it has none.
+func startOn(t *testing.T, redisURL string, a *authority, o jobs.Options, prepare ...func(*jobs.Jobs)) *jobs.Jobs {
 	t.Helper()
-	o.RedisURL, o.WebhookNets, o.WebhookAuthorities, o.Log = redisURL, loopback, a.pool, slog.New(slog.DiscardHandler)
+	o.RedisURL, o.WebhookNets, o.WebhookAuthorities = redisURL, loopback, a.pool
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	j, err := jobs.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j.Quick(100*time.Millisecond, time.Minute)
+	for _, p := range prepare {
+		p(j)
+	}
 	run(t, j)
 	return j
 }

@@ -82,6 +82,7 @@ func quote(t *testing.T, s string) string {
 
 // TestGraphiQLAndIntrospectionAreSettings switches both off.
 func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
+	t.Parallel()
 	for _, on := range []string{"true", "false"} {
 		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_GRAPHIQL": on, "TALLYGATE_INTROSPECTION": on}, []string{"control", "data"})
 		request, err := http.NewRequest(http.MethodGet, "http://"+p.addr["control"]+"/graphql", nil)

@@ -16,6 +16,7 @@ import (
 // TestAdmin: on an installation that takes no accounts, the operator makes one on the machine, chooses a password by the link,
 // and does the rest of what the command line can.
 func TestAdmin(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SIGNUPS"] = "closed"

@@ -56,15 +56,22 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_LOG_FORMAT", value: "xml", flag: "--log-format"},
 	} {
 		t.Run(test.setting, func(t *testing.T) {
-			status, out, log := tallygate(t, map[string]string{test.setting: test.value}, "serve")
-			if status == 0 || out != "" {
-				t.Errorf("exit status %d, output %q; want a failure and nothing", status, out)
+			for name, value := range map[string]string{"DATA_DIR": t.TempDir(), "CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0"} {
+				t.Setenv("TALLYGATE_"+name, value)
 			}
-			if strings.Count(log, "\n") != 1 || !strings.Contains(log, test.flag) {
-				t.Errorf("want one line that names %s, got %q", test.flag, log)
+			t.Setenv(test.setting, test.value)
+			ctx, cancel := context.WithTimeout(t.Context(), patience) // with a right value it would serve until then
+			defer cancel()
+			var out, log bytes.Buffer
+			status := run(ctx, []string{"serve"}, terminal{out: &out, log: &log})
+			if status == 0 || out.Len() > 0 {
+				t.Errorf("exit status %d, output %q; want a failure and nothing", status, &out)
 			}
-			if test.secret && strings.Contains(log, "hunter2") {
-				t.Errorf("the secret is repeated: %q", log)
+			if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), test.flag) {
+				t.Errorf("want one line that names %s, got %q", test.flag, &log)
+			}
+			if test.secret && strings.Contains(log.String(), "hunter2") {
+				t.Errorf("the secret is repeated: %q", &log)
 			}
 		})
 	}
@@ -72,6 +79,7 @@ func TestWrongSettings(t *testing.T) {
 
 // TestHelpTellsEverySetting: each field of the configuration stands in the help with its variable and default.
 func TestHelpTellsEverySetting(t *testing.T) {
+	t.Parallel()
 	status, help, _ := tallygate(t, nil, "serve", "--help")
 	if status != 0 {
 		t.Errorf("exit status %d", status)
@@ -91,6 +99,7 @@ func TestHelpTellsEverySetting(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
+	t.Parallel()
 	if status, _, log := tallygate(t, nil, "dance"); status != 2 || strings.Count(log, "\n") != 1 {
 		t.Errorf("exit status %d, log %q; want 2 and one line", status, log)
 	}
@@ -98,6 +107,7 @@ func TestUnknownCommand(t *testing.T) {
 
 // TestAddressInUse: the line names the setting to change.
 func TestAddressInUse(t *testing.T) {
+	t.Parallel()
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"}, "serve")
 	status, _, log := tallygate(t, map[string]string{"TALLYGATE_DATA_ADDR": p.addr["data"]}, "serve")
 	if status != 1 || !strings.Contains(log, "--data-addr") {
@@ -125,6 +135,7 @@ func TestSecretIsMadeOnce(t *testing.T) {
 
 // TestAnotherSecretIsRefused: a process with another application key must not count visitors of its own.
 func TestAnotherSecretIsRefused(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = strings.Repeat("alpha ", 8)
@@ -139,6 +150,7 @@ func TestAnotherSecretIsRefused(t *testing.T) {
 }
 
 func TestMigrateCommand(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		for range 2 {

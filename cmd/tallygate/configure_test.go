@@ -17,6 +17,7 @@ import (
 // TestConfigureSite runs docs/configure-site.sh: with an API token alone it makes a site of which browsers and servers can
 // send hits. Then the server secret is replaced and revoked, and the old ones die in every process of the data plane.
 func TestConfigureSite(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
 		configureSite(t, p, p.addr["data"])

@@ -31,6 +31,7 @@ func get(t *testing.T, url string) (status int, body string) {
 
 // TestHealth: healthz speaks for the process, readyz for the database and its schema, on both listeners.
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		p := start(t, settings, []string{"control", "data"})
@@ -65,6 +66,7 @@ func TestHealth(t *testing.T) {
 
 // TestRolesApart: each role in a process of its own, on one PostgreSQL; what one plane stores the other one shows.
 func TestRolesApart(t *testing.T) {
+	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		settings := settingsFor(t, dbtest.PostgresURL(t))
 		settings["TALLYGATE_ROLES"] = "control"
@@ -95,6 +97,7 @@ func TestRolesApart(t *testing.T) {
 
 // TestStartSeveralAtOnce: processes that find an empty database together all come up.
 func TestStartSeveralAtOnce(t *testing.T) {
+	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		var wg sync.WaitGroup
@@ -107,6 +110,7 @@ func TestStartSeveralAtOnce(t *testing.T) {
 
 // TestHTTPLimits: headers beyond the cap and a request that never ends do not hold a connection.
 func TestHTTPLimits(t *testing.T) {
+	t.Parallel()
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
 	for _, role := range []string{"control", "data"} {
 		conn, err := net.Dial("tcp", p.addr[role])

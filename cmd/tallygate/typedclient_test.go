@@ -19,6 +19,7 @@ import (
 // TestTypedClient configures a site as docs/configure-site.sh does, with a client that a public generator made of the schema.
 // What it reads is a value of the right type, so that a field that answers otherwise than the schema says fails here.
 func TestTypedClient(t *testing.T) {
+	t.Parallel()
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
 	owner := newOwner(t, p)
 	var made struct {
