@@ -273,7 +273,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
+		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != model.MaxAttempts+1 {
