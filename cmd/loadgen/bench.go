@@ -60,6 +60,7 @@ type measurement struct {
 	NoopP99     float64 `json:"noopP99Ms"`
 	P99OfNoop   float64 `json:"p99OfNoop"`
 	ServerCPU   float64 `json:"serverCPUMicros"`   // per hit
+	NoopCPU     float64 `json:"noopCPUMicros"`     // of the empty handler's process, per call
 	DatabaseCPU float64 `json:"databaseCPUMicros"` // per hit; PostgreSQL only
 	PeakMemory  int64   `json:"peakMemory"`        // of the server, bytes
 	BytesPerHit float64 `json:"bytesPerHit"`       // on disk, with indexes and visits
@@ -266,8 +267,9 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	one = measurement{
 		Throughput: r.throughput(), OfNoop: r.throughput() / base.throughput(),
 		P50: milliseconds(r.latency.quantile(0.5)), P99: milliseconds(r.latency.quantile(0.99)), NoopP99: milliseconds(base.latency.quantile(0.99)),
-		ServerCPU: float64(r.cost.CPU.Microseconds()) / hits, DatabaseCPU: float64(r.cost.OtherCPU.Microseconds()) / hits,
-		PeakMemory: r.cost.PeakMemory, FailedShare: r.failedShare(),
+		ServerCPU: float64(r.cost.CPU.Microseconds()) / hits, NoopCPU: float64(base.cost.CPU.Microseconds()) / float64(base.served()),
+		DatabaseCPU: float64(r.cost.OtherCPU.Microseconds()) / hits,
+		PeakMemory:  r.cost.PeakMemory, FailedShare: r.failedShare(),
 		BytesPerHit: float64(after.Tables-before.Tables) / withWarmup, LogPerHit: float64(after.Log-before.Log) / withWarmup,
 	}
 	one.P99OfNoop = one.P99 / one.NoopP99

@@ -213,7 +213,7 @@ func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *r
 func (r *captchaRun) rehearse(ctx context.Context, other *server, number int, attempts []attempt) *result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.load
-	l.addr, l.watched = other.data, nil
+	l.addr, l.watched = other.data, []int{other.pid()}
 	return l.run(ctx, func(int) source { return rehearsal{&stepSource{step: s}} })
 }
 

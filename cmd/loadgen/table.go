@@ -34,16 +34,16 @@ func machine() string {
 func benchTables(reports []*engineReport, c *benchCommand) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; medians of %d rounds of %v, client, server and database on the same cores.\n\n", machine(), c.Rounds, c.Duration)
-	b.WriteString("| database | calls | connections | a second | of the empty handler | of bulk copy | p50 ms | p99 ms | p99 of the empty handler's | µs CPU a call: server + database | memory MB | failed |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| database | calls | connections | a second | of the empty handler | of bulk copy | p50 ms | p99 ms | p99 of the empty handler's | µs CPU a call: server + database | empty handler | memory MB | failed |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range reports {
 		for _, m := range r.Measurements {
 			ofBulk := "–"
 			if m.OfBulk > 0 {
 				ofBulk = fmt.Sprintf("%.3f", m.OfBulk)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %.2f | %s | %.2f | %.2f | %.2f | %.1f + %.1f | %.0f | %s |\n", m.Engine, m.Mix, m.Connections,
-				m.Throughput, m.OfNoop, ofBulk, m.P50, m.P99, m.P99OfNoop, m.ServerCPU, m.DatabaseCPU, megabytes(m.PeakMemory), marked(m.FailedShare))
+			fmt.Fprintf(&b, "| %s | %s | %d | %.0f | %.2f | %s | %.2f | %.2f | %.2f | %.1f + %.1f | %.1f | %.0f | %s |\n", m.Engine, m.Mix, m.Connections,
+				m.Throughput, m.OfNoop, ofBulk, m.P50, m.P99, m.P99OfNoop, m.ServerCPU, m.DatabaseCPU, m.NoopCPU, megabytes(m.PeakMemory), marked(m.FailedShare))
 		}
 	}
 	b.WriteString("\n| goal | measured | met |\n|---|---|---|\n")
@@ -92,7 +92,7 @@ func goals(reports []*engineReport) []goal {
 				add(m.P50 <= 1, name+"p50 at most 1 ms", "%.2f ms", m.P50)
 			}
 			if m.Connections == 128 {
-				add(m.ServerCPU <= 28, name+"at most 28 µs of the server's CPU a hit", "%.1f µs", m.ServerCPU)
+				add(m.ServerCPU <= 28, name+"at most 28 µs of the server's CPU a hit", "%.1f µs, of which the empty handler takes %.1f", m.ServerCPU, m.NoopCPU)
 				add(m.BytesPerHit <= 175, name+"at most 175 bytes a page view on disk, visits included", "%.0f", m.BytesPerHit)
 				if m.Engine == "postgres" {
 					add(m.LogPerHit <= 460, name+"at most 460 bytes of log a page view", "%.0f", m.LogPerHit)

@@ -16,6 +16,7 @@ type adminCommands struct {
 	CreateAccount createAccountCommand `cmd:"" help:"Make an account with its owner, whatever --signups says, and print the link to choose a password. The first one is the operator's."`
 	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link by which a user chooses a new password, for instance where no mail is sent."`
 	Invite        inviteCommand        `cmd:"" help:"Invite somebody to an account and print the link to join, for instance where no mail is sent."`
+	TestMail      testMailCommand      `cmd:"" help:"Have the running service send a mail, to see that mails arrive."`
 	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
 	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
 
@@ -107,6 +108,29 @@ func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n", user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
+		return nil
+	})
+}
+
+type testMailCommand struct {
+	Config `embed:""`
+	Email  string `arg:"" help:"E-mail address to send it to."`
+}
+
+// Run queues the mail. The worker sends it as it sends all others, and logs when it cannot.
+func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
+	if c.SMTPURL == "" {
+		return errors.New("no mail is sent without a mail server: set TALLYGATE_SMTP_URL")
+	}
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		if err := d.QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest, CreatedAt: model.At(time.Now())}); err != nil {
+			return err
+		}
+		fmt.Fprintln(term.out, "Queued. The running service sends it within seconds; its log tells when that fails.")
 		return nil
 	})
 }

@@ -46,6 +46,14 @@ func TestAdmin(t *testing.T) {
 		joining := link(admin("https://app.example.com/accept-invitation#tgi_", "invite", "guest@example.com", "--account", "Second@example.com",
 			"--role", "VIEWER", "--base-url", "https://app.example.com"))
 
+		admin("tallygate: no mail is sent without a mail server", "test-mail", "second@example.com")
+		admin("tallygate: Enter an e-mail address", "test-mail", "second", "--smtp-url", "smtp://mail.example:587")
+		admin("Queued.", "test-mail", "Second@example.com", "--smtp-url", "smtp://mail.example:587")
+		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 1 || !strings.Contains(mails[0], "second@example.com") ||
+			!strings.Contains(mails[0], "pending") {
+			t.Errorf("the mails are %v, %v", mails, err)
+		}
+
 		p := start(t, settings, []string{"control", "data"})
 		refused := newOwner(t, p)
 		var signUp struct {

@@ -88,8 +88,8 @@ func New(o Options) (*Auth, error) {
 	}, nil
 }
 
-// Middleware lets the handlers beneath it use Viewer, SignUp, SignIn and SignOut with the request's context. It reads no
-// database itself: the viewer is looked up when somebody first asks.
+// Middleware lets the handlers beneath it ask for the caller, and sign people up, in and out, with the request's context. It reads
+// no database itself: the caller is looked up when somebody first asks.
 func (a *Auth) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visitor{auth: a, w: w}

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/alexedwards/argon2id"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -94,7 +96,27 @@ func TestNetwork(t *testing.T) {
 }
 
 func TestNewChecksItsOptions(t *testing.T) {
-	if _, err := New(Options{}); err == nil {
-		t.Error("no options were accepted")
+	whole := func() Options {
+		return Options{DB: new(db.DB), Secret: make([]byte, MinSecret), BaseURL: "https://app.example.com", Now: time.Now,
+			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} }}
+	}
+	if _, err := New(whole()); err != nil {
+		t.Errorf("whole options: %v", err)
+	}
+	for name, spoil := range map[string]func(*Options){
+		"no database":         func(o *Options) { o.DB = nil },
+		"no client address":   func(o *Options) { o.ClientAddr = nil },
+		"no clock":            func(o *Options) { o.Now = nil },
+		"a short key":         func(o *Options) { o.Secret = o.Secret[1:] },
+		"no base URL":         func(o *Options) { o.BaseURL = "" },
+		"a base without host": func(o *Options) { o.BaseURL = "https://" },
+		"another scheme":      func(o *Options) { o.BaseURL = "ftp://app.example.com" },
+		"no URL":              func(o *Options) { o.BaseURL = "https://app example" },
+	} {
+		o := whole()
+		spoil(&o)
+		if _, err := New(o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
 	}
 }
