@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
@@ -49,6 +50,9 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: no mail is sent without a mail server", "test-mail", "second@example.com")
 		admin("tallygate: Enter an e-mail address", "test-mail", "second", "--smtp-url", "smtp://mail.example:587")
 		admin("Queued.", "test-mail", "Second@example.com", "--smtp-url", "smtp://mail.example:587")
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
 		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 1 || !strings.Contains(mails[0], "second@example.com") ||
 			!strings.Contains(mails[0], "pending") {
 			t.Errorf("the mails are %v, %v", mails, err)
