@@ -86,12 +86,11 @@ func openSQLite(path string) (*DB, error) {
 
 // sqliteDSN carries every option in the address, so that each pooled connection has them. Writers take the lock when they
 // begin: a transaction that upgrades from reading to writing fails at once instead of waiting its turn. FULL makes a commit
-// survive a power cut, not only a crash. The log is written back every 4,000 pages (16 MB) instead of every 1,000: a page that
-// changed many times meanwhile is copied once, and two fsyncs come a fourth as often.
+// survive a power cut, not only a crash.
 func sqliteDSN(path, txlock string) string {
 	q := url.Values{
 		"_txlock": {txlock},
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-16000)", "wal_autocheckpoint(4000)"},
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-16000)"},
 	}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }

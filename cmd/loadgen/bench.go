@@ -294,6 +294,7 @@ func (m *measurement) settle() {
 		func(m *measurement) *float64 { return &m.OfBulk }, func(m *measurement) *float64 { return &m.P50 },
 		func(m *measurement) *float64 { return &m.P99 }, func(m *measurement) *float64 { return &m.NoopP99 },
 		func(m *measurement) *float64 { return &m.P99OfNoop }, func(m *measurement) *float64 { return &m.ServerCPU },
+		func(m *measurement) *float64 { return &m.NoopCPU },
 		func(m *measurement) *float64 { return &m.DatabaseCPU }, func(m *measurement) *float64 { return &m.BytesPerHit },
 		func(m *measurement) *float64 { return &m.LogPerHit },
 	} {
