@@ -58,10 +58,13 @@ type AutomaticKey struct {
 	Path    string
 }
 
-// visitIDs are bounds, the upper one exclusive, of the ids of all visits of the batch's visitors. A clock that stepped back can
-// have given a visit an id shortly after its time.
+// latest is after all visits and page views that the batch can refer to. A clock that stepped back can have given one a moment, or
+// an id, shortly after its time.
+func (k *HitKeys) latest() model.Instant { return k.Until.Add(time.Minute) }
+
+// visitIDs are bounds, the upper one exclusive, of the ids of all visits of the batch's visitors.
 func (k *HitKeys) visitIDs() (first, end int64) {
-	return model.FirstTimeID(k.Since), model.FirstTimeID(k.Until.Add(time.Minute))
+	return model.FirstTimeID(k.Since), model.FirstTimeID(k.latest())
 }
 
 func newHitState(keys HitKeys) *HitState {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -196,7 +195,7 @@ func (h *postgresHits) commit(ctx context.Context, keys HitKeys, changes *HitCha
 		b.Queue(pgPageviews, pageviewColumns(p)...)
 	}
 	if e := changes.Engagement; len(e) > 0 {
-		b.Queue(pgEngagement, append(engagementColumns(e), keys.Since.Add(-EngagementWindow), keys.Until.Add(time.Minute))...)
+		b.Queue(pgEngagement, append(engagementColumns(e), keys.Since.Add(-EngagementWindow), keys.latest())...)
 	}
 	if e := changes.Events; len(e) > 0 {
 		b.Queue(pgEvents, eventColumns(e)...)

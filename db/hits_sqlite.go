@@ -92,21 +92,35 @@ func (h *sqliteHits) usage(key model.UsageKey, state *HitState) (found bool, err
 }
 
 func (h *sqliteHits) visits(keys HitKeys, state *HitState) error {
-	return queryEach(h.readVisits, keys.Visitors,
-		func(k *model.VisitorKey) []any { return []any{k.SiteID, k.Visitor[:]} },
-		func(k *model.VisitorKey, row []driver.Value) { state.keepNewest(visitOf(k, row)) })
+	return eachDay(keys, func(day model.Day) error {
+		return queryEach(h.readVisits, keys.Visitors,
+			func(k *model.VisitorKey) []any { return []any{k.SiteID, int64(day), k.Visitor[:]} },
+			func(k *model.VisitorKey, row []driver.Value) { state.keepNewest(visitOf(k, row)) })
+	})
+}
+
+// eachDay calls a function for each day of the batch, nearly always one: the indexes begin with it.
+func eachDay(keys HitKeys, call func(model.Day) error) error {
+	for day := keys.Since.Day(); day.Start() < keys.Until; day++ {
+		if err := call(day); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
-	return queryEach(h.readAttribution, keys.Converting,
-		func(k *model.VisitorKey) []any { return []any{k.SiteID, k.Visitor[:]} },
-		func(k *model.VisitorKey, row []driver.Value) {
-			v := visitOf(k, row)
-			v.Channel, v.Medium = text(row[7]), text(row[8])
-			v.Gclid, v.Gbraid, v.Wbraid = text(row[9]), text(row[10]), text(row[11])
-			v.Fbclid, v.Msclkid = text(row[12]), text(row[13])
-			state.keepNewest(v)
-		})
+	return eachDay(keys, func(day model.Day) error {
+		return queryEach(h.readAttribution, keys.Converting,
+			func(k *model.VisitorKey) []any { return []any{k.SiteID, int64(day), k.Visitor[:]} },
+			func(k *model.VisitorKey, row []driver.Value) {
+				v := visitOf(k, row)
+				v.Channel, v.Medium = text(row[7]), text(row[8])
+				v.Gclid, v.Gbraid, v.Wbraid = text(row[9]), text(row[10]), text(row[11])
+				v.Fbclid, v.Msclkid = text(row[12]), text(row[13])
+				state.keepNewest(v)
+			})
+	})
 }
 
 // visitOf reads the columns that both statements on visits begin with.
@@ -133,7 +147,7 @@ func (h *sqliteHits) automatics(keys HitKeys, state *HitState) error {
 	window := DuplicateWindow.Microseconds()
 	return queryEach(h.readAutomatic, keys.Manual,
 		func(m *ManualPageview) []any {
-			return []any{m.Visitor.SiteID, m.Visitor.Visitor[:], m.Path, int64(m.At) - window, int64(m.At) + window}
+			return []any{m.Visitor.SiteID, m.Visitor.Visitor[:], m.Path, int64(m.At) - window, int64(m.At) + window, int64(m.At.Day())}
 		},
 		func(m *ManualPageview, row []driver.Value) {
 			if row[0] != nil {
@@ -171,10 +185,10 @@ func (h *sqliteHits) write(keys HitKeys, changes *HitChanges) error {
 	}); err != nil {
 		return err
 	}
-	if err := execEach(h.engagement, changes.Engagement, func(e *model.Engagement) []any {
-		return []any{e.MS, model.MaxEngagement.Milliseconds(), e.Scroll, e.SiteID, e.PageviewID, keys.Since.Add(-EngagementWindow)}
-	}); err != nil {
-		return err
+	for i := range changes.Engagement {
+		if err := h.engage(keys, &changes.Engagement[i]); err != nil {
+			return err
+		}
 	}
 	if err := execEach(h.event, changes.Events, func(e *model.Event) []any {
 		return []any{e.SiteID, e.At, e.ID, e.VisitID, e.Name, e.Path, valueOrNull(e), orNull(&e.Currency), orNull(&e.TransactionID),
@@ -194,6 +208,18 @@ func (h *sqliteHits) write(keys HitKeys, changes *HitChanges) error {
 	}
 	for key, used := range changes.Used {
 		if err := h.setUsed.exec(used, key.SiteID, key.Month); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// engage adds a report to its page view, the newest one with that id, which is most likely one of today.
+func (h *sqliteHits) engage(keys HitKeys, e *model.Engagement) error {
+	since := keys.Since.Add(-EngagementWindow)
+	for day := keys.latest().Day(); day >= since.Day(); day-- {
+		rows, err := h.engagement.change([]any{e.MS, model.MaxEngagement.Milliseconds(), e.Scroll, e.SiteID, e.PageviewID, since, int64(day)})
+		if err != nil || rows > 0 {
 			return err
 		}
 	}
@@ -225,15 +251,15 @@ func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, erro
 		 WHERE u.site_id = ? AND u.month = ?`: &s.readUsage,
 		`INSERT INTO site_usage (site_id, month, used) SELECT id, ?2, 0 FROM sites WHERE id = ?1`: &s.addUsage,
 		`SELECT id, started_at, last_pageview_at, pageviews, user_id, utm_source, utm_campaign FROM visits
-		 INDEXED BY visits_visitor WHERE site_id = ? AND visitor = ?`: &s.readVisits,
+		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?`: &s.readVisits,
 		`SELECT id, started_at, last_pageview_at, pageviews, user_id, utm_source, utm_campaign, channel, utm_medium,
 		 gclid, gbraid, wbraid, fbclid, msclkid FROM visits
-		 INDEXED BY visits_visitor WHERE site_id = ? AND visitor = ?`: &s.readAttribution,
+		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?`: &s.readAttribution,
 		`SELECT event FROM transactions WHERE site_id = ? AND transaction_id = ?`: &s.readTransaction,
 		`SELECT (SELECT at FROM pageviews WHERE site_id = v.site_id AND at BETWEEN ?4 AND min(?5, v.last_pageview_at)
 		   AND visit_id = v.id AND path = ?3 AND NOT manual ORDER BY at DESC LIMIT 1)
 		 FROM visits v INDEXED BY visits_visitor
-		 WHERE site_id = ?1 AND visitor = ?2 AND last_pageview_at >= ?4`: &s.readAutomatic, // see pgReadAutomatic
+		 WHERE site_id = ?1 AND started_at / 86400000000 = ?6 AND visitor = ?2 AND last_pageview_at >= ?4`: &s.readAutomatic, // see pgReadAutomatic
 		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, referrer,
 		 utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
 		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.newVisit,
@@ -248,7 +274,8 @@ func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, erro
 		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.delivery,
 		`UPDATE pageviews SET engaged_ms = min(engaged_ms + ?1, ?2), scroll = max(scroll, ?3)
 		 WHERE site_id = ?4 AND id = ?5 AND at =
-		 (SELECT max(at) FROM pageviews INDEXED BY pageviews_id WHERE site_id = ?4 AND id = ?5 AND at >= ?6)`: &s.engagement,
+		 (SELECT max(at) FROM pageviews INDEXED BY pageviews_id
+		  WHERE site_id = ?4 AND at / 86400000000 = ?7 AND id = ?5 AND at >= ?6)`: &s.engagement,
 		`UPDATE site_usage SET used = ? WHERE site_id = ? AND month = ?`: &s.setUsed,
 	} {
 		prepared, err := conn.prepare(ctx, query)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -280,6 +281,7 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 // run serves until ctx ends, then drains.
 func (a *app) run(ctx context.Context) error {
 	defer a.close()
+	defer a.writeBack()()
 	if a.analytics != nil {
 		a.analytics.Start()
 		a.captcha.Start()
@@ -307,6 +309,17 @@ func (a *app) run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	return errors.Join(err, a.drain())
+}
+
+// writeBack starts what keeps the database's log short, and returns what ends it.
+func (a *app) writeBack() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { a.db.WriteBack(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // drain ends the process's work in the order that loses nothing:
