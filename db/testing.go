@@ -31,6 +31,20 @@ func IsBusyForTest(d *DB) bool {
 	return stats.InUse == stats.MaxOpenConnections
 }
 
+// QuietForTest calls a function while nothing of this process writes to SQLite, without keeping other processes from it. On PostgreSQL
+// it just calls it. Only package dbtest calls it.
+func QuietForTest(d *DB, call func()) error {
+	if d.pg == nil {
+		conn, err := d.write.DB.Conn(context.Background())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+	}
+	call()
+	return nil
+}
+
 // WatchStatementsForTest makes d tell every statement that goes through bun, which are all but those of the group commit.
 // Only package dbtest calls it, before d is used.
 func WatchStatementsForTest(d *DB, told func(statement string)) {

@@ -71,7 +71,9 @@ func work(text string) {
 		case f.DieBefore:
 			signal(syscall.SIGKILL)
 		case f.StopBefore:
-			signal(syscall.SIGSTOP)
+			if err := dbtest.Quiet(d, func() { signal(syscall.SIGSTOP) }); err != nil {
+				panic(err)
+			}
 		}
 	}, func() {
 		if after.Add(1) == f.DieAfter {

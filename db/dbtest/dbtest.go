@@ -144,6 +144,10 @@ func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) e
 	return db.ExecForTest(ctx, d, statement, args...)
 }
 
+// Quiet calls a function while nothing of this process writes to SQLite: for a process that is about to be stopped, and must not
+// hold the database's lock then.
+func Quiet(d *db.DB, call func()) error { return db.QuietForTest(d, call) }
+
 // IsBusy reports whether all pooled connections are in use.
 func IsBusy(d *db.DB) bool { return db.IsBusyForTest(d) }
 

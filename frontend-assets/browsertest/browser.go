@@ -17,8 +17,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/cdp"
 )
 
 // UserAgent is what the browser calls itself unless told otherwise: an ordinary Chrome on Linux. Chromium's own headless name
@@ -34,7 +32,7 @@ const patience = 30 * time.Second
 type Browser struct {
 	t       testing.TB
 	program *program
-	profile cdp.BrowserContextID
+	profile profile
 }
 
 // Option changes how New starts the browser.
@@ -94,7 +92,7 @@ func New(t testing.TB, opts ...Option) *Browser {
 		t.Fatalf("start %s: %v", executable, err)
 	}
 	b := &Browser{t: t, program: p}
-	if b.profile, err = p.newProfile(); err != nil {
+	if b.profile, err = p.newProfile(o.hosts); err != nil {
 		release(p, false)
 		t.Fatalf("%s: a new profile: %v", executable, err)
 	}

@@ -16,7 +16,6 @@ import (
 type program struct {
 	key  string          // programs with the same key are alike
 	ctx  context.Context // of the program's first tab, which stays empty; it keeps the program alive
-	gate *gate
 	stop func()
 }
 
@@ -50,7 +49,6 @@ func acquire(executable string, o options) (*program, error) {
 		}
 		p.key = key
 	}
-	p.gate.hosts.Store(&o.hosts)
 	return p, nil
 }
 
@@ -109,7 +107,7 @@ func start(executable string, o options) (p *program, err error) {
 	if err := chromedp.Run(ctx); err != nil {
 		return nil, err
 	}
-	return &program{ctx: ctx, gate: gate, stop: stop}, nil
+	return &program{ctx: ctx, stop: stop}, nil
 }
 
 // start lists the flags of every test.
@@ -124,7 +122,8 @@ func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecA
 		chromedp.NoSandbox, // root, as in most containers, cannot have one; only the test's own pages are opened
 		chromedp.IgnoreCertErrors,
 		chromedp.WindowSize(width, height),
-		// Chromium calls its makers' servers on its own. Here there is no way to them, nor to anybody else's.
+		// Chromium calls its makers' servers on its own. Through this gate there is no way to them, nor to anybody else's; each
+		// profile has its own, which leads to its test's hosts.
 		chromedp.Flag("proxy-server", "socks5://"+gate.address()),
 		chromedp.Flag("proxy-bypass-list", "<-loopback>"), // not even names of this machine go past it
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
@@ -146,18 +145,33 @@ func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecA
 	return all
 }
 
-// newProfile makes an empty profile, as a private window has.
-func (p *program) newProfile() (cdp.BrowserContextID, error) {
+// profile is an empty profile, as a private window has, with a gate of its own: what a page still sends when its test is over does
+// not reach the next one.
+type profile struct {
+	id   cdp.BrowserContextID
+	gate *gate
+}
+
+// newProfile makes a profile that can reach these hosts.
+func (p *program) newProfile(h hosts) (made profile, err error) {
+	if made.gate, err = openGate(); err != nil {
+		return made, err
+	}
+	made.gate.hosts.Store(&h)
 	ctx, cancel := p.command()
 	defer cancel()
-	return target.CreateBrowserContext().Do(ctx)
+	made.id, err = target.CreateBrowserContext().WithProxyServer("socks5://" + made.gate.address()).WithProxyBypassList("<-loopback>").Do(ctx)
+	if err != nil {
+		made.gate.close()
+	}
+	return made, err
 }
 
 // newTab opens a tab in the profile's window, or in a new one where it has none.
-func (p *program) newTab(profile cdp.BrowserContextID) (target.ID, error) {
+func (p *program) newTab(of profile) (target.ID, error) {
 	ctx, cancel := p.command()
 	defer cancel()
-	tab := target.CreateTarget("about:blank").WithBrowserContextID(profile)
+	tab := target.CreateTarget("about:blank").WithBrowserContextID(of.id)
 	if id, err := tab.Do(ctx); err == nil {
 		return id, nil
 	}
@@ -165,10 +179,11 @@ func (p *program) newTab(profile cdp.BrowserContextID) (target.ID, error) {
 }
 
 // endProfile closes a profile's tabs and forgets what it has stored.
-func (p *program) endProfile(profile cdp.BrowserContextID) error {
+func (p *program) endProfile(ended profile) error {
+	defer ended.gate.close()
 	ctx, cancel := p.command()
 	defer cancel()
-	return target.DisposeBrowserContext(profile).Do(ctx)
+	return target.DisposeBrowserContext(ended.id).Do(ctx)
 }
 
 // command is a context for commands to the program itself.
