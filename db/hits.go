@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -65,6 +66,17 @@ func (k *HitKeys) latest() model.Instant { return k.Until.Add(time.Minute) }
 // visitIDs are bounds, the upper one exclusive, of the ids of all visits of the batch's visitors.
 func (k *HitKeys) visitIDs() (first, end int64) {
 	return model.FirstTimeID(k.Since), model.FirstTimeID(k.latest())
+}
+
+// days are those of the batch's hits, nearly always one.
+func (k *HitKeys) days() iter.Seq[model.Day] {
+	return func(yield func(model.Day) bool) {
+		for day := k.Since.Day(); day.Start() < k.Until; day++ {
+			if !yield(day) {
+				return
+			}
+		}
+	}
 }
 
 func newHitState(keys HitKeys) *HitState {

@@ -17,7 +17,7 @@ func newPostgresHits(config *pgx.ConnConfig) *postgresHits {
 // Without statistics, as in a new table, the planner takes any index that a condition fits, also one that finds all rows of
 // a site or of a day. Hence "site_id + 0", which fits none, where the other condition has an index of its own, and OFFSET 0,
 // which keeps a look-up per key from being turned into a join. Conditions on the time, or on the id that grows with it, leave
-// out the months that cannot hold the row.
+// out the months that cannot hold the row. 86400000000 microseconds are a day, with which the indexes on random keys begin.
 const (
 	pgLockUsage = `
 SELECT u.site_id, u.month, u.used, s.monthly_pageviews
@@ -38,13 +38,15 @@ ON CONFLICT DO NOTHING`
 	pgReadVisits = `
 SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.utm_source, v.utm_campaign
 FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
-  LATERAL (SELECT * FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $3 AND id < $4 OFFSET 0) v`
+  LATERAL (SELECT * FROM visits WHERE (started_at / 86400000000)::integer = $3 AND visitor = k.visitor
+    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 OFFSET 0) v`
 
 	pgReadAttribution = `
 SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.utm_source, v.utm_campaign,
   v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid
 FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
-  LATERAL (SELECT * FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $3 AND id < $4 OFFSET 0) v`
+  LATERAL (SELECT * FROM visits WHERE (started_at / 86400000000)::integer = $3 AND visitor = k.visitor
+    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 OFFSET 0) v`
 
 	pgReadTransactions = `
 SELECT t.site_id, t.transaction_id, t.event
@@ -56,8 +58,8 @@ JOIN transactions t USING (site_id, transaction_id)`
 	pgReadAutomatic = `
 SELECT k.number, max(p.at)
 FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::bigint[]) WITH ORDINALITY AS k (site_id, visitor, path, at, number),
-  LATERAL (SELECT id, last_pageview_at FROM visits WHERE visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $5 AND id < $6
-    AND last_pageview_at >= k.at - $7 OFFSET 0) v,
+  LATERAL (SELECT id, last_pageview_at FROM visits WHERE (started_at / 86400000000)::integer = (k.at / 86400000000)::integer
+    AND visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $5 AND id < $6 AND last_pageview_at >= k.at - $7 OFFSET 0) v,
   LATERAL (SELECT at FROM pageviews WHERE site_id = k.site_id AND at BETWEEN k.at - $7 AND least(k.at + $7, v.last_pageview_at)
     AND visit_id = v.id AND path = k.path AND NOT manual ORDER BY at DESC LIMIT 1) p
 GROUP BY k.number`
@@ -90,8 +92,10 @@ SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5:
 INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
 SELECT newest.site_id, newest.at, newest.id, newest.visit_id, e.ms, e.scroll, newest.width_range, newest.manual, newest.path
 FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::smallint[]) AS e (site_id, id, ms, scroll),
-  LATERAL (SELECT * FROM pageviews WHERE id = e.id AND site_id + 0 = e.site_id AND at >= $6 AND at < $7
-    ORDER BY at DESC LIMIT 1) newest
+  LATERAL (SELECT found.* FROM generate_series($8::integer, $9::integer) AS day,
+    LATERAL (SELECT * FROM pageviews WHERE (at / 86400000000)::integer = day AND id = e.id AND site_id + 0 = e.site_id
+      AND at >= $6 AND at < $7 ORDER BY at DESC LIMIT 1) found
+    ORDER BY found.at DESC LIMIT 1) newest
 ON CONFLICT (site_id, at, id) DO UPDATE SET engaged_ms = least(pageviews.engaged_ms + excluded.engaged_ms, $5),
   scroll = greatest(pageviews.scroll, excluded.scroll)`
 
@@ -155,11 +159,15 @@ func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error
 	b.Queue(pgLockUsage, sites, months).Query(func(rows pgx.Rows) error { return scanUsage(rows, state) })
 	if v := keys.Visitors; len(v) > 0 {
 		sites, visitors := visitorColumns(v)
-		b.Queue(pgReadVisits, sites, visitors, firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanVisits(rows, state) })
+		for day := range keys.days() {
+			b.Queue(pgReadVisits, sites, visitors, int32(day), firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanVisits(rows, state) })
+		}
 	}
 	if v := keys.Converting; len(v) > 0 {
 		sites, visitors := visitorColumns(v)
-		b.Queue(pgReadAttribution, sites, visitors, firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanAttribution(rows, state) })
+		for day := range keys.days() {
+			b.Queue(pgReadAttribution, sites, visitors, int32(day), firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanAttribution(rows, state) })
+		}
 	}
 	if t := keys.Transactions; len(t) > 0 {
 		b.Queue(pgReadTransactions, transactionKeyColumns(t)...).Query(func(rows pgx.Rows) error { return scanTransactions(rows, state) })
@@ -195,7 +203,8 @@ func (h *postgresHits) commit(ctx context.Context, keys HitKeys, changes *HitCha
 		b.Queue(pgPageviews, pageviewColumns(p)...)
 	}
 	if e := changes.Engagement; len(e) > 0 {
-		b.Queue(pgEngagement, append(engagementColumns(e), keys.Since.Add(-EngagementWindow), keys.latest())...)
+		since, until := keys.Since.Add(-EngagementWindow), keys.latest()
+		b.Queue(pgEngagement, append(engagementColumns(e), since, until, int32(since.Day()), int32(until.Day()))...)
 	}
 	if e := changes.Events; len(e) > 0 {
 		b.Queue(pgEvents, eventColumns(e)...)

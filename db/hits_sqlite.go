@@ -92,17 +92,11 @@ func (h *sqliteHits) usage(key model.UsageKey, state *HitState) (found bool, err
 }
 
 func (h *sqliteHits) visits(keys HitKeys, state *HitState) error {
-	return eachDay(keys, func(day model.Day) error {
-		return queryEach(h.readVisits, keys.Visitors,
+	for day := range keys.days() {
+		if err := queryEach(h.readVisits, keys.Visitors,
 			func(k *model.VisitorKey) []any { return []any{k.SiteID, int64(day), k.Visitor[:]} },
-			func(k *model.VisitorKey, row []driver.Value) { state.keepNewest(visitOf(k, row)) })
-	})
-}
-
-// eachDay calls a function for each day of the batch, nearly always one: the indexes begin with it.
-func eachDay(keys HitKeys, call func(model.Day) error) error {
-	for day := keys.Since.Day(); day.Start() < keys.Until; day++ {
-		if err := call(day); err != nil {
+			func(k *model.VisitorKey, row []driver.Value) { state.keepNewest(visitOf(k, row)) },
+		); err != nil {
 			return err
 		}
 	}
@@ -110,8 +104,8 @@ func eachDay(keys HitKeys, call func(model.Day) error) error {
 }
 
 func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
-	return eachDay(keys, func(day model.Day) error {
-		return queryEach(h.readAttribution, keys.Converting,
+	for day := range keys.days() {
+		if err := queryEach(h.readAttribution, keys.Converting,
 			func(k *model.VisitorKey) []any { return []any{k.SiteID, int64(day), k.Visitor[:]} },
 			func(k *model.VisitorKey, row []driver.Value) {
 				v := visitOf(k, row)
@@ -119,8 +113,12 @@ func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
 				v.Gclid, v.Gbraid, v.Wbraid = text(row[9]), text(row[10]), text(row[11])
 				v.Fbclid, v.Msclkid = text(row[12]), text(row[13])
 				state.keepNewest(v)
-			})
-	})
+			},
+		); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // visitOf reads the columns that both statements on visits begin with.
