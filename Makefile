@@ -60,7 +60,7 @@ bench: ## Run the benchmarks
 
 # For a machine that does nothing else meanwhile: what others do shows in the figures.
 .PHONY: bench-report
-bench-report: build ## Measure the service and write the tables of docs/performance.md (14 minutes)
+bench-report: build ## Measure the service and write the tables of docs/performance.md (12 minutes)
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen bench --out docs/performance.md $(ARGS)
 
