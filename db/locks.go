@@ -14,6 +14,9 @@ import (
 // whose it is, locks upwards, and then takes the row with DELETE … RETURNING, which finds out who was first. A row that refers
 // to an account or a user is a lock on that as well.
 //
+// Together is the one exception: it may change a site and then make another, which locks the account. When the account is deleted at
+// that moment, one of the two loses and runs again.
+//
 // SQLite needs none of this: a writing transaction is alone there.
 
 // lockInstallation makes transactions take turns that decide by who else there is: sign-ups, and whatever could take the

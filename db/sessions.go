@@ -112,14 +112,11 @@ func (d *DB) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int6
 	return res.RowsAffected()
 }
 
-// maxSessions bounds the list of a user's sessions.
-const maxSessions = 100
-
-// Sessions returns the user's sessions that are not expired, the one used last first, at most 100.
+// Sessions returns the user's sessions that are not expired, the one used last first, at most model.MaxSessions.
 func (d *DB) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
 	err := d.read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
-		OrderExpr("last_seen_at DESC, id_hash").Limit(maxSessions).Scan(ctx)
+		OrderExpr("last_seen_at DESC, id_hash").Limit(model.MaxSessions).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions of user %d: %w", userID, err)
 	}

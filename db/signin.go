@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// signInMemory is how long failed sign-ins are remembered after the last of them.
+// signInMemory is how long failed sign-ins are remembered after the last attempt, also a good one.
 const signInMemory = 24 * time.Hour
 
 // SignInLimit is one counter of failed sign-ins and its rule. The first Free failures cost nothing; after them every

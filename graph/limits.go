@@ -28,7 +28,6 @@ const (
 	maxFields             = 500
 	maxComplexity         = 5_000
 	passwordComplexity    = 3_000 // so that one request checks one password or sends one mail
-	maxSessions           = 100   // of a user, as many as db lists
 )
 
 // The query cache keeps what clients send again and again. Texts longer than cachedText are not kept, so that strangers
@@ -214,7 +213,7 @@ func complexity() generated.ComplexityRoot {
 	c.Account.Members = whole(model.MaxMembers)
 	c.Account.Invitations = whole(model.MaxMembers)
 	c.Query.APITokens = whole(model.MaxAPITokens)
-	c.Query.Sessions = whole(maxSessions)
+	c.Query.Sessions = whole(model.MaxSessions)
 	c.Site.Deliveries = page
 	c.Delivery.Attempts = func(child int) int { return 1 + child*model.ShownAttempts }
 	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), maxDays) }

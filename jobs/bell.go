@@ -34,7 +34,7 @@ const (
 	neverArchive = 1_000_000
 )
 
-// Bell wakes the workers for deliveries that were just committed. It is all that the data role knows of the worker role.
+// Bell wakes the workers for deliveries that were just committed. It is all that the other roles know of the worker role.
 type Bell struct {
 	rung chan db.DueDelivery
 

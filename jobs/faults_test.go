@@ -204,10 +204,11 @@ func TestLostInACallRealRedis(t *testing.T) {
 			}
 		}
 
+		failed := logged.of("task failed")
 		inspector := asynq.NewInspectorFromRedisClient(server.Client())
 		awaitThat(t, func() (string, bool) { // as it does by itself when Redis stays away for half a minute
 			err := inspector.CancelProcessing(fmt.Sprintf("%d:%d:1", held.ID, called.ID))
-			return fmt.Sprintf("asynq has not given up the call's task, %v", err), logged.of("task failed") > 0
+			return fmt.Sprintf("asynq has not given up the call's task, %v", err), logged.of("task failed") > failed
 		})
 		if log := logOf(t, d, held, called.ID); log.State != model.DeliveryPending || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptUnfinished {
 			t.Errorf("during the call: delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))

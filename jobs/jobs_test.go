@@ -24,10 +24,10 @@ func TestMain(m *testing.M) {
 	if fate := os.Getenv(fateVariable); fate != "" {
 		work(fate) // the test binary as a worker, to be killed
 	}
-	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // on two processors: these tests mostly wait
+	if err := flag.Set("test.parallel", "4"); err != nil { // unless the command line says otherwise: these tests mostly wait
 		panic(err)
 	}
+	flag.Parse()
 	os.Exit(dbtest.Run(m))
 }
 

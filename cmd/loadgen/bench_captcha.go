@@ -45,6 +45,9 @@ func (c *benchCaptcha) prepare(ctx context.Context, noop *server, l load) (base 
 	tokens := min(max(int(tokensPerSecond*l.duration.Seconds()), 2*leastAnswers), 3*lapTokens)
 	c.run.load = load{addr: c.run.load.addr, connections: obtaining}
 	attempts := once(c.run.obtain(ctx, tokens))
+	if len(attempts) < tokens-tokens/10 {
+		return nil, nil, fmt.Errorf("only %d of %d tokens could be had: %v", len(attempts), tokens, c.run.results[asking].answers)
+	}
 	l.addr, l.warmup, l.warmAnswers = c.run.load.addr, 0, max(int64(len(attempts)/10), 1)
 	c.run.load = l
 	base = c.run.rehearse(ctx, noop, redeeming, attempts)

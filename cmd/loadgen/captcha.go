@@ -31,7 +31,8 @@ func (c *captchaCommand) Help() string {
 // captchaDomain is what new sitekeys are bound to.
 const captchaDomain = "loadgen.example"
 
-// lapTokens is how many challenges are under way at most: they and their tokens must not expire before their turn.
+// lapTokens is how many challenges are under way at most, in a bench three times as many: they and their tokens must not expire
+// before their turn, five minutes later.
 const lapTokens = 20_000
 
 // Validate checks what one flag alone cannot tell.
@@ -234,6 +235,8 @@ func (r *captchaReport) print(w io.Writer) {
 func (r *result) merge(other *result) {
 	r.elapsed += other.elapsed
 	r.failed += other.failed
+	r.others += other.others
+	r.outside += other.outside
 	if r.answers == nil {
 		r.answers = make(map[string]int64)
 	}

@@ -84,7 +84,8 @@ func (r *captchaRun) obtain(ctx context.Context, n int) []*ticket {
 	return tickets
 }
 
-// redeem has the tokens verified, and returns what was measured. Also what is refused for now is answered with 200.
+// redeem has the tokens verified, and returns what was measured. Also what is refused for now is answered with 200, so the
+// attempts tell what failed, and not when: all of it is taken off what was measured.
 func (r *captchaRun) redeem(ctx context.Context, attempts []attempt) *result {
 	measured := r.run(ctx, redeeming, attempts)
 	failed := int64(0)
@@ -101,7 +102,9 @@ func (r *captchaRun) redeem(ctx context.Context, attempts []attempt) *result {
 		}
 	}
 	r.results[redeeming].failed += failed - measured.failed
-	measured.failed = failed
+	r.results[redeeming].others += measured.outside
+	r.results[redeeming].outside -= measured.outside
+	measured.failed, measured.others, measured.outside = failed, measured.others+measured.outside, 0
 	return measured
 }
 

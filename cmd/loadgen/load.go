@@ -45,9 +45,10 @@ const retryPause = 5 * time.Millisecond
 // result is what was measured between the warm-up and the end.
 type result struct {
 	elapsed time.Duration
-	others  int64            // answers before and after that
+	others  int64            // calls before and after that which were worked on
+	outside int64            // calls before and after that which did no work
 	answers map[string]int64 // how often by status and, if there is one, error code; "no answer" for what failed
-	failed  int64            // calls that did no work: refused for now, or without an answer
+	failed  int64            // calls of answers that did no work: refused for now, or without an answer
 	latency histogram        // of all calls, also those under way at the end; at a fixed rate from the moment a call was due
 	unsent  int64            // calls that were due at a fixed rate, but that no connection was free for until the end
 	cost    cost             // of the watched processes
@@ -67,21 +68,28 @@ func (r *result) sent() (n int64) {
 // served is the number of calls that were worked on: stored, or refused for good.
 func (r *result) served() int64 { return max(r.sent()-r.failed, 0) }
 
-// failedShare is the share of the calls that did no work, from 0 to 1.
+// failedShare is the share of all calls, before and after the measurement as well, that did no work, from 0 to 1: a call that
+// waits in vain mostly ends after it.
 func (r *result) failedShare() float64 {
-	if r.failed == 0 {
+	failed := r.failed + r.outside
+	if failed == 0 {
 		return 0
 	}
-	return float64(r.failed) / float64(max(r.sent(), r.failed))
+	return float64(failed) / float64(max(r.sent()+r.others+r.outside, failed))
 }
 
-// countFailed finds the calls that did no work by their answers: nothing was promised to them.
+// countFailed finds the calls that did no work by their answers.
 func (r *result) countFailed() {
 	for name, n := range r.answers {
-		if name == noAnswer || strings.HasPrefix(name, "503") || strings.HasPrefix(name, "429") {
+		if didNoWork(name) {
 			r.failed += n
 		}
 	}
+}
+
+// didNoWork tells by the name of an answer that nothing was promised to the call.
+func didNoWork(answer string) bool {
+	return answer == noAnswer || strings.HasPrefix(answer, "503") || strings.HasPrefix(answer, "429")
 }
 
 // enough is an error when too few calls were worked on to tell anything.
@@ -112,7 +120,7 @@ func (l *load) run(ctx context.Context, newSource func(connection int) source) *
 	var sending, watching sync.WaitGroup
 	for i := range senders {
 		senders[i] = &sender{load: l, number: i, window: w, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
-			answers: make(map[outcomeKey]int64)}
+			answers: make(map[outcomeKey]int64), outside: make(map[outcomeKey]int64)}
 	}
 	for _, s := range senders {
 		sending.Go(func() { s.run(ctx) })
@@ -170,9 +178,15 @@ func collect(senders []*sender, end time.Time, elapsed time.Duration, costs cost
 	for _, s := range senders {
 		r.latency.merge(&s.latency)
 		r.unsent += s.countUnsent(end)
-		r.others += s.answered.Load() - s.measured.Load()
 		for key, n := range s.answers {
 			r.answers[key.String()] += n
+		}
+		for key, n := range s.outside {
+			if didNoWork(key.String()) {
+				r.outside += n
+			} else {
+				r.others += n
+			}
 		}
 	}
 	r.countFailed()
@@ -225,9 +239,9 @@ type sender struct {
 	source source
 	conn   *connection
 
-	answered, failed atomic.Int64 // for the progress line
-	measured         atomic.Int64 // answers after the warm-up
-	answers          map[outcomeKey]int64
+	answered, failed atomic.Int64         // for the progress line
+	measured         atomic.Int64         // answers after the warm-up
+	answers, outside map[outcomeKey]int64 // those that are measured, and those before and after
 	latency          histogram
 	sent             int64
 }
@@ -277,11 +291,13 @@ func (s *sender) note(a answer, err error, took time.Duration, open, late bool) 
 		s.latency.add(took)
 	}
 	measured := open && !late
+	counts := s.outside
+	if measured {
+		counts = s.answers
+	}
 	if err != nil {
 		s.failed.Add(1)
-		if measured {
-			s.answers[outcomeKey{}]++
-		}
+		counts[outcomeKey{}]++
 		return
 	}
 	s.answered.Add(1)
@@ -289,8 +305,8 @@ func (s *sender) note(a answer, err error, took time.Duration, open, late bool) 
 	if s.load.successes != nil && a.status/100 == 2 {
 		s.load.successes.Add(1)
 	}
+	counts[outcomeKey{a.status, codeOf(a.body)}]++
 	if measured {
-		s.answers[outcomeKey{a.status, codeOf(a.body)}]++
 		s.measured.Add(1)
 	}
 }

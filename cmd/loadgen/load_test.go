@@ -154,6 +154,30 @@ func (greetings) next() []byte { return []byte("GET / HTTP/1.1\r\nHost: a.exampl
 
 func (greetings) done(answer, error) {}
 
+// TestFailuresBesideTheMeasurement: calls that are refused during the warm-up, or only after the end, count as failed.
+func TestFailuresBesideTheMeasurement(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch calls.Add(1) {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case 10:
+			end()
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer server.Close()
+	l := load{addr: server.Listener.Addr().String(), connections: 1, warmAnswers: 1}
+	r := l.run(ctx, func(int) source { return greetings{} })
+	if r.answers["204"] != 8 || r.failed != 0 || r.served() != 8 || r.others != 0 || r.outside != 2 || r.failedShare() != 0.2 {
+		t.Errorf("%+v: the share of failures is %f", r, r.failedShare())
+	}
+}
+
 // TestSlowestCalls: what is under way at the end, and what never got an answer, is in the latencies, though not among the answers.
 func TestSlowestCalls(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())

@@ -64,7 +64,7 @@ type traffic struct {
 	mix      []share
 	sites    []site
 	visitors int // of each site
-	newcomer int // the number of the first visitor: others than those of a run with a lower one
+	newcomer int // the number of the first visitor: others than those of a run whose number is lower by at least visitors
 	features features
 }
 

@@ -90,7 +90,7 @@ func (c *runCommand) Run(ctx context.Context, term terminal) error {
 		report.print(term.out)
 		fmt.Fprintf(term.out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n", c.Journal, c.Journal)
 	}
-	return errors.Join(err, report.check())
+	return errors.Join(err, ctx.Err(), r.enough(), report.check())
 }
 
 // scene is a target with sites, ready to be driven.

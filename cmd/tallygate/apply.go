@@ -46,7 +46,7 @@ type siteFile struct {
 	ConversionWebhookURL    *string   `yaml:"conversionWebhookUrl"`
 	DailyExportURL          *string   `yaml:"dailyExportUrl"`
 	Plan                    *string   `yaml:"plan"`
-	MonthlyPageviews        int64     `yaml:"monthlyPageviews"`
+	MonthlyPageviews        *int64    `yaml:"monthlyPageviews"`
 }
 
 // errNoChange takes back a transaction that changed nothing.
@@ -80,7 +80,7 @@ func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 	})
 }
 
-// parseSites reads a file strictly: one document, no unknown key, no key twice, no domain twice.
+// parseSites reads a file strictly: one document, no unknown key, no key twice.
 func parseSites(text []byte) (*sitesFile, error) {
 	var file sitesFile
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
@@ -172,7 +172,7 @@ func rulesOf(ctx context.Context, d *db.DB, id int64) (*model.SiteRules, error) 
 	return rules[id], err
 }
 
-// changeSite makes all changes that the file asks for. Most leave alone what is so already.
+// changeSite makes all changes that the file asks for, and leaves alone what is so already.
 func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
 	update := db.SiteUpdate{
 		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
@@ -183,15 +183,28 @@ func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64
 		for i, text := range *file.ExcludedAddresses {
 			networks[i] = model.ParseNetwork(text)
 		}
-		update.ExcludedAddresses = &networks
+		if !sameNetworks(networks, site.Excluded) {
+			update.ExcludedAddresses = &networks
+		}
 	}
 	if err := d.UpdateSite(ctx, accountID, site.ID, update); err != nil {
 		return err
 	}
-	return c.changeLists(ctx, d, accountID, site, file)
+	if err := c.changeLists(ctx, d, accountID, site, file); err != nil {
+		return err
+	}
+	if err := c.changeWebhooks(ctx, d, accountID, site.ID, file); err != nil {
+		return err
+	}
+	return changePlan(ctx, d, site.ID, file)
 }
 
-// changeLists changes domains and events, and then addresses and plan.
+// sameNetworks reports whether two lists have the same entries, in any order.
+func sameNetworks(a, b []netip.Prefix) bool {
+	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Prefix.Compare), slices.SortedFunc(slices.Values(b), netip.Prefix.Compare))
+}
+
+// changeLists changes domains and events.
 func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
 	domains, err := c.domains(file.ExtraDomains)
 	if err != nil {
@@ -219,12 +232,15 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 			}
 		}
 		for _, value := range *list.want {
+			if slices.Contains(list.have, value) {
+				continue
+			}
 			if err := list.add(ctx, accountID, site.ID, value); err != nil {
 				return fmt.Errorf("%s: %s: %w", list.name, value, err)
 			}
 		}
 	}
-	return c.changeRest(ctx, d, accountID, site.ID, file)
+	return nil
 }
 
 // domains normalises a list of domains, if there is one.
@@ -242,8 +258,8 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 	return &domains, nil
 }
 
-// changeRest changes the addresses of webhooks and the plan.
-func (c *applyCommand) changeRest(ctx context.Context, d *db.DB, accountID, siteID int64, file siteFile) error {
+// changeWebhooks changes the addresses of webhooks.
+func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, siteID int64, file siteFile) error {
 	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL), c.checkURL("dailyExportUrl", file.DailyExportURL))
 	if err != nil {
 		return err
@@ -254,14 +270,22 @@ func (c *applyCommand) changeRest(ctx context.Context, d *db.DB, accountID, site
 		}
 	}
 	if file.DailyExportURL != nil {
-		if err := d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, model.At(time.Now())); err != nil {
-			return err
-		}
+		return d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, model.At(time.Now()))
 	}
+	return nil
+}
+
+func changePlan(ctx context.Context, d *db.DB, siteID int64, file siteFile) error {
 	switch {
 	case file.Plan != nil:
-		return d.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), file.MonthlyPageviews)
-	case file.MonthlyPageviews != 0:
+		var volume int64
+		if file.MonthlyPageviews != nil {
+			if volume = *file.MonthlyPageviews; volume == 0 {
+				volume = -1 // which no plan has; 0 would be none
+			}
+		}
+		return d.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), volume)
+	case file.MonthlyPageviews != nil:
 		return model.InvalidField("monthlyPageviews", "invalid_volume", "The number of page views needs its plan beside it.")
 	}
 	return nil

@@ -200,6 +200,8 @@ func TestApplyAllOrNothing(t *testing.T) {
 			{good + "    plan: GOLD\n", "example.com: plan: There is no such plan."},
 			{good + "    plan: ENTERPRISE\n    monthlyPageviews: 9007199254740993\n", "from 1 to 2^53"},
 			{good + "    monthlyPageviews: 5\n", "needs its plan beside it"},
+			{good + "    monthlyPageviews: 0\n", "needs its plan beside it"},
+			{good + "    plan: PRO_1M\n    monthlyPageviews: 0\n", "This plan has 1000000 page views"},
 			{strings.ReplaceAll(good, "Other", `""`) + "    excludedAddresses: [x]\n", "example.com: name: "},
 		} {
 			status, out := a.apply(test.text)

@@ -21,8 +21,8 @@ var (
 )
 
 // Commit stores items in one transaction and returns one outcome per item, in order. An error means that nothing was
-// stored, and so does a panic, which is taken for the fault of one item. It is never called twice at once. Its context ends with Options.Timeout and when Stop gives up waiting, never with
-// a request; it must return soon after that.
+// stored, and so does a panic, which is taken for the fault of one item. It is never called twice at once. Its context ends with
+// Options.Timeout and when Stop gives up waiting, never with a request; it must return soon after that.
 type Commit[In, Out any] func(ctx context.Context, items []In) ([]Out, error)
 
 // Options bound the queue. Zero values take the defaults.
@@ -35,7 +35,8 @@ type Options struct {
 	// or a tenth later, is answered with ErrLate when the writer comes to it, and not stored. Default: no bound.
 	Timeout time.Duration
 
-	// Patience is how long Do waits for an item to be stored. Default: until its context ends.
+	// Patience is how long Do waits for an item to be stored: more than Timeout and a tenth, or every item is too late.
+	// Default: until its context ends.
 	Patience time.Duration
 
 	// Isolate reports whether a commit error is the fault of one item's values, so that the others may succeed without it.

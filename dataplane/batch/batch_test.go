@@ -327,20 +327,24 @@ func TestLateItemsAreNotStored(t *testing.T) {
 	)
 	for _, test := range []struct {
 		name    string
-		patient time.Duration // from when it was queued; 0 without end
+		patient time.Duration // of its context, from when it was queued; 0 without end
+		queue   time.Duration // Options.Patience
 		want    error
 	}{
-		{"without a deadline", 0, nil},
-		{"with just enough time", enough, nil},
-		{"with a microsecond too little", enough - time.Microsecond, batch.ErrLate},
-		{"with a deadline within the commit", first + time.Second, batch.ErrLate},
-		{"gone before its turn", first - time.Second, context.DeadlineExceeded},
+		{"without a deadline", 0, 0, nil},
+		{"with just enough time", enough, 0, nil},
+		{"with a microsecond too little", enough - time.Microsecond, 0, batch.ErrLate},
+		{"with a deadline within the commit", first + time.Second, 0, batch.ErrLate},
+		{"gone before its turn", first - time.Second, 0, context.DeadlineExceeded},
+		{"with just enough patience", 0, enough, nil},
+		{"with patience that is a microsecond too short", 0, enough - time.Microsecond, batch.ErrLate},
+		{"with a context shorter than the patience", enough - time.Microsecond, enough, batch.ErrLate},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				takes := first
 				s := slow{takes: func() time.Duration { return takes }}
-				q := batch.New(s.commit, batch.Options{Timeout: timeout})
+				q := batch.New(s.commit, batch.Options{Timeout: timeout, Patience: test.queue})
 				q.Start()
 				var wg sync.WaitGroup
 				wg.Go(func() {
@@ -456,7 +460,11 @@ func TestRefusedIsNeverStored(t *testing.T) {
 			requests, commits := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // one for each goroutine
 			pace := 1 + upTo(requests, 3*time.Second)
 			s := slow{takes: func() time.Duration { return 1 + upTo(commits, pace) }}
-			q := batch.New(s.commit, batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout})
+			options := batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout}
+			if seed%2 == 1 { // then it is the queue that loses patience, not the request
+				options.Patience = timeout + timeout/10 + upTo(requests, 6*time.Second)
+			}
+			q := batch.New(s.commit, options)
 			q.Start()
 			var mu sync.Mutex
 			var told []int
@@ -466,6 +474,9 @@ func TestRefusedIsNeverStored(t *testing.T) {
 				patience := upTo(requests, 8*time.Second)
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					if options.Patience > 0 {
+						ctx, patience = context.WithoutCancel(ctx), options.Patience
+					}
 					defer cancel()
 					began := time.Now()
 					_, err := q.Do(ctx, i, 1)

@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,7 +44,9 @@ func race(t *testing.T, d *db.DB, at string, first, second func() error) (lost i
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			done <- second()
+			err := errors.New("second ended the test")
+			defer func() { done <- err }()
+			err = second()
 		}()
 		if d.Dialect() == "postgres" {
 			awaitLock(t, d, ended)

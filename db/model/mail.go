@@ -33,7 +33,7 @@ const (
 	MailPending = "pending"
 	MailSent    = "sent"
 	MailFailed  = "failed"
-	MailSkipped = "skipped" // no mail server was configured when it was due
+	MailSkipped = "skipped" // there was no mail server when it was due, or nobody to mail to
 )
 
 // MaxMailAttempts is how often a mail is tried.

@@ -22,6 +22,7 @@ const (
 const (
 	MaxMembers   = 100 // with the invitations
 	MaxAPITokens = 50  // of one user
+	MaxSessions  = 100 // of one user that are listed; there may be more
 )
 
 // APIToken lets a program act for a user.

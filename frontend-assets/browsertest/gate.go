@@ -31,8 +31,8 @@ func (all hosts) find(name, port string) (address string, ok bool) {
 	return net.JoinHostPort("127.0.0.1", port), ok
 }
 
-// gate is a browser's only way out: a SOCKS server (RFC 1928) that leads to the hosts of the test that uses the browser. What
-// passes is not looked at.
+// gate is the only way out of a browser's profile: a SOCKS server (RFC 1928) that leads to the hosts of the test that uses the
+// profile. What passes is not looked at.
 type gate struct {
 	listener net.Listener
 	hosts    atomic.Pointer[hosts]

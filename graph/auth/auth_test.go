@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -66,6 +68,54 @@ func TestHashingWaitsForItsTurn(t *testing.T) {
 	<-p.turns
 	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
 		t.Errorf("with a turn free: %v", err)
+	}
+}
+
+// TestWhoCountsAsAWrongLink: of the uses of a mailed secret, those that were wrong count, and those whose caller went away before
+// hearing it: else strangers could have passwords hashed without end. Whatever else fails does not.
+func TestWhoCountsAsAWrongLink(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		use   func(goAway func()) error
+		count bool
+	}{
+		{"wrong", func(func()) error { return db.ErrInvalidToken }, true},
+		{"gone", func(goAway func()) error { goAway(); return context.Canceled }, true},
+		{"right", func(func()) error { return nil }, false},
+		{"right, and gone", func(goAway func()) error { goAway(); return nil }, false},
+		{"an address that is taken", func(func()) error { return &model.Error{Kind: model.Conflict, Code: "email_taken"} }, false},
+		{"a database that is away", func(func()) error { return errors.New("away") }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+			a, err := New(Options{
+				DB: dbtest.Open(t, dbtest.SQLiteURL(t)), Secret: make([]byte, MinSecret), BaseURL: "http://127.0.0.1",
+				ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.1") },
+				Now:        func() time.Time { return now },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.passwords.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+			attempt := func() (used bool) {
+				v := &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
+				ctx, goAway := context.WithCancel(context.WithValue(t.Context(), visitorKey{}, v))
+				defer goAway()
+				_ = a.redeem(ctx, model.ResetPrefix, model.NewSecret(model.ResetPrefix), "correct horse", func([]byte, string, model.Instant) error {
+					used = true
+					return test.use(goAway)
+				})
+				return used
+			}
+			for i := range networkFailures {
+				if !attempt() {
+					t.Fatalf("attempt %d was refused", i+1)
+				}
+			}
+			if attempt() == test.count {
+				t.Errorf("after %d attempts, one more is refused: %v, want %v", networkFailures, !test.count, test.count)
+			}
+		})
 	}
 }
 

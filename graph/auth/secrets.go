@@ -82,14 +82,12 @@ func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (u
 	if err != nil {
 		return nil, err
 	}
-	if err := a.takeBack(ctx, a.inviteLimits(user.AccountID), nil); err != nil {
-		return nil, err
-	}
+	_ = a.takeBack(ctx, a.inviteLimits(user.AccountID), nil) // the member is there, whatever the counter says
 	return a.welcome(visitorOf(ctx), user)
 }
 
 // redeem hashes the password that goes with a mailed secret, and uses both. A secret without the right form is refused before
-// that. Only secrets that turn out to be wrong count as attempts.
+// that. Only secrets that turn out to be wrong count as attempts, and those whose caller did not wait to hear it.
 func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	use func(tokenHash []byte, passwordHash string, now model.Instant) error,
 ) error {
@@ -109,13 +107,17 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 		return err
 	}
 	hash, err := a.passwords.hash(ctx, password)
-	if err == nil {
-		err = use(model.HashToken(secret), hash, model.At(a.now()))
+	if err != nil {
+		return a.takeBack(ctx, limits, err)
 	}
-	if errors.Is(err, db.ErrInvalidToken) {
-		return err
+	err = use(model.HashToken(secret), hash, model.At(a.now()))
+	switch {
+	case err == nil:
+		_ = a.takeBack(ctx, limits, nil) // the secret is used up, whatever the counter says
+	case !errors.Is(err, db.ErrInvalidToken) && ctx.Err() == nil:
+		err = a.takeBack(ctx, limits, err)
 	}
-	return a.takeBack(ctx, limits, err)
+	return err
 }
 
 // mail is a message with a link that carries a secret.

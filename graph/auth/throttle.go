@@ -16,7 +16,7 @@ import (
 
 // The rules of the throttles: how many attempts are free. A network is given more, because an office or a mobile operator is
 // one. Of sign-ins and mailed secrets only the failed ones count. Sign-ups and requests for a password reset all do, since
-// each makes an account or sends a mail. An invitation counts from when it is mailed until somebody accepts it.
+// each makes an account or sends a mail. An invitation counts from when it is mailed until somebody accepts one.
 const (
 	accountFailures = 5
 	networkFailures = 30
@@ -44,7 +44,7 @@ func (k throttleKey) hash(kind string, what []byte) []byte {
 //
 // A stranger's attempt counts against the e-mail address and against the stranger's network: after 5 failures for one
 // address, or 30 from one network, the next attempt must wait 1 s, then 2, 4 … up to 15 minutes. An attempt made during
-// the wait is refused unchecked and does not lengthen it; a day without failures forgets them.
+// the wait is refused unchecked and does not lengthen it; a day without attempts forgets them.
 //
 // Somebody who keeps guessing could so keep everybody waiting, the owner as well. A browser that has signed in to this
 // address before is therefore no stranger: it proves that with a signed cookie, and has one counter of its own that nobody
