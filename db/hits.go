@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -21,26 +22,15 @@ type HitStore interface {
 	Close() error
 }
 
-// HitKeys name what a batch reads. Each list is sorted and without duplicates, so that all writers lock in one order.
+// HitKeys name what a batch reads. Each list is sorted and without duplicates, so that all writers lock
+// in one order. Of a site whose quota is used up, only its Usage is read.
 type HitKeys struct {
 	Since, Until model.Instant // the days of the batch's hits, Until exclusive: no visit of their visitors lies outside
 	Usage        []model.UsageKey
 	Visitors     []model.VisitorKey     // whose newest visit is needed
 	Converting   []model.VisitorKey     // likewise, with the visit's whole attribution; not in Visitors again
 	Transactions []model.TransactionKey // purchases and refunds that may be recorded already
-	Manual       []ManualPageview       // page views sent by hand, which may repeat an automatic one
 }
-
-// ManualPageview asks for the visitor's newest automatic page view on a path within DuplicateWindow of a moment.
-type ManualPageview struct {
-	Visitor model.VisitorKey
-	Path    string
-	At      model.Instant
-}
-
-// DuplicateWindow is how close to an automatic page view on the same path a manual one is its repetition (analytics
-// contract, section 8).
-const DuplicateWindow = time.Second
 
 // EngagementWindow is how long after a page view its engagement still counts.
 const EngagementWindow = 48 * time.Hour
@@ -50,13 +40,6 @@ type HitState struct {
 	Usage        map[model.UsageKey]Usage         // a key without entry belongs to a site that no longer exists
 	Visits       map[model.VisitorKey]model.Visit // the newest visit; attribution beyond source and campaign only if Converting
 	Transactions map[model.TransactionKey]string  // the event, purchase or refund, of those that are recorded
-	Automatic    map[AutomaticKey][]model.Instant // automatic page views: the newest near each one that Manual asks for
-}
-
-// AutomaticKey names the page views of a visitor on a path.
-type AutomaticKey struct {
-	Visitor model.VisitorKey
-	Path    string
 }
 
 // latest is after all visits and page views that the batch can refer to. A clock that stepped back can have given one a moment, or
@@ -84,11 +67,11 @@ func newHitState(keys HitKeys) *HitState {
 		Usage:        make(map[model.UsageKey]Usage, len(keys.Usage)),
 		Visits:       make(map[model.VisitorKey]model.Visit, len(keys.Visitors)+len(keys.Converting)),
 		Transactions: make(map[model.TransactionKey]string),
-		Automatic:    make(map[AutomaticKey][]model.Instant),
 	}
 }
 
-// keepNewest keeps the visit with the largest id of each visitor: ids of one visitor grow.
+// keepNewest keeps the visit with the largest id of each visitor: ids of one visitor grow. Around
+// midnight a visitor is looked up on two days.
 func (s *HitState) keepNewest(v model.Visit) {
 	key := model.VisitorKey{SiteID: v.SiteID, Visitor: v.Visitor}
 	if old, ok := s.Visits[key]; !ok || v.ID > old.ID {
@@ -96,12 +79,23 @@ func (s *HitState) keepNewest(v model.Visit) {
 	}
 }
 
-// AddAutomatic notes the moment of an automatic page view. One that comes again is noted once.
-func (s *HitState) AddAutomatic(key AutomaticKey, at model.Instant) {
-	known := s.Automatic[key]
-	if n := len(known); n == 0 || known[n-1] != at {
-		s.Automatic[key] = append(known, at)
+// open returns the keys without those of sites whose quota is used up in every month of the batch.
+// Their page views and events are refused whatever else is stored.
+func (k HitKeys) open(exhausted func(model.UsageKey) bool) HitKeys {
+	if !slices.ContainsFunc(k.Usage, exhausted) {
+		return k
 	}
+	closed := make(map[int64]bool)
+	for _, key := range k.Usage {
+		other, known := closed[key.SiteID] // another month of the same site, around midnight
+		closed[key.SiteID] = exhausted(key) && (other || !known)
+	}
+
+	ofClosedSite := func(key model.VisitorKey) bool { return closed[key.SiteID] }
+	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), ofClosedSite)
+	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), ofClosedSite)
+	k.Transactions = slices.DeleteFunc(slices.Clone(k.Transactions), func(key model.TransactionKey) bool { return closed[key.SiteID] })
+	return k
 }
 
 // Usage is how many page views and events a site had in a month, and may have.
@@ -109,10 +103,13 @@ type Usage struct {
 	Used, Quota int64
 }
 
+// Exhausted reports whether the quota is used up.
+func (u Usage) Exhausted() bool { return u.Used >= u.Quota }
+
 // HitChanges is what a batch writes.
 type HitChanges struct {
 	NewVisits    []model.Visit
-	Continued    []model.Visit // visits with a new LastPageviewAt, Pageviews or UserID
+	Continued    []model.Visit // visits with a new LastPageviewAt, Pageviews, Recent or UserID
 	Pageviews    []model.Pageview
 	Engagement   []model.Engagement // at most one per page view id, for the newest page view with that id; without one it is dropped
 	Events       []model.Event

@@ -4,14 +4,23 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // postgresHits sends a batch in two round trips on a connection of its own: begin, lock and read; then write and commit.
 // Every list travels as arrays, so that each statement is one prepared plan at any batch size.
-type postgresHits struct{ pgWriter }
+type postgresHits struct {
+	pgWriter
+	exhausted map[model.UsageKey]bool // months whose quota was used up when they were last read
+}
+
+// maxExhausted bounds the months that a writer remembers as used up. Forgetting them costs a lookup per
+// refused hit, once.
+const maxExhausted = 10_000
 
 func newPostgresHits(config *pgx.ConnConfig) *postgresHits {
-	return &postgresHits{newPGWriter(config)}
+	return &postgresHits{pgWriter: newPGWriter(config), exhausted: make(map[model.UsageKey]bool)}
 }
 
 // Without statistics, as in a new table, the planner takes any index that a condition fits, also one that finds all rows of
@@ -36,65 +45,58 @@ ORDER BY s.id, k.month
 ON CONFLICT DO NOTHING`
 
 	pgReadVisits = `
-SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.utm_source, v.utm_campaign
+SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.n, v.recent, v.utm_source,
+  v.utm_campaign
 FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
   LATERAL (SELECT * FROM visits WHERE (started_at / 86400000000)::integer = $3 AND visitor = k.visitor
-    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 OFFSET 0) v`
+    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 ORDER BY id DESC LIMIT 1) v`
 
 	pgReadAttribution = `
-SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.utm_source, v.utm_campaign,
-  v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid
+SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.n, v.recent, v.utm_source,
+  v.utm_campaign, v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid
 FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
   LATERAL (SELECT * FROM visits WHERE (started_at / 86400000000)::integer = $3 AND visitor = k.visitor
-    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 OFFSET 0) v`
+    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 ORDER BY id DESC LIMIT 1) v`
 
 	pgReadTransactions = `
 SELECT t.site_id, t.transaction_id, t.event
 FROM unnest($1::bigint[], $2::text[]) AS k (site_id, transaction_id)
 JOIN transactions t USING (site_id, transaction_id)`
 
-	// The visitor's last page view, which is the likeliest to be repeated, is the first that is looked at; without a match it
-	// is all of the site's since one window ago. An index that knows the visit cost each page view a third more on SQLite.
-	pgReadAutomatic = `
-SELECT k.number, max(p.at)
-FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::bigint[]) WITH ORDINALITY AS k (site_id, visitor, path, at, number),
-  LATERAL (SELECT id, last_pageview_at FROM visits WHERE (started_at / 86400000000)::integer = (k.at / 86400000000)::integer
-    AND visitor = k.visitor AND site_id + 0 = k.site_id AND id >= $5 AND id < $6 AND last_pageview_at >= k.at - $7 OFFSET 0) v,
-  LATERAL (SELECT at FROM pageviews WHERE site_id = k.site_id AND at BETWEEN k.at - $7 AND least(k.at + $7, v.last_pageview_at)
-    AND visit_id = v.id AND path = k.path AND NOT manual ORDER BY at DESC LIMIT 1) p
-GROUP BY k.number`
-
 	pgNewVisits = `
-INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, referrer, utm_source,
-  utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[],
-  $8::bytea[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
-  $17::text[], $18::text[], $19::text[])`
+INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, recent, channel, user_id, referrer,
+  utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::integer[], $7::smallint[],
+  $8::bytea[], $9::text[], $10::bytea[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
+  $17::text[], $18::text[], $19::text[], $20::text[], $21::text[])`
 
 	// An insert that always meets its row: a plain UPDATE is a join, and the planner may begin it with all visits of the day,
 	// which then are read for each batch.
 	pgContinueVisits = `
-INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id)
-SELECT v.site_id, v.id, v.visitor, v.started_at, k.last_pageview_at, k.pageviews, v.channel, k.user_id
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[])
-  AS k (site_id, id, last_pageview_at, pageviews, user_id),
-  LATERAL (SELECT * FROM visits WHERE site_id = k.site_id AND id = k.id AND id >= $6 AND id < $7 OFFSET 0) v
+INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, recent, channel, user_id)
+SELECT v.site_id, v.id, v.visitor, v.started_at, k.last_pageview_at, k.pageviews, k.recent, v.channel, k.user_id
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[], $6::bytea[])
+  AS k (site_id, id, last_pageview_at, pageviews, recent, user_id),
+  LATERAL (SELECT * FROM visits WHERE site_id = k.site_id AND id = k.id AND id >= $7 AND id < $8 OFFSET 0) v
 ON CONFLICT (site_id, id) DO UPDATE SET last_pageview_at = excluded.last_pageview_at, pageviews = excluded.pageviews,
-  user_id = coalesce(excluded.user_id, visits.user_id)`
+  recent = excluded.recent, user_id = coalesce(excluded.user_id, visits.user_id)`
 
 	pgPageviews = `
 INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[],
   $7::smallint[], $8::boolean[], $9::text[], $10::text[])`
 
-	// An insert for the same reason.
+	// An insert for the same reason. The index does not hold the site, and anybody may repeat an id on a
+	// site of their own: only an id's newest 16 page views are looked at. A page view's id is a random
+	// number that only its own page knows, so no one can hide it behind others.
 	pgEngagement = `
 INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
 SELECT newest.site_id, newest.at, newest.id, newest.visit_id, e.ms, e.scroll, newest.width_range, newest.manual, newest.path
 FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::smallint[]) AS e (site_id, id, ms, scroll),
   LATERAL (SELECT found.* FROM generate_series($8::integer, $9::integer) AS day,
-    LATERAL (SELECT * FROM pageviews WHERE (at / 86400000000)::integer = day AND id = e.id AND site_id + 0 = e.site_id
-      AND at >= $6 AND at < $7 ORDER BY at DESC LIMIT 1) found
+    LATERAL (SELECT * FROM (SELECT * FROM pageviews WHERE (at / 86400000000)::integer = day AND id = e.id
+      AND at >= $6 AND at < $7 ORDER BY at DESC LIMIT 16) same_id
+      WHERE same_id.site_id = e.site_id ORDER BY at DESC LIMIT 1) found
     ORDER BY found.at DESC LIMIT 1) newest
 ON CONFLICT (site_id, at, id) DO UPDATE SET engaged_ms = least(pageviews.engaged_ms + excluded.engaged_ms, $5),
   scroll = greatest(pageviews.scroll, excluded.scroll)`
@@ -150,13 +152,30 @@ func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*Hi
 	return err
 }
 
+// read locks and reads in one round trip. A site whose quota was used up is believed to be so still, and
+// nothing else of it is read; where that turns out wrong, after an upgrade, the rest takes another one.
 func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error) {
 	state := newHitState(keys)
-	firstVisit, endVisit := keys.visitIDs()
 	var b pgx.Batch
 	b.Queue(pgBegin)
 	sites, months := usageColumns(keys.Usage)
 	b.Queue(pgLockUsage, sites, months).Query(func(rows pgx.Rows) error { return scanUsage(rows, state) })
+	queueReads(&b, keys.open(func(key model.UsageKey) bool { return h.exhausted[key] }), state)
+	if err := h.conn.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+
+	if h.noteExhausted(state) {
+		var b pgx.Batch
+		queueReads(&b, keys, state)
+		return state, h.conn.SendBatch(ctx, &b).Close()
+	}
+	return state, nil
+}
+
+// queueReads adds the statements that read what the keys name, except the usage.
+func queueReads(b *pgx.Batch, keys HitKeys, state *HitState) {
+	firstVisit, endVisit := keys.visitIDs()
 	if v := keys.Visitors; len(v) > 0 {
 		sites, visitors := visitorColumns(v)
 		for day := range keys.days() {
@@ -172,11 +191,23 @@ func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error
 	if t := keys.Transactions; len(t) > 0 {
 		b.Queue(pgReadTransactions, transactionKeyColumns(t)...).Query(func(rows pgx.Rows) error { return scanTransactions(rows, state) })
 	}
-	if m := keys.Manual; len(m) > 0 {
-		columns := append(manualColumns(m), firstVisit, endVisit, DuplicateWindow.Microseconds())
-		b.Queue(pgReadAutomatic, columns...).Query(func(rows pgx.Rows) error { return scanAutomatic(rows, m, state) })
+}
+
+// noteExhausted remembers which of the months read are used up, and reports whether one is open again.
+func (h *postgresHits) noteExhausted(state *HitState) (reopened bool) {
+	for key, usage := range state.Usage {
+		if usage.Exhausted() {
+			h.exhausted[key] = true
+			continue
+		}
+		reopened = reopened || h.exhausted[key]
+		delete(h.exhausted, key)
 	}
-	return state, h.conn.SendBatch(ctx, &b).Close()
+
+	if len(h.exhausted) > maxExhausted {
+		clear(h.exhausted)
+	}
+	return reopened
 }
 
 func (h *postgresHits) addUsage(ctx context.Context, keys HitKeys) (*HitState, error) {

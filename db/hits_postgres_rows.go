@@ -28,7 +28,8 @@ func scanVisits(rows pgx.Rows, state *HitState) error {
 		var v model.Visit
 		var visitor []byte
 		var source, campaign *string
-		if err := rows.Scan(&v.SiteID, &visitor, &v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &source, &campaign); err != nil {
+		if err := rows.Scan(&v.SiteID, &visitor, &v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &v.N, &v.Recent,
+			&source, &campaign); err != nil {
 			return err
 		}
 		copy(v.Visitor[:], visitor)
@@ -43,8 +44,8 @@ func scanAttribution(rows pgx.Rows, state *HitState) error {
 		var v model.Visit
 		var visitor []byte
 		var source, campaign, medium, gclid, gbraid, wbraid, fbclid, msclkid *string
-		if err := rows.Scan(&v.SiteID, &visitor, &v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &source, &campaign,
-			&v.Channel, &medium, &gclid, &gbraid, &wbraid, &fbclid, &msclkid); err != nil {
+		if err := rows.Scan(&v.SiteID, &visitor, &v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &v.N, &v.Recent,
+			&source, &campaign, &v.Channel, &medium, &gclid, &gbraid, &wbraid, &fbclid, &msclkid); err != nil {
 			return err
 		}
 		copy(v.Visitor[:], visitor)
@@ -64,19 +65,6 @@ func scanTransactions(rows pgx.Rows, state *HitState) error {
 			return err
 		}
 		state.Transactions[key] = event
-	}
-	return rows.Err()
-}
-
-func scanAutomatic(rows pgx.Rows, asked []ManualPageview, state *HitState) error {
-	for rows.Next() {
-		var number int64 // counts from 1
-		var at model.Instant
-		if err := rows.Scan(&number, &at); err != nil {
-			return err
-		}
-		m := asked[number-1]
-		state.AddAutomatic(AutomaticKey{Visitor: m.Visitor, Path: m.Path}, at)
 	}
 	return rows.Err()
 }
@@ -104,15 +92,6 @@ func transactionKeyColumns(keys []model.TransactionKey) []any {
 	}
 }
 
-func manualColumns(keys []ManualPageview) []any {
-	return []any{
-		column(keys, func(k *ManualPageview) int64 { return k.Visitor.SiteID }),
-		column(keys, func(k *ManualPageview) []byte { return k.Visitor.Visitor[:] }),
-		column(keys, func(k *ManualPageview) string { return k.Path }),
-		column(keys, func(k *ManualPageview) int64 { return int64(k.At) }),
-	}
-}
-
 func newVisitColumns(visits []model.Visit) []any {
 	return []any{
 		column(visits, func(v *model.Visit) int64 { return v.SiteID }),
@@ -121,6 +100,8 @@ func newVisitColumns(visits []model.Visit) []any {
 		column(visits, func(v *model.Visit) int64 { return int64(v.StartedAt) }),
 		column(visits, func(v *model.Visit) int64 { return int64(v.LastPageviewAt) }),
 		column(visits, func(v *model.Visit) int32 { return v.Pageviews }),
+		column(visits, func(v *model.Visit) int16 { return v.N }),
+		column(visits, func(v *model.Visit) []byte { return v.Recent }),
 		column(visits, func(v *model.Visit) string { return v.Channel }),
 		column(visits, func(v *model.Visit) []byte { return v.UserID }),
 		column(visits, func(v *model.Visit) *string { return orNull(&v.Referrer) }),
@@ -143,6 +124,7 @@ func continuedColumns(visits []model.Visit) []any {
 		column(visits, func(v *model.Visit) int64 { return v.ID }),
 		column(visits, func(v *model.Visit) int64 { return int64(v.LastPageviewAt) }),
 		column(visits, func(v *model.Visit) int32 { return v.Pageviews }),
+		column(visits, func(v *model.Visit) []byte { return v.Recent }),
 		column(visits, func(v *model.Visit) []byte { return v.UserID }),
 	}
 }

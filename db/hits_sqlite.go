@@ -17,9 +17,9 @@ type sqliteHits struct {
 
 // sqliteStatements are prepared once per connection.
 type sqliteStatements struct {
-	readUsage, addUsage, readVisits, readAttribution, readTransaction, readAutomatic *sqliteStmt
-	newVisit, continueVisit, pageview, engagement                                    *sqliteStmt
-	event, transaction, delivery, setUsed                                            *sqliteStmt
+	readUsage, addUsage, readVisits, readAttribution, readTransaction *sqliteStmt
+	newVisit, continueVisit, pageview, engagement                     *sqliteStmt
+	event, transaction, delivery, setUsed                             *sqliteStmt
 
 	all []*sqliteStmt
 }
@@ -58,9 +58,12 @@ func (h *sqliteHits) run(keys HitKeys, decide func(*HitState) *HitChanges) error
 
 func (h *sqliteHits) read(keys HitKeys) (*HitState, error) {
 	state := newHitState(keys)
-	for _, read := range []func(HitKeys, *HitState) error{
-		h.usages, h.visits, h.attributions, h.transactions, h.automatics,
-	} {
+	if err := h.usages(keys, state); err != nil {
+		return nil, err
+	}
+
+	keys = keys.open(func(key model.UsageKey) bool { return state.Usage[key].Exhausted() })
+	for _, read := range []func(HitKeys, *HitState) error{h.visits, h.attributions, h.transactions} {
 		if err := read(keys, state); err != nil {
 			return nil, err
 		}
@@ -109,9 +112,9 @@ func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
 			func(k *model.VisitorKey) []any { return []any{k.SiteID, int64(day), k.Visitor[:]} },
 			func(k *model.VisitorKey, row []driver.Value) {
 				v := visitOf(k, row)
-				v.Channel, v.Medium = text(row[7]), text(row[8])
-				v.Gclid, v.Gbraid, v.Wbraid = text(row[9]), text(row[10]), text(row[11])
-				v.Fbclid, v.Msclkid = text(row[12]), text(row[13])
+				v.Channel, v.Medium = text(row[9]), text(row[10])
+				v.Gclid, v.Gbraid, v.Wbraid = text(row[11]), text(row[12]), text(row[13])
+				v.Fbclid, v.Msclkid = text(row[14]), text(row[15])
 				state.keepNewest(v)
 			},
 		); err != nil {
@@ -131,7 +134,9 @@ func visitOf(k *model.VisitorKey, row []driver.Value) model.Visit {
 		LastPageviewAt: model.Instant(number(row[2])),
 		Pageviews:      int32(number(row[3])),
 		UserID:         blob(row[4]),
-		Campaign:       model.Campaign{Source: text(row[5]), Name: text(row[6])},
+		N:              int16(number(row[5])),
+		Recent:         blob(row[6]),
+		Campaign:       model.Campaign{Source: text(row[7]), Name: text(row[8])},
 	}
 }
 
@@ -139,19 +144,6 @@ func (h *sqliteHits) transactions(keys HitKeys, state *HitState) error {
 	return queryEach(h.readTransaction, keys.Transactions,
 		func(k *model.TransactionKey) []any { return []any{k.SiteID, k.TransactionID} },
 		func(k *model.TransactionKey, row []driver.Value) { state.Transactions[*k] = text(row[0]) })
-}
-
-func (h *sqliteHits) automatics(keys HitKeys, state *HitState) error {
-	window := DuplicateWindow.Microseconds()
-	return queryEach(h.readAutomatic, keys.Manual,
-		func(m *ManualPageview) []any {
-			return []any{m.Visitor.SiteID, m.Visitor.Visitor[:], m.Path, int64(m.At) - window, int64(m.At) + window, int64(m.At.Day())}
-		},
-		func(m *ManualPageview, row []driver.Value) {
-			if row[0] != nil {
-				state.AddAutomatic(AutomaticKey{Visitor: m.Visitor, Path: m.Path}, model.Instant(number(row[0])))
-			}
-		})
 }
 
 // queryEach asks one statement for each key and hands every row of the answers over.
@@ -167,14 +159,15 @@ func queryEach[Key any](stmt *sqliteStmt, keys []Key, args func(*Key) []any, tak
 
 func (h *sqliteHits) write(keys HitKeys, changes *HitChanges) error {
 	if err := execEach(h.newVisit, changes.NewVisits, func(v *model.Visit) []any {
-		return []any{v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.Channel, blobOrNull(v.UserID), orNull(&v.Referrer),
+		return []any{v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.N, blobOrNull(v.Recent),
+			v.Channel, blobOrNull(v.UserID), orNull(&v.Referrer),
 			orNull(&v.Source), orNull(&v.Medium), orNull(&v.Name), orNull(&v.Content), orNull(&v.Term),
 			orNull(&v.Gclid), orNull(&v.Gbraid), orNull(&v.Wbraid), orNull(&v.Fbclid), orNull(&v.Msclkid)}
 	}); err != nil {
 		return err
 	}
 	if err := execEach(h.continueVisit, changes.Continued, func(v *model.Visit) []any {
-		return []any{v.LastPageviewAt, v.Pageviews, blobOrNull(v.UserID), v.SiteID, v.ID}
+		return []any{v.LastPageviewAt, v.Pageviews, blobOrNull(v.Recent), blobOrNull(v.UserID), v.SiteID, v.ID}
 	}); err != nil {
 		return err
 	}
@@ -243,25 +236,24 @@ func blobOrNull(b []byte) any {
 
 func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, error) {
 	var s sqliteStatements
-	// INDEXED BY: without statistics SQLite believes that a site has ten visits, and reads them all.
+	// INDEXED BY: without statistics SQLite believes that a site has ten visits, and reads them all. The
+	// index ends with the primary key's id, so that LIMIT 1 reads one entry whatever the visitor did.
 	for query, stmt := range map[string]**sqliteStmt{
 		`SELECT u.used, s.monthly_pageviews FROM site_usage u JOIN sites s ON s.id = u.site_id
 		 WHERE u.site_id = ? AND u.month = ?`: &s.readUsage,
 		`INSERT INTO site_usage (site_id, month, used) SELECT id, ?2, 0 FROM sites WHERE id = ?1`: &s.addUsage,
-		`SELECT id, started_at, last_pageview_at, pageviews, user_id, utm_source, utm_campaign FROM visits
-		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?`: &s.readVisits,
-		`SELECT id, started_at, last_pageview_at, pageviews, user_id, utm_source, utm_campaign, channel, utm_medium,
+		`SELECT id, started_at, last_pageview_at, pageviews, user_id, n, recent, utm_source, utm_campaign FROM visits
+		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?
+		 ORDER BY id DESC LIMIT 1`: &s.readVisits,
+		`SELECT id, started_at, last_pageview_at, pageviews, user_id, n, recent, utm_source, utm_campaign, channel, utm_medium,
 		 gclid, gbraid, wbraid, fbclid, msclkid FROM visits
-		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?`: &s.readAttribution,
+		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?
+		 ORDER BY id DESC LIMIT 1`: &s.readAttribution,
 		`SELECT event FROM transactions WHERE site_id = ? AND transaction_id = ?`: &s.readTransaction,
-		`SELECT (SELECT at FROM pageviews WHERE site_id = v.site_id AND at BETWEEN ?4 AND min(?5, v.last_pageview_at)
-		   AND visit_id = v.id AND path = ?3 AND NOT manual ORDER BY at DESC LIMIT 1)
-		 FROM visits v INDEXED BY visits_visitor
-		 WHERE site_id = ?1 AND started_at / 86400000000 = ?6 AND visitor = ?2 AND last_pageview_at >= ?4`: &s.readAutomatic, // see pgReadAutomatic
-		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, referrer,
+		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, recent, channel, user_id, referrer,
 		 utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
-		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.newVisit,
-		`UPDATE visits SET last_pageview_at = ?, pageviews = ?, user_id = coalesce(?, user_id)
+		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.newVisit,
+		`UPDATE visits SET last_pageview_at = ?, pageviews = ?, recent = ?, user_id = coalesce(?, user_id)
 		 WHERE site_id = ? AND id = ?`: &s.continueVisit,
 		`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
 		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.pageview,

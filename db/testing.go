@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/uptrace/bun"
+	"modernc.org/sqlite"
 )
 
 // ExecForTest runs one statement. Only package dbtest calls it, for tests that need a state which the product itself does
@@ -137,4 +138,24 @@ func DumpForTest(d *DB, table string) ([]string, error) {
 		texts[i] = fmt.Sprint(row) // fmt sorts the keys
 	}
 	return texts, nil
+}
+
+// PagesReadForTest returns how many pages the writing connection of a SQLite database has asked its
+// cache for. Only package dbtest calls it.
+func PagesReadForTest(d *DB) (pages int, err error) {
+	err = withSQLiteConn(context.Background(), d.write.DB, func(conn *sqliteConn) error {
+		status, ok := conn.driverConn.(sqlite.DBStatus)
+		if !ok {
+			return fmt.Errorf("%T counts nothing", conn.driverConn)
+		}
+		for _, op := range []sqlite.DBStatusOp{sqlite.DBStatusCacheHit, sqlite.DBStatusCacheMiss} {
+			n, _, err := status.Status(op, false)
+			if err != nil {
+				return err
+			}
+			pages += n
+		}
+		return nil
+	})
+	return pages, err
 }

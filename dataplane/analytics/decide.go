@@ -21,7 +21,6 @@ func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(mode
 		engagement: make(map[engagementKey]int),
 		changes:    db.HitChanges{Used: make(map[model.UsageKey]int64)},
 	}
-	d.manual = slices.ContainsFunc(hits, (*hit).isManual)
 	for i, h := range hits {
 		outcomes[i] = d.take(h)
 	}
@@ -32,7 +31,6 @@ func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(mode
 type decision struct {
 	state      *db.HitState // kept up to date with what the batch adds
 	stamp      func(model.Instant) model.Instant
-	manual     bool                              // the batch has manual page views
 	visits     map[model.VisitorKey]*visitChange // the newest visit of each visitor of the batch
 	ended      []*visitChange                    // those that a newer one followed within the batch
 	engagement map[engagementKey]int             // index into changes.Engagement
@@ -59,12 +57,13 @@ func (d *decision) take(h *hit) outcome {
 		d.engage(*h.engagement)
 		return stored
 	}
+	if usage.Exhausted() { // first: nothing else was read of an exhausted site
+		return overQuota
+	}
 	if refused := d.repeats(h); refused != stored {
 		return refused
 	}
-	if usage.Used >= usage.Quota {
-		return overQuota
-	}
+
 	usage.Used++
 	d.state.Usage[key] = usage
 	d.changes.Used[key] = usage.Used
@@ -79,8 +78,7 @@ func (d *decision) take(h *hit) outcome {
 // repeats reports a hit that repeats one that is stored already.
 func (d *decision) repeats(h *hit) outcome {
 	if h.isManual() {
-		near := func(at model.Instant) bool { return h.at.Sub(at).Abs() <= db.DuplicateWindow }
-		if slices.ContainsFunc(d.state.Automatic[h.automaticKey()], near) {
+		if current := d.current(h); current != nil && visit.Repeats(&current.visit, h.pageview.Path, h.at) {
 			return duplicatePageview
 		}
 	}
@@ -124,8 +122,8 @@ func (d *decision) view(h *hit) {
 	row := *h.pageview
 	row.At, row.VisitID = at, current.visit.ID
 	d.changes.Pageviews = append(d.changes.Pageviews, row)
-	if d.manual && !row.Manual {
-		d.state.AddAutomatic(h.automaticKey(), h.at)
+	if !row.Manual {
+		visit.Remember(&current.visit, row.Path, h.at)
 	}
 }
 
@@ -177,14 +175,18 @@ func (d *decision) current(h *hit) *visitChange {
 
 // begin starts a visit with the hit's attribution, and no page view yet.
 func (d *decision) begin(h *hit, at model.Instant, previous *visitChange) *visitChange {
-	id := model.NewTimeID(at)
+	id, n, recent := model.NewTimeID(at), int16(1), []byte(nil)
 	if previous != nil {
 		id = max(id, previous.visit.ID+1) // the newest visit has the largest id, whatever the clock does
+		n, recent = previous.visit.N+1, previous.visit.Recent
 		d.ended = append(d.ended, previous)
 	}
+
 	c := &visitChange{started: true, visit: model.Visit{
 		SiteID:    h.site.id,
 		ID:        id,
+		N:         n,
+		Recent:    recent,
 		Visitor:   h.visitor,
 		StartedAt: at,
 		Referrer:  h.entry.referrer,

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -47,11 +46,6 @@ func (h *hit) transactionKey() (model.TransactionKey, bool) {
 
 // converts reports whether the hit calls the site's conversion webhook.
 func (h *hit) converts() bool { return h.event != nil && h.site.keyEvents[h.event.Name] }
-
-// automaticKey names the automatic page views that a page view can repeat, or be.
-func (h *hit) automaticKey() db.AutomaticKey {
-	return db.AutomaticKey{Visitor: h.visitorKey(), Path: h.pageview.Path}
-}
 
 // entry is how the visitor came: the attribution of the visit that the hit may start.
 type entry struct {

@@ -145,12 +145,12 @@ func (s *modelState) take(h *hit) outcome {
 		}
 		return stored
 	}
-	if h.pageview != nil && h.pageview.Manual {
-		for _, v := range s.views {
-			if !v.hit.pageview.Manual && v.hit.visitorKey() == h.visitorKey() && v.hit.pageview.Path == h.pageview.Path && h.at.Sub(v.hit.at).Abs() <= time.Second {
-				return duplicatePageview
-			}
-		}
+	key := model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
+	if s.used[key] >= s.quota[h.site.id] {
+		return overQuota
+	}
+	if h.pageview != nil && h.pageview.Manual && s.repeats(h) {
+		return duplicatePageview
 	}
 	if h.event != nil && h.event.TransactionID != "" {
 		switch s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}] {
@@ -161,10 +161,6 @@ func (s *modelState) take(h *hit) outcome {
 			return badTransaction
 		}
 	}
-	key := model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
-	if s.used[key] >= s.quota[h.site.id] {
-		return overQuota
-	}
 	s.used[key]++
 	if h.event != nil {
 		s.record(h)
@@ -172,6 +168,22 @@ func (s *modelState) take(h *hit) outcome {
 		s.view(h)
 	}
 	return stored
+}
+
+// repeats reports a manual page view within a second of an automatic one on its path. Only a clock that
+// steps back can bring an automatic one close again that a later one, by more than a second, has followed;
+// that one no longer counts.
+func (s *modelState) repeats(h *hit) bool {
+	automatic := func(v *modelView) bool { return !v.hit.pageview.Manual && v.hit.visitorKey() == h.visitorKey() }
+	for i, v := range s.views {
+		followed := slices.ContainsFunc(s.views[i:], func(later *modelView) bool {
+			return automatic(later) && later.hit.at.Sub(v.hit.at) > time.Second
+		})
+		if automatic(v) && !followed && v.hit.pageview.Path == h.pageview.Path && h.at.Sub(v.hit.at).Abs() <= time.Second {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *modelState) current(h *hit) *modelVisit {

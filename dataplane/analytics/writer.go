@@ -123,9 +123,6 @@ func keysOf(hits []*hit) db.HitKeys {
 		if key, ok := h.transactionKey(); ok {
 			keys.Transactions = append(keys.Transactions, key)
 		}
-		if h.isManual() {
-			keys.Manual = append(keys.Manual, db.ManualPageview{Visitor: h.visitorKey(), Path: h.pageview.Path, At: h.at})
-		}
 	}
 	keys.Since, keys.Until = keys.Since.Day().Start(), (keys.Until.Day() + 1).Start()
 	keys.Usage = sorted(keys.Usage, model.UsageKey.Compare)

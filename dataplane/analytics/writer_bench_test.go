@@ -22,7 +22,7 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkManual measures page views that the page sent by hand, each of which may repeat an automatic one, beside automatic
+// BenchmarkManual measures manual page views, each of which may repeat an automatic one, beside automatic
 // ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated" are automatic and manual page views
 // in turn, the latter by visitors whose automatic one is half a second old.
 func BenchmarkManual(b *testing.B) {
@@ -51,6 +51,27 @@ func BenchmarkManual(b *testing.B) {
 	}
 }
 
+// BenchmarkHostile measures ordinary page views in batches half of which are one visitor's, who starts a
+// visit with each of them, automatic or manual, and has stored 20,000 page views so before.
+func BenchmarkHostile(b *testing.B) {
+	const size, before = 64, 20_000
+	for _, manual := range []bool{false, true} {
+		b.Run(fmt.Sprintf("manual=%v", manual), func(b *testing.B) {
+			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+				t := newTraffic(b, d, 100_000)
+				t.hostile = func() *hit {
+					h := t.pageview(-1, manual)
+					h.entry.campaign.Source = fmt.Sprint("source ", t.n)
+					return h
+				}
+				t.commit(b, 1_000, before, func() (int, bool) { return t.n, false })
+				b.ResetTimer()
+				t.commit(b, size, b.N, func() (int, bool) { return t.n, false })
+			})
+		})
+	}
+}
+
 // traffic is page views of one site, 100 microseconds apart.
 type traffic struct {
 	writer   *writer
@@ -58,6 +79,7 @@ type traffic struct {
 	at       time.Time
 	n        int // hits so far
 	visitors int
+	hostile  func() *hit // makes every second hit of a batch; nil for none
 }
 
 func newTraffic(b *testing.B, d *db.DB, visitors int) *traffic {
@@ -73,6 +95,10 @@ func (t *traffic) commit(b *testing.B, size, hits int, next func() (visitor int,
 	for stored := 0; stored < hits; stored += size {
 		batch := make([]*hit, size)
 		for i := range batch {
+			if t.hostile != nil && i%2 == 1 {
+				batch[i] = t.hostile()
+				continue
+			}
 			visitor, manual := next()
 			batch[i] = t.pageview((visitor+t.visitors)%t.visitors, manual)
 		}

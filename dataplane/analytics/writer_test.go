@@ -3,6 +3,7 @@ package analytics
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/analytics/visit"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
@@ -99,6 +101,51 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		want := []string{"/holds the writer", "/automatic first", "/manual first, manual", "/manual first"}
 		if store.batches != 2 || !slices.Equal(got, want) {
 			t.Errorf("%d batches stored %q; want 2 and %q", store.batches, got, want)
+		}
+	})
+}
+
+// TestVisitsOfADayAreBounded: a visitor who brings a new campaign with every page view has 200 visits of a
+// day; the page views after that belong to the last one, and none is lost.
+func TestVisitsOfADayAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const sent = visit.MaxPerDay + 150
+		site := modelSite(t, d, "example.com", 1_000)
+		w := newWriter(d.HitStore(), nil)
+		defer w.stop(context.Background())
+		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		for n := 0; n < sent; {
+			var hits []*hit
+			for range min(50, sent-n) {
+				n++
+				hits = append(hits, &hit{site: site, at: at.Add(time.Duration(n) * time.Second), visitor: model.VisitorID{1},
+					entry:    entry{campaign: model.Campaign{Source: fmt.Sprint("source ", n)}, channel: "direct"},
+					pageview: &model.Pageview{SiteID: site.id, ID: int64(n), Path: "/"}})
+			}
+			if _, err := w.commit(t.Context(), hits); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		type row struct {
+			N, Pageviews int
+			Source       string
+		}
+		visits, err := dbtest.Rows[row](d, "SELECT n, pageviews, utm_source AS source FROM visits ORDER BY id")
+		if err != nil || len(visits) != visit.MaxPerDay {
+			t.Fatalf("%d visits, %v; want %d", len(visits), err, visit.MaxPerDay)
+		}
+		for i, v := range visits {
+			want := row{N: i + 1, Pageviews: 1, Source: fmt.Sprint("source ", i+1)}
+			if i == visit.MaxPerDay-1 {
+				want.Pageviews = sent - visit.MaxPerDay + 1
+			}
+			if v != want {
+				t.Errorf("visit %+v, want %+v", v, want)
+			}
+		}
+		if n, err := dbtest.Count(d, "pageviews"); err != nil || n != sent {
+			t.Errorf("%d page views, %v; want %d", n, err, sent)
 		}
 	})
 }

@@ -193,6 +193,10 @@ func Dump(d *db.DB, table string) ([]string, error) { return db.DumpForTest(d, t
 // Count returns the number of rows of a table.
 func Count(d *db.DB, table string) (int, error) { return db.CountForTest(d, table) }
 
+// PagesRead returns how many pages of a SQLite database its writing connection has read, from memory or
+// from the file.
+func PagesRead(d *db.DB) (int, error) { return db.PagesReadForTest(d) }
+
 // migrator makes pgtestdb's template with our own migrations and partitions.
 type migrator struct{}
 

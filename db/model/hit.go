@@ -37,8 +37,10 @@ type Visit struct {
 	ID             int64 // see NewTimeID
 	Visitor        VisitorID
 	StartedAt      Instant
+	N              int16   // counts the visitor's visits of its UTC day, from 1
 	LastPageviewAt Instant // never moves back; 0 while the visit has events only
 	Pageviews      int32
+	Recent         []byte // latest automatic page views, see visit.Remember; nil for none
 	UserID         []byte // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
 	Referrer       string // host and path of another site's page; empty for none
 	Channel        string

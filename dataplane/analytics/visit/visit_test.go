@@ -51,6 +51,18 @@ func TestContinues(t *testing.T) {
 	}
 }
 
+// TestContinuesTheLastVisit: a visitor's last visit of a day goes on, whatever comes.
+func TestContinuesTheLastVisit(t *testing.T) {
+	last := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	other := model.Campaign{Source: "other", Name: "other"}
+	for n, want := range map[int16]bool{1: false, visit.MaxPerDay - 1: false, visit.MaxPerDay: true} {
+		current := model.Visit{N: n, LastPageviewAt: last, Campaign: model.Campaign{Source: "newsletter"}}
+		if got := visit.Continues(&current, last.Add(2*visit.Gap), &other); got != want {
+			t.Errorf("visit %d of the day continues %v, want %v", n, got, want)
+		}
+	}
+}
+
 func TestViewNeverMovesBack(t *testing.T) {
 	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	v := model.Visit{LastPageviewAt: noon, Pageviews: 1}
