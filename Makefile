@@ -69,6 +69,11 @@ bench-growth: build ## The same with 10 million stored page views (ARGS="--rows 
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen growth --out docs/performance.md $(ARGS)
 
+.PHONY: attack
+attack: build ## Attack the service on each database, and measure what other sites notice
+	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
+	bin/loadgen attack visitor $(ARGS)
+
 .PHONY: chaos
 chaos: build ## Kill, pause and restart the service 200 times under load on each database, and verify
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen

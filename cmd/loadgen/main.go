@@ -23,6 +23,7 @@ type commands struct {
 	Limits  limitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
 	Bench   benchCommand   `cmd:"" help:"Measure the service beside these limits, and write the table of ratios."`
 	Growth  growthCommand  `cmd:"" help:"Measure whether anything grows with the number of stored rows."`
+	Attack  attackCommand  `cmd:"" help:"Measure what other sites notice of an attack."`
 	Noop    noopCommand    `cmd:"" hidden:"" help:"Serve the empty handler that others are compared with."`
 }
 
