@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,14 +10,21 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestPlansDoNotGrow: a connection that made its plans while the tables were empty reads, for each visit that goes on and
-// each engagement report, the rows of that visit and page view, not all of the day.
+// TestPlansDoNotGrow: a connection that made its plans while the tables were empty reads, for each visit
+// that continues, each engagement report, each count and each transaction, the rows of that visit, page
+// view, site and transaction, not all of the day or of the month.
 func TestPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	store := d.HitStore()
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	keys := db.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start()}
+	site := newOwnSite(t, d, "example.com")
+	keys := db.HitKeys{
+		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
+		Usage:        []model.UsageKey{keyOf(site)},
+		Visitors:     []model.VisitorKey{{SiteID: 1, Visitor: model.VisitorID{}}},
+		Transactions: []model.TransactionKey{{SiteID: site.ID, TransactionID: "x"}},
+	}
 	update := func(c db.HitChanges) {
 		t.Helper()
 		if err := store.Update(t.Context(), keys, func(*db.HitState) *db.HitChanges { return &c }); err != nil {
@@ -28,7 +36,11 @@ func TestPlansDoNotGrow(t *testing.T) {
 		return model.Visit{SiteID: 1, ID: model.FirstTimeID(when), Visitor: model.VisitorID{byte(i), byte(i >> 8)}, StartedAt: when, Channel: "direct"}
 	}
 	again := func() {
-		update(db.HitChanges{Continued: []model.Visit{visit(0)}, Engagement: []model.Engagement{{SiteID: 1, PageviewID: 1, MS: 5}}})
+		update(db.HitChanges{
+			Continued:  []model.Visit{visit(0)},
+			Engagement: []model.Engagement{{SiteID: 1, PageviewID: 1, MS: 5}},
+			Used:       map[model.UsageKey]int64{keyOf(site): 1},
+		})
 	}
 	again() // makes the plans
 	var fill db.HitChanges
@@ -36,17 +48,21 @@ func TestPlansDoNotGrow(t *testing.T) {
 		v := visit(i)
 		fill.NewVisits = append(fill.NewVisits, v)
 		fill.Pageviews = append(fill.Pageviews, model.Pageview{SiteID: 1, At: v.StartedAt, ID: int64(i + 1), VisitID: v.ID, Path: "/"})
+		fill.Transactions = append(fill.Transactions, model.Transaction{SiteID: site.ID, TransactionID: fmt.Sprint(i), Event: "purchase", At: v.StartedAt})
 	}
 	update(fill)
+	if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) SELECT n, ?, 0 FROM generate_series(1000000, ?) AS n", month, 1_000_000+rows); err != nil {
+		t.Fatal(err)
+	}
 	for range batches {
 		again()
 	}
 	if err := store.Close(); err != nil { // which makes PostgreSQL add up what the connection read
 		t.Fatal(err)
 	}
-	touched := indexEntriesRead(t, d, "^(visits|pageviews)_", 2*rows)
+	touched := indexEntriesRead(t, d, "^(visits_|pageviews_|transactions|site_usage)", 4*rows)
 	if touched > rows {
-		t.Errorf("%d batches of one visit and one report read %d index entries, with %d rows of each", batches, touched, rows)
+		t.Errorf("%d batches of one visit, report, count and transaction read %d index entries, with %d rows of each", batches, touched, rows)
 	}
 	t.Logf("%d index entries read", touched)
 }
