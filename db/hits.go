@@ -23,12 +23,14 @@ type HitStore interface {
 }
 
 // HitKeys name what a batch reads. Each list is sorted and without duplicates, so that all writers lock
-// in one order. Of a site whose quota is used up, only its Usage is read.
+// in one order. Of a site whose quota is used up, only the usage is read, and what shows that a hit is a
+// duplicate, which is ignored and not refused: Transactions, and the visits of Manual.
 type HitKeys struct {
 	Since, Until model.Instant // the days of the batch's hits, Until exclusive: no visit of their visitors lies outside
 	Usage        []model.UsageKey
 	Visitors     []model.VisitorKey     // whose newest visit is needed
 	Converting   []model.VisitorKey     // likewise, with the visit's whole attribution; not in Visitors again
+	Manual       []model.VisitorKey     // those of Visitors and Converting with a manual page view
 	Transactions []model.TransactionKey // purchases and refunds that may be recorded already
 }
 
@@ -79,8 +81,8 @@ func (s *HitState) keepNewest(v model.Visit) {
 	}
 }
 
-// open returns the keys without those of sites whose quota is used up in every month of the batch.
-// Their page views and events are refused whatever else is stored.
+// open returns the keys without the visits of sites whose quota is used up in every month of the batch,
+// apart from those of Manual.
 func (k HitKeys) open(exhausted func(model.UsageKey) bool) HitKeys {
 	if !slices.ContainsFunc(k.Usage, exhausted) {
 		return k
@@ -91,10 +93,15 @@ func (k HitKeys) open(exhausted func(model.UsageKey) bool) HitKeys {
 		closed[key.SiteID] = exhausted(key) && (other || !known)
 	}
 
-	ofClosedSite := func(key model.VisitorKey) bool { return closed[key.SiteID] }
-	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), ofClosedSite)
-	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), ofClosedSite)
-	k.Transactions = slices.DeleteFunc(slices.Clone(k.Transactions), func(key model.TransactionKey) bool { return closed[key.SiteID] })
+	needless := func(key model.VisitorKey) bool {
+		if !closed[key.SiteID] {
+			return false
+		}
+		_, manual := slices.BinarySearchFunc(k.Manual, key, model.VisitorKey.Compare)
+		return !manual
+	}
+	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), needless)
+	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), needless)
 	return k
 }
 

@@ -93,7 +93,7 @@ func (h *hostile) hit() {
 }
 
 // TestHostileVisitor: what a hit reads does not depend on what its visitor, or another site, has stored,
-// and nothing but the usage is read for a site that is exhausted.
+// and no visit is read for a site that is exhausted.
 func TestHostileVisitor(t *testing.T) {
 	at := model.At(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 
@@ -132,6 +132,26 @@ func TestHostileVisitor(t *testing.T) {
 		t.Logf("%d index entries read", touched)
 		if touched > hostileRows {
 			t.Errorf("%d batches read %d index entries, with %d rows of each kind stored", hostileBatches, touched, hostileRows)
+		}
+	})
+}
+
+// TestExhaustedSite: the visit of an exhausted site's visitor is read for a manual page view only, which
+// may be a duplicate.
+func TestExhaustedSite(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHostile(t, d)
+		defer h.store.Close()
+		for range 2 { // when it is found exhausted, and later
+			h.hit()
+			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
+			h.update(func(state *db.HitState) *db.HitChanges {
+				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
+					t.Errorf("%d visits were read, want 3 with that of the manual page view", len(state.Visits))
+				}
+				return &db.HitChanges{}
+			})
+			h.keys.Manual = nil
 		}
 	})
 }

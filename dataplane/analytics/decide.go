@@ -57,11 +57,11 @@ func (d *decision) take(h *hit) outcome {
 		d.engage(*h.engagement)
 		return stored
 	}
-	if usage.Exhausted() { // first: nothing else was read of an exhausted site
-		return overQuota
-	}
 	if refused := d.repeats(h); refused != stored {
 		return refused
+	}
+	if usage.Exhausted() {
+		return overQuota
 	}
 
 	usage.Used++

@@ -145,10 +145,6 @@ func (s *modelState) take(h *hit) outcome {
 		}
 		return stored
 	}
-	key := model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
-	if s.used[key] >= s.quota[h.site.id] {
-		return overQuota
-	}
 	if h.pageview != nil && h.pageview.Manual && s.repeats(h) {
 		return duplicatePageview
 	}
@@ -160,6 +156,10 @@ func (s *modelState) take(h *hit) outcome {
 		default:
 			return badTransaction
 		}
+	}
+	key := model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
+	if s.used[key] >= s.quota[h.site.id] {
+		return overQuota
 	}
 	s.used[key]++
 	if h.event != nil {
