@@ -51,7 +51,7 @@ func TestBulkLoad(t *testing.T) {
 		key := model.VisitorKey{SiteID: site.ID, Visitor: visit.Visitor}
 		keys := db.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Visitors: []model.VisitorKey{key}}
 		if err := store.Update(t.Context(), keys, func(s *db.HitState) *db.HitChanges {
-			if got := s.Visits[key]; got.ID != visit.ID || got.Pageviews != 2 {
+			if got := s.Visits[key]; len(got) != 1 || got[0].ID != visit.ID || got[0].Pageviews != 2 {
 				t.Errorf("the visitor's visit is %+v, want %+v", got, visit)
 			}
 			return &db.HitChanges{Engagement: []model.Engagement{{SiteID: site.ID, PageviewID: 3, MS: 70}}}

@@ -41,7 +41,7 @@ type ExportedVisit struct {
 	VisitID        int64
 	Visitor        []byte
 	StartedAt      model.Instant
-	LastPageviewAt model.Instant // 0 while the visit has events only
+	LastPageviewAt model.Instant // means nothing while Pageviews is 0
 	Pageviews      int32
 	Channel        string
 	Referrer       string

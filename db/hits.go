@@ -28,8 +28,9 @@ type HitStore interface {
 type HitKeys struct {
 	Since, Until model.Instant // the days of the batch's hits, Until exclusive: no visit of their visitors lies outside
 	Usage        []model.UsageKey
-	Visitors     []model.VisitorKey     // whose newest visit is needed
-	Converting   []model.VisitorKey     // likewise, with the visit's whole attribution; not in Visitors again
+	Visitors     []model.VisitorKey     // whose newest visits are needed
+	Converting   []model.VisitorKey     // likewise, with the visits' whole attribution; not in Visitors again
+	Viewed       []model.ViewKey        // page views that events name, whose visits are needed
 	Manual       []model.VisitorKey     // those of Visitors and Converting with a manual page view
 	Transactions []model.TransactionKey // purchases and refunds that may be recorded already
 }
@@ -39,9 +40,10 @@ const EngagementWindow = 48 * time.Hour
 
 // HitState is what a batch read under its locks.
 type HitState struct {
-	Usage        map[model.UsageKey]Usage         // a key without entry belongs to a site that no longer exists
-	Visits       map[model.VisitorKey]model.Visit // the newest visit; attribution beyond source and campaign only if Converting
-	Transactions map[model.TransactionKey]string  // the event, purchase or refund, of those that are recorded
+	Usage        map[model.UsageKey]Usage           // a key without entry belongs to a site that no longer exists
+	Visits       map[model.VisitorKey][]model.Visit // the newest first; attribution beyond source and campaign only if Converting
+	Viewed       map[model.ViewKey]model.Visit      // of each page view that is stored, with the whole attribution
+	Transactions map[model.TransactionKey]string    // the event, purchase or refund, of those that are recorded
 }
 
 // latest is after all visits and page views that the batch can refer to. A clock that stepped back can have given one a moment, or
@@ -67,18 +69,26 @@ func (k *HitKeys) days() iter.Seq[model.Day] {
 func newHitState(keys HitKeys) *HitState {
 	return &HitState{
 		Usage:        make(map[model.UsageKey]Usage, len(keys.Usage)),
-		Visits:       make(map[model.VisitorKey]model.Visit, len(keys.Visitors)+len(keys.Converting)),
+		Visits:       make(map[model.VisitorKey][]model.Visit, len(keys.Visitors)+len(keys.Converting)),
+		Viewed:       make(map[model.ViewKey]model.Visit, len(keys.Viewed)),
 		Transactions: make(map[model.TransactionKey]string),
 	}
 }
 
-// keepNewest keeps the visit with the largest id of each visitor: ids of one visitor grow. Around
-// midnight a visitor is looked up on two days.
-func (s *HitState) keepNewest(v model.Visit) {
+// newestVisits is how many of a visitor's visits of a day are read, as text for the statements. The last
+// one decides where a page view belongs; the others may await page views of pages that were opened
+// together with it, whose events came first.
+const newestVisits = "4"
+
+// addVisit adds a visit that was read. Ids of one visitor's visits grow.
+func (s *HitState) addVisit(v model.Visit) {
 	key := model.VisitorKey{SiteID: v.SiteID, Visitor: v.Visitor}
-	if old, ok := s.Visits[key]; !ok || v.ID > old.ID {
-		s.Visits[key] = v
+	visits := s.Visits[key]
+	i := 0
+	for i < len(visits) && visits[i].ID > v.ID {
+		i++
 	}
+	s.Visits[key] = slices.Insert(visits, i, v)
 }
 
 // open returns the keys without the visits of sites whose quota is used up in every month of the batch,
@@ -102,6 +112,7 @@ func (k HitKeys) open(exhausted func(model.UsageKey) bool) HitKeys {
 	}
 	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), needless)
 	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), needless)
+	k.Viewed = slices.DeleteFunc(slices.Clone(k.Viewed), func(key model.ViewKey) bool { return closed[key.Visitor.SiteID] })
 	return k
 }
 
@@ -116,7 +127,7 @@ func (u Usage) Exhausted() bool { return u.Used >= u.Quota }
 // HitChanges is what a batch writes.
 type HitChanges struct {
 	NewVisits    []model.Visit
-	Continued    []model.Visit // visits with a new LastPageviewAt, Pageviews, Recent or UserID
+	Continued    []model.Visit // visits with a new LastPageviewAt, Pageviews, Recent, Awaited or UserID
 	Pageviews    []model.Pageview
 	Engagement   []model.Engagement // at most one per page view id, for the newest page view with that id; without one it is dropped
 	Events       []model.Event

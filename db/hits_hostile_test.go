@@ -21,6 +21,7 @@ type hostile struct {
 	open     *model.Site
 	visitors [2]model.VisitorKey
 	stored   int
+	newest   int64 // id of the first visitor's last visit
 }
 
 // The page view ids that are stored again and again, by another site and by the open one.
@@ -43,6 +44,10 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 		Usage:      []model.UsageKey{keyOf(open), keyOf(exhausted)},
 		Visitors:   h.visitors[:],
 		Converting: []model.VisitorKey{converting},
+		Viewed: []model.ViewKey{
+			{Visitor: h.visitors[0], PageviewID: foreignPageview},
+			{Visitor: h.visitors[0], PageviewID: ownPageview},
+		},
 	}
 	h.fill(at, other, converting, hostileRows/10) // so that the trees have their levels
 	return h
@@ -54,6 +59,7 @@ func (h *hostile) fill(at model.Instant, other *model.Site, converting model.Vis
 	var changes db.HitChanges
 	for range n {
 		when := at + model.Instant(h.stored)
+		h.newest = model.FirstTimeID(when)
 		for i, key := range append(h.visitors[:], converting) {
 			changes.NewVisits = append(changes.NewVisits, model.Visit{SiteID: key.SiteID, ID: model.FirstTimeID(when) + int64(i),
 				Visitor: key.Visitor, StartedAt: when, LastPageviewAt: when, N: 1, Channel: "direct"})
@@ -73,17 +79,18 @@ func (h *hostile) update(decide func(*db.HitState) *db.HitChanges) {
 	}
 }
 
-// hit stores what one hit of each kind does: the visit continues, and engagement comes for the page view
-// that the open site repeats, and for one that it does not have under the id that the other site repeats.
+// hit stores what one hit of each kind does: the visit continues, and events and engagement come for the
+// page view that the open site repeats, and for one that it does not have under the id that the other
+// site repeats.
 func (h *hostile) hit() {
 	h.t.Helper()
 	h.update(func(state *db.HitState) *db.HitChanges {
-		newest, ok := state.Visits[h.visitors[0]]
-		if !ok || len(state.Visits) != 2 {
-			h.t.Fatalf("%d visits were read, want those of the open site's two visitors", len(state.Visits))
+		visits := state.Visits[h.visitors[0]]
+		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].ID != h.newest {
+			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits), len(state.Visits))
 		}
 		return &db.HitChanges{
-			Continued: []model.Visit{newest},
+			Continued: visits[:1],
 			Engagement: []model.Engagement{
 				{SiteID: h.open.ID, PageviewID: foreignPageview, MS: 5},
 				{SiteID: h.open.ID, PageviewID: ownPageview, MS: 5},

@@ -44,19 +44,29 @@ JOIN sites s ON s.id = k.site_id
 ORDER BY s.id, k.month
 ON CONFLICT DO NOTHING`
 
-	pgReadVisits = `
-SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.n, v.recent, v.utm_source,
-  v.utm_campaign
-FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
-  LATERAL (SELECT * FROM visits WHERE (started_at / 86400000000)::integer = $3 AND visitor = k.visitor
-    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 ORDER BY id DESC LIMIT 1) v`
+	pgVisit = `v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.n, v.recent, v.awaited,
+  v.utm_source, v.utm_campaign`
 
-	pgReadAttribution = `
-SELECT v.site_id, v.visitor, v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.n, v.recent, v.utm_source,
-  v.utm_campaign, v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid
+	pgAttribution = `v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid`
+
+	pgNewestVisits = `
 FROM unnest($1::bigint[], $2::bytea[]) AS k (site_id, visitor),
   LATERAL (SELECT * FROM visits WHERE (started_at / 86400000000)::integer = $3 AND visitor = k.visitor
-    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 ORDER BY id DESC LIMIT 1) v`
+    AND site_id + 0 = k.site_id AND id >= $4 AND id < $5 ORDER BY id DESC LIMIT ` + newestVisits + `) v`
+
+	pgReadVisits = `SELECT ` + pgVisit + pgNewestVisits
+
+	pgReadAttribution = `SELECT ` + pgVisit + `, ` + pgAttribution + pgNewestVisits
+
+	// The index does not hold the site: see pgEngagement.
+	pgReadViewed = `
+SELECT k.number, ` + pgVisit + `, ` + pgAttribution + `
+FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) WITH ORDINALITY AS k (site_id, visitor, pageview_id, number),
+  LATERAL (SELECT visits.* FROM
+    (SELECT site_id, visit_id, at FROM pageviews WHERE (at / 86400000000)::integer = $4 AND id = k.pageview_id
+      AND at >= $5 AND at < $6 ORDER BY at DESC LIMIT 16) p,
+    LATERAL (SELECT * FROM visits WHERE site_id = k.site_id AND id = p.visit_id AND id >= $7 AND id < $8 OFFSET 0) visits
+    WHERE p.site_id = k.site_id AND visits.visitor = k.visitor ORDER BY p.at DESC LIMIT 1) v`
 
 	pgReadTransactions = `
 SELECT t.site_id, t.transaction_id, t.event
@@ -64,22 +74,22 @@ FROM unnest($1::bigint[], $2::text[]) AS k (site_id, transaction_id)
 JOIN transactions t USING (site_id, transaction_id)`
 
 	pgNewVisits = `
-INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, recent, channel, user_id, referrer,
-  utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
+INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, recent, awaited, channel, user_id,
+  referrer, utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::integer[], $7::smallint[],
-  $8::bytea[], $9::text[], $10::bytea[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
-  $17::text[], $18::text[], $19::text[], $20::text[], $21::text[])`
+  $8::bytea[], $9::bytea[], $10::text[], $11::bytea[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
+  $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[])`
 
 	// An insert that always meets its row: a plain UPDATE is a join, and the planner may begin it with all visits of the day,
 	// which then are read for each batch.
 	pgContinueVisits = `
-INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, recent, channel, user_id)
-SELECT v.site_id, v.id, v.visitor, v.started_at, k.last_pageview_at, k.pageviews, k.recent, v.channel, k.user_id
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[], $6::bytea[])
-  AS k (site_id, id, last_pageview_at, pageviews, recent, user_id),
-  LATERAL (SELECT * FROM visits WHERE site_id = k.site_id AND id = k.id AND id >= $7 AND id < $8 OFFSET 0) v
+INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, recent, awaited, channel, user_id)
+SELECT v.site_id, v.id, v.visitor, v.started_at, k.last_pageview_at, k.pageviews, k.recent, k.awaited, v.channel, k.user_id
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[], $6::bytea[], $7::bytea[])
+  AS k (site_id, id, last_pageview_at, pageviews, recent, awaited, user_id),
+  LATERAL (SELECT * FROM visits WHERE site_id = k.site_id AND id = k.id AND id >= $8 AND id < $9 OFFSET 0) v
 ON CONFLICT (site_id, id) DO UPDATE SET last_pageview_at = excluded.last_pageview_at, pageviews = excluded.pageviews,
-  recent = excluded.recent, user_id = coalesce(excluded.user_id, visits.user_id)`
+  recent = excluded.recent, awaited = excluded.awaited, user_id = coalesce(excluded.user_id, visits.user_id)`
 
 	pgPageviews = `
 INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
@@ -186,6 +196,12 @@ func queueReads(b *pgx.Batch, keys HitKeys, state *HitState) {
 		sites, visitors := visitorColumns(v)
 		for day := range keys.days() {
 			b.Queue(pgReadAttribution, sites, visitors, int32(day), firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanAttribution(rows, state) })
+		}
+	}
+	if v := keys.Viewed; len(v) > 0 {
+		for day := range keys.days() {
+			columns := append(viewColumns(v), int32(day), day.Start(), (day + 1).Start(), firstVisit, endVisit)
+			b.Queue(pgReadViewed, columns...).Query(func(rows pgx.Rows) error { return scanViewed(rows, v, state) })
 		}
 	}
 	if t := keys.Transactions; len(t) > 0 {

@@ -25,36 +25,63 @@ func scanUsage(rows pgx.Rows, state *HitState) error {
 
 func scanVisits(rows pgx.Rows, state *HitState) error {
 	for rows.Next() {
-		var v model.Visit
-		var visitor []byte
-		var source, campaign *string
-		if err := rows.Scan(&v.SiteID, &visitor, &v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &v.N, &v.Recent,
-			&source, &campaign); err != nil {
+		var v scannedVisit
+		if err := rows.Scan(v.columns()...); err != nil {
 			return err
 		}
-		copy(v.Visitor[:], visitor)
-		v.Source, v.Name = orEmpty(source), orEmpty(campaign)
-		state.keepNewest(v)
+		state.addVisit(v.visit())
 	}
 	return rows.Err()
 }
 
 func scanAttribution(rows pgx.Rows, state *HitState) error {
 	for rows.Next() {
-		var v model.Visit
-		var visitor []byte
-		var source, campaign, medium, gclid, gbraid, wbraid, fbclid, msclkid *string
-		if err := rows.Scan(&v.SiteID, &visitor, &v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &v.N, &v.Recent,
-			&source, &campaign, &v.Channel, &medium, &gclid, &gbraid, &wbraid, &fbclid, &msclkid); err != nil {
+		var v scannedVisit
+		if err := rows.Scan(append(v.columns(), v.attribution()...)...); err != nil {
 			return err
 		}
-		copy(v.Visitor[:], visitor)
-		v.Source, v.Name, v.Medium = orEmpty(source), orEmpty(campaign), orEmpty(medium)
-		v.Gclid, v.Gbraid, v.Wbraid = orEmpty(gclid), orEmpty(gbraid), orEmpty(wbraid)
-		v.Fbclid, v.Msclkid = orEmpty(fbclid), orEmpty(msclkid)
-		state.keepNewest(v)
+		state.addVisit(v.visit())
 	}
 	return rows.Err()
+}
+
+func scanViewed(rows pgx.Rows, asked []model.ViewKey, state *HitState) error {
+	for rows.Next() {
+		var number int64 // counts from 1
+		var v scannedVisit
+		columns := append([]any{&number}, v.columns()...)
+		if err := rows.Scan(append(columns, v.attribution()...)...); err != nil {
+			return err
+		}
+		state.Viewed[asked[number-1]] = v.visit()
+	}
+	return rows.Err()
+}
+
+// scannedVisit is a visit as pgx reads it: with a pointer for each column that may be NULL.
+type scannedVisit struct {
+	model.Visit
+	visitor                                                          []byte
+	source, campaign, medium, gclid, gbraid, wbraid, fbclid, msclkid *string
+}
+
+// columns are those of pgVisit.
+func (v *scannedVisit) columns() []any {
+	return []any{&v.SiteID, &v.visitor, &v.ID, &v.StartedAt, &v.LastPageviewAt, &v.Pageviews, &v.UserID, &v.N, &v.Recent, &v.Awaited,
+		&v.source, &v.campaign}
+}
+
+// attribution are the columns of pgAttribution.
+func (v *scannedVisit) attribution() []any {
+	return []any{&v.Channel, &v.medium, &v.gclid, &v.gbraid, &v.wbraid, &v.fbclid, &v.msclkid}
+}
+
+func (v *scannedVisit) visit() model.Visit {
+	copy(v.Visitor[:], v.visitor)
+	v.Source, v.Name, v.Medium = orEmpty(v.source), orEmpty(v.campaign), orEmpty(v.medium)
+	v.Gclid, v.Gbraid, v.Wbraid = orEmpty(v.gclid), orEmpty(v.gbraid), orEmpty(v.wbraid)
+	v.Fbclid, v.Msclkid = orEmpty(v.fbclid), orEmpty(v.msclkid)
+	return v.Visit
 }
 
 func scanTransactions(rows pgx.Rows, state *HitState) error {
@@ -85,6 +112,14 @@ func visitorColumns(keys []model.VisitorKey) (sites []int64, visitors [][]byte) 
 	return sites, visitors
 }
 
+func viewColumns(keys []model.ViewKey) []any {
+	return []any{
+		column(keys, func(k *model.ViewKey) int64 { return k.Visitor.SiteID }),
+		column(keys, func(k *model.ViewKey) []byte { return k.Visitor.Visitor[:] }),
+		column(keys, func(k *model.ViewKey) int64 { return k.PageviewID }),
+	}
+}
+
 func transactionKeyColumns(keys []model.TransactionKey) []any {
 	return []any{
 		column(keys, func(k *model.TransactionKey) int64 { return k.SiteID }),
@@ -102,6 +137,7 @@ func newVisitColumns(visits []model.Visit) []any {
 		column(visits, func(v *model.Visit) int32 { return v.Pageviews }),
 		column(visits, func(v *model.Visit) int16 { return v.N }),
 		column(visits, func(v *model.Visit) []byte { return v.Recent }),
+		column(visits, func(v *model.Visit) []byte { return v.Awaited }),
 		column(visits, func(v *model.Visit) string { return v.Channel }),
 		column(visits, func(v *model.Visit) []byte { return v.UserID }),
 		column(visits, func(v *model.Visit) *string { return orNull(&v.Referrer) }),
@@ -125,6 +161,7 @@ func continuedColumns(visits []model.Visit) []any {
 		column(visits, func(v *model.Visit) int64 { return int64(v.LastPageviewAt) }),
 		column(visits, func(v *model.Visit) int32 { return v.Pageviews }),
 		column(visits, func(v *model.Visit) []byte { return v.Recent }),
+		column(visits, func(v *model.Visit) []byte { return v.Awaited }),
 		column(visits, func(v *model.Visit) []byte { return v.UserID }),
 	}
 }

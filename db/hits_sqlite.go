@@ -17,9 +17,9 @@ type sqliteHits struct {
 
 // sqliteStatements are prepared once per connection.
 type sqliteStatements struct {
-	readUsage, addUsage, readVisits, readAttribution, readTransaction *sqliteStmt
-	newVisit, continueVisit, pageview, engagement                     *sqliteStmt
-	event, transaction, delivery, setUsed                             *sqliteStmt
+	readUsage, addUsage, readVisits, readAttribution, readViewed, readTransaction *sqliteStmt
+	newVisit, continueVisit, pageview, engagement                                 *sqliteStmt
+	event, transaction, delivery, setUsed                                         *sqliteStmt
 
 	all []*sqliteStmt
 }
@@ -63,7 +63,7 @@ func (h *sqliteHits) read(keys HitKeys) (*HitState, error) {
 	}
 
 	keys = keys.open(func(key model.UsageKey) bool { return state.Usage[key].Exhausted() })
-	for _, read := range []func(HitKeys, *HitState) error{h.visits, h.attributions, h.transactions} {
+	for _, read := range []func(HitKeys, *HitState) error{h.visits, h.attributions, h.viewed, h.transactions} {
 		if err := read(keys, state); err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (h *sqliteHits) visits(keys HitKeys, state *HitState) error {
 	for day := range keys.days() {
 		if err := queryEach(h.readVisits, keys.Visitors,
 			func(k *model.VisitorKey) []any { return []any{k.SiteID, int64(day), k.Visitor[:]} },
-			func(k *model.VisitorKey, row []driver.Value) { state.keepNewest(visitOf(k, row)) },
+			func(k *model.VisitorKey, row []driver.Value) { state.addVisit(visitOf(k, row)) },
 		); err != nil {
 			return err
 		}
@@ -110,13 +110,7 @@ func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
 	for day := range keys.days() {
 		if err := queryEach(h.readAttribution, keys.Converting,
 			func(k *model.VisitorKey) []any { return []any{k.SiteID, int64(day), k.Visitor[:]} },
-			func(k *model.VisitorKey, row []driver.Value) {
-				v := visitOf(k, row)
-				v.Channel, v.Medium = text(row[9]), text(row[10])
-				v.Gclid, v.Gbraid, v.Wbraid = text(row[11]), text(row[12]), text(row[13])
-				v.Fbclid, v.Msclkid = text(row[14]), text(row[15])
-				state.keepNewest(v)
-			},
+			func(k *model.VisitorKey, row []driver.Value) { state.addVisit(attributedVisitOf(k, row)) },
 		); err != nil {
 			return err
 		}
@@ -124,7 +118,30 @@ func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
 	return nil
 }
 
-// visitOf reads the columns that both statements on visits begin with.
+func (h *sqliteHits) viewed(keys HitKeys, state *HitState) error {
+	for day := range keys.days() {
+		if err := queryEach(h.readViewed, keys.Viewed,
+			func(k *model.ViewKey) []any {
+				return []any{k.Visitor.SiteID, int64(day), k.PageviewID, k.Visitor.Visitor[:]}
+			},
+			func(k *model.ViewKey, row []driver.Value) { state.Viewed[*k] = attributedVisitOf(&k.Visitor, row) },
+		); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attributedVisitOf reads the columns of the statements that read the whole attribution.
+func attributedVisitOf(k *model.VisitorKey, row []driver.Value) model.Visit {
+	v := visitOf(k, row)
+	v.Channel, v.Medium = text(row[10]), text(row[11])
+	v.Gclid, v.Gbraid, v.Wbraid = text(row[12]), text(row[13]), text(row[14])
+	v.Fbclid, v.Msclkid = text(row[15]), text(row[16])
+	return v
+}
+
+// visitOf reads the columns that all statements on visits begin with.
 func visitOf(k *model.VisitorKey, row []driver.Value) model.Visit {
 	return model.Visit{
 		SiteID:         k.SiteID,
@@ -136,7 +153,8 @@ func visitOf(k *model.VisitorKey, row []driver.Value) model.Visit {
 		UserID:         blob(row[4]),
 		N:              int16(number(row[5])),
 		Recent:         blob(row[6]),
-		Campaign:       model.Campaign{Source: text(row[7]), Name: text(row[8])},
+		Awaited:        blob(row[7]),
+		Campaign:       model.Campaign{Source: text(row[8]), Name: text(row[9])},
 	}
 }
 
@@ -159,7 +177,7 @@ func queryEach[Key any](stmt *sqliteStmt, keys []Key, args func(*Key) []any, tak
 
 func (h *sqliteHits) write(keys HitKeys, changes *HitChanges) error {
 	if err := execEach(h.newVisit, changes.NewVisits, func(v *model.Visit) []any {
-		return []any{v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.N, blobOrNull(v.Recent),
+		return []any{v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.N, blobOrNull(v.Recent), blobOrNull(v.Awaited),
 			v.Channel, blobOrNull(v.UserID), orNull(&v.Referrer),
 			orNull(&v.Source), orNull(&v.Medium), orNull(&v.Name), orNull(&v.Content), orNull(&v.Term),
 			orNull(&v.Gclid), orNull(&v.Gbraid), orNull(&v.Wbraid), orNull(&v.Fbclid), orNull(&v.Msclkid)}
@@ -167,7 +185,7 @@ func (h *sqliteHits) write(keys HitKeys, changes *HitChanges) error {
 		return err
 	}
 	if err := execEach(h.continueVisit, changes.Continued, func(v *model.Visit) []any {
-		return []any{v.LastPageviewAt, v.Pageviews, blobOrNull(v.Recent), blobOrNull(v.UserID), v.SiteID, v.ID}
+		return []any{v.LastPageviewAt, v.Pageviews, blobOrNull(v.Recent), blobOrNull(v.Awaited), blobOrNull(v.UserID), v.SiteID, v.ID}
 	}); err != nil {
 		return err
 	}
@@ -237,23 +255,28 @@ func blobOrNull(b []byte) any {
 func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, error) {
 	var s sqliteStatements
 	// INDEXED BY: without statistics SQLite believes that a site has ten visits, and reads them all. The
-	// index ends with the primary key's id, so that LIMIT 1 reads one entry whatever the visitor did.
+	// index ends with the primary key's id, so that a LIMIT bounds what is read whatever the visitor did.
+	const (
+		visit       = `v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.n, v.recent, v.awaited, v.utm_source, v.utm_campaign`
+		attribution = `v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid`
+		newest      = ` FROM visits v INDEXED BY visits_visitor
+		 WHERE v.site_id = ? AND v.started_at / 86400000000 = ? AND v.visitor = ? ORDER BY v.id DESC LIMIT ` + newestVisits
+	)
 	for query, stmt := range map[string]**sqliteStmt{
 		`SELECT u.used, s.monthly_pageviews FROM site_usage u JOIN sites s ON s.id = u.site_id
 		 WHERE u.site_id = ? AND u.month = ?`: &s.readUsage,
 		`INSERT INTO site_usage (site_id, month, used) SELECT id, ?2, 0 FROM sites WHERE id = ?1`: &s.addUsage,
-		`SELECT id, started_at, last_pageview_at, pageviews, user_id, n, recent, utm_source, utm_campaign FROM visits
-		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?
-		 ORDER BY id DESC LIMIT 1`: &s.readVisits,
-		`SELECT id, started_at, last_pageview_at, pageviews, user_id, n, recent, utm_source, utm_campaign, channel, utm_medium,
-		 gclid, gbraid, wbraid, fbclid, msclkid FROM visits
-		 INDEXED BY visits_visitor WHERE site_id = ? AND started_at / 86400000000 = ? AND visitor = ?
-		 ORDER BY id DESC LIMIT 1`: &s.readAttribution,
+		`SELECT ` + visit + newest:                      &s.readVisits,
+		`SELECT ` + visit + `, ` + attribution + newest: &s.readAttribution,
+		`SELECT ` + visit + `, ` + attribution + ` FROM (SELECT visit_id, at FROM pageviews INDEXED BY pageviews_id
+		 WHERE site_id = ?1 AND at / 86400000000 = ?2 AND id = ?3 ORDER BY at DESC LIMIT 16) p
+		 CROSS JOIN visits v ON v.site_id = ?1 AND v.id = p.visit_id AND v.visitor = ?4
+		 ORDER BY p.at DESC LIMIT 1`: &s.readViewed,
 		`SELECT event FROM transactions WHERE site_id = ? AND transaction_id = ?`: &s.readTransaction,
-		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, recent, channel, user_id, referrer,
+		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, n, recent, awaited, channel, user_id, referrer,
 		 utm_source, utm_medium, utm_campaign, utm_content, utm_term, gclid, gbraid, wbraid, fbclid, msclkid)
-		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.newVisit,
-		`UPDATE visits SET last_pageview_at = ?, pageviews = ?, recent = ?, user_id = coalesce(?, user_id)
+		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.newVisit,
+		`UPDATE visits SET last_pageview_at = ?, pageviews = ?, recent = ?, awaited = ?, user_id = coalesce(?, user_id)
 		 WHERE site_id = ? AND id = ?`: &s.continueVisit,
 		`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
 		 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`: &s.pageview,

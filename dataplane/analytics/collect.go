@@ -86,6 +86,9 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 			return "", err
 		}
 		h.event, h.path = &accepted, path
+		if id, ok := pageviewID(p.pageviewID); ok {
+			h.onPageview = &id
+		}
 	case kindPageview:
 		h.pageview = newPageview(p, site, path)
 	}

@@ -17,10 +17,14 @@ func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(mode
 	d := decision{
 		state:      state,
 		stamp:      stamp,
-		visits:     make(map[model.VisitorKey]*visitChange, len(state.Visits)),
+		visits:     make(map[visitKey]*visitChange, len(state.Visits)),
+		visitors:   make(map[model.VisitorKey][]*visitChange, len(state.Visits)),
+		views:      make(map[model.ViewKey]*visitChange),
 		engagement: make(map[engagementKey]int),
 		changes:    db.HitChanges{Used: make(map[model.UsageKey]int64)},
 	}
+	d.named = slices.ContainsFunc(hits, func(h *hit) bool { return h.onPageview != nil })
+
 	for i, h := range hits {
 		outcomes[i] = d.take(h)
 	}
@@ -31,10 +35,17 @@ func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(mode
 type decision struct {
 	state      *db.HitState // kept up to date with what the batch adds
 	stamp      func(model.Instant) model.Instant
-	visits     map[model.VisitorKey]*visitChange // the newest visit of each visitor of the batch
-	ended      []*visitChange                    // those that a newer one followed within the batch
-	engagement map[engagementKey]int             // index into changes.Engagement
+	visits     map[visitKey]*visitChange // all that the batch looked at
+	visitors   map[model.VisitorKey][]*visitChange
+	named      bool                           // the batch has events that name their page views
+	views      map[model.ViewKey]*visitChange // where the batch's page views belong; empty unless named
+	engagement map[engagementKey]int          // index into changes.Engagement
 	changes    db.HitChanges
+}
+
+// visitKey names a visit.
+type visitKey struct {
+	siteID, id int64
 }
 
 // visitChange is a visit and what the batch does to it.
@@ -108,33 +119,40 @@ func (d *decision) engage(e model.Engagement) {
 	sum.Scroll = max(sum.Scroll, e.Scroll)
 }
 
-// view adds a page view to the visitor's visit, or starts one with it.
+// view adds a page view to the visit that awaits it, to the visitor's current visit, or starts one with
+// it.
 func (d *decision) view(h *hit) {
 	at := d.stamp(h.at)
-	current := d.current(h)
-	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
-		current = d.begin(h, at, current)
+	key, _ := h.viewKey()
+	current := d.awaiting(key)
+	if current != nil {
+		visit.Arrive(&current.visit, key.PageviewID)
 	} else {
-		current.further = !current.started
+		current = d.join(h, at)
 	}
+	current.further = !current.started
 	visit.View(&current.visit, at)
 	d.identify(current, h)
+
 	row := *h.pageview
 	row.At, row.VisitID = at, current.visit.ID
 	d.changes.Pageviews = append(d.changes.Pageviews, row)
+	if d.named {
+		d.views[key] = current
+	}
 	if !row.Manual {
-		visit.Remember(&current.visit, row.Path, h.at)
+		newest := d.current(h)
+		newest.further = !newest.started
+		visit.Remember(&newest.visit, row.Path, h.at)
 	}
 }
 
-// record adds an event to the visitor's latest visit of the day, or starts one with it.
+// record adds an event to the visit where it belongs.
 func (d *decision) record(h *hit) {
 	at := d.stamp(h.at)
-	current := d.current(h)
-	if current == nil {
-		current = d.begin(h, at, nil)
-	}
+	current := d.visitOfEvent(h, at)
 	d.identify(current, h)
+
 	e := model.Event{
 		SiteID:        h.site.id,
 		At:            at,
@@ -158,28 +176,102 @@ func (d *decision) record(h *hit) {
 	}
 }
 
-// current is the newest visit of the hit's visitor, or nil.
-func (d *decision) current(h *hit) *visitChange {
-	key := h.visitorKey()
-	if c := d.visits[key]; c != nil {
+// visitOfEvent is the visit of the page view that the event names, whichever of the two came first. An
+// event that names none belongs to the visitor's latest visit of the day, or starts one.
+func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
+	key, ok := h.viewKey()
+	if !ok {
+		if current := d.current(h); current != nil {
+			return current
+		}
+		return d.begin(h, at)
+	}
+
+	if current := d.viewed(key); current != nil {
+		return current
+	}
+	if current := d.awaiting(key); current != nil {
+		return current
+	}
+	current := d.join(h, at)
+	visit.Await(&current.visit, key.PageviewID, at)
+	current.further = !current.started
+	return current
+}
+
+// viewed is the visit of a page view that is stored, or stored by this batch, or nil.
+func (d *decision) viewed(key model.ViewKey) *visitChange {
+	if c := d.views[key]; c != nil {
 		return c
 	}
-	v, ok := d.state.Visits[key]
-	if !ok {
-		return nil
+	if v, ok := d.state.Viewed[key]; ok {
+		return d.change(v)
 	}
-	c := &visitChange{visit: v}
-	d.visits[key] = c
+	return nil
+}
+
+// awaiting is the visit that awaits a page view, or nil.
+func (d *decision) awaiting(key model.ViewKey) *visitChange {
+	for _, c := range d.newest(key.Visitor) {
+		if visit.Awaits(&c.visit, key.PageviewID) {
+			return c
+		}
+	}
+	return nil
+}
+
+// join applies the page view rule: the current visit if it continues, or a new one.
+func (d *decision) join(h *hit, at model.Instant) *visitChange {
+	current := d.current(h)
+	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
+		return d.begin(h, at)
+	}
+	return current
+}
+
+// current is the newest visit of the hit's visitor, or nil.
+func (d *decision) current(h *hit) *visitChange {
+	if visits := d.newest(h.visitorKey()); len(visits) > 0 {
+		return visits[0]
+	}
+	return nil
+}
+
+// newest are the visitor's newest visits, the last one first.
+func (d *decision) newest(key model.VisitorKey) []*visitChange {
+	visits, known := d.visitors[key]
+	if known {
+		return visits
+	}
+	for _, v := range d.state.Visits[key] {
+		visits = append(visits, d.change(v))
+	}
+	d.visitors[key] = visits
+	return visits
+}
+
+// change is the one change of a stored visit.
+func (d *decision) change(v model.Visit) *visitChange {
+	key := visitKey{v.SiteID, v.ID}
+	c := d.visits[key]
+	if c == nil {
+		c = &visitChange{visit: v}
+		d.visits[key] = c
+	}
 	return c
 }
 
 // begin starts a visit with the hit's attribution, and no page view yet.
-func (d *decision) begin(h *hit, at model.Instant, previous *visitChange) *visitChange {
+func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	id, n, recent := model.NewTimeID(at), int16(1), []byte(nil)
-	if previous != nil {
-		id = max(id, previous.visit.ID+1) // the newest visit has the largest id, whatever the clock does
-		n, recent = previous.visit.N+1, previous.visit.Recent
-		d.ended = append(d.ended, previous)
+	visits := d.newest(h.visitorKey())
+	if len(visits) > 0 {
+		previous := &visits[0].visit
+		id = max(id, previous.ID+1) // the newest visit has the largest id, whatever the clock does
+		n, recent = previous.N+1, previous.Recent
+	}
+	for d.visits[visitKey{h.site.id, id}] != nil { // ids are partly random
+		id++
 	}
 
 	c := &visitChange{started: true, visit: model.Visit{
@@ -193,7 +285,8 @@ func (d *decision) begin(h *hit, at model.Instant, previous *visitChange) *visit
 		Channel:   string(h.entry.channel),
 		Campaign:  h.entry.campaign,
 	}}
-	d.visits[h.visitorKey()] = c
+	d.visits[visitKey{h.site.id, id}] = c
+	d.visitors[h.visitorKey()] = slices.Insert(visits, 0, c)
 	return c
 }
 
@@ -208,9 +301,6 @@ func (d *decision) identify(c *visitChange, h *hit) {
 // finish lists the changed visits, in the order of their keys.
 func (d *decision) finish() *db.HitChanges {
 	for _, c := range d.visits {
-		d.ended = append(d.ended, c)
-	}
-	for _, c := range d.ended {
 		switch {
 		case c.started:
 			d.changes.NewVisits = append(d.changes.NewVisits, c.visit)

@@ -23,6 +23,7 @@ type hit struct {
 	pageview   *model.Pageview // At and VisitID are set by the writer
 	event      *event.Accepted
 	path       string // of the event
+	onPageview *int64 // id of the page view that a browser's event names; nil for none
 	engagement *model.Engagement
 }
 
@@ -42,6 +43,17 @@ func (h *hit) transactionKey() (model.TransactionKey, bool) {
 		return model.TransactionKey{}, false
 	}
 	return model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}, true
+}
+
+// viewKey names the page view that the hit is, or that it names as an event; it is false for none.
+func (h *hit) viewKey() (model.ViewKey, bool) {
+	switch {
+	case h.pageview != nil:
+		return model.ViewKey{Visitor: h.visitorKey(), PageviewID: h.pageview.ID}, true
+	case h.onPageview != nil:
+		return model.ViewKey{Visitor: h.visitorKey(), PageviewID: *h.onPageview}, true
+	}
+	return model.ViewKey{}, false
 }
 
 // converts reports whether the hit calls the site's conversion webhook.

@@ -120,6 +120,9 @@ func keysOf(hits []*hit) db.HitKeys {
 		default:
 			keys.Visitors = append(keys.Visitors, h.visitorKey())
 		}
+		if key, ok := h.viewKey(); ok && h.event != nil {
+			keys.Viewed = append(keys.Viewed, key)
+		}
 		if h.isManual() {
 			keys.Manual = append(keys.Manual, h.visitorKey())
 		}
@@ -130,6 +133,7 @@ func keysOf(hits []*hit) db.HitKeys {
 	keys.Since, keys.Until = keys.Since.Day().Start(), (keys.Until.Day() + 1).Start()
 	keys.Usage = sorted(keys.Usage, model.UsageKey.Compare)
 	keys.Transactions = sorted(keys.Transactions, model.TransactionKey.Compare)
+	keys.Viewed = sorted(keys.Viewed, model.ViewKey.Compare)
 	keys.Manual = sorted(keys.Manual, model.VisitorKey.Compare)
 	keys.Converting = sorted(keys.Converting, model.VisitorKey.Compare)
 	keys.Visitors = slices.DeleteFunc(sorted(keys.Visitors, model.VisitorKey.Compare), func(key model.VisitorKey) bool {

@@ -55,7 +55,7 @@ func visitFields(v *db.ExportedVisit) []Field {
 		{"visitor_id", hex.EncodeToString(v.Visitor)},
 		{"visit_id", strconv.FormatInt(v.VisitID, 36)},
 		{"visit_started_at", moment(v.StartedAt)},
-		{"visit_last_pageview_at", lastMoment(v.LastPageviewAt)},
+		{"visit_last_pageview_at", lastPageview(v)},
 		{"visit_pageviews", int64(v.Pageviews)},
 		{"channel", v.Channel},
 		{"referrer", text(v.Referrer)},
@@ -97,12 +97,12 @@ func object(s string) any {
 	return json.RawMessage(s)
 }
 
-// lastMoment is the moment of a visit's last page view, or nil before its first one.
-func lastMoment(i model.Instant) any {
-	if i == 0 {
+// lastPageview is the time of a visit's last page view, or nil before its first one.
+func lastPageview(v *db.ExportedVisit) any {
+	if v.Pageviews == 0 {
 		return nil
 	}
-	return moment(i)
+	return moment(v.LastPageviewAt)
 }
 
 func moment(i model.Instant) string { return i.Time().Format("2006-01-02T15:04:05.000000Z07:00") }

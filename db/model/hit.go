@@ -31,6 +31,17 @@ type VisitorKey struct {
 	Visitor VisitorID
 }
 
+// ViewKey names a page view by its visitor and by the id that its page gave it.
+type ViewKey struct {
+	Visitor    VisitorKey
+	PageviewID int64
+}
+
+// Compare orders page views.
+func (k ViewKey) Compare(other ViewKey) int {
+	return cmp.Or(k.Visitor.Compare(other.Visitor), cmp.Compare(k.PageviewID, other.PageviewID))
+}
+
 // Visit is a run of page views by one visitor. Its attribution is that of its first page view.
 type Visit struct {
 	SiteID         int64
@@ -38,9 +49,10 @@ type Visit struct {
 	Visitor        VisitorID
 	StartedAt      Instant
 	N              int16   // counts the visitor's visits of its UTC day, from 1
-	LastPageviewAt Instant // never moves back; 0 while the visit has events only
+	LastPageviewAt Instant // also of awaited page views; never moves back; 0 while there is none
 	Pageviews      int32
 	Recent         []byte // latest automatic page views, see visit.Remember; nil for none
+	Awaited        []byte // page views that events named first, see visit.Await; nil for none
 	UserID         []byte // keyed hash of the owner's pseudonymous user id, 16 bytes; nil for none
 	Referrer       string // host and path of another site's page; empty for none
 	Channel        string
