@@ -18,7 +18,7 @@ const sitekeyFields = `{ id sitekey name domains secretHint widgetTag cspLines c
 func (c *client) createSitekey(name string, domains ...string) *answer {
 	c.t.Helper()
 	return c.query(`mutation($name: String!, $domains: [String!]!) { createSitekey(input: {name: $name, domains: $domains}) {
-		sitekey `+sitekeyFields+` secret userErrors { field code } } }`, "name", name, "domains", append([]string{}, domains...))
+		sitekey `+sitekeyFields+` secret userErrors { field code message } } }`, "name", name, "domains", append([]string{}, domains...))
 }
 
 func TestSitekeys(t *testing.T) {
@@ -68,6 +68,10 @@ func TestSitekeys(t *testing.T) {
 			if got.userErrors("updateSitekey") != step.wrong || step.wrong == "" && fmt.Sprint(got.at("updateSitekey.sitekey."+step.field)) != step.want {
 				t.Errorf("%s: %s", step.input, got.Body)
 			}
+		}
+		several := c.createSitekey("Several", "good.example", "-bad.example", "also-good.example")
+		if got := fmt.Sprint(several.at("createSitekey.userErrors")); several.userErrors("createSitekey") != "domains:invalid_domain" || !strings.Contains(got, `"-bad.example" is not a domain name`) {
+			t.Errorf("of several domains the error names %s, want -bad.example", got)
 		}
 		if got := c.createSitekey("", "localhost"); got.userErrors("createSitekey") != "name:invalid_name domains:invalid_domain" || got.at("createSitekey.secret") != nil {
 			t.Errorf("a wrong one: %s", got.Body)

@@ -3,7 +3,9 @@ package model
 import (
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -11,22 +13,50 @@ import (
 // maxDomainLength is the longest DNS name in characters (RFC 1035, section 2.3.4).
 const maxDomainLength = 253
 
-// ParseDomain normalises a domain that an owner typed: lower case, no trailing dot, internationalised labels in their
-// ASCII form. It refuses addresses, ports, paths, single labels and localhost (analytics contract, section 5, rule 4).
-// With allowLocal a name ending in .localhost is accepted, for demos and tests; localhost itself never is.
+// ParseDomain normalises a domain that an owner entered: lower case, no trailing dot, internationalised
+// labels in their ASCII form. It refuses addresses, ports, paths, single labels, labels that begin or end
+// with a hyphen, and localhost (analytics contract, section 5, rule 4). With allowLocal a name ending in
+// .localhost is accepted, for demos and tests; localhost itself never is. The error's message names the
+// domain, since it may be one of several.
 func ParseDomain(s string, allowLocal bool) (string, error) {
 	host, ok := normalHost(strings.TrimSpace(s))
+	reason := ""
 	switch {
 	case !ok:
-		return "", InvalidField("domain", "invalid_domain", "Enter a domain name such as example.com, without https://, port or path.")
+		reason = "is not a domain name. Enter one such as example.com, without https://, port or path."
 	case isAddress(host):
-		return "", InvalidField("domain", "invalid_domain", "An IP address cannot be a site's domain.")
+		reason = "is an IP address, which cannot be a site's domain."
 	case isLocal(host) && (!allowLocal || host == "localhost"):
-		return "", InvalidField("domain", "invalid_domain", "localhost cannot be a site's domain.")
+		reason = "cannot be a site's domain: localhost is every visitor's own machine."
 	case !strings.Contains(host, "."):
-		return "", InvalidField("domain", "invalid_domain", "Enter a full domain name such as example.com.")
+		reason = "is not a full domain name such as example.com."
+	case hasOuterHyphen(host):
+		reason = "is not a domain name: a label cannot begin or end with a hyphen."
+	}
+	if reason != "" {
+		return "", InvalidField("domain", "invalid_domain", strconv.Quote(shown(s))+" "+reason)
 	}
 	return host, nil
+}
+
+// shown is the beginning of what an owner entered, for a message.
+func shown(s string) string {
+	const most = 80
+	if s = Clean(strings.TrimSpace(s), most+1); utf8.RuneCountInString(s) > most {
+		return Clean(s, most) + "…"
+	}
+	return s
+}
+
+// hasOuterHyphen reports whether a label begins or ends with a hyphen, which no registrar and no browser
+// accepts (RFC 1123, section 2.1).
+func hasOuterHyphen(host string) bool {
+	for label := range strings.SplitSeq(host, ".") {
+		if strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") {
+			return true
+		}
+	}
+	return false
 }
 
 // OriginHost returns the normalised host of an Origin or Referer header value. It is false for anything that is not
