@@ -56,6 +56,7 @@ func TestServer(t *testing.T) {
 			return mustJSON(t, all)
 		}
 		purchase := m{"transaction_id": "S1", "value": raw("12.50"), "currency": "EUR"}
+		refund := m{"transaction_id": "S1-back", "value": raw("12.50"), "currency": "EUR"}
 		for _, test := range []struct {
 			name          string
 			method        string
@@ -94,7 +95,9 @@ func TestServer(t *testing.T) {
 			{"purchase without currency", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": 1}}), 400, code("bad_event")},
 			{"purchase", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, recorded},
 			{"purchase again", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, ignored("duplicate_transaction")},
-			{"refund under its id", "POST", bearer, with(m{"event": "refund", "meta": purchase}), 400, code("bad_event")},
+			{"refund", "POST", bearer, with(m{"event": "refund", "meta": refund}), 200, recorded},
+			{"purchase under a refund's id", "POST", bearer, with(m{"event": "purchase", "meta": refund}), 200, ignored("duplicate_transaction")},
+			{"refund under a purchase's id", "POST", bearer, with(m{"event": "refund", "meta": purchase}), 400, code("bad_event")},
 			{"a bot", "POST", bearer, with(m{"user_agent": "Googlebot/2.1 (+http://www.google.com/bot.html)"}), 200, ignored("bot")},
 			{"an excluded address", "POST", bearer, with(m{"ip": "192.0.2.7"}), 200, ignored("excluded_address")},
 			{"IPv6", "POST", bearer, with(m{"ip": "2001:DB9::1"}), 200, recorded},
@@ -107,7 +110,7 @@ func TestServer(t *testing.T) {
 			})
 		}
 		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 2, "server visitor_required": 4, "server bad_event": 4,
-			"server unknown_event": 2, "server duplicate_transaction": 1, "server bot": 1, "server excluded_address": 1})
+			"server unknown_event": 2, "server duplicate_transaction": 2, "server bot": 1, "server excluded_address": 1})
 		for _, e := range p.events(site) {
 			if e.Path != "/" && e.Path != "/a" {
 				t.Errorf("path %q, want the default / or the one sent", e.Path)

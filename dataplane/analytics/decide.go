@@ -94,12 +94,12 @@ func (d *decision) repeats(h *hit) outcome {
 		}
 	}
 	if key, ok := h.transactionKey(); ok {
-		switch d.state.Transactions[key] {
-		case "":
-		case h.event.Name:
-			return duplicateTransaction
-		default:
+		switch recorded := d.state.Transactions[key]; {
+		case recorded == "":
+		case h.event.Name == model.EventRefund && recorded != model.EventRefund:
 			return badTransaction
+		default:
+			return duplicateTransaction
 		}
 	}
 	return stored

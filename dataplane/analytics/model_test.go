@@ -149,12 +149,11 @@ func (s *modelState) take(h *hit) outcome {
 		return duplicatePageview
 	}
 	if h.event != nil && h.event.TransactionID != "" {
-		switch s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}] {
-		case "":
-		case h.event.Name:
-			return duplicateTransaction
-		default:
+		switch recorded := s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}]; {
+		case recorded == model.EventPurchase && h.event.Name == model.EventRefund:
 			return badTransaction
+		case recorded != "":
+			return duplicateTransaction
 		}
 	}
 	key := model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}

@@ -20,8 +20,8 @@ const (
 	overQuota                           // the site's month is used up
 	siteGone                            // the site was deleted since the snapshot
 	duplicatePageview                   // a manual page view that repeats an automatic one
-	duplicateTransaction                // a purchase or refund that is recorded already
-	badTransaction                      // a refund under a purchase's id, or the other way round
+	duplicateTransaction                // a refund that is recorded already, or a purchase under any recorded id
+	badTransaction                      // a refund under a purchase's id
 )
 
 // err is the error that the outcome is answered with, or nil.
