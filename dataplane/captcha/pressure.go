@@ -83,6 +83,13 @@ func (p *pressure) challenge(sitekeyID int64, addr netip.Addr, now time.Time) (d
 	return raise(p.base, asked, crowd), 0
 }
 
+// sharedChallenge is challenge for an address that many clients share: its network counts for nothing.
+func (p *pressure) sharedChallenge(sitekeyID int64, now time.Time) (difficulty uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return raise(p.base, 0, get(p.sitekeys, sitekeyID).add(now))
+}
+
 // networkOf is the part of an address that one client can be expected to stay in.
 func networkOf(addr netip.Addr) netip.Prefix {
 	bits := 48
