@@ -271,6 +271,8 @@ func (a *app) openData(secret []byte, clients *dataplane.Clients) (err error) {
 		Now:        time.Now,
 		Store:      a.db.CaptchaStore(),
 		Log:        a.log,
+
+		NoTestSitekey: !a.config.CaptchaTestSitekey,
 	})
 	if err != nil {
 		return err
