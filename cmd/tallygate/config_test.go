@@ -46,6 +46,8 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_DEFAULT_CAPTCHA_PLAN", value: "PRO_2M", flag: "--default-captcha-plan"},
 		{setting: "TALLYGATE_CAPTCHA_DIFFICULTY", value: "1000", flag: "--captcha-difficulty"},
 		{setting: "TALLYGATE_CAPTCHA_TEST_SITEKEY", value: "perhaps", flag: "--captcha-test-sitekey"},
+		{setting: "TALLYGATE_FLOOD_BURST", value: "-1", flag: "--flood-burst"},
+		{setting: "TALLYGATE_FLOOD_RATE", value: "0", flag: "--flood-rate"},
 		{setting: "TALLYGATE_RETENTION_MONTHS", value: "121", flag: "--retention-months"},
 		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps", flag: "--allow-local-domains"},
 		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33", flag: "--webhook-allow-nets"},
