@@ -212,6 +212,9 @@ func (n *Network) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%q is not an address or a network such as 10.0.0.0/8", text)
 	}
+	if prefix = model.UnmapNetwork(prefix); !prefix.IsValid() {
+		return fmt.Errorf("%q is an IPv4-mapped network of less than 96 bits: write the IPv4 network, such as 10.0.0.0/8", text)
+	}
 	n.Prefix = prefix.Masked()
 	return nil
 }
