@@ -1,45 +1,133 @@
 package dataplane
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
+	"time"
 )
 
-// ClientAddr returns the function that finds a request's client address. It is the socket's peer, unless that is one of
-// the trusted proxies: then it is the right-most hop of X-Forwarded-For that is not a trusted proxy itself. Forwarding
-// headers from anybody else are ignored. The zero address means that none could be read.
+// Clients finds the addresses of clients behind trusted proxies, and notices proxies that are not configured. It is safe for
+// concurrent use.
+type Clients struct {
+	trusted []netip.Prefix
+	log     *slog.Logger
+	now     func() time.Time
+
+	mu           sync.Mutex
+	seen, warned time.Time // when a shared address was last seen and last logged
+}
+
+// NewClients returns a Clients that trusts the proxies and warns of others to the log.
+func NewClients(trusted []netip.Prefix, log *slog.Logger, now func() time.Time) *Clients {
+	return &Clients{trusted: trusted, log: log, now: now}
+}
+
+// ClientAddr returns a function that finds a request's client address like Clients.Addr, without any warning.
 func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
-	isTrusted := func(a netip.Addr) bool {
-		for _, p := range trusted {
-			if p.Contains(a) {
-				return true
-			}
-		}
-		return false
-	}
 	return func(r *http.Request) netip.Addr {
-		addr := hop(r.RemoteAddr)
-		if !isTrusted(addr) {
-			return addr
-		}
-		headers := r.Header["X-Forwarded-For"]
-		for i := len(headers) - 1; i >= 0; i-- {
-			for rest, more := headers[i], true; more; {
-				var last string
-				rest, last, more = cutLast(rest, ",")
-				forwarded := hop(strings.TrimSpace(last))
-				if !forwarded.IsValid() {
-					return addr // nothing left of a broken entry can be believed
-				}
-				if addr = forwarded; !isTrusted(addr) {
-					return addr
-				}
-			}
-		}
+		addr, _ := findClient(r, trusted)
 		return addr
 	}
+}
+
+// Addr returns a request's client address. It is the socket's peer, unless that is one of the trusted proxies: then it is the
+// right-most hop of X-Forwarded-For that is not a trusted proxy itself. Forwarding headers from anybody else are ignored.
+// The zero address means that none could be read.
+func (c *Clients) Addr(r *http.Request) netip.Addr {
+	addr, shared := findClient(r, c.trusted)
+	if shared {
+		c.warn()
+	}
+	return addr
+}
+
+// Shared reports whether the client address is that of a proxy which is not configured, so that all clients behind it have
+// this one address: a loopback or private address that forwards others. Limits by network must not apply to it.
+func (c *Clients) Shared(r *http.Request) bool {
+	_, shared := findClient(r, c.trusted)
+	return shared
+}
+
+// warnEvery is the least time between two warnings in the log, and how long Warning repeats one.
+const warnEvery = time.Hour
+
+const proxyWarning = "requests come through a proxy that TALLYGATE_TRUSTED_PROXIES does not name, or that sends no " +
+	"X-Forwarded-For: all its clients count as one, and no limit by network applies to them"
+
+// Warning returns a sentence for the operator when a shared address was seen within the last hour, or an empty text.
+func (c *Clients) Warning() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen.IsZero() || c.now().Sub(c.seen).Abs() >= warnEvery {
+		return ""
+	}
+	return proxyWarning
+}
+
+// warn logs the warning, at most once in warnEvery. It names no address.
+func (c *Clients) warn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = c.now()
+	if !c.warned.IsZero() && c.seen.Sub(c.warned).Abs() < warnEvery {
+		return
+	}
+	c.warned = c.seen
+	c.log.Warn(proxyWarning, "setting", "TALLYGATE_TRUSTED_PROXIES")
+}
+
+// findClient returns a request's client address, and whether many clients share it.
+func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, shared bool) {
+	addr = hop(r.RemoteAddr)
+	if !contains(trusted, addr) {
+		return addr, isInternal(addr) && isForwarded(r)
+	}
+
+	headers := r.Header["X-Forwarded-For"]
+	for i := len(headers) - 1; i >= 0; i-- {
+		for rest, more := headers[i], true; more; {
+			var last string
+			rest, last, more = cutLast(rest, ",")
+			forwarded := hop(strings.TrimSpace(last))
+			// Nothing to the left of a broken entry can be believed.
+			if !forwarded.IsValid() {
+				return addr, isInternal(addr)
+			}
+			addr = forwarded
+			if !contains(trusted, addr) {
+				return addr, isInternal(addr) && (more || i > 0)
+			}
+		}
+	}
+	return addr, len(headers) == 0 && isInternal(addr) && isForwarded(r)
+}
+
+// isForwarded reports whether the request carries a header with which proxies name the client.
+func isForwarded(r *http.Request) bool {
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"} {
+		if r.Header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// isInternal reports whether the address is of this machine or of a private network, where proxies are.
+func isInternal(addr netip.Addr) bool {
+	return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
+}
+
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, network := range networks {
+		if network.Contains(addr) {
+			return true
+		}
+	}
+	return false
 }
 
 // hop reads an address with or without a port.

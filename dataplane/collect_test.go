@@ -63,6 +63,8 @@ func TestCollectErrors(t *testing.T) {
 			{"nobody's key", call{body: body(map[string]any{"k": model.NewSiteKey()}), origin: own}, 404, "unknown_site_key"},
 			{"the key and a character", call{body: body(map[string]any{"k": site.SiteKey + "0"}), origin: own}, 404, "unknown_site_key"},
 			{"the key in capitals", call{body: body(map[string]any{"k": "ABCDEF" + site.SiteKey[6:]}), origin: own}, 404, "unknown_site_key"},
+			{"the key and a newline", call{body: body(map[string]any{"k": site.SiteKey + "\n"}), origin: own}, 404, "unknown_site_key"},
+			{"a newline within the kind", call{body: body(map[string]any{"t": "page\nview"}), origin: own}, 400, "bad_json"},
 			{"the key comes before the domain", call{body: body(map[string]any{"k": "x"}), origin: foreign}, 404, "unknown_site_key"},
 			{"another domain", call{body: body(nil), origin: foreign}, 403, "domain_not_allowed"},
 			{"the domain comes before a bot", call{body: body(nil), origin: foreign, agent: "curl/8.5.0"}, 403, "domain_not_allowed"},

@@ -67,15 +67,25 @@ func newPlane(tb testing.TB, d *db.DB) *plane {
 // newPlaneOn is newPlane with a store that a test has tampered with.
 func newPlaneOn(tb testing.TB, d *db.DB, store db.HitStore) *plane {
 	tb.Helper()
+	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Store = store })
+}
+
+// newPlaneWith is newPlane with other options.
+func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *plane {
+	tb.Helper()
 	p := &plane{tb: tb, db: d, clock: &clock{now: noon}}
-	service := analytics.New(analytics.Options{
+	options := analytics.Options{
 		DB:         d,
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}),
 		Now:        p.clock.Now,
-		Store:      store,
 		Log:        slog.New(slog.NewTextHandler(tb.Output(), nil)),
-	})
+	}
+	change(&options)
+	if options.Store == nil {
+		options.Store = d.HitStore()
+	}
+	service := analytics.New(options)
 	service.Start()
 	p.stop = sync.OnceFunc(func() {
 		if err := service.Stop(context.Background()); err != nil {

@@ -85,7 +85,12 @@ func TestServer(t *testing.T) {
 			{"no ip", "POST", bearer, with(m{"ip": nil}), 400, code("visitor_required")},
 			{"an ip that is none", "POST", bearer, with(m{"ip": "203.0.113"}), 400, code("visitor_required")},
 			{"a number for an ip", "POST", bearer, with(m{"ip": 7}), 400, code("visitor_required")},
+			{"an ip with a zone", "POST", bearer, with(m{"ip": "fe80::1%eth0"}), 400, code("visitor_required")},
+			{"an ip with a newline", "POST", bearer, with(m{"ip": "203.0.113.1\n"}), 400, code("visitor_required")},
+			{"an ip with a newline within", "POST", bearer, with(m{"ip": "203.0\n.113.1"}), 400, code("visitor_required")},
+			{"an ip with a space", "POST", bearer, with(m{"ip": " 203.0.113.1"}), 400, code("visitor_required")},
 			{"no user agent", "POST", bearer, with(m{"user_agent": " "}), 400, code("visitor_required")},
+			{"an event name with a newline", "POST", bearer, with(m{"event": "sig\nnup"}), 400, code("bad_event")},
 			{"no event", "POST", bearer, with(m{"event": nil}), 400, code("bad_event")},
 			{"an event name that is none", "POST", bearer, with(m{"event": "Sign up"}), 400, code("bad_event")},
 			{"an event nobody registered", "POST", bearer, with(m{"event": "login"}), 400, code("unknown_event")},
@@ -109,7 +114,7 @@ func TestServer(t *testing.T) {
 				}
 			})
 		}
-		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 2, "server visitor_required": 4, "server bad_event": 4,
+		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 2, "server visitor_required": 8, "server bad_event": 5,
 			"server unknown_event": 2, "server duplicate_transaction": 2, "server bot": 1, "server excluded_address": 1})
 		for _, e := range p.events(site) {
 			if e.Path != "/" && e.Path != "/a" {

@@ -162,9 +162,9 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 	const field = "excludedAddresses"
 	texts := make([]string, 0, len(networks))
 	for _, network := range networks {
-		network = plainNetwork(network)
+		network = model.UnmapNetwork(network).Masked()
 		if !network.IsValid() {
-			return nil, model.InvalidField(field, "invalid_network", "Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32.")
+			return nil, model.InvalidField(field, "invalid_network", "Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more.")
 		}
 		texts = append(texts, network.String())
 	}
@@ -177,14 +177,6 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 		}
 	}
 	return texts, nil
-}
-
-// plainNetwork is the network without host bits, and as IPv4 when it lies within IPv6's ::ffff:0:0/96.
-func plainNetwork(n netip.Prefix) netip.Prefix {
-	if n.Addr().Is4In6() && n.Bits() >= 96 {
-		n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96)
-	}
-	return n.Masked()
 }
 
 // SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by which its owner recognises it.

@@ -42,6 +42,8 @@ func TestSiteSettings(t *testing.T) {
 			list("192.0.2.7/32", "198.51.100.0/24", "2001:db8::1/128")},
 		{"updateSite", `name: "", excludedAddresses: ["x"], measureSiteSearch: false`, "name:invalid_name excludedAddresses:invalid_network", "measureSiteSearch", true},
 		{"updateSite", `excludedAddresses: ["10.0.0.0/33"]`, "excludedAddresses:invalid_network", "", nil},
+		{"updateSite", `excludedAddresses: ["::ffff:198.51.100.0/120"]`, "", "excludedAddresses", list("198.51.100.0/24")},
+		{"updateSite", `excludedAddresses: ["::ffff:0.0.0.0/90"]`, "excludedAddresses:invalid_network", "", nil},
 		{"updateSite", `excludedAddresses: []`, "", "excludedAddresses", list()},
 		{"addSiteDomain", `domain: "WWW.Example.NET."`, "", "extraDomains", list("www.example.net")},
 		{"addSiteDomain", `domain: "www.example.net"`, "", "extraDomains", list("www.example.net")},

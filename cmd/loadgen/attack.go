@@ -70,8 +70,8 @@ func (c *attackVisitorCommand) measure(ctx context.Context, engine, attack strin
 	}
 	defer b.close()
 	b.server.env["TALLYGATE_ROLES"] = "control,data,worker"
-	if !c.Flood {
-		b.server.env["TALLYGATE_FLOOD_BURST"] = "0"
+	if c.Flood {
+		delete(b.server.env, "TALLYGATE_FLOOD_BURST") // the default
 	}
 	if err := b.server.start(ctx); err != nil {
 		return nil, err

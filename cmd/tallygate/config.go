@@ -35,6 +35,9 @@ type Config struct {
 	DefaultSitePlan    model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
 	DefaultCaptchaPlan model.CaptchaPlan  `env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" placeholder:"PLAN" help:"Captcha plan of new accounts: FREE (10,000 verifications a month), PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE (unlimited)."`
 	CaptchaDifficulty  uint32             `env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" placeholder:"HASHES" help:"Work of a captcha challenge without any pressure, in expected hashes: 1024 to 16777216."`
+	CaptchaTestSitekey bool               `env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" default:"true" negatable:"" help:"Accept the captcha's test sitekey and its secret, which everybody knows. Turn it off where no form is tested."`
+	FloodBurst         int                `env:"TALLYGATE_FLOOD_BURST" default:"1000" placeholder:"HITS" help:"Hits of one network (IPv4 /24, IPv6 /64) for one site that are stored at once: 1 to 1000000000. Further ones are answered but not stored or counted. 0 turns the limit off."`
+	FloodRate          int                `env:"TALLYGATE_FLOOD_RATE" default:"10" placeholder:"HITS" help:"Hits a second that a network regains of flood-burst: 1 to 1000000."`
 	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything."`
 	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
 	WebhookAllowNets   []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call beside the internet, on any port. Empty: none."`
@@ -65,11 +68,23 @@ func (c *Config) Validate() error {
 	if c.CaptchaDifficulty < captcha.MinDifficulty || c.CaptchaDifficulty > captcha.MaxDifficulty {
 		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, captcha.MinDifficulty, captcha.MaxDifficulty)
 	}
+	if c.FloodBurst < 0 || c.FloodBurst > maxFloodBurst {
+		return fmt.Errorf("--flood-burst: %d is not from 0 to %d", c.FloodBurst, maxFloodBurst)
+	}
+	if c.FloodRate < 1 || c.FloodRate > maxFloodRate {
+		return fmt.Errorf("--flood-rate: %d is not from 1 to %d", c.FloodRate, maxFloodRate)
+	}
 	if c.RetentionMonths < 0 || c.RetentionMonths > maxRetentionMonths {
 		return fmt.Errorf("--retention-months: %d is not from 0 to %d", c.RetentionMonths, maxRetentionMonths)
 	}
 	return nil
 }
+
+// The largest flood limits. At one hit a second the larger burst takes 32 years to refill, which a time.Duration still holds.
+const (
+	maxFloodBurst = 1_000_000_000
+	maxFloodRate  = 1_000_000
+)
 
 // maxRetentionMonths is the largest retention that can be set, ten years. Who wants more keeps everything.
 const maxRetentionMonths = 120
@@ -196,6 +211,9 @@ func (n *Network) UnmarshalText(text []byte) error {
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
 		return fmt.Errorf("%q is not an address or a network such as 10.0.0.0/8", text)
+	}
+	if prefix = model.UnmapNetwork(prefix); !prefix.IsValid() {
+		return fmt.Errorf("%q is an IPv4-mapped network of less than 96 bits: write the IPv4 network, such as 10.0.0.0/8", text)
 	}
 	n.Prefix = prefix.Masked()
 	return nil

@@ -20,6 +20,7 @@ func settingsFor(t *testing.T, databaseURL string) map[string]string {
 		"TALLYGATE_DATA_DIR":            t.TempDir(),
 		"TALLYGATE_ALLOW_LOCAL_DOMAINS": "true",
 		"TALLYGATE_DEFAULT_SITE_PLAN":   "PRO_5M",
+		"TALLYGATE_FLOOD_BURST":         "0", // all that is sent comes from one address
 	}
 	if strings.HasPrefix(databaseURL, "postgres") {
 		settings["TALLYGATE_DATABASE_URL"] = databaseURL

@@ -11,7 +11,7 @@ import (
 const readyTimeout = 2 * time.Second
 
 // health adds /healthz, which answers while the process lives, and /readyz, which answers 200 only while the database is
-// reachable, its schema current and the process not draining.
+// reachable, its schema current and the process not draining. Warnings follow on lines of their own.
 func (a *app) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -20,6 +20,11 @@ func (a *app) health(mux *http.ServeMux) {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+		for _, warning := range a.warnings {
+			if text := warning(); text != "" {
+				fmt.Fprintln(w, "warning:", text)
+			}
+		}
 	})
 }
 

@@ -88,6 +88,7 @@ type app struct {
 	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without a Redis to ring in
 	metrics       *server            // nil unless asked for
 
+	warnings []func() string // for /readyz; each returns an empty text while there is nothing to say
 	draining atomic.Bool
 }
 
@@ -124,17 +125,18 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
-	clientAddr := dataplane.ClientAddr(prefixes(c.TrustedProxies))
+	clients := dataplane.NewClients(prefixes(c.TrustedProxies), log, time.Now)
+	a.warnings = append(a.warnings, clients.Warning)
 	if err := a.openJobs(); err != nil { // first: the others ring for it
 		return nil, err
 	}
 	if a.control != nil {
-		if err := a.openControl(secret, clientAddr); err != nil {
+		if err := a.openControl(secret, clients); err != nil {
 			return nil, err
 		}
 	}
 	if a.data != nil {
-		if err := a.openData(secret, clientAddr); err != nil {
+		if err := a.openData(secret, clients); err != nil {
 			return nil, err
 		}
 	}
@@ -198,7 +200,7 @@ func listen(role, addr string, origin *Origin) (*server, error) {
 	}}, nil
 }
 
-func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Addr) error {
+func (a *app) openControl(secret []byte, clients *dataplane.Clients) error {
 	c := a.config
 	sessions, err := auth.New(auth.Options{
 		DB:          a.db,
@@ -207,7 +209,8 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
 		NoMail:      c.SMTPURL == "" && c.Has(RoleWorker), // what a worker elsewhere can do is not known here
-		ClientAddr:  clientAddr,
+		ClientAddr:  clients.Addr,
+		IsShared:    clients.Shared,
 		Now:         time.Now,
 	})
 	if err != nil {
@@ -249,11 +252,14 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	return nil
 }
 
-func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr) (err error) {
+func (a *app) openData(secret []byte, clients *dataplane.Clients) (err error) {
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
 		Secret:     secret,
-		ClientAddr: clientAddr,
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
+		FloodBurst: a.config.FloodBurst,
+		FloodRate:  a.config.FloodRate,
 		Now:        time.Now,
 		Store:      a.db.HitStore(),
 		Log:        a.log,
@@ -262,11 +268,14 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 	a.captcha, err = captcha.New(captcha.Options{
 		DB:         a.db,
 		Secret:     secret,
-		ClientAddr: clientAddr,
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
 		Store:      a.db.CaptchaStore(),
 		Log:        a.log,
+
+		NoTestSitekey: !a.config.CaptchaTestSitekey,
 	})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. All fields but Ring are required.
+// Options are what a Service works with. The fields of the first group are required.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte // application key; the keys under visitor ids and user ids are derived from it
@@ -33,6 +33,14 @@ type Options struct {
 	Store      db.HitStore // the service closes it
 	Log        *slog.Logger
 
+	// IsShared reports whether many clients share the client address, so that the flood limit must not apply; see
+	// dataplane.Clients. Nil: never.
+	IsShared func(*http.Request) bool
+
+	// FloodBurst hits of one network for one site are stored at once, and FloodRate a second after that; see flood. A burst of
+	// 0 turns the limit off; with another one the rate must be positive.
+	FloodBurst, FloodRate int
+
 	// Ring is told of deliveries after they were committed. It must not wait. Nil: nobody is.
 	Ring func([]model.Delivery)
 }
@@ -40,6 +48,7 @@ type Options struct {
 // Service answers the analytics endpoints. It is safe for concurrent use.
 type Service struct {
 	clientAddr func(*http.Request) netip.Addr
+	isShared   func(*http.Request) bool
 	now        func() time.Time
 	log        *slog.Logger
 	userKey    []byte
@@ -49,6 +58,7 @@ type Service struct {
 	watch     snapshot.Watch
 	days      *dayKeys
 	tally     *tally.Tally
+	flood     *flood // nil: no limit
 	writer    *writer
 
 	background sync.WaitGroup
@@ -57,8 +67,12 @@ type Service struct {
 
 // New returns a service that stores hits after Start.
 func New(o Options) *Service {
+	if o.IsShared == nil {
+		o.IsShared = func(*http.Request) bool { return false }
+	}
 	return &Service{
 		clientAddr: o.ClientAddr,
+		isShared:   o.IsShared,
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    derive(o.Secret, "user id"),
@@ -69,6 +83,7 @@ func New(o Options) *Service {
 		watch:  o.DB.WatchSites,
 		days:   newDayKeys(o.DB.DaySalt, derive(o.Secret, "visitor id")),
 		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
+		flood:  newFlood(o.FloodBurst, o.FloodRate),
 		writer: newWriter(o.Store, o.Ring),
 		cancel: func() {},
 	}

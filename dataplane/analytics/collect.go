@@ -17,7 +17,7 @@ const collectEndpoint = "collect"
 
 // Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is stored, or that it is one
 // of those that are ignored. The checks run in this order: method, body, JSON, site key, domain, bot or excluded address,
-// path, event, repetition, quota.
+// path, event, flood, repetition, quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:
@@ -76,7 +76,6 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		if h.engagement = newEngagement(p, site); h.engagement == nil {
 			return "", nil // nothing that it could belong to
 		}
-		return s.store(r.Context(), h)
 	case kindEvent:
 		accepted, err := checkEvent(p, site)
 		if errors.Is(err, event.ErrOwnLink) {
@@ -92,6 +91,15 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 	case kindPageview:
 		h.pageview = newPageview(p, site, path)
 	}
+
+	// After the checks, so that what is refused anyway uses nothing up, and before the hit costs others anything.
+	if s.isFlood(r, site, addr) {
+		return ignoredFlood, nil
+	}
+	if h.engagement != nil {
+		return s.store(r.Context(), h)
+	}
+
 	h.entry = newEntry(p.campaign, p.referrer, site.domains)
 	h.userID = s.userIDOf(site, p.userID)
 	if h.visitor, err = s.visitorOf(r.Context(), site, h.at, addr, userAgent); err != nil {

@@ -56,12 +56,13 @@ func (d *dayKeys) fetch(ctx context.Context, day model.Day) (*visitor.DayKey, er
 	return key, nil
 }
 
-// forget drops the keys of days that ended 24 hours ago or earlier.
+// forget drops the keys of days that ended 24 hours ago or earlier, and of days after tomorrow, which a clock that was ahead
+// asked for.
 func (d *dayKeys) forget(today model.Day) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for day := range d.keys {
-		if day < today-1 {
+		if day < today-1 || day > today+1 {
 			delete(d.keys, day)
 		}
 	}

@@ -28,6 +28,7 @@ func errUnavailable(cause error) error {
 const (
 	ignoredBot         = "bot"
 	ignoredAddress     = "excluded_address"
+	ignoredFlood       = "flood" // more from one network than the flood limit allows
 	ignoredTransaction = "duplicate_transaction"
 	ignoredPageview    = "duplicate_pageview"
 	ignoredOwnLink     = "own_link" // an outbound click to one of the site's own domains

@@ -13,16 +13,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of what is kept of a payload's texts, in characters. Longer ones are cut, so a text of fixed length is read with
-// one character more.
+// Limits of what is kept of a payload's texts, in characters. Longer ones are cut.
 const (
-	maxKey      = 65 // names, keys, ids
+	maxLanguage = 65
 	maxCampaign = 200
 	maxClickID  = 512
 	maxText     = body.Max // cut later, by its own rule
 )
 
-// payload is the collection payload (analytics contract, section 2) as it was sent, with its texts cleaned. A key whose
+// payload is the collection payload (analytics contract, section 2) as it was sent, with its texts cleaned but for those that are compared: names, keys and ids. A key whose
 // value has the wrong JSON type counts as absent.
 type payload struct {
 	siteKey    string // k
@@ -66,23 +65,23 @@ func parsePayload(text []byte) (*payload, error) {
 func (p *payload) member(d *jsontext.Decoder, key string) error {
 	switch key {
 	case "k":
-		return body.Text(d, &p.siteKey, maxKey)
+		return body.Exact(d, &p.siteKey)
 	case "t":
-		return body.Text(d, &p.kind, maxKey)
+		return body.Exact(d, &p.kind)
 	case "p":
 		return body.Text(d, &p.path, maxText)
 	case "r":
 		return body.Text(d, &p.referrer, maxText)
 	case "i":
-		return body.Text(d, &p.pageviewID, maxKey)
+		return body.Exact(d, &p.pageviewID)
 	case "u":
 		return readCampaign(d, &p.campaign)
 	case "w":
 		return readNumber(d, &p.width)
 	case "l":
-		return body.Text(d, &p.language, maxKey)
+		return body.Text(d, &p.language, maxLanguage)
 	case "e":
-		return body.Text(d, &p.event, maxKey)
+		return body.Exact(d, &p.event)
 	case "m":
 		return readRaw(d, &p.properties)
 	case "ms":
@@ -90,9 +89,9 @@ func (p *payload) member(d *jsontext.Decoder, key string) error {
 	case "sc":
 		return readNumber(d, &p.scroll)
 	case "d":
-		return body.Text(d, &p.userID, maxKey)
+		return body.Exact(d, &p.userID)
 	case "a":
-		return body.Text(d, &p.auto, maxKey)
+		return body.Exact(d, &p.auto)
 	case "x":
 		var x int
 		err := readNumber(d, &x)

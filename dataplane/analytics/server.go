@@ -38,9 +38,9 @@ type call struct {
 func (c *call) member(d *jsontext.Decoder, key string) error {
 	switch key {
 	case "event":
-		return body.Text(d, &c.event, maxKey)
+		return body.Exact(d, &c.event)
 	case "ip":
-		return body.Text(d, &c.ip, maxKey)
+		return body.Exact(d, &c.ip)
 	case "user_agent":
 		return body.Text(d, &c.userAgent, maxText)
 	case "path":
@@ -52,7 +52,7 @@ func (c *call) member(d *jsontext.Decoder, key string) error {
 	case "meta":
 		return readRaw(d, &c.properties)
 	case "user_id":
-		return body.Text(d, &c.userID, maxKey)
+		return body.Exact(d, &c.userID)
 	}
 	return d.SkipValue()
 }
@@ -122,12 +122,13 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant) (ignored 
 	if body.Object(b.Bytes(), c.member) != nil {
 		return "", errBadJSON
 	}
-	addr, err := netip.ParseAddr(strings.TrimSpace(c.ip))
+	addr, err := netip.ParseAddr(c.ip)
 	userAgent := cleanAgent(c.userAgent)
-	if err != nil || userAgent == "" {
+	// A zone names an interface of the sender's own machine: no visitor has such an address.
+	if err != nil || addr.Zone() != "" || userAgent == "" {
 		return "", errVisitorRequired
 	}
-	addr = addr.Unmap().WithZone("")
+	addr = addr.Unmap()
 	accepted, err := event.Check(c.event, c.properties, &site.events)
 	switch {
 	case errors.Is(err, event.ErrOwnLink):

@@ -15,6 +15,7 @@ type site struct {
 	key         string
 	domains     []string // normalised; subdomains are implied
 	excluded    []netip.Prefix
+	quota       int64 // page views and events a month
 	allowUserID bool
 	events      event.Rules
 	keyEvents   map[string]bool // empty without a conversion webhook: nothing has to be sent then
@@ -26,6 +27,7 @@ func newSite(r *model.SiteRules) *site {
 		key:         r.SiteKey,
 		domains:     r.Domains(),
 		excluded:    r.Excluded,
+		quota:       r.MonthlyPageviews,
 		allowUserID: r.AllowPseudonymousUserID,
 		events: event.Rules{
 			Registered: setOf(r.Registered),

@@ -92,15 +92,22 @@ func (w *writer) commit(ctx context.Context, hits []*hit) ([]outcome, error) {
 	return outcomes, err
 }
 
-// maxAhead is how far stored moments may run ahead of the clock to stay distinct, before the clock is believed to have
-// stepped back.
-const maxAhead = time.Second
+const (
+	// maxAhead is how far stored moments may run ahead of the clock to stay distinct, before the clock is believed to have
+	// stepped back.
+	maxAhead = time.Second
+	// maxLate is how late a hit can come to the writer after it arrived, from when on the clock must have been set back.
+	maxLate = time.Minute
+)
 
 // stamp returns the moment under which a hit that arrived at the given one is stored: that moment, or one microsecond
 // after the last, so that rows of this process share one only in a clock's step or a day's last microsecond. A hit never
 // leaves its day: its visitor and its month's count belong to it.
 func (w *writer) stamp(at model.Instant) model.Instant {
-	if at <= w.lastAt && w.lastAt.Sub(at) < maxAhead {
+	switch behind := w.lastAt.Sub(at); {
+	case behind >= maxLate:
+		w.lastAt = 0 // else no two hits were kept apart until the wrong time is reached again
+	case behind >= 0 && behind < maxAhead:
 		at = min(w.lastAt+1, (at.Day()+1).Start()-1)
 	}
 	w.lastAt = max(w.lastAt, at)

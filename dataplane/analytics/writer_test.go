@@ -36,6 +36,31 @@ func (s *heldStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db
 	return s.HitStore.Update(ctx, keys, decide)
 }
 
+// TestStampsAfterTheClockWasSetBack: hits of the same microsecond are kept apart, also while the clock has not reached again
+// what it was at before. A hit that is only late changes nothing.
+func TestStampsAfterTheClockWasSetBack(t *testing.T) {
+	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	for _, back := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
+		var w writer
+		w.stamp(noon)
+		seen := make(map[model.Instant]bool)
+		for range 100 {
+			at := w.stamp(noon.Add(-back))
+			if seen[at] || at.Sub(noon.Add(-back)) >= maxAhead || at < noon.Add(-back) {
+				t.Fatalf("set back by %v: stamp %v, seen %v", back, at.Time(), seen[at])
+			}
+			seen[at] = true
+		}
+	}
+
+	var w writer
+	w.stamp(noon)
+	w.stamp(noon.Add(-5 * time.Second))
+	if at := w.stamp(noon); at != noon+1 {
+		t.Errorf("after a late hit: stamp %v, want the microsecond after noon", at.Time())
+	}
+}
+
 // TestManualPageviewsInOneBatch: automatic and manual page views that are stored together are told apart, in the order in
 // which they arrived.
 func TestManualPageviewsInOneBatch(t *testing.T) {

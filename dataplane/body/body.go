@@ -84,6 +84,20 @@ func Members(d *jsontext.Decoder, member func(d *jsontext.Decoder, key string) e
 	return err
 }
 
+// Exact reads a text as it was sent: a name, key, secret or id, which is compared and must not become another one first. Another
+// JSON type leaves it empty.
+func Exact(d *jsontext.Decoder, s *string) error {
+	if d.PeekKind() != '"' {
+		return d.SkipValue()
+	}
+	token, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	*s = token.String()
+	return nil
+}
+
 // Text reads a text, cleaned (see model.Clean) and cut to limit characters. Another JSON type leaves it empty.
 func Text(d *jsontext.Decoder, s *string, limit int) error {
 	if d.PeekKind() != '"' {

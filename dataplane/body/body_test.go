@@ -66,6 +66,19 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// TestExact: a text that is compared stays as it was sent.
+func TestExact(t *testing.T) {
+	for text, want := range map[string]string{
+		`"a"`: "a", `"a\u0000\nb "`: "a\x00\nb ", `"` + strings.Repeat("x", 8_000) + `"`: strings.Repeat("x", 8_000), `""`: "", `1`: "", `{"b":"c"}`: "", `null`: "",
+	} {
+		var s string
+		err := body.Object([]byte(`{"a":`+text+`}`), func(d *jsontext.Decoder, _ string) error { return body.Exact(d, &s) })
+		if err != nil || s != want {
+			t.Errorf("%.40s is read as %.40q, %v; want %.40q", text, s, err, want)
+		}
+	}
+}
+
 func FuzzObject(f *testing.F) {
 	f.Add(`{"a":"x","b":[1,{"c":null}]}`)
 	f.Add("{\"a\":\"\xff\"}")

@@ -21,7 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. All fields are required.
+// Options are what a Service works with. All fields but IsShared and NoTestSitekey are required.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte // application key, at least 16 bytes; the keys of challenges and tokens are derived from it
@@ -30,6 +30,13 @@ type Options struct {
 	Now        func() time.Time
 	Store      db.CaptchaStore // the service closes it
 	Log        *slog.Logger
+
+	// IsShared reports whether many clients share the client address, so that nothing may depend on its network; see
+	// dataplane.Clients. Nil: never.
+	IsShared func(*http.Request) bool
+
+	// NoTestSitekey makes the test sitekey an unknown one and its secret a wrong one.
+	NoTestSitekey bool
 }
 
 // keyID names the key of challenges and tokens that is derived from the application key.
@@ -37,9 +44,11 @@ const keyID = 1
 
 // Service answers the captcha endpoints. It is safe for concurrent use.
 type Service struct {
-	clientAddr func(*http.Request) netip.Addr
-	now        func() time.Time
-	log        *slog.Logger
+	clientAddr    func(*http.Request) netip.Addr
+	isShared      func(*http.Request) bool
+	noTestSitekey bool
+	now           func() time.Time
+	log           *slog.Logger
 
 	work      *pow.Keyring
 	tokens    *token.Keyring
@@ -65,14 +74,19 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.IsShared == nil {
+		o.IsShared = func(*http.Request) bool { return false }
+	}
 	return &Service{
-		clientAddr: o.ClientAddr,
-		now:        o.Now,
-		log:        o.Log,
-		work:       work,
-		tokens:     tokens,
-		pressure:   newPressure(o.Difficulty),
-		bySitekey:  snapshot.New(loadSitekey(o.DB.SitekeyByKey), o.Now),
+		clientAddr:    o.ClientAddr,
+		isShared:      o.IsShared,
+		noTestSitekey: o.NoTestSitekey,
+		now:           o.Now,
+		log:           o.Log,
+		work:          work,
+		tokens:        tokens,
+		pressure:      newPressure(o.Difficulty),
+		bySitekey:     snapshot.New(loadSitekey(o.DB.SitekeyByKey), o.Now),
 		bySecret: snapshot.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
 			return o.DB.SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),

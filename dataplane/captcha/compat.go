@@ -162,7 +162,7 @@ func (c *compatCall) readBody(b []byte, contentType string) bool {
 
 func (c *compatCall) member(d *jsontext.Decoder, key string) error {
 	if field := c.field(key); field != nil {
-		return body.Text(d, field, body.Max)
+		return body.Exact(d, field)
 	}
 	return d.SkipValue()
 }

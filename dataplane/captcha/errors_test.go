@@ -118,6 +118,7 @@ func TestErrors(t *testing.T) {
 			{"siteverify, empty token", call{path: siteverifyPath, body: with(pair, m{"token": ""})}, 400},
 			{"siteverify, token of another type", call{path: siteverifyPath, body: with(pair, m{"token": 1})}, 400},
 			// 401: the secret does not match the sitekey.
+			{"secret with a newline", call{path: siteverifyPath, body: with(pair, m{"secret": key.secret + "\n"})}, 401},
 			{"secret of another sitekey", call{path: siteverifyPath, body: with(pair, m{"secret": unbound.secret})}, 401},
 			{"secret with a typo", call{path: siteverifyPath, body: with(pair, m{"secret": key.secret + "x"})}, 401},
 			{"test secret", call{path: siteverifyPath, body: with(pair, m{"secret": model.TestSitekeySecret})}, 401},
@@ -129,6 +130,7 @@ func TestErrors(t *testing.T) {
 			{"the domain comes before the work", call{path: verifyPath, body: with(work, m{"nonce": "x"}), origin: foreign}, 403},
 			// 404: the sitekey does not exist.
 			{"config, nobody's sitekey", call{path: configPath, body: m{"sitekey": unknown}, origin: siteOrigin}, 404},
+			{"config, sitekey with a newline", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey[:9] + "\n" + key.Sitekey.Sitekey[9:]}, origin: siteOrigin}, 404},
 			{"config, not the form of one", call{path: configPath, body: m{"sitekey": "x"}, origin: siteOrigin}, 404},
 			{"verify, nobody's sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unknown}), origin: siteOrigin}, 404},
 			{"siteverify, nobody's sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown})}, 404},

@@ -81,11 +81,21 @@ func newPlaneOn(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock) *plane
 // newPlaneWithin is newPlaneOn with another bound on how long a request waits for the writer.
 func newPlaneWithin(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock, timeout time.Duration) *plane {
 	tb.Helper()
+	return newPlaneWith(tb, d, c, timeout, func(o *captcha.Options) { o.Store = store })
+}
+
+// newPlaneWith is newPlaneWithin with other options.
+func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, change func(*captcha.Options)) *plane {
+	tb.Helper()
 	p := &plane{tb: tb, db: d, clock: c}
 	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
-	service, err := captcha.NewWithin(captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty,
-		Now: c.Now, Store: store, Log: log}, timeout)
+	options := captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
+	change(&options)
+	if options.Store == nil {
+		options.Store = d.CaptchaStore()
+	}
+	service, err := captcha.NewWithin(options, timeout)
 	if err != nil {
 		tb.Fatal(err)
 	}

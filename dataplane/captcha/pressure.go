@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/tallygate/tallygate/dataplane/ratelimit"
 )
 
 // Bounds of the difficulty that an operator sets, in expected hashes.
@@ -33,21 +35,21 @@ const (
 // It counts in this process only. Of addresses it keeps nothing but a hash of their network, under a key that is made anew at
 // each start.
 type pressure struct {
-	base uint32
-	seed maphash.Seed
+	base     uint32
+	seed     maphash.Seed
+	networks *ratelimit.Limiter // for all sitekeys
 
 	mu       sync.Mutex
-	clients  *simplelru.LRU[uint64, *counter]      // by hash of sitekey and network
-	networks *simplelru.LRU[uint64, time.Duration] // by hash of network: when its allowance is whole again, since epoch
-	sitekeys *simplelru.LRU[int64, *baseline]      // by id
+	clients  *simplelru.LRU[uint64, *counter] // by hash of sitekey and network
+	sitekeys *simplelru.LRU[int64, *baseline] // by id
 }
 
 func newPressure(base uint32) *pressure {
 	return &pressure{
 		base:     base,
 		seed:     maphash.MakeSeed(),
+		networks: ratelimit.New(rateBurst * rateEvery),
 		clients:  newCounters[uint64, *counter](),
-		networks: newCounters[uint64, time.Duration](),
 		sitekeys: newCounters[int64, *baseline](),
 	}
 }
@@ -69,17 +71,23 @@ type client struct {
 // challenge counts a request for a challenge and returns its difficulty, or how long the network has to wait.
 func (p *pressure) challenge(sitekeyID int64, addr netip.Addr, now time.Time) (difficulty uint32, wait time.Duration) {
 	network := networkOf(addr)
+	if wait := p.networks.Take(now, ratelimit.Key{Network: network}, rateEvery); wait > 0 {
+		return 0, wait
+	}
 	clientHash := maphash.Comparable(p.seed, client{sitekeyID, network})
-	networkHash := maphash.Comparable(p.seed, network)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if wait := p.allow(networkHash, now); wait > 0 {
-		return 0, wait
-	}
 	asked := get(p.clients, clientHash).add(now)
 	crowd := get(p.sitekeys, sitekeyID).add(now)
 	return raise(p.base, asked, crowd), 0
+}
+
+// sharedChallenge is challenge for an address that many clients share: its network counts for nothing.
+func (p *pressure) sharedChallenge(sitekeyID int64, now time.Time) (difficulty uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return raise(p.base, 0, get(p.sitekeys, sitekeyID).add(now))
 }
 
 // networkOf is the part of an address that one client can be expected to stay in.
@@ -93,18 +101,6 @@ func networkOf(addr netip.Addr) netip.Prefix {
 		return netip.Prefix{} // no address: all of these count together
 	}
 	return network
-}
-
-// allow takes one from the network's allowance, which fills up again by one every rateEvery, or returns how long to wait.
-func (p *pressure) allow(networkHash uint64, now time.Time) (wait time.Duration) {
-	at := time.Duration(now.UnixNano())
-	whole, _ := p.networks.Get(networkHash)
-	whole = max(whole, at) + rateEvery
-	if wait := whole - at - rateBurst*rateEvery; wait > 0 {
-		return wait
-	}
-	p.networks.Add(networkHash, whole)
-	return 0
 }
 
 func get[Key comparable, Value any](lru *simplelru.LRU[Key, *Value], key Key) *Value {
@@ -158,18 +154,23 @@ type baseline struct {
 	window  int64
 	current uint32
 	mean    float64
-	known   uint8 // windows that were seen: the first one was not seen from its beginning, and makes no mean
+	known   bool // mean has a value
+	partial bool // the window was not seen from its beginning, so that its count says nothing
 }
 
 // add counts one and returns by how much the sitekey's challenges are to be harder now: 1, 2 or 4 times.
 func (b *baseline) add(now time.Time) uint32 {
 	number, _ := windowOf(now)
-	if number != b.window {
+	switch {
+	case number == b.window:
+	case b.window == 0, number < b.window: // the first one, or the clock was set back
+		b.window, b.current, b.partial = number, 0, true
+	default:
 		b.close()
-		b.window, b.current = number, 0
+		b.window, b.current, b.partial = number, 0, false
 	}
 	b.current++
-	if b.known < 2 {
+	if !b.known {
 		return 1
 	}
 	switch usual := max(b.mean, baselineFloor); {
@@ -185,14 +186,10 @@ func (b *baseline) add(now time.Time) uint32 {
 // there are any.
 func (b *baseline) close() {
 	switch {
-	case b.window == 0: // there was none
-		return
-	case b.known == 0:
-		b.known = 1
-		return
-	case b.known == 1:
-		b.known, b.mean = 2, float64(b.current)
-		return
+	case b.partial:
+	case !b.known:
+		b.known, b.mean = true, float64(b.current)
+	default:
+		b.mean += (float64(b.current) - b.mean) / baselineShare
 	}
-	b.mean += (float64(b.current) - b.mean) / baselineShare
 }

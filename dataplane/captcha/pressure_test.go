@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -159,8 +160,62 @@ func TestPressureIsBounded(t *testing.T) {
 	for i := range counterLimit + 1_000 {
 		p.challenge(int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
 	}
-	if c, n, s := p.clients.Len(), p.networks.Len(), p.sitekeys.Len(); c != counterLimit || n != counterLimit || s != counterLimit {
-		t.Errorf("%d, %d and %d counters, want %d of each", c, n, s, counterLimit)
+	if c, s := p.clients.Len(), p.sitekeys.Len(); c != counterLimit || s != counterLimit {
+		t.Errorf("%d and %d counters, want %d of each", c, s, counterLimit)
+	}
+}
+
+// TestClockSetBack: a network that asked while the clock was ahead is not refused until that time comes again.
+func TestClockSetBack(t *testing.T) {
+	addr := netip.MustParseAddr("203.0.113.1")
+	for _, ahead := range []time.Duration{time.Second, time.Minute, time.Hour, 365 * 24 * time.Hour} {
+		p := newPressure(1_000)
+		p.challenge(1, addr, start.Add(ahead))
+		for i := range rateBurst / 2 {
+			if _, wait := p.challenge(1, addr, start); wait > 0 {
+				t.Fatalf("asked %v ahead, then challenge %d after the clock was set back: wait %v", ahead, i+1, wait)
+			}
+		}
+	}
+}
+
+// TestClockSteps: whatever the clock does, a network never waits longer than for one challenge's refill.
+func TestClockSteps(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		p, now := newPressure(1_000), start
+		for i := range 20_000 {
+			switch random.IntN(500) {
+			case 0:
+				now = now.Add(time.Duration(random.Int64N(int64(2*365*24*time.Hour))) - 365*24*time.Hour)
+			case 1:
+				now = now.Add(time.Duration(random.Int64N(int64(4*time.Hour))) - 2*time.Hour)
+			default:
+				now = now.Add(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
+			}
+			if _, wait := p.challenge(int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
+				t.Fatalf("seed %d, challenge %d at %v: wait %v, more than %v", seed, i, now, wait, rateEvery)
+			}
+		}
+	}
+}
+
+// TestBaselineAfterTheClockWasSetBack: a window of which only the end was seen, because the clock was set back into it, does
+// not count as usual: challenges as before do not become harder.
+func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
+	var b baseline
+	add := func(at time.Time, n int) (factor uint32) {
+		for range n {
+			factor = b.add(at)
+		}
+		return factor
+	}
+	add(start.Add(time.Hour), 10) // the clock is ahead when the program starts
+	add(start, 10)                // and is set right at the end of a window
+	for n := range 5 {
+		if factor := add(start.Add(time.Duration(n+1)*window), 2_000); factor != 1 {
+			t.Errorf("window %d with 2,000 challenges, as usual: %d times as hard", n+1, factor)
+		}
 	}
 }
 

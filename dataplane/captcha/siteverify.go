@@ -20,11 +20,11 @@ type serverCall struct {
 func (c *serverCall) member(d *jsontext.Decoder, key string) error {
 	switch key {
 	case "sitekey":
-		return body.Text(d, &c.sitekey, body.Max)
+		return body.Exact(d, &c.sitekey)
 	case "secret":
-		return body.Text(d, &c.secret, body.Max)
+		return body.Exact(d, &c.secret)
 	case "token":
-		return body.Text(d, &c.token, body.Max)
+		return body.Exact(d, &c.token)
 	}
 	return d.SkipValue()
 }

@@ -24,9 +24,9 @@ type widgetCall struct {
 func (c *widgetCall) member(d *jsontext.Decoder, key string) error {
 	switch key {
 	case "sitekey":
-		return body.Text(d, &c.sitekey, body.Max)
+		return body.Exact(d, &c.sitekey)
 	case "challenge":
-		return body.Text(d, &c.challenge, body.Max)
+		return body.Exact(d, &c.challenge)
 	case "nonce":
 		return c.readNonce(d)
 	}

@@ -102,11 +102,14 @@ func (c *Cache[Value]) Get(ctx context.Context, name string) (*Value, error) {
 	return found.(*Value), nil
 }
 
+// isFresh reports whether what is known since a time is younger than the TTL. What is from the future was loaded before the
+// clock was set back: it is read again, instead of kept until that time comes again.
 func (c *Cache[Value]) isFresh(since time.Time, ttl time.Duration) bool {
 	if c.unsynced.Load() {
 		ttl = unsyncedTTL
 	}
-	return c.now().Sub(since) < ttl
+	age := c.now().Sub(since)
+	return age >= 0 && age < ttl
 }
 
 // fetchStranger is fetch for a name that may well be made up.

@@ -55,7 +55,7 @@ func TestMay(t *testing.T) {
 
 // Every code that the endpoints count has advice of its own.
 func TestRejectionAdvice(t *testing.T) {
-	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded")
+	rejected := strings.Fields("bad_body bad_json bad_path unknown_event bad_event visitor_required domain_not_allowed quota_exceeded flood")
 	ignored := strings.Fields("bot excluded_address duplicate_transaction duplicate_pageview own_link")
 	unknown := RejectionAdvice("something else")
 	seen := map[string]bool{unknown: true}

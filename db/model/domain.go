@@ -175,5 +175,19 @@ func ParseNetwork(s string) netip.Prefix {
 	if err != nil {
 		return netip.Prefix{}
 	}
-	return network
+	return UnmapNetwork(network)
+}
+
+// UnmapNetwork returns an IPv4-mapped network such as ::ffff:10.0.0.0/104 as the IPv4 network that it means, and any other one
+// as it is. A mapped network with a prefix shorter than 96 bits means more than IPv4: it is the zero Prefix, which is not
+// valid. Addresses of clients are unmapped before they are compared, so that a mapped network would contain none.
+func UnmapNetwork(network netip.Prefix) netip.Prefix {
+	const mappedBits = 96
+	if !network.Addr().Is4In6() {
+		return network
+	}
+	if network.Bits() < mappedBits {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-mappedBits)
 }

@@ -23,6 +23,7 @@ var rejectionAdvice = map[string]string{
 	"visitor_required":      "Your server sent no valid ip or user_agent: send those of the visitor.",
 	"domain_not_allowed":    "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
 	"quota_exceeded":        "The month's page views are used up: choose a larger plan, or wait for the next month.",
+	"flood":                 "One network sent more calls than a large office does, and those above the limit were left out: nothing to do if they were forged; if they were real, ask the operator to raise TALLYGATE_FLOOD_BURST and TALLYGATE_FLOOD_RATE.",
 	"bot":                   "These were bots and crawlers: nothing to do.",
 	"excluded_address":      "These came from addresses that you excluded: nothing to do.",
 	"duplicate_transaction": "Purchases or refunds with these ids were recorded before: nothing to do.",

@@ -25,8 +25,8 @@ import (
 // MinSecret is the least number of bytes of the application key.
 const MinSecret = 32
 
-// Options is what an Auth needs. Every field is required, except that the zero Signups is "closed", CaptchaPlan has a default,
-// and mails are sent unless NoMail says otherwise.
+// Options is what an Auth needs. Every field is required, except IsShared, that the zero Signups is "closed", CaptchaPlan has a
+// default, and mails are sent unless NoMail says otherwise.
 type Options struct {
 	DB          *db.DB
 	Secret      []byte                         // application key, at least MinSecret bytes; keys for each use are derived from it
@@ -35,6 +35,7 @@ type Options struct {
 	CaptchaPlan model.CaptchaPlan              // of new accounts; empty: the free one
 	NoMail      bool                           // no mail is sent, so that nobody can be invited by one
 	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
+	IsShared    func(*http.Request) bool       // whether many clients share that address, so that no limit by network applies; nil: never
 	Now         func() time.Time
 }
 
@@ -45,6 +46,7 @@ type Auth struct {
 	captchaPlan model.CaptchaPlan
 	noMail      bool
 	clientAddr  func(*http.Request) netip.Addr
+	isShared    func(*http.Request) bool
 	now         func() time.Time
 
 	baseURL   string
@@ -72,6 +74,9 @@ func New(o Options) (*Auth, error) {
 			return nil, fmt.Errorf("auth: derive the key of the %s: %w", use, err)
 		}
 	}
+	if o.IsShared == nil {
+		o.IsShared = func(*http.Request) bool { return false }
+	}
 	secure := base.Scheme == "https"
 	return &Auth{
 		db:          o.DB,
@@ -79,6 +84,7 @@ func New(o Options) (*Auth, error) {
 		captchaPlan: o.CaptchaPlan,
 		noMail:      o.NoMail,
 		clientAddr:  o.ClientAddr,
+		isShared:    o.IsShared,
 		now:         o.Now,
 		baseURL:     strings.TrimSuffix(o.BaseURL, "/"),
 		sessions:    newStore(o.DB, keys["session cookie"], secure, o.Now),

@@ -56,32 +56,39 @@ func (a *Auth) limits(r *http.Request, address string) []db.SignInLimit {
 			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
-	return []db.SignInLimit{
+	return append([]db.SignInLimit{
 		{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true},
-		{Key: a.throttle.hash("network", network(a.clientAddr(r))), Free: networkFailures, Cap: longestDelay},
-	}
+	}, a.networkLimits(r, "network", networkFailures)...)
 }
 
 // signUpLimits hold attempts to sign up against the e-mail address and the network.
 func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
-	return []db.SignInLimit{
+	return append([]db.SignInLimit{
 		{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay},
-		{Key: a.throttle.hash("sign-up network", network(a.clientAddr(r))), Free: networkSignUps, Cap: longestDelay},
-	}
+	}, a.networkLimits(r, "sign-up network", networkSignUps)...)
 }
 
 // resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail address and the network.
 // Nobody's sign-in waits for them.
 func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
-	return []db.SignInLimit{
+	return append([]db.SignInLimit{
 		{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay},
-		{Key: a.throttle.hash("reset network", network(a.clientAddr(r))), Free: networkResets, Cap: longestDelay},
-	}
+	}, a.networkLimits(r, "reset network", networkResets)...)
 }
 
 // secretLimits hold failed attempts to use a mailed secret against the network.
 func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
-	return []db.SignInLimit{{Key: a.throttle.hash("secret network", network(a.clientAddr(r))), Free: networkFailures, Cap: longestDelay}}
+	return a.networkLimits(r, "secret network", networkFailures)
+}
+
+// networkLimits hold attempts of a kind against the caller's network. There are none for an address that many clients share:
+// one of them would lock out all others.
+func (a *Auth) networkLimits(r *http.Request, kind string, free int) []db.SignInLimit {
+	addr := a.clientAddr(r)
+	if a.isShared(r) {
+		return nil
+	}
+	return []db.SignInLimit{{Key: a.throttle.hash(kind, network(addr)), Free: free, Cap: longestDelay}}
 }
 
 // inviteLimits hold invitations that nobody has accepted, each of which sent a mail, against the account.

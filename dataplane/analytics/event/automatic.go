@@ -27,8 +27,8 @@ var automaticProperties = map[string]map[string]func(r *reader, key string) erro
 // still happened.
 func (r *reader) automatic(name string, domains []string) (Accepted, error) {
 	known := automaticProperties[name]
-	err := r.properties(func(key string) error {
-		if keep := known[key]; keep != nil {
+	err := r.properties(func(key string, exact bool) error {
+		if keep := known[key]; keep != nil && exact {
 			return keep(r, key)
 		}
 		return r.in.SkipValue()

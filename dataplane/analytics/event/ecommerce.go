@@ -64,17 +64,17 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 	event := Accepted{Name: name}
 	fields := ecommerceFields[name]
 	var seen field
-	err := r.properties(func(key string) error {
+	err := r.properties(func(key string, exact bool) error {
 		f := fieldNames[key] & (fields.required | fields.optional)
 		if f == 0 {
 			r.write(jsontext.String(key))
 			return r.copyValue()
 		}
+		if !exact {
+			return errField // not the field, and it cannot be kept under the field's name
+		}
 		if r.in.PeekKind() == 'n' {
 			return r.in.SkipValue()
-		}
-		if seen&f != 0 {
-			return errField // two keys that differ in control characters only
 		}
 		seen |= f
 		return r.readField(f, key, &event)
@@ -149,16 +149,14 @@ func (r *reader) items(key string) error {
 }
 
 func (r *reader) item() error {
-	var seen field
-	return r.eachMember(func(key string) error {
+	return r.eachMember(func(key string, exact bool) error {
 		f := fieldNames[key] & itemFields
-		if f == 0 || r.in.PeekKind() == 'n' {
+		switch {
+		case f != 0 && !exact:
+			return errField
+		case f == 0, r.in.PeekKind() == 'n':
 			return r.in.SkipValue()
 		}
-		if seen&f != 0 {
-			return errField
-		}
-		seen |= f
 		return r.keepItemField(f, key)
 	})
 }

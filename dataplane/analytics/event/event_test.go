@@ -208,7 +208,8 @@ func TestAutomatic(t *testing.T) {
 		{"site_search: others go", "site_search", `{"q":"a","term":"b","results":3}`, `{"term":"b"}`},
 
 		{"key in another case", "site_search", `{"Term":"a"}`, ""},
-		{"key twice once cleaned", "site_search", `{"term":"a","term\u0000":"b"}`, ""},
+		{"key with a control character", "site_search", `{"te\nrm":"a"}`, ""},
+		{"key twice, once with NUL", "site_search", `{"term":"a","term\u0000":"b"}`, `{"term":"a"}`},
 		{"property of another automatic event", "scroll", `{"term":"a","host":"x.example"}`, ""},
 		{"absent", "scroll", "", ""},
 		{"not an object", "scroll", `[90]`, ""},
@@ -311,6 +312,7 @@ func TestEcommerceRows(t *testing.T) {
 			check("null "+f, object(all, map[string]string{f: "null"}), event.ErrBad)
 			check(f+" in another case", strings.Replace(object(all, nil), f, strings.ToUpper(f), 1), event.ErrBad)
 			check(f+" twice", strings.Replace(object(all, nil), "{", `{"`+f+`":`+valid[f]+`,`, 1), event.ErrBad)
+			check(f+" with a newline", strings.Replace(object(all, nil), f, f[:1]+`\n`+f[1:], 1), event.ErrBad)
 			check(f+" twice, once with NUL", strings.Replace(object(all, nil), "{", `{"`+f+`\u0000":`+valid[f]+`,`, 1), event.ErrBad)
 		}
 		for _, f := range row.optional {
@@ -410,6 +412,7 @@ func TestEcommerce(t *testing.T) {
 		{"an item's quantity is broken", "purchase", saleWith(`"items":[{"quantity":0.5}]`)},
 		{"an item's name is a list", "purchase", saleWith(`"items":[{"item_name":[]}]`)},
 		{"an item's field twice, once with NUL", "purchase", saleWith(`"items":[{"price":1,"price\u0000":2}]`)},
+		{"an item's field with a newline", "purchase", saleWith(`"items":[{"pri\nce":1}]`)},
 		{"the last of 300 items is unreadable", "purchase", saleWith(strings.Replace(manyItems(300), "{}]", "5]", 1))},
 		{"too large and unreadable", "purchase", `{"transaction_id":"T-1","currency":"EUR","value":"1",` + long + `}`},
 		{"too large and a field missing", "purchase", `{"transaction_id":"T-1","currency":"EUR",` + long + `}`},

@@ -59,7 +59,7 @@ func (r *reader) custom(name string) Accepted {
 	if r.dropped {
 		return Accepted{Name: name}
 	}
-	err := r.properties(func(key string) error {
+	err := r.properties(func(key string, _ bool) error {
 		r.write(jsontext.String(key))
 		return r.copyValue()
 	})
@@ -70,7 +70,7 @@ func (r *reader) custom(name string) Accepted {
 }
 
 // properties reads the whole text, one object, and calls member as eachMember does.
-func (r *reader) properties(member func(key string) error) error {
+func (r *reader) properties(member func(key string, exact bool) error) error {
 	if err := r.eachMember(member); err != nil {
 		return err
 	}
@@ -80,9 +80,9 @@ func (r *reader) properties(member func(key string) error) error {
 	return nil
 }
 
-// eachMember reads an object and writes one. For each member it calls member with the cleaned key, standing before the
-// value: member reads the value, and writes key and value if they are kept.
-func (r *reader) eachMember(member func(key string) error) error {
+// eachMember reads an object and writes one. For each member it calls member with the cleaned key, and whether it was sent like
+// this, standing before the value: member reads the value, and writes key and value if they are kept.
+func (r *reader) eachMember(member func(key string, exact bool) error) error {
 	if r.in.PeekKind() != '{' {
 		return errNotObject
 	}
@@ -94,7 +94,9 @@ func (r *reader) eachMember(member func(key string) error) error {
 		if err != nil {
 			return err
 		}
-		if err := member(cleaned(token)); err != nil {
+		sent := token.String()
+		key := model.Clean(sent, len(sent))
+		if err := member(key, key == sent); err != nil {
 			return err
 		}
 	}

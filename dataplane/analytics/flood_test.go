@@ -1,0 +1,157 @@
+package analytics
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// floodStart is a Monday, 9:00.
+var floodStart = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+// freeSite is a site with the smallest quota.
+var freeSite = &site{id: 1, quota: 10_000}
+
+// TestFloodSparesABusyOffice: 200 people behind one address who view 40 pages an hour each, three hits a page, and all of whom
+// come back within five seconds four times a day.
+func TestFloodSparesABusyOffice(t *testing.T) {
+	const people = 200
+	f, addr := newFlood(1_000, 10), netip.MustParseAddr("198.51.100.7")
+	random := rand.New(rand.NewPCG(1, 2))
+	sent := 0
+	hit := func(at time.Time, n int) {
+		for range n {
+			if sent++; !f.allow(freeSite, addr, at) {
+				t.Fatalf("hit %d at %v is over the limit", sent, at)
+			}
+		}
+	}
+	for second := range 8 * 60 * 60 {
+		at := floodStart.Add(time.Duration(second) * time.Second)
+		if second%(2*60*60) < 5 {
+			hit(at, people)
+			continue
+		}
+		for range people {
+			if random.IntN(90) == 0 {
+				hit(at, 3)
+			}
+		}
+	}
+	if sent < 180_000 {
+		t.Errorf("%d hits were sent, the office is not busy", sent)
+	}
+}
+
+// TestFloodLeavesAMonth: how long a client that sends as fast as it can needs for a site's month.
+func TestFloodLeavesAMonth(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		addrs []string // used in turn
+		quota int64
+		least time.Duration
+	}{
+		{"one address, FREE", []string{"203.0.113.1"}, 10_000, 15 * time.Minute},
+		{"a /24, FREE", []string{"203.0.113.1", "203.0.113.77", "203.0.113.254"}, 10_000, 15 * time.Minute},
+		{"an IPv6 /64, FREE", []string{"2001:db8:1:1::1", "2001:db8:1:1:ffff::2"}, 10_000, 15 * time.Minute},
+		{"an IPv6 /48, FREE", []string{"2001:db8:1:1::1", "2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8:1:4::1", "2001:db8:1:5::1", "2001:db8:1:6::1"},
+			10_000, 150 * time.Second},
+		{"one address, PRO_100K", []string{"203.0.113.1"}, 100_000, 165 * time.Minute},
+		{"one address, ENTERPRISE with 10 million", []string{"203.0.113.1"}, 10_000_000, 138 * time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, victim := newFlood(1_000, 10), &site{id: 1, quota: test.quota}
+			var addrs []netip.Addr
+			for _, addr := range test.addrs {
+				addrs = append(addrs, netip.MustParseAddr(addr))
+			}
+			var used int64
+			now := floodStart
+			for used < test.quota {
+				before := used
+				for refused := 0; refused < len(addrs) && used < test.quota; {
+					for _, addr := range addrs {
+						if f.allow(victim, addr, now) {
+							used, refused = used+1, 0
+						} else {
+							refused++
+						}
+					}
+				}
+				if used == before && now.After(floodStart.Add(time.Minute)) {
+					t.Fatalf("after %v nothing is granted any more", now.Sub(floodStart))
+				}
+				now = now.Add(time.Second)
+			}
+			if took := now.Sub(floodStart); took < test.least || took > test.least*11/10 {
+				t.Errorf("the month lasts %v, want %v", took, test.least)
+			}
+		})
+	}
+}
+
+// TestFloodNetworks: sites and networks count apart.
+func TestFloodNetworks(t *testing.T) {
+	f := newFlood(5, 1)
+	granted := func(siteID int64, addr netip.Addr) (n int) {
+		for range 30 {
+			if f.allow(&site{id: siteID}, addr, floodStart) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, test := range []struct {
+		site int64
+		addr string
+		want int
+	}{
+		{1, "203.0.113.1", 5}, {1, "203.0.113.255", 0}, {1, "203.0.114.1", 5}, {2, "203.0.113.1", 5},
+		{1, "2001:db8:1:1::1", 5}, {1, "2001:db8:1:1::2", 0}, {1, "2001:db8:1:2::1", 5}, {1, "2001:db8:1:3::1", 5}, {1, "2001:db8:1:4::1", 5},
+		{1, "2001:db8:1:5::1", 0}, {1, "2001:db8:2:1::1", 5}, {2, "2001:db8:1:5::1", 5}, {1, "", 5},
+	} {
+		addr, _ := netip.ParseAddr(test.addr)
+		if got := granted(test.site, addr); got != test.want {
+			t.Errorf("site %d, %q: %d granted, want %d", test.site, test.addr, got, test.want)
+		}
+	}
+}
+
+func TestFloodOff(t *testing.T) {
+	if newFlood(0, 10) != nil {
+		t.Error("a burst of 0 is a limit")
+	}
+	if f := newFlood(1_000_000_000, 1); !f.allow(freeSite, netip.MustParseAddr("203.0.113.1"), floodStart) {
+		t.Error("the largest burst grants nothing")
+	}
+}
+
+// BenchmarkFlood measures what the flood limit adds to a hit.
+func BenchmarkFlood(b *testing.B) {
+	for _, of := range []struct {
+		name  string
+		addr  func(n int) netip.Addr
+		burst int
+	}{
+		{"ipv4", func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }, 1_000_000_000},
+		{"ipv6", func(n int) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 1, byte(n >> 8), byte(n), 15: 1}) }, 1_000_000_000},
+		{"refused", func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}) }, 1},
+	} {
+		b.Run(of.name, func(b *testing.B) {
+			f, now := newFlood(of.burst, 10), time.Now()
+			b.ReportAllocs()
+			b.RunParallel(func(p *testing.PB) {
+				for n := rand.IntN(1 << 16); p.Next(); n++ {
+					f.allow(freeSite, of.addr(n), now)
+				}
+			})
+		})
+	}
+	b.Run("memory", func(b *testing.B) { // B/op is what a limit occupies
+		b.ReportAllocs()
+		for b.Loop() {
+			newFlood(1_000, 10)
+		}
+	})
+}

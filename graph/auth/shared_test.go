@@ -1,0 +1,67 @@
+package auth
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestSharedAddressIsNotThrottled: behind a proxy that is not configured, everybody has one address. No limit by network
+// applies to it; those by e-mail address do.
+func TestSharedAddressIsNotThrottled(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		shared := false
+		a, err := New(Options{
+			DB: d, Secret: make([]byte, MinSecret), BaseURL: "http://127.0.0.1",
+			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("127.0.0.1") },
+			IsShared:   func(*http.Request) bool { return shared },
+			Now:        func() time.Time { return now },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
+		refused := func(attempts int, limits func(i int) []db.SignInLimit) bool {
+			for i := range attempts {
+				if a.count(t.Context(), limits(i)) != nil {
+					return true
+				}
+			}
+			return false
+		}
+		for _, kind := range []struct {
+			name   string
+			limits func(r *http.Request, address string) []db.SignInLimit
+			byMail bool
+		}{
+			{"sign-in", a.limits, true},
+			{"sign-up", a.signUpLimits, true},
+			{"reset", a.resetLimits, true},
+			{"mailed secret", func(r *http.Request, _ string) []db.SignInLimit { return a.secretLimits(r) }, false},
+		} {
+			everybody := func(i int) []db.SignInLimit {
+				return kind.limits(r, fmt.Sprintf("%s-%v-%d@example.com", kind.name, shared, i))
+			}
+			onePerson := func(int) []db.SignInLimit { return kind.limits(r, kind.name+"@example.com") }
+
+			shared = true
+			if refused(2*networkFailures, everybody) {
+				t.Errorf("%s: one of %d people at a shared address is refused", kind.name, 2*networkFailures)
+			}
+			if got := refused(2*accountFailures, onePerson); got != kind.byMail {
+				t.Errorf("%s: %d attempts for one e-mail address at a shared address are refused: %v, want %v", kind.name, 2*accountFailures, got, kind.byMail)
+			}
+			shared = false
+			if !refused(2*networkFailures, everybody) {
+				t.Errorf("%s: %d people at an address that is not shared are not refused", kind.name, 2*networkFailures)
+			}
+		}
+	})
+}
