@@ -207,6 +207,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
 		NoMail:      c.SMTPURL == "" && c.Has(RoleWorker), // what a worker elsewhere can do is not known here
+		ServesHits:  c.Has(RoleData),
 		ClientAddr:  clientAddr,
 		Now:         time.Now,
 	})

@@ -103,9 +103,11 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 		return err
 	}
 	limits := a.secretLimits(v.r)
-	if err := a.count(ctx, limits); err != nil {
+	leave, err := a.admit(ctx, false, limits)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	hash, err := a.passwords.hash(ctx, password)
 	if err != nil {
 		return a.takeBack(ctx, limits, err)

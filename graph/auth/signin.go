@@ -33,9 +33,11 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	} else if !open {
 		return nil, db.ErrSignupsClosed
 	}
-	if err := a.count(ctx, a.signUpLimits(v.r, address)); err != nil {
+	leave, err := a.admit(ctx, false, a.signUpLimits(v.r, address))
+	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	hash, err := a.passwords.hash(ctx, password)
 	if err != nil {
 		return nil, err
@@ -71,9 +73,11 @@ func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User,
 // try checks a password within the limits of sign-ins.
 func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*model.User, error) {
 	limits := a.limits(v.r, address)
-	if err := a.count(ctx, limits); err != nil {
+	leave, err := a.admit(ctx, a.devices.known(v.r, address) != nil, limits)
+	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	user, err := a.checkPassword(ctx, address, password)
 	if errors.Is(err, errWrongCredentials) {
 		return nil, err

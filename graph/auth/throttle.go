@@ -28,6 +28,10 @@ const (
 	longestDelay    = 15 * time.Minute
 )
 
+// wideNetwork is how many times the free attempts of an IPv6 network of 64 bits those of one of 48 bits are. A provider
+// may give a customer either, or anything between.
+const wideNetwork = 10
+
 // throttleKey is the key under which tried addresses and networks are hashed, so that the table of failures tells nobody
 // who tried to sign in or from where.
 type throttleKey []byte
@@ -56,38 +60,46 @@ func (a *Auth) limits(r *http.Request, address string) []db.SignInLimit {
 			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
-	return []db.SignInLimit{
-		{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true},
-		{Key: a.throttle.hash("network", network(a.clientAddr(r))), Free: networkFailures, Cap: longestDelay},
-	}
+	return append(a.networkLimits(r, "network", networkFailures),
+		db.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
 }
 
 // signUpLimits hold attempts to sign up against the e-mail address and the network.
 func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
-	return []db.SignInLimit{
-		{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay},
-		{Key: a.throttle.hash("sign-up network", network(a.clientAddr(r))), Free: networkSignUps, Cap: longestDelay},
-	}
+	return append(a.networkLimits(r, "sign-up network", networkSignUps),
+		db.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
 }
 
 // resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail address and the network.
 // Nobody's sign-in waits for them.
 func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
-	return []db.SignInLimit{
-		{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay},
-		{Key: a.throttle.hash("reset network", network(a.clientAddr(r))), Free: networkResets, Cap: longestDelay},
-	}
+	return append(a.networkLimits(r, "reset network", networkResets),
+		db.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
 }
 
 // secretLimits hold failed attempts to use a mailed secret against the network.
 func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
-	return []db.SignInLimit{{Key: a.throttle.hash("secret network", network(a.clientAddr(r))), Free: networkFailures, Cap: longestDelay}}
+	return a.networkLimits(r, "secret network", networkFailures)
 }
 
 // inviteLimits hold invitations that nobody has accepted, each of which sent a mail, against the account.
 func (a *Auth) inviteLimits(accountID int64) []db.SignInLimit {
 	id := strconv.AppendInt(nil, accountID, 10)
 	return []db.SignInLimit{{Key: a.throttle.hash("invite account", id), Free: accountInvites, Cap: longestDelay}}
+}
+
+// admit reserves a place to hash a password and counts the attempt. The caller gives the place back with leave. It fails
+// with the model.Errors unavailable and rate_limited; both write nothing. known says that a known device asks.
+func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (leave func(), err error) {
+	leave, err = a.passwords.enter(known)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.count(ctx, limits); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 // count counts an attempt, or refuses it with the model.Error rate_limited.
@@ -104,13 +116,23 @@ func (a *Auth) takeBack(ctx context.Context, limits []db.SignInLimit, err error)
 	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }
 
-// network is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64 bits.
-func network(addr netip.Addr) []byte {
-	addr = addr.Unmap().WithZone("")
-	if addr.Is6() {
-		if p, err := addr.Prefix(64); err == nil {
-			addr = p.Addr()
-		}
+// networkLimits are the counters of the request's network for one use: one of an IPv4 address, and two of an IPv6 address.
+func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInLimit {
+	narrow, wide := networks(a.clientAddr(r))
+	limits := []db.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
+	if wide != nil {
+		limits = append(limits, db.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
 	}
-	return addr.AsSlice()
+	return limits
+}
+
+// networks are what one client can be assumed to have: an IPv4 address, or an IPv6 network of 64 bits in a wide one of 48
+// bits. wide is nil for IPv4.
+func networks(addr netip.Addr) (narrow, wide []byte) {
+	addr = addr.Unmap().WithZone("")
+	if !addr.Is6() {
+		return addr.AsSlice(), nil
+	}
+	prefix := func(bits int) []byte { return netip.PrefixFrom(addr, bits).Masked().Addr().AsSlice() }
+	return prefix(64), prefix(48)
 }
