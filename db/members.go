@@ -223,10 +223,7 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 	})
 	switch {
 	case IsUnique(err):
-		return nil, &model.Error{
-			Kind: model.Conflict, Code: "email_taken", Field: "token",
-			Message: "There is an account with this e-mail address already.", Cause: err,
-		}
+		return nil, emailTaken("token", err)
 	case errors.Is(err, model.ErrNotFound):
 		return nil, ErrInvalidToken
 	case err != nil:

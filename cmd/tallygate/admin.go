@@ -35,7 +35,7 @@ type createAccountCommand struct {
 func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, emailErr := model.ParseEmail(c.Email)
-		name, nameErr := model.ParseName("name", c.Name)
+		name, nameErr := model.ParseAccountName("name", c.Name)
 		if err := errors.Join(emailErr, nameErr); err != nil {
 			return err
 		}

@@ -132,6 +132,9 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		if err := a.openControl(secret, clientAddr); err != nil {
 			return nil, err
 		}
+		if err := a.warnOfSignUps(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if a.data != nil {
 		if err := a.openData(secret, clientAddr); err != nil {
@@ -206,7 +209,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 		BaseURL:     string(c.BaseURL),
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
-		NoMail:      c.SMTPURL == "" && c.Has(RoleWorker), // what a worker elsewhere can do is not known here
+		NoMail:      a.sendsNoMail(),
 		ServesHits:  c.Has(RoleData),
 		ClientAddr:  clientAddr,
 		Now:         time.Now,
@@ -244,6 +247,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	mux.Handle("GET "+auth.ResetPage, auth.Page())
 	mux.Handle("GET "+auth.InvitationPage, auth.Page())
+	mux.Handle("GET "+auth.SignUpPage, auth.Page())
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
 	a.control.Handler = recovering(a.log, mux)

@@ -122,9 +122,13 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	return err
 }
 
-// mail is a message with a link that carries a secret.
+// mail is a message with a link that carries a secret, or none when that is empty.
 func (a *Auth) mail(kind, page, secret, accountName string) (model.Mail, error) {
-	data, err := json.Marshal(model.LinkMail{URL: a.baseURL + page + "#" + secret, Account: accountName})
+	address := a.baseURL + page
+	if secret != "" {
+		address += "#" + secret
+	}
+	data, err := json.Marshal(model.LinkMail{URL: address, Account: accountName})
 	now := model.At(a.now())
 	return model.Mail{Kind: kind, Data: string(data), CreatedAt: now, NextAttemptAt: now, State: model.MailPending}, err
 }

@@ -6,50 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // errWrongCredentials is the one answer to an unknown e-mail address and to a wrong password.
 var errWrongCredentials = &model.Error{
 	Kind: model.Invalid, Code: "wrong_credentials", Message: "The e-mail address or the password is wrong.",
-}
-
-// SignUp creates an account and its first user, and signs that user in. Input that does not follow its rule is reported
-// as one or more joined model.Errors with the fields email, password and accountName.
-func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) (*model.User, error) {
-	v, err := byPassword(ctx)
-	if err != nil {
-		return nil, err
-	}
-	address, emailErr := model.ParseEmail(email)
-	name, nameErr := model.ParseName("accountName", accountName)
-	if err := errors.Join(emailErr, model.CheckPassword(password), nameErr); err != nil {
-		return nil, err
-	}
-	// Ask before hashing: a closed installation must not be made to work. SignUp below decides.
-	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
-		return nil, err
-	} else if !open {
-		return nil, db.ErrSignupsClosed
-	}
-	leave, err := a.admit(ctx, false, a.signUpLimits(v.r, address))
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	hash, err := a.passwords.hash(ctx, password)
-	if err != nil {
-		return nil, err
-	}
-	now := model.At(a.now())
-	user, err := a.db.SignUp(ctx, a.signups,
-		model.Account{Name: name, CaptchaPlan: a.captchaPlan, CreatedAt: now},
-		model.User{Email: address, PasswordHash: hash, CreatedAt: now})
-	if err != nil {
-		return nil, err
-	}
-	return a.welcome(v, user)
 }
 
 // SignIn checks a password and signs the user in under a new session id. A wrong password and an unknown address are the

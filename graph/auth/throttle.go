@@ -64,12 +64,6 @@ func (a *Auth) limits(r *http.Request, address string) []db.SignInLimit {
 		db.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
 }
 
-// signUpLimits hold attempts to sign up against the e-mail address and the network.
-func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
-	return append(a.networkLimits(r, "sign-up network", networkSignUps),
-		db.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
-}
-
 // resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail address and the network.
 // Nobody's sign-in waits for them.
 func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {

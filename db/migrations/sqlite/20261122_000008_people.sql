@@ -2,7 +2,7 @@
 
 -- A sign-up is a row for 24 hours before it is an account. It reserves nothing: the address may have several, and may get an
 -- account in another way.
-CREATE TABLE pending_signups (
+CREATE TABLE pending_sign_ups (
   id            integer PRIMARY KEY AUTOINCREMENT,
   email         text   NOT NULL,
   account_name  text   NOT NULL,
@@ -11,9 +11,9 @@ CREATE TABLE pending_signups (
   created_at    bigint NOT NULL,
   expires_at    bigint NOT NULL
 );
-CREATE UNIQUE INDEX pending_signups_token ON pending_signups (token_hash);
-CREATE INDEX pending_signups_email ON pending_signups (email, id);    -- the oldest of an address
-CREATE INDEX pending_signups_expiry ON pending_signups (expires_at);  -- housekeeping
+CREATE UNIQUE INDEX pending_sign_ups_token ON pending_sign_ups (token_hash);
+CREATE INDEX pending_sign_ups_email ON pending_sign_ups (email, id);    -- the oldest of an address
+CREATE INDEX pending_sign_ups_expiry ON pending_sign_ups (expires_at);  -- housekeeping
 
 CREATE INDEX signin_failures_weight ON signin_failures (failures, last_at); -- those that a full table drops first
 
