@@ -62,7 +62,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 		return nil, err
 	}
 	mail.AccountID, mail.Recipient = by.AccountID, address
-	limits := a.inviteLimits(by.AccountID)
+	limits := a.inviteLimits(address)
 	if err := a.count(ctx, limits); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,6 @@ func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (u
 	if err != nil {
 		return nil, err
 	}
-	_ = a.takeBack(ctx, a.inviteLimits(user.AccountID), nil) // the member is there, whatever the counter says
 	return a.welcome(visitorOf(ctx), user)
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -15,8 +14,8 @@ import (
 )
 
 // The rules of the throttles: how many attempts are free. A network is given more, because an office or a mobile operator is
-// one. Of sign-ins and mailed secrets only the failed ones count. Sign-ups and requests for a password reset all do, since
-// each makes an account or sends a mail. An invitation counts from when it is mailed until somebody accepts one.
+// one. Of sign-ins and mailed secrets only the failed ones count. Sign-ups, requests for a password reset and invitations all
+// do, since each sends a mail.
 const (
 	accountFailures = 5
 	networkFailures = 30
@@ -24,7 +23,7 @@ const (
 	networkSignUps  = 20
 	accountResets   = 3
 	networkResets   = 20
-	accountInvites  = model.MaxMembers // a whole account can be invited at once
+	addressInvites  = 5
 	longestDelay    = 15 * time.Minute
 )
 
@@ -76,10 +75,10 @@ func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
 	return a.networkLimits(r, "secret network", networkFailures)
 }
 
-// inviteLimits hold invitations that nobody has accepted, each of which sent a mail, against the account.
-func (a *Auth) inviteLimits(accountID int64) []db.SignInLimit {
-	id := strconv.AppendInt(nil, accountID, 10)
-	return []db.SignInLimit{{Key: a.throttle.hash("invite account", id), Free: accountInvites, Cap: longestDelay}}
+// inviteLimits hold invitations, each of which sends a mail, against the e-mail address that they go to, of all accounts. What one
+// account sends in a day is bounded by db.Invite.
+func (a *Auth) inviteLimits(address string) []db.SignInLimit {
+	return []db.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
 }
 
 // admit reserves a place to hash a password and counts the attempt. The caller gives the place back with leave. It fails

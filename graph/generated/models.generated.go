@@ -872,7 +872,7 @@ const (
 	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
 	// The account has a site with this domain already.
 	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
-	// An account has at most 1,000 sites.
+	// An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more.
 	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
 	// An account has at most 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"

@@ -2428,7 +2428,7 @@ enum UserErrorCode {
   email_taken
   "The account has a site with this domain already."
   domain_taken
-  "An account has at most 1,000 sites."
+  "An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more."
   too_many_sites
   "An account has at most 1,000 captcha sitekeys."
   too_many_sitekeys
@@ -2532,9 +2532,10 @@ enum ErrorCode {
 `, BuiltIn: false},
 	{Name: "../member.graphqls", Input: `extend type Mutation {
   """
-  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is void. After 100 invitations
-  that nobody has accepted each further one must wait as at sign-in. An installation that sends no mail invites nobody by this,
-  but with ` + "`" + `tallygate admin invite` + "`" + ` on its machine. For owners.
+  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is void. An account sends at most
+  100 invitations a day (UTC); one more fails with ` + "`" + `rate_limited` + "`" + `. After 5 to one address each further one must wait as at sign-in.
+  The mail shows at most 60 characters of the account's name. An installation that sends no mail invites nobody by this, but with
+  ` + "`" + `tallygate admin invite` + "`" + ` on its machine. For owners.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload
 
