@@ -11,12 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file bounds the storage and the mails of one account. The counters are columns of the account's row, which the
-// transactions that count have locked.
+// This file bounds the storage and the mails of one account. The counters are columns of the
+// account's row, which the transactions that count have locked.
 
-// CreateOwnersSite is CreateSite for an owner who is not the operator: the account has at most model.DefaultSiteLimit sites
-// on the plan of the new one, or as many as the operator permits (see SetSiteLimit). Sites that the operator has put on
-// another plan do not count. One more is the Conflict too_many_sites.
+// CreateOwnersSite is CreateSite for an owner who is not the operator: the account has at most
+// model.DefaultSiteLimit sites on the plan of the new one, or as many as the operator permits (see
+// SetSiteLimit). Sites that the operator has put on another plan do not count. One more is the
+// Conflict too_many_sites.
 func (d *DB) CreateOwnersSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	return d.createSite(ctx, site, checkSiteLimit)
 }
@@ -32,7 +33,8 @@ func checkSiteLimit(ctx context.Context, tx bun.Tx, site *model.Site) error {
 	return err
 }
 
-// SetSiteLimit sets how many sites an account may have on the plan of new sites, 1 to model.MaxSites. Sites beyond it stay.
+// SetSiteLimit sets how many sites an account may have on the plan of new sites, 1 to
+// model.MaxSites. Sites beyond it stay.
 func (d *DB) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
 	if limit < 1 || limit > model.MaxSites {
 		return model.InvalidField("sites", "invalid_volume", fmt.Sprintf("Use a number from 1 to %d.", model.MaxSites))
@@ -54,8 +56,8 @@ const (
 	maxNoticesADay     = 1_000 // of quotas and failed deliveries, to all members together
 )
 
-// countInvitation counts a mailed invitation of the account, whatever becomes of it. It is the RateLimited rate_limited when
-// the day's are used up.
+// countInvitation counts a mailed invitation of the account, whatever becomes of it. It is the
+// RateLimited rate_limited when the day's are used up.
 func countInvitation(ctx context.Context, tx bun.Tx, accountID int64, now model.Instant) error {
 	sent, err := countMails(ctx, tx, accountID, "invitations_mailed", 1, now)
 	if err == nil && sent > maxInvitationsADay {
@@ -68,7 +70,8 @@ func countInvitation(ctx context.Context, tx bun.Tx, accountID int64, now model.
 	return err
 }
 
-// countNotices counts n mails with a notice to members of the account, and returns how many of them may be sent.
+// countNotices counts n mails with a notice to members of the account, and returns how many of them
+// may be sent.
 func countNotices(ctx context.Context, tx bun.Tx, accountID int64, n int, now model.Instant) (int, error) {
 	sent, err := countMails(ctx, tx, accountID, "notices_mailed", n, now)
 	if errors.Is(err, model.ErrNotFound) {
@@ -77,8 +80,8 @@ func countNotices(ctx context.Context, tx bun.Tx, accountID int64, n int, now mo
 	return max(0, n-max(0, sent-maxNoticesADay)), err
 }
 
-// countMails adds n to one of the account's two counters of the day and returns it. Another day, also an earlier one after
-// the clock was set back, begins at zero.
+// countMails adds n to one of the account's two counters of the day and returns it. Another day,
+// also an earlier one after the clock was set back, begins at zero.
 func countMails(ctx context.Context, tx bun.Tx, accountID int64, counter string, n int, now model.Instant) (int, error) {
 	day, column := now.Day(), bun.Ident(counter)
 	_, err := tx.ExecContext(ctx, "UPDATE accounts SET mail_day = ?, invitations_mailed = 0, notices_mailed = 0 WHERE id = ? AND mail_day <> ?", day, accountID, day)

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// An owner makes 50 sites on the plan of new sites, also when many are made at once; the operator's word and other plans
-// make room for more.
+// An owner makes 50 sites on the plan of new sites, also when many are made at once; the operator's
+// word and other plans make room for more.
 func TestSitesOfAnAccountAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		newUser(t, d, "operator@example.com")
@@ -69,7 +69,8 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 	})
 }
 
-// The notices of an account are 1,000 mails a day, to all members together. Another account and the next day have theirs.
+// The notices of an account are 1,000 mails a day, to all members together. Another account and the
+// next day have theirs.
 func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		noisy, quiet := newUser(t, d, "noisy@example.com"), newUser(t, d, "quiet@example.com")

@@ -42,8 +42,8 @@ func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account mode
 	return &user, nil
 }
 
-// createAccount stores an account and its owner, who is the operator when there are no other users. tx holds the
-// installation. It is ErrSignupsClosed when the policy does not admit the account.
+// createAccount stores an account and its owner, who is the operator when there are no other users.
+// tx holds the installation. It is ErrSignupsClosed when the policy does not admit the account.
 func createAccount(ctx context.Context, tx bun.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User) error {
 	anybody, err := hasUsers(ctx, tx)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *DB) HasUsers(ctx context.Context) (bool, error) {
 	return anybody, nil
 }
 
-// SignupsOpen reports whether the policy would admit somebody now. SignUp decides in the end.
+// SignupsOpen reports whether the policy would admit a sign-up now. SignUp decides in the end.
 func (d *DB) SignupsOpen(ctx context.Context, policy model.SignupPolicy) (bool, error) {
 	if policy != model.SignupsFirstOnly {
 		return admits(policy, true), nil

@@ -141,7 +141,8 @@ func (d *DB) mailMembers(
 	return queueMails(ctx, tx, mails)
 }
 
-// mailNotice is mailAccount for mails that an account can cause many of: beyond 1,000 a day they are left out.
+// mailNotice is mailAccount for mails that an account can cause many of: beyond 1,000 a day they
+// are left out.
 func (d *DB) mailNotice(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) { // before its users
 		return err

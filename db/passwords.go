@@ -113,8 +113,8 @@ func changePassword(ctx context.Context, tx bun.Tx, user *model.User, passwordHa
 	return forgetLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email)
 }
 
-// DeleteExpiredSecrets removes password resets, invitations and pending sign-ups that nobody can use any more, for housekeeping, and returns
-// how many.
+// DeleteExpiredSecrets removes expired password resets, invitations and pending sign-ups, for
+// housekeeping, and returns how many.
 func (d *DB) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, table := range []string{"password_resets", "invitations", "pending_sign_ups"} {

@@ -16,8 +16,8 @@ import (
 // signInMemory is how long failed sign-ins are remembered after the last attempt, also a good one.
 const signInMemory = 24 * time.Hour
 
-// The bound of the table of failures. An attempt makes up to four rows, of which an attacker can choose the keys: made-up
-// addresses, and the networks that the attacker has.
+// The bound of the table of failures. An attempt makes up to four rows, of which an attacker can
+// choose the keys: made-up addresses, and the networks that the attacker has.
 const (
 	maxSignInFailures  = 100_000 // rows
 	signInFailuresStep = 1_000   // new rows of a process after which it looks at the bound
@@ -26,7 +26,8 @@ const (
 // SignInLimit is one counter of failed sign-ins and its rule. The first Free failures cost nothing; after them every
 // further attempt must wait 1 s, 2 s, 4 s … but never longer than Cap.
 //
-// An attempt during the wait is refused before its password is checked, and does not lengthen the wait.
+// An attempt during the wait is refused before its password is checked, and does not lengthen the
+// wait.
 type SignInLimit struct {
 	Key   []byte // keyed hash of what is counted: the database never learns the address
 	Free  int
@@ -60,7 +61,8 @@ func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 // attempt already counts as failed on every limit, so that parallel guesses cannot slip through. SignInSucceeded or
 // CancelSignIn take that back.
 //
-// An attempt that has to wait is refused by a plain read: it writes nothing and does not wait for other writers.
+// An attempt that must wait is refused by a plain read: it writes nothing and does not wait for
+// other writers.
 func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignInLimit) (wait time.Duration, err error) {
 	if len(limits) == 0 {
 		return 0, nil
@@ -80,7 +82,7 @@ func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignI
 	return wait, nil
 }
 
-// signInWait reads how long an attempt has to wait, and how many of the limits have no row yet.
+// signInWait reads how long an attempt must wait, and how many of the limits have no row yet.
 func (d *DB) signInWait(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, missing int, err error) {
 	keys := make([][]byte, len(limits))
 	for i, l := range limits {
@@ -98,8 +100,8 @@ func (d *DB) signInWait(ctx context.Context, now model.Instant, limits []SignInL
 		ahead = ahead || row.LastAt > now
 	}
 
-	// The clock was set back. Without this write the wait would begin again at each look until the wrong time has come. It
-	// is one write for each row and step of the clock.
+	// The clock was set back. Without this write the wait would begin again at each look until the
+	// wrong time has come. It is one write for each row and step of the clock.
 	if ahead {
 		err = d.pullSignInFailures(ctx, now, keys)
 	}
@@ -120,8 +122,8 @@ func (d *DB) pullSignInFailures(ctx context.Context, now model.Instant, keys [][
 	})
 }
 
-// countSignIn counts an attempt on every limit, or returns how long it has to wait after all: attempts that were read
-// together count one after another.
+// countSignIn counts an attempt on every limit, or returns how long it must wait after all:
+// attempts that were read together count one after another.
 func (d *DB) countSignIn(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, err error) {
 	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		rows, err := lockSignInFailures(ctx, tx, now, limits)
@@ -171,7 +173,8 @@ func lockSignInFailures(ctx context.Context, tx bun.Tx, now model.Instant, limit
 	return rows, nil
 }
 
-// boundSignInFailures counts new rows, and after each signInFailuresStep of them drops what is over the bound.
+// boundSignInFailures counts new rows, and after each signInFailuresStep of them drops what is over
+// the bound.
 func (d *DB) boundSignInFailures(ctx context.Context, made int) error {
 	if d.newSignInFailures.Add(int64(made)) < signInFailuresStep {
 		return nil
@@ -181,9 +184,10 @@ func (d *DB) boundSignInFailures(ctx context.Context, made int) error {
 	return err
 }
 
-// dropSignInFailures drops the rows over maxSignInFailures: those with the fewest failures first, and the oldest of
-// these. So made-up addresses and fresh networks, which have one failure, push out each other. To push out the counter
-// of an address with n failures, an attacker needs 100,000 other counters with n failures each, and gains n guesses.
+// dropSignInFailures drops the rows over maxSignInFailures: those with the fewest failures first,
+// and the oldest of these. So made-up addresses and fresh networks, which have one failure, push
+// out each other. To push out the counter of an address with n failures, an attacker needs 100,000
+// other counters with n failures each, and gains a few guesses.
 func (d *DB) dropSignInFailures(ctx context.Context) (int64, error) {
 	rows, err := d.read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
 	if err != nil || rows <= maxSignInFailures {
@@ -245,8 +249,9 @@ func takeBack(ctx context.Context, tx bun.Tx, key []byte) error {
 	return err
 }
 
-// DeleteOldSignInFailures removes, for housekeeping, the counters that no longer slow down anybody and those over the
-// bound of the table, and returns how many. Failures in the future become failures of now, so that they end as well.
+// DeleteOldSignInFailures removes, for housekeeping, the counters that no longer throttle anything
+// and those over the bound of the table, and returns how many. Failures in the future become
+// failures of now, so that they end as well.
 func (d *DB) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
 	var old int64
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {

@@ -180,7 +180,8 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 	})
 }
 
-// An attempt that has to wait costs one read: no transaction, no write, no row, also on keys that nothing has counted yet.
+// An attempt that must wait costs one read: no transaction, no write, no row, also on keys that
+// nothing has counted yet.
 func TestARefusedAttemptOnlyReads(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -212,8 +213,9 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 	})
 }
 
-// Whatever the clock did before, an attempt waits at most as long as the rule says from then on, and the wait that was
-// announced is enough. A clock that steps never makes waits disappear that it does not skip.
+// Whatever the clock did before, an attempt waits at most as long as the rule says from then on,
+// and the wait that was announced is enough. A clock that steps never makes waits disappear that it
+// does not skip.
 func TestNoStepOfTheClockLocksOut(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -262,8 +264,8 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 	})
 }
 
-// A flood of made-up addresses fills the table to its bound and no further, and does not push out the counter of an address
-// that is being guessed at.
+// A flood of made-up addresses fills the table to its bound and no further, and does not push out
+// the counter of an address that is being guessed at.
 func TestTheTableOfFailuresIsBounded(t *testing.T) {
 	const bound = 100_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -26,9 +26,10 @@ var errManySignUps = &model.Error{
 	Message: "Too many sign-ups wait for their confirmation. Try again later.",
 }
 
-// RequestSignUp stores a sign-up that the secret of its mail confirms, and the mail. An address that has an account gets the
-// other mail, which has no secret; the same statements run and the same rows are made, so that neither the answer nor its
-// time reveals which addresses have accounts. It fails with the Unavailable unavailable while 10,000 sign-ups are pending.
+// RequestSignUp stores a sign-up that the secret of its mail confirms, and the mail. An address
+// that has an account gets the other mail, which has no secret; the same statements run and the
+// same rows are made, so that neither the answer nor its time reveals which addresses have
+// accounts. It fails with the Unavailable unavailable while 10,000 sign-ups are pending.
 func (d *DB) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, confirm, known model.Mail) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockInstallation(ctx, tx); err != nil { // so that the count below is exact
@@ -78,7 +79,8 @@ func boundSignUps(ctx context.Context, tx bun.Tx, email string, now model.Instan
 	return err
 }
 
-// PendingSignUp returns the sign-up that the secret confirms. ErrInvalidToken for a secret that is wrong, used or too old.
+// PendingSignUp returns the sign-up that the secret confirms. ErrInvalidToken for a secret that is
+// wrong, used or too old.
 func (d *DB) PendingSignUp(ctx context.Context, tokenHash []byte, now model.Instant) (*model.PendingSignUp, error) {
 	var signUp model.PendingSignUp
 	err := orNotFound(d.read.NewSelect().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Scan(ctx))
@@ -91,9 +93,10 @@ func (d *DB) PendingSignUp(ctx context.Context, tokenHash []byte, now model.Inst
 	return &signUp, nil
 }
 
-// ConfirmSignUp makes the account of a pending sign-up and its first user, once, and returns the user with the account. Other
-// sign-ups of the address end. It fails with ErrInvalidToken, with ErrSignupsClosed when the policy admits no more accounts,
-// or with the Conflict email_taken when the address got an account in another way; then the sign-up stays until it expires.
+// ConfirmSignUp makes the account of a pending sign-up and its first user, once, and returns the
+// user with the account. Other sign-ups of the address end. It fails with ErrInvalidToken, with
+// ErrSignupsClosed when the policy admits no more accounts, or with the Conflict email_taken when
+// the address got an account in another way; then the sign-up stays until it expires.
 func (d *DB) ConfirmSignUp(
 	ctx context.Context, policy model.SignupPolicy, tokenHash []byte, plan model.CaptchaPlan, now model.Instant,
 ) (*model.User, error) {
@@ -132,8 +135,8 @@ func (d *DB) ConfirmSignUp(
 	return user, nil
 }
 
-// ownSignUpMails deletes the mails of the user's address whose links are void now, and makes those that were sent the
-// account's, so that they are deleted with it.
+// ownSignUpMails deletes the mails of the user's address whose links are invalid now, and makes
+// those that were sent the account's, so that they are deleted with it.
 func ownSignUpMails(ctx context.Context, tx bun.Tx, user *model.User) error {
 	if err := forgetLink(ctx, tx, model.MailSignUp, 0, user.Email); err != nil {
 		return err

@@ -15,7 +15,8 @@ func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, erro
 	return d.createSite(ctx, site, func(context.Context, bun.Tx, *model.Site) error { return nil })
 }
 
-// createSite is CreateSite with one more rule, which check asks after the site was stored, in the same transaction.
+// createSite is CreateSite with one more rule, which check asks after the site was stored, in the
+// same transaction.
 func (d *DB) createSite(ctx context.Context, site model.Site, check func(context.Context, bun.Tx, *model.Site) error) (*model.Site, error) {
 	site.AutomaticEvents = true
 	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {

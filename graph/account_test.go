@@ -114,8 +114,8 @@ func TestSignUpPolicies(t *testing.T) {
 	}
 }
 
-// Of sign-ups that find the installation empty at once, one makes the operator. The others make accounts as well where no mail
-// is sent, and verify their addresses where it is.
+// Of sign-ups that find the installation empty at once, one makes the operator. The others make
+// accounts as well where no mail is sent, and verify their addresses where it is.
 func TestConcurrentFirstSignUps(t *testing.T) {
 	for name, settings := range map[string][]setting{"mail": nil, "no mail": {noMail}} {
 		t.Run(name, func(t *testing.T) {

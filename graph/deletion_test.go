@@ -20,7 +20,8 @@ type owners struct{ site, account, user int64 }
 // listed here with the reason why it needs no deletion.
 func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) int {
 	t.Helper()
-	// Failed sign-ins are keyed hashes, for a day. Sign-ups have no account yet and are deleted after a day.
+	// Failed sign-ins are keyed hashes, for a day. Sign-ups have no account yet and are deleted
+	// after a day.
 	nobodys := []string{"schema_migrations", "settings", "day_salts", "signin_failures", "pending_sign_ups"}
 	var conditions []string
 	tells := false

@@ -76,8 +76,9 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 	})
 }
 
-// An address that has an account gets the same answer, by the same statements and with as many rows as one that has none.
-func TestASignUpTellsNobodyWhoHasAnAccount(t *testing.T) {
+// An address that has an account gets the same answer, by the same statements and with as many rows
+// as one that has none.
+func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 	values := regexp.MustCompile(`'[^']*'|\\x[0-9a-f]+|X?\d+`)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -149,7 +150,8 @@ func rowCounts(t *testing.T, d *db.DB) map[string]int {
 	return counts
 }
 
-// A person who signs up with another one's address gains nothing: the link of a sign-up needs the password of that sign-up.
+// A person who signs up with another one's address gains nothing: the link of a sign-up needs the
+// password of that sign-up.
 func TestASignUpReservesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -170,7 +172,8 @@ func TestASignUpReservesNothing(t *testing.T) {
 			t.Errorf("after the address was confirmed: %s", got.Body)
 		}
 
-		// An invitation to an address with a pending sign-up works; then the sign-up is answered clearly.
+		// An invitation to an address with a pending sign-up works; then the sign-up is answered
+		// clearly.
 		third := signUp(attacker, "guest@example.com", password)
 		a.join(operator, "guest@example.com", model.RoleViewer)
 		got := attacker.confirm(third, password)
@@ -183,7 +186,8 @@ func TestASignUpReservesNothing(t *testing.T) {
 	})
 }
 
-// A link works once, also for several who follow it together, and not after the installation was closed.
+// A link works once, also for several who follow it together, and not after the installation was
+// closed.
 func TestOneConfirmationWinsOfMany(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -214,7 +218,8 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 	})
 }
 
-// What sign-ups store is bounded: 10 of an address, of which the newest stay, and 10,000 of the installation.
+// What sign-ups store is bounded: 10 of an address, of which the newest stay, and 10,000 of the
+// installation.
 func TestPendingSignUpsAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

@@ -122,7 +122,8 @@ func TestSiteSettings(t *testing.T) {
 	})
 }
 
-// The limits of an account are mistakes of the form. Those of an owner who is not the operator are narrower.
+// The limits of an account are mistakes of the form. Those of an owner who is not the operator are
+// narrower.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

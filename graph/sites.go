@@ -27,8 +27,8 @@ func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first in
 	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }
 
-// createSite checks the input and stores the site. Every wrong field is reported, not only the first. The operator's own
-// account is not bounded by the limit that the operator sets.
+// createSite checks the input and stores the site. Every wrong field is reported, not only the
+// first. The operator's own account is not bounded by the limit that the operator sets.
 func (r *Resolver) createSite(ctx context.Context, viewer *model.User, input generated.CreateSiteInput) (*model.Site, error) {
 	domain, domainErr := model.ParseDomain(input.Domain, r.allowLocal)
 	var nameErr error

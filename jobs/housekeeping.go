@@ -20,7 +20,7 @@ func (j *Jobs) deleteSignInFailures(ctx context.Context) error {
 	return err
 }
 
-// deleteExpiredSecrets deletes password resets, invitations and pending sign-ups that nobody can use any more.
+// deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups.
 func (j *Jobs) deleteExpiredSecrets(ctx context.Context) error {
 	n, err := j.db.DeleteExpiredSecrets(ctx, model.At(j.now()))
 	j.report(ctx, "expired password resets, invitations and sign-ups deleted", n)

@@ -117,8 +117,8 @@ func deliveryFailedText(d *model.DeliveryFailedMail) *mailText {
 	}}
 }
 
-// invitationText goes to an address that its owner may never have given to the account: of the account it shows no more
-// than MailName.
+// invitationText goes to an address that its owner may never have given to the account: of the
+// account it shows no more than MailName.
 func invitationText(d *model.LinkMail) *mailText {
 	account := model.MailName(d.Account)
 	return &mailText{Subject: "You are invited to " + account, Link: d.URL, LinkText: "Accept the invitation", Paragraphs: []string{
@@ -127,17 +127,18 @@ func invitationText(d *model.LinkMail) *mailText {
 	}}
 }
 
-// signUpText goes to an address that anybody may have typed: it shows nothing of what they typed beside it.
+// signUpText goes to an address that any visitor may have typed: it shows nothing else of what they
+// typed.
 func signUpText(d *model.LinkMail) *mailText {
 	return &mailText{Subject: "Confirm your sign-up", Link: d.URL, LinkText: "Confirm your sign-up", Paragraphs: []string{
-		"Somebody, hopefully you, signed up with this address. The account is created when you follow the link below within 24 hours and enter the password that you chose.",
+		"You, or another person, signed up with this address. The account is created when you follow the link below within 24 hours and enter the password that you chose.",
 		"If it was not you, ignore this mail: without the link there is no account.",
 	}}
 }
 
 func signUpKnownText(d *model.LinkMail) *mailText {
 	return &mailText{Subject: "You have an account already", Link: d.URL, LinkText: "Go to the service", Paragraphs: []string{
-		"Somebody, hopefully you, signed up with this address. It has an account already, so nothing was created: sign in with its password.",
+		"You, or another person, signed up with this address. It has an account already, so nothing was created: sign in with its password.",
 		"If you forgot the password, ask for a new one there with requestPasswordReset: you get a link by mail. If it was not you, ignore this mail.",
 	}}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestMailedLinksChromium follows the links of mails in a real browser: a person is invited and joins, forgets the password
-// and chooses another one; another person signs up.
+// TestMailedLinksChromium follows the links of mails in a real browser: a person is invited and
+// joins, forgets the password and chooses another one; another person signs up.
 func TestMailedLinksChromium(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
@@ -61,7 +61,8 @@ func TestMailedLinksChromium(t *testing.T) {
 		choose("yet another password", "This link is wrong, was used already, or is too old.")
 		newOwner(t, p).signInAs("guest@example.com", "another password")
 
-		// A second account is created when its owner follows the mailed link and knows the password of the sign-up.
+		// A second account is created when its owner follows the mailed link and knows the password
+		// of the sign-up.
 		newOwner(t, p).do(`mutation { signUp(input: {email: "second@example.com", password: "the second password", accountName: "Second"}) { verificationSent } }`, &struct{}{})
 		page = browser.Open(link())
 		page.WaitFor(`document.title === 'Confirm your sign-up' && document.querySelector('label span').textContent === 'The password that you chose'`)

@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// warnOfSignUps logs at the start which sign-ups the settings permit that an operator may not expect.
+// warnOfSignUps logs at the start which sign-ups the settings permit that an operator may not
+// expect.
 func (a *app) warnOfSignUps(ctx context.Context) error {
 	c := a.config
 	if c.Signups == model.SignupsOpen && a.sendsNoMail() {
@@ -29,7 +30,8 @@ func (a *app) warnOfSignUps(ctx context.Context) error {
 	return nil
 }
 
-// sendsNoMail reports whether this process knows that no mail is sent. What a worker elsewhere can do is not known here.
+// sendsNoMail reports whether this process knows that no mail is sent. What a worker elsewhere can
+// do is not known here.
 func (a *app) sendsNoMail() bool { return a.config.SMTPURL == "" && a.config.Has(RoleWorker) }
 
 // hostPort is the host, with a port if there is one, of an origin.

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestWarningsOfSignUps: at the start the log names what lets in more people than an operator may expect.
+// TestWarningsOfSignUps: at the start the log names what lets in more people than an operator may
+// expect.
 func TestWarningsOfSignUps(t *testing.T) {
 	t.Parallel()
 	const first, unverified = "tallygate admin create-account", "TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL)"

@@ -67,8 +67,8 @@ func CheckPassword(s string) error {
 	return nil
 }
 
-// ParseAccountName is ParseName for accounts: their names stand in mails to people who do not know the account, so that a
-// name with an address of a web page would make these mails advertisements.
+// ParseAccountName is ParseName for accounts: their names stand in mails to people who do not know
+// the account, so that a name with an address of a web page would make these mails advertisements.
 func ParseAccountName(field, s string) (string, error) {
 	s, err := ParseName(field, s)
 	if lower := strings.ToLower(s); err == nil && (strings.Contains(lower, "://") || strings.Contains(lower, "www.")) {
@@ -80,8 +80,8 @@ func ParseAccountName(field, s string) (string, error) {
 // mailedName is the number of characters of an account's name that a mail shows.
 const mailedName = 60
 
-// MailName is an account's name as a mail to somebody outside the account shows it: one line of at most 60 characters in
-// quotes, in which mail programs find no address to link.
+// MailName is an account's name as shown in a mail to a person outside the account: one line of at
+// most 60 characters in quotes, in which mail programs find no address to link.
 func MailName(name string) string {
 	clean := Clean(name, mailedName)
 	if clean != Clean(name, len(name)) {

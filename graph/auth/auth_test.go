@@ -188,7 +188,8 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 	}
 }
 
-// While all places to hash are taken, an attempt is refused at once and counts nowhere: it neither reads nor writes.
+// While all places to hash are taken, an attempt is refused at once and counts nowhere: it neither
+// reads nor writes.
 func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)

@@ -24,15 +24,15 @@ func noPassword(cost argon2id.Params) string {
 		encode(make([]byte, cost.SaltLength)), encode(make([]byte, cost.KeyLength)))
 }
 
-// The bounds of waiting for a turn to hash. A hash takes 20 to 50 ms, so that the last of a full queue has its turn within
-// hashWait on any processor.
+// The bounds of waiting for a turn to hash. A hash takes 20 to 50 ms, so that the last of a full
+// queue has its turn within hashWait on any processor.
 const (
 	hashWait  = 5 * time.Second
 	hashQueue = 32 // callers who wait for each turn, and as many known devices
 )
 
-// passwords hashes and checks passwords. Turns and the queue for them are bounded, so that a flood of sign-ins takes
-// bounded memory (19 MiB for each turn) and bounded processor time.
+// passwords hashes and checks passwords. Turns and the queue for them are bounded, so that a flood
+// of sign-ins takes bounded memory (19 MiB for each turn) and bounded processor time.
 type passwords struct {
 	cost   argon2id.Params
 	places chan struct{} // one for each caller who hashes or waits for a turn, see enter
@@ -43,8 +43,9 @@ type passwords struct {
 	nobody string // the hash of no password, checked when there is no user
 }
 
-// newPasswords returns passwords for a process with so many processors. Where the process also serves hits, hashing takes
-// at most half of the processor time: half of the processors, and of a single one every second time slot.
+// newPasswords returns passwords for a process with so many processors. Where the process also
+// serves hits, hashing takes at most half of the processor time: half of the processors, and of a
+// single one every second time slot.
 func newPasswords(processors int, servesHits bool) *passwords {
 	turns := max(2, processors)
 	if servesHits {
@@ -61,8 +62,9 @@ func newPasswords(processors int, servesHits bool) *passwords {
 	}
 }
 
-// enter reserves a place among those who hash or wait for it, before an attempt writes anything. leave gives it back. It
-// fails with the model.Error unavailable while all places are taken. Known devices have as many of their own.
+// enter reserves a place among those who hash or wait for it, before an attempt writes anything.
+// leave gives it back. It fails with the model.Error unavailable while all places are taken. Known
+// devices have as many of their own.
 func (p *passwords) enter(known bool) (leave func(), err error) {
 	places := p.places
 	if known {

@@ -9,14 +9,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// SignUp creates an account and its first user, and signs that user in; or it mails a link that does, and returns no user.
+// SignUp creates an account and its first user, and signs that user in; or it mails a link that
+// does, and returns no user.
 //
-// The first account of an installation, and all accounts of one that sends no mails, are created at once. In all other cases
-// the address is verified first: nothing but a pending sign-up exists before ConfirmSignUp, and the answer, its time and
-// what is stored are the same for an address that has an account.
+// The first account of an installation, and all accounts of one that sends no mails, are created at
+// once. In all other cases the address is verified first: nothing but a pending sign-up exists
+// before ConfirmSignUp, and the answer, its time and what is stored are the same for an address
+// that has an account.
 //
-// Input that does not follow its rule is reported as one or more joined model.Errors with the fields email, password and
-// accountName.
+// Input that does not follow its rule is reported as one or more joined model.Errors with the
+// fields email, password and accountName.
 func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) (user *model.User, mailed bool, err error) {
 	v, err := byPassword(ctx)
 	if err != nil {
@@ -57,14 +59,15 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	return nil, false, err
 }
 
-// errVerify says that an address has to be verified before its account exists.
+// errVerify says that an address must be verified before its account exists.
 var errVerify = errors.New("verify the address first")
 
 // signUpAtOnce creates an account that needs no verified address, or fails with errVerify.
 func (a *Auth) signUpAtOnce(ctx context.Context, signUp model.PendingSignUp) (*model.User, error) {
 	policy := a.signups
 	if policy == model.SignupsOpen && !a.noMail {
-		// Only the first account is created at once. Most sign-ups find that out without a transaction.
+		// Only the first account is created at once. Most sign-ups find that out without a
+		// transaction.
 		policy = model.SignupsFirstOnly
 		first, err := a.db.SignupsOpen(ctx, policy)
 		if err != nil {
@@ -99,12 +102,12 @@ func (a *Auth) requestSignUp(ctx context.Context, signUp model.PendingSignUp) er
 	return a.db.RequestSignUp(ctx, signUp, confirm, known)
 }
 
-// ConfirmSignUp creates the account of a sign-up by its mailed secret, once, and signs its user in. The caller must also know
-// the password of the sign-up: otherwise a person could sign up with another one's address and a password of their own, and
-// wait until the other one follows the link.
+// ConfirmSignUp creates the account of a sign-up by its mailed secret, once, and signs its user in.
+// The caller must also know the password of the sign-up: otherwise a person could sign up with
+// another one's address and a password of their own, and wait until the other one follows the link.
 //
-// Wrong secrets and wrong passwords count as attempts to use a mailed secret. It fails with the model.Errors invalid_token,
-// wrong_credentials, email_taken and signups_closed.
+// Wrong secrets and wrong passwords count as attempts to use a mailed secret. It fails with the
+// model.Errors invalid_token, wrong_credentials, email_taken and signups_closed.
 func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*model.User, error) {
 	v, err := byPassword(ctx)
 	if err != nil {

@@ -27,8 +27,8 @@ const (
 	longestDelay    = 15 * time.Minute
 )
 
-// wideNetwork is how many times the free attempts of an IPv6 network of 64 bits those of one of 48 bits are. A provider
-// may give a customer either, or anything between.
+// wideNetwork is how many times the free attempts of an IPv6 network of 64 bits those of one of 48
+// bits are. A provider may give a customer either, or anything between.
 const wideNetwork = 10
 
 // throttleKey is the key under which tried addresses and networks are hashed, so that the table of failures tells nobody
@@ -75,14 +75,15 @@ func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
 	return a.networkLimits(r, "secret network", networkFailures)
 }
 
-// inviteLimits hold invitations, each of which sends a mail, against the e-mail address that they go to, of all accounts. What one
-// account sends in a day is bounded by db.Invite.
+// inviteLimits hold invitations, each of which sends a mail, against the e-mail address that they
+// go to, of all accounts. What one account sends in a day is bounded by db.Invite.
 func (a *Auth) inviteLimits(address string) []db.SignInLimit {
 	return []db.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
 }
 
-// admit reserves a place to hash a password and counts the attempt. The caller gives the place back with leave. It fails
-// with the model.Errors unavailable and rate_limited; both write nothing. known says that a known device asks.
+// admit reserves a place to hash a password and counts the attempt. The caller gives the place back
+// with leave. It fails with the model.Errors unavailable and rate_limited; both write nothing.
+// known says that a known device asks.
 func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (leave func(), err error) {
 	leave, err = a.passwords.enter(known)
 	if err != nil {
@@ -109,7 +110,8 @@ func (a *Auth) takeBack(ctx context.Context, limits []db.SignInLimit, err error)
 	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }
 
-// networkLimits are the counters of the request's network for one use: one of an IPv4 address, and two of an IPv6 address.
+// networkLimits are the counters of the request's network for one use: one of an IPv4 address, and
+// two of an IPv6 address.
 func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInLimit {
 	narrow, wide := networks(a.clientAddr(r))
 	limits := []db.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
@@ -119,8 +121,8 @@ func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInL
 	return limits
 }
 
-// networks are what one client can be assumed to have: an IPv4 address, or an IPv6 network of 64 bits in a wide one of 48
-// bits. wide is nil for IPv4.
+// networks are what one client can be assumed to have: an IPv4 address, or an IPv6 network of 64
+// bits in a wide one of 48 bits. wide is nil for IPv4.
 func networks(addr netip.Addr) (narrow, wide []byte) {
 	addr = addr.Unmap().WithZone("")
 	if !addr.Is6() {

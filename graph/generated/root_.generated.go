@@ -2161,7 +2161,7 @@ extend type Mutation {
 
   Later accounts are created when their address is verified: the answer has no ` + "`" + `viewer` + "`" + `, ` + "`" + `verificationSent` + "`" + ` is true, and a mail
   has a link for ` + "`" + `confirmSignUp` + "`" + `, good for 24 hours. The answer is the same for an address that has an account; the mail
-  says so. An installation without a mail server creates accounts at once, with addresses that nobody verified.
+  says so. An installation without a mail server creates accounts at once, with addresses that are not verified.
 
   After 5 attempts for one address (or 20 from one network) each further one must wait as at ` + "`" + `signIn` + "`" + `. While 10,000 sign-ups wait
   for their confirmation, further ones fail with ` + "`" + `unavailable` + "`" + `.
@@ -2176,8 +2176,8 @@ extend type Mutation {
 
   """
   Signs in: sets the session cookie, with a new session id each time. After 5 wrong passwords for one address (or 30 from
-  one network; of IPv6 a network has 64 bits, and one of 48 bits has 300) each further attempt must wait, 1 second, then 2, 4 … up to 15 minutes, and fails with ` + "`" + `rate_limited` + "`" + `
-  before that. A browser that has signed in to the address before is counted by itself, so strangers cannot shut it out.
+  one network) each further attempt must wait, 1 second, then 2, 4 … up to 15 minutes, and fails with ` + "`" + `rate_limited` + "`" + `
+  before that. A network is an IPv4 address, or 64 bits of IPv6; one of 48 bits has ten times as many free attempts. A browser that has signed in to the address before is counted by itself, so strangers cannot shut it out.
   """
   signIn(input: SignInInput!): SignInPayload
 
@@ -2532,10 +2532,10 @@ enum ErrorCode {
 `, BuiltIn: false},
 	{Name: "../member.graphqls", Input: `extend type Mutation {
   """
-  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is void. An account sends at most
+  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is revoked. An account sends at most
   100 invitations a day (UTC); one more fails with ` + "`" + `rate_limited` + "`" + `. After 5 to one address each further one must wait as at sign-in.
-  The mail shows at most 60 characters of the account's name. An installation that sends no mail invites nobody by this, but with
-  ` + "`" + `tallygate admin invite` + "`" + ` on its machine. For owners.
+  The mail shows at most 60 characters of the account's name. Without a mail server use
+  ` + "`" + `tallygate admin invite` + "`" + ` on the machine. For owners.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload
 
