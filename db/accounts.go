@@ -29,47 +29,62 @@ func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account mode
 		if err := d.lockInstallation(ctx, tx); err != nil {
 			return err
 		}
-		anybody, err := hasUsers(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if !admits(policy, anybody) {
-			return ErrSignupsClosed
-		}
-		if _, err := tx.NewInsert().Model(&account).Exec(ctx); err != nil {
-			return err
-		}
-		user.AccountID = account.ID
-		user.Role = model.RoleOwner
-		user.Operator = !anybody
-		_, err = tx.NewInsert().Model(&user).Exec(ctx)
-		return err
+		return createAccount(ctx, tx, policy, &account, &user)
 	})
 	switch {
 	case IsUnique(err): // the only unique key besides the generated ids
-		return nil, &model.Error{
-			Kind: model.Conflict, Code: "email_taken", Field: "email",
-			Message: "There is an account with this e-mail address already.", Cause: err,
-		}
+		return nil, emailTaken("email", err)
 	case errors.Is(err, ErrSignupsClosed):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("sign up: %w", err)
 	}
-	user.Account = &account
 	return &user, nil
 }
 
-// SignupsOpen reports whether the policy would admit somebody now. SignUp decides in the end.
-func (d *DB) SignupsOpen(ctx context.Context, policy model.SignupPolicy) (bool, error) {
-	if policy != model.SignupsFirstOnly {
-		return admits(policy, true), nil
+// createAccount stores an account and its owner, who is the operator when there are no other users.
+// tx holds the installation. It is ErrSignupsClosed when the policy does not admit the account.
+func createAccount(ctx context.Context, tx bun.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User) error {
+	anybody, err := hasUsers(ctx, tx)
+	if err != nil {
+		return err
 	}
+	if !admits(policy, anybody) {
+		return ErrSignupsClosed
+	}
+	if _, err := tx.NewInsert().Model(account).Exec(ctx); err != nil {
+		return err
+	}
+	owner.AccountID, owner.Account = account.ID, account
+	owner.Role = model.RoleOwner
+	owner.Operator = !anybody
+	_, err = tx.NewInsert().Model(owner).Exec(ctx)
+	return err
+}
+
+func emailTaken(field string, cause error) error {
+	return &model.Error{
+		Kind: model.Conflict, Code: "email_taken", Field: field,
+		Message: "There is an account with this e-mail address already.", Cause: cause,
+	}
+}
+
+// HasUsers reports whether there is any account.
+func (d *DB) HasUsers(ctx context.Context) (bool, error) {
 	anybody, err := hasUsers(ctx, d.read)
 	if err != nil {
 		return false, fmt.Errorf("look for users: %w", err)
 	}
-	return admits(policy, anybody), nil
+	return anybody, nil
+}
+
+// SignupsOpen reports whether the policy would admit a sign-up now. SignUp decides in the end.
+func (d *DB) SignupsOpen(ctx context.Context, policy model.SignupPolicy) (bool, error) {
+	if policy != model.SignupsFirstOnly {
+		return admits(policy, true), nil
+	}
+	anybody, err := d.HasUsers(ctx)
+	return err == nil && admits(policy, anybody), err
 }
 
 func admits(policy model.SignupPolicy, anybody bool) bool {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +34,8 @@ type DB struct {
 	secrets                   cipher.AEAD  // nil before UseApplicationKey
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
+
+	newSignInFailures atomic.Int64 // rows since this process last looked at their bound
 }
 
 const (

@@ -111,6 +111,13 @@ func forgetLink(ctx context.Context, tx bun.Tx, kind string, accountID int64, re
 // mailAccount writes one mail for each user of the account. The users stay until tx ends, so that whoever deletes them finds
 // their mails. Its callers hold a notice or a delivery already, against the order of locks: they may lose, and run again.
 func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
+	return d.mailMembers(ctx, tx, accountID, kind, data, now, func(recipients []string) ([]string, error) { return recipients, nil })
+}
+
+// mailMembers is mailAccount to those members whom choose chooses.
+func (d *DB) mailMembers(
+	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, choose func([]string) ([]string, error),
+) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
@@ -123,11 +130,27 @@ func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind s
 	if err := q.Scan(ctx, &recipients); err != nil {
 		return err
 	}
+	recipients, err = choose(recipients)
+	if err != nil {
+		return err
+	}
 	mails := make([]model.Mail, len(recipients))
 	for i, recipient := range recipients {
 		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text), CreatedAt: now}
 	}
 	return queueMails(ctx, tx, mails)
+}
+
+// mailNotice is mailAccount for mails that an account can cause many of: beyond 1,000 a day they
+// are left out.
+func (d *DB) mailNotice(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
+	if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) { // before its users
+		return err
+	}
+	return d.mailMembers(ctx, tx, accountID, kind, data, now, func(recipients []string) ([]string, error) {
+		n, err := countNotices(ctx, tx, accountID, len(recipients), now)
+		return recipients[:n], err
+	})
 }
 
 // queueFailureMail tells a site's owners that a delivery has failed for good, at most once a day.
@@ -146,7 +169,7 @@ func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.De
 		}
 		return err
 	}
-	return d.mailAccount(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
+	return d.mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
 		Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
 	}, now)
 }

@@ -106,7 +106,8 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 }
 
 // Invite stores an invitation and the mail that carries its secret (nil for none), and returns it with its id. An earlier one to
-// the same address is void. Members and invitations are at most model.MaxMembers.
+// the same address is void. Members and invitations are at most model.MaxMembers. An account mails at most 100 invitations a
+// day; one more is the RateLimited rate_limited.
 func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
@@ -123,6 +124,9 @@ func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *mode
 		}
 		if mail == nil {
 			return nil
+		}
+		if err := countInvitation(ctx, tx, invitation.AccountID, invitation.CreatedAt); err != nil {
+			return err
 		}
 		_, err := tx.NewInsert().Model(mail).Exec(ctx)
 		return err
@@ -223,10 +227,7 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 	})
 	switch {
 	case IsUnique(err):
-		return nil, &model.Error{
-			Kind: model.Conflict, Code: "email_taken", Field: "token",
-			Message: "There is an account with this e-mail address already.", Cause: err,
-		}
+		return nil, emailTaken("token", err)
 	case errors.Is(err, model.ErrNotFound):
 		return nil, ErrInvalidToken
 	case err != nil:

@@ -113,11 +113,11 @@ func changePassword(ctx context.Context, tx bun.Tx, user *model.User, passwordHa
 	return forgetLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email)
 }
 
-// DeleteExpiredSecrets removes password resets and invitations that nobody can use any more, for housekeeping, and returns
-// how many.
+// DeleteExpiredSecrets removes expired password resets, invitations and pending sign-ups, for
+// housekeeping, and returns how many.
 func (d *DB) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
-	for _, table := range []string{"password_resets", "invitations"} {
+	for _, table := range []string{"password_resets", "invitations", "pending_sign_ups"} {
 		res, err := d.write.ExecContext(ctx, "DELETE FROM ? WHERE expires_at <= ?", bun.Ident(table), now)
 		if err != nil {
 			return all, fmt.Errorf("delete expired %s: %w", table, err)

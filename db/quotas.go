@@ -89,7 +89,7 @@ func (d *DB) mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now
 	if err != nil {
 		return err
 	}
-	if err := d.mailAccount(ctx, tx, n.AccountID, kind, data, now); err != nil {
+	if err := d.mailNotice(ctx, tx, n.AccountID, kind, data, now); err != nil {
 		return err
 	}
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).

@@ -16,10 +16,18 @@ import (
 // signInMemory is how long failed sign-ins are remembered after the last attempt, also a good one.
 const signInMemory = 24 * time.Hour
 
+// The bound of the table of failures. An attempt makes up to four rows, of which an attacker can
+// choose the keys: made-up addresses, and the networks that the attacker has.
+const (
+	maxSignInFailures  = 100_000 // rows
+	signInFailuresStep = 1_000   // new rows of a process after which it looks at the bound
+)
+
 // SignInLimit is one counter of failed sign-ins and its rule. The first Free failures cost nothing; after them every
 // further attempt must wait 1 s, 2 s, 4 s … but never longer than Cap.
 //
-// An attempt during the wait is refused before its password is looked at, and changes nothing: nobody can prolong a wait.
+// An attempt during the wait is refused before its password is checked, and does not lengthen the
+// wait.
 type SignInLimit struct {
 	Key   []byte // keyed hash of what is counted: the database never learns the address
 	Free  int
@@ -37,23 +45,86 @@ type signInFailures struct {
 
 // wait is how long the next attempt has to wait from now.
 func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
+	passed := max(0, now.Sub(f.LastAt)) // a failure in the future counts as one of now
 	n := int(f.Failures) - l.Free
-	if n < 0 {
+	if n < 0 || passed >= signInMemory {
 		return 0
 	}
 	delay := l.Cap
 	if n < 32 { // beyond that the shift would only overflow
 		delay = min(l.Cap, time.Second<<n)
 	}
-	passed := max(0, now.Sub(f.LastAt)) // the clock may step back
 	return max(0, delay-passed)
 }
 
 // BeginSignIn asks for an attempt to sign in. It returns how long the caller has to wait instead, or zero: then the
 // attempt already counts as failed on every limit, so that parallel guesses cannot slip through. SignInSucceeded or
 // CancelSignIn take that back.
+//
+// An attempt that must wait is refused by a plain read: it writes nothing and does not wait for
+// other writers.
 func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignInLimit) (wait time.Duration, err error) {
+	if len(limits) == 0 {
+		return 0, nil
+	}
 	limits = inKeyOrder(limits)
+
+	wait, missing, err := d.signInWait(ctx, now, limits)
+	if err == nil && wait == 0 {
+		wait, err = d.countSignIn(ctx, now, limits)
+	}
+	if err == nil && wait == 0 {
+		err = d.boundSignInFailures(ctx, missing)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count a sign-in attempt: %w", err)
+	}
+	return wait, nil
+}
+
+// signInWait reads how long an attempt must wait, and how many of the limits have no row yet.
+func (d *DB) signInWait(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, missing int, err error) {
+	keys := make([][]byte, len(limits))
+	for i, l := range limits {
+		keys[i] = l.Key
+	}
+	var rows []signInFailures
+	if err := d.read.NewSelect().Model(&rows).Where("key IN ?", bun.Tuple(keys)).Scan(ctx); err != nil {
+		return 0, 0, err
+	}
+
+	ahead := false
+	for _, row := range rows {
+		i := slices.IndexFunc(limits, func(l SignInLimit) bool { return bytes.Equal(l.Key, row.Key) })
+		wait = max(wait, limits[i].wait(row, now))
+		ahead = ahead || row.LastAt > now
+	}
+
+	// The clock was set back. Without this write the wait would begin again at each look until the
+	// wrong time has come. It is one write for each row and step of the clock.
+	if ahead {
+		err = d.pullSignInFailures(ctx, now, keys)
+	}
+	return wait, len(limits) - len(rows), err
+}
+
+// pullSignInFailures makes failures in the future failures of now. The keys are in order.
+func (d *DB) pullSignInFailures(ctx context.Context, now model.Instant, keys [][]byte) error {
+	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		for _, key := range keys {
+			_, err := tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).
+				Where("key = ?", key).Where("last_at > ?", now).Exec(ctx)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// countSignIn counts an attempt on every limit, or returns how long it must wait after all:
+// attempts that were read together count one after another.
+func (d *DB) countSignIn(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, err error) {
 	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		rows, err := lockSignInFailures(ctx, tx, now, limits)
 		if err != nil {
@@ -81,14 +152,10 @@ func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignI
 	if errors.Is(err, errWait) {
 		err = nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("count a sign-in attempt: %w", err)
-	}
-	return wait, nil
+	return wait, err
 }
 
-// errWait takes back the rows that an attempt made, so that one that has to wait leaves nothing: else whoever is refused
-// could fill the table with made-up addresses.
+// errWait rolls back the rows that an attempt made, so that a refused attempt leaves nothing.
 var errWait = errors.New("wait")
 
 // lockSignInFailures returns the limits' rows in the limits' order, made when they are missing, locked until the
@@ -104,6 +171,38 @@ func lockSignInFailures(ctx context.Context, tx bun.Tx, now model.Instant, limit
 		}
 	}
 	return rows, nil
+}
+
+// boundSignInFailures counts new rows, and after each signInFailuresStep of them drops what is over
+// the bound.
+func (d *DB) boundSignInFailures(ctx context.Context, made int) error {
+	if d.newSignInFailures.Add(int64(made)) < signInFailuresStep {
+		return nil
+	}
+	d.newSignInFailures.Store(0)
+	_, err := d.dropSignInFailures(ctx)
+	return err
+}
+
+// dropSignInFailures drops the rows over maxSignInFailures: those with the fewest failures first,
+// and the oldest of these. So made-up addresses and fresh networks, which have one failure, push
+// out each other. To push out the counter of an address with n failures, an attacker needs 100,000
+// other counters with n failures each, and gains a few guesses.
+func (d *DB) dropSignInFailures(ctx context.Context) (int64, error) {
+	rows, err := d.read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
+	if err != nil || rows <= maxSignInFailures {
+		return 0, err
+	}
+	light := d.write.NewSelect().Model((*signInFailures)(nil)).Column("key").OrderExpr("failures, last_at").
+		Limit(int64(rows - maxSignInFailures))
+	if d.pg != nil {
+		light.For("UPDATE SKIP LOCKED") // rows of attempts in progress stay
+	}
+	res, err := d.write.NewDelete().Model((*signInFailures)(nil)).Where("key IN (?)", light).Exec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }
 
 // SignInSucceeded settles an attempt whose password was correct.
@@ -150,13 +249,31 @@ func takeBack(ctx context.Context, tx bun.Tx, key []byte) error {
 	return err
 }
 
-// DeleteOldSignInFailures removes the counters nobody needs any more, for housekeeping, and returns how many.
+// DeleteOldSignInFailures removes, for housekeeping, the counters that no longer throttle anything
+// and those over the bound of the table, and returns how many. Failures in the future become
+// failures of now, so that they end as well.
 func (d *DB) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
-	res, err := d.write.NewDelete().Model((*signInFailures)(nil)).Where("last_at <= ?", now.Add(-signInMemory)).Exec(ctx)
+	var old int64
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		res, err := tx.NewDelete().Model((*signInFailures)(nil)).Where("last_at <= ?", now.Add(-signInMemory)).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if old, err = res.RowsAffected(); err != nil {
+			return err
+		}
+		_, err = tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).Where("last_at > ?", now).Exec(ctx)
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("delete old sign-in failures: %w", err)
 	}
-	return res.RowsAffected()
+
+	dropped, err := d.dropSignInFailures(ctx)
+	if err != nil {
+		return old, fmt.Errorf("bound the sign-in failures: %w", err)
+	}
+	return old + dropped, nil
 }
 
 // inKeyOrder sorts, so that two attempts that share a network lock their rows in the same order.

@@ -2,6 +2,10 @@ package db_test
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -151,7 +155,7 @@ func TestAnAttemptMeetsASuccess(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, start, byAccount)
 		var wait time.Duration
-		begun, succeeded := dbtest.RaceInOrder(t, d, "WHERE", // the first statement makes or locks the row, without one
+		begun, succeeded := dbtest.RaceInOrder(t, d, `UPDATE "signin_failures"`, // the statement before makes or locks the row
 			func() (err error) {
 				wait, err = d.BeginSignIn(t.Context(), start, byAccount)
 				return err
@@ -172,6 +176,137 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 		attempt(t, d, start.Add(time.Hour), byNetwork)
 		if n, err := d.DeleteOldSignInFailures(t.Context(), start.Add(24*time.Hour)); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v; want 1", n, err)
+		}
+	})
+}
+
+// An attempt that must wait costs one read: no transaction, no write, no row, also on keys that
+// nothing has counted yet.
+func TestARefusedAttemptOnlyReads(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		for range 5 {
+			attempt(t, d, start, byAccount, byNetwork)
+		}
+		statements.Take()
+		another := byNetwork
+		another.Key = []byte("another network")
+
+		for range 3 {
+			if wait := attempt(t, d, start, byAccount, another); wait != time.Second {
+				t.Fatalf("wait %v, want 1s", wait)
+			}
+		}
+
+		list := statements.Take()
+		for _, statement := range list {
+			if !strings.HasPrefix(statement, "SELECT") {
+				t.Errorf("a refused attempt sends %s", statement)
+			}
+		}
+		if len(list) != 3 {
+			t.Errorf("3 refused attempts took %d statements", len(list))
+		}
+		if n, err := dbtest.Count(d, "signin_failures"); n != 2 || err != nil {
+			t.Errorf("%d counters, %v; want 2", n, err)
+		}
+	})
+}
+
+// Whatever the clock did before, an attempt waits at most as long as the rule says from then on,
+// and the wait that was announced is enough. A clock that steps never makes waits disappear that it
+// does not skip.
+func TestNoStepOfTheClockLocksOut(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		now := start
+		steps := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 366 * 24 * time.Hour}
+		for i := range 150 {
+			step := time.Duration(random.Int64N(int64(2*steps[random.IntN(len(steps))]))) - steps[random.IntN(len(steps))]/2
+			now = now.Add(step)
+
+			wait := attempt(t, d, now, byAccount, byNetwork)
+			if wait > byAccount.Cap {
+				t.Fatalf("step %d, by %v: wait %v, the longest is %v", i, step, wait, byAccount.Cap)
+			}
+			if wait > 0 {
+				if again := attempt(t, d, now.Add(wait-time.Microsecond), byAccount, byNetwork); again != time.Microsecond {
+					t.Fatalf("step %d, by %v: just before the end of the wait of %v: wait %v", i, step, wait, again)
+				}
+				now = now.Add(wait)
+				if again := attempt(t, d, now, byAccount, byNetwork); again != 0 {
+					t.Fatalf("step %d, by %v: after the wait of %v: wait %v", i, step, wait, again)
+				}
+			}
+
+			failures, err := dbtest.Rows[struct{ Failures int }](d, "SELECT failures FROM signin_failures WHERE key = ?", byAccount.Key)
+			if err != nil || len(failures) != 1 {
+				t.Fatal(failures, err)
+			}
+			if wait := attempt(t, d, now, byAccount); (wait > 0) != (failures[0].Failures >= byAccount.Free) {
+				t.Fatalf("step %d, by %v: with %d failures, the last one now, wait %v", i, step, failures[0].Failures, wait)
+			}
+		}
+
+		// Housekeeping under the right clock ends failures of a wrong one, too.
+		attempt(t, d, now.Add(1000*24*time.Hour), db.SignInLimit{Key: []byte("ahead"), Free: 5, Cap: time.Minute})
+		for range 2 {
+			if _, err := d.DeleteOldSignInFailures(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(24 * time.Hour)
+		}
+		if n, err := dbtest.Count(d, "signin_failures"); n != 0 || err != nil {
+			t.Errorf("%d counters are left, %v", n, err)
+		}
+	})
+}
+
+// A flood of made-up addresses fills the table to its bound and no further, and does not push out
+// the counter of an address that is being guessed at.
+func TestTheTableOfFailuresIsBounded(t *testing.T) {
+	const bound = 100_000
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := start
+		for range 7 {
+			now = now.Add(attempt(t, d, now, byAccount))
+			attempt(t, d, now, byAccount)
+		}
+		fill := `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO signin_failures (key, failures, last_at) SELECT CAST(CAST(i AS text) AS %s), 1, ? + i FROM n`
+		blob := "blob"
+		if d.Dialect() == "postgres" {
+			blob = "bytea"
+		}
+		if err := dbtest.Exec(d, fmt.Sprintf(fill, blob), bound, now); err != nil {
+			t.Fatal(err)
+		}
+
+		// A flood: each attempt has keys of its own, and one is made in between for the address.
+		for i := range 11 {
+			limits := make([]db.SignInLimit, 100)
+			for k := range limits {
+				limits[k] = db.SignInLimit{Key: binary.BigEndian.AppendUint32([]byte("made up"), uint32(100*i+k)), Free: 5, Cap: time.Minute}
+			}
+			if wait := attempt(t, d, now.Add(time.Second), limits...); wait != 0 {
+				t.Fatalf("a new key has to wait %v", wait)
+			}
+		}
+
+		n, err := dbtest.Count(d, "signin_failures")
+		if err != nil || n > bound+100 {
+			t.Errorf("%d counters, %v; want at most %d and those of the last attempt", n, err, bound)
+		}
+		if wait := attempt(t, d, now, byAccount); wait == 0 {
+			t.Error("the flood pushed out the counter of the address")
+		}
+		rows, err := dbtest.Rows[struct{ Failures, Made int }](d, `SELECT
+			(SELECT failures FROM signin_failures WHERE key = ?) AS failures,
+			(SELECT count(*) FROM signin_failures WHERE last_at = ?) AS made`, byAccount.Key, now.Add(time.Second))
+		if err != nil || rows[0].Failures < 7 || rows[0].Made != 1100 {
+			t.Errorf("%+v, %v: want the address with its failures, and the newest of the others", rows, err)
 		}
 	})
 }

@@ -12,6 +12,12 @@ import (
 // CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract has it. A domain that another
 // site of the account has is the Conflict domain_taken, a site beyond model.MaxSites too_many_sites.
 func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
+	return d.createSite(ctx, site, func(context.Context, bun.Tx, *model.Site) error { return nil })
+}
+
+// createSite is CreateSite with one more rule, which check asks after the site was stored, in the
+// same transaction.
+func (d *DB) createSite(ctx context.Context, site model.Site, check func(context.Context, bun.Tx, *model.Site) error) (*model.Site, error) {
 	site.AutomaticEvents = true
 	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", site.AccountID); err != nil {
@@ -21,6 +27,9 @@ func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, erro
 			return err
 		}
 		if err := atMost(ctx, tx, "sites", site.AccountID, model.MaxSites, "too_many_sites"); err != nil {
+			return err
+		}
+		if err := check(ctx, tx, &site); err != nil {
 			return err
 		}
 		return d.tellSite(ctx, tx, site.ID)

@@ -29,9 +29,15 @@ func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) (
 }
 
 func (r *mutationResolver) SignUp(ctx context.Context, input generated.SignUpInput) (*generated.SignUpPayload, error) {
-	user, err := r.auth.SignUp(ctx, input.Email, input.Password, input.AccountName)
+	user, mailed, err := r.auth.SignUp(ctx, input.Email, input.Password, input.AccountName)
 	wrong, err := userErrors(err)
-	return &generated.SignUpPayload{Viewer: user, UserErrors: wrong}, err
+	return &generated.SignUpPayload{Viewer: user, VerificationSent: mailed, UserErrors: wrong}, err
+}
+
+func (r *mutationResolver) ConfirmSignUp(ctx context.Context, input generated.ConfirmSignUpInput) (*generated.ConfirmSignUpPayload, error) {
+	user, err := r.auth.ConfirmSignUp(ctx, input.Secret, input.Password)
+	wrong, err := userErrors(err)
+	return &generated.ConfirmSignUpPayload{Viewer: user, UserErrors: wrong}, err
 }
 
 func (r *mutationResolver) SignIn(ctx context.Context, input generated.SignInInput) (*generated.SignInPayload, error) {

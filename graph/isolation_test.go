@@ -118,7 +118,7 @@ func TestRoles(t *testing.T) {
 		"viewer": {role: anybody, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
 		"sites": {role: viewer, scope: "READ"}, "sitekey": {role: viewer, scope: "READ"}, "sitekeys": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
 
-		"signUp": {role: anybody}, "signIn": {role: anybody}, "requestPasswordReset": {role: anybody},
+		"signUp": {role: anybody}, "confirmSignUp": {role: anybody}, "signIn": {role: anybody}, "requestPasswordReset": {role: anybody},
 		"resetPassword": {role: anybody}, "acceptInvitation": {role: anybody}, "signOut": {role: anybody},
 
 		"changePassword": {role: viewer}, "revokeSession": {role: viewer}, "createApiToken": {role: viewer}, "revokeApiToken": {role: viewer},

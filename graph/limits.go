@@ -218,6 +218,7 @@ func complexity() generated.ComplexityRoot {
 	c.Delivery.Attempts = func(child int) int { return 1 + child*model.ShownAttempts }
 	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), maxDays) }
 	c.Mutation.SignUp = costly[generated.SignUpInput]
+	c.Mutation.ConfirmSignUp = costly[generated.ConfirmSignUpInput]
 	c.Mutation.SignIn = costly[generated.SignInInput]
 	c.Mutation.ChangePassword = costly[generated.ChangePasswordInput]
 	c.Mutation.RequestPasswordReset = costly[generated.RequestPasswordResetInput]

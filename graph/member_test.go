@@ -105,6 +105,7 @@ func TestAnInvitationOfAnotherAccountsUser(t *testing.T) {
 	})
 }
 
+// An account sends 100 invitations a day, whatever becomes of them, and a few to one address.
 func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -114,23 +115,39 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 			a.clock.Advance(after)
 			return owner.query(inviteMutation, "email", email, "role", "VIEWER")
 		}
+		revoke := func(invited *answer) {
+			owner.query(`mutation($id: ID!) { revokeInvitation(input: {invitationId: $id}) { userErrors { code } } }`,
+				"id", invited.at("inviteMember.invitation.id")).ok(t, "revokeInvitation")
+		}
 		for range 10 { // mail nothing, so they do not count
 			if got := invite("owner@example.com", inATime); got.userErrors("inviteMember") != "email:already_member" {
 				t.Fatalf("the owner: %s", got.Body)
 			}
 		}
-		for range model.MaxMembers {
+		for range 5 {
 			invite("guest@example.com", inATime).ok(t, "inviteMember")
 		}
-		if got := invite("later@example.com", 0); got.codes() != "rate_limited" {
-			t.Errorf("the 101st: %s", got.Body)
+		if got := invite("guest@example.com", 0); got.codes() != "rate_limited" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
+			t.Errorf("the sixth to one address: %s", got.Body)
 		}
-		// One who joins makes room for one more.
+		for i := range 95 {
+			revoke(invite(fmt.Sprintf("u%d@example.com", i), inATime).ok(t, "inviteMember")) // the mail may be sent by then
+		}
 		a.client().query(acceptMutation, "token", a.mailedSecret("guest@example.com"), "password", password).ok(t, "acceptInvitation")
-		invite("later@example.com", 0).ok(t, "inviteMember")
-		if got := invite("other@example.com", 0); got.codes() != "rate_limited" {
-			t.Errorf("one more: %s", got.Body)
+		midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+		before := a.dump("signin_failures")
+		got := invite("later@example.com", 0)
+		if got.codes() != "rate_limited" || got.Errors[0].Extensions["retryAfter"] != midnight.Sub(a.clock.Now()).Seconds() {
+			t.Errorf("the 101st of the day: %s", got.Body)
 		}
+		if after := a.dump("signin_failures"); after != before {
+			t.Errorf("the refused invitation changed something:\n%s\nwas\n%s", after, before)
+		}
+		invite("later@example.com", midnight.Sub(a.clock.Now())).ok(t, "inviteMember")
+		if got := invite("other@example.com", -time.Second); len(got.Errors) > 0 { // the clock was set back over midnight
+			t.Errorf("on the day before: %s", got.Body)
+		}
+		revoke(invite("other@example.com", time.Second).ok(t, "inviteMember"))
 		for i := range model.MaxMembers - 3 { // two members and an invitation are there
 			err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, operator, created_at) VALUES (1, ?, '-', false, 0)", fmt.Sprintf("m%d@example.com", i))
 			if err != nil {

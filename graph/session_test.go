@@ -322,6 +322,25 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 	})
 }
 
+// IPv6 networks of 64 bits cost an attacker nothing, so those of 48 bits count as well.
+func TestAWideNetworkIsThrottledAsWell(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.client()
+		request := func(address string, i int) *answer {
+			c.address = address
+			return c.query(requestResetMutation, "email", fmt.Sprintf("u%d@example.com", i))
+		}
+		for i := range 200 { // 20 from each of 10 narrow networks
+			request(fmt.Sprintf("2001:db8:1:%x::1", i/20), i).ok(t, "requestPasswordReset")
+		}
+		if got := request("2001:db8:1:ffff::1", 201); got.codes() != "rate_limited" {
+			t.Errorf("from a fresh network of 64 bits: %s", got.Body)
+		}
+		request("2001:db8:2:ffff::1", 202).ok(t, "requestPasswordReset")
+	})
+}
+
 func TestSignUpThrottle(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

@@ -17,7 +17,7 @@ func (r *mutationResolver) CreateSite(ctx context.Context, input generated.Creat
 	if err != nil {
 		return nil, err
 	}
-	site, err := r.createSite(ctx, viewer.AccountID, input)
+	site, err := r.createSite(ctx, viewer, input)
 	wrong, err := userErrors(err)
 	return &generated.CreateSitePayload{Site: site, UserErrors: wrong}, err
 }

@@ -124,10 +124,27 @@ func TestSiteSettings(t *testing.T) {
 	})
 }
 
-// The limits of an account are mistakes of the form.
+// The limits of an account are mistakes of the form. Those of an owner who is not the operator are
+// narrower.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+		a := newApp(t, d)
+		c := a.owner("owner@example.com") // the operator
+		other := a.owner("other@example.com")
+		for i := range 50 {
+			a.clock.Advance(4 * time.Second) // leaves points
+			for name, c := range map[string]*client{"operator": c, "other": other} {
+				c.createSite(fmt.Sprintf("%s-%d.example", name, i)).ok(t, "createSite")
+			}
+		}
+		if got := other.createSite("example.com"); got.userErrors("createSite") != ":too_many_sites" || got.at("createSite.site") != nil ||
+			!strings.Contains(got.Body, "at most 50 sites on the plan FREE") {
+			t.Errorf("the 51st of an owner: %s", got.Body)
+		}
+		c.createSite("operator-51.example").ok(t, "createSite")
+		if err := dbtest.Exec(d, "DELETE FROM sites WHERE account_id = 1"); err != nil {
+			t.Fatal(err)
+		}
 		for _, statement := range []string{
 			`INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at) SELECT 1, 'k' || i, 's' || i, 's', 'FREE', 1, 1 FROM n`,
 			`INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)

@@ -20,10 +20,10 @@ func (j *Jobs) deleteSignInFailures(ctx context.Context) error {
 	return err
 }
 
-// deleteExpiredSecrets deletes password resets and invitations that nobody can use any more.
+// deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups.
 func (j *Jobs) deleteExpiredSecrets(ctx context.Context) error {
 	n, err := j.db.DeleteExpiredSecrets(ctx, model.At(j.now()))
-	j.report(ctx, "expired password resets and invitations deleted", n)
+	j.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
 	return err
 }
 

@@ -184,8 +184,10 @@ func TestMails(t *testing.T) {
 		{"delivery_failed", `{"site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
 			"A webhook call failed: shop.example", "the event purchase of shop.example could not be delivered in 5 attempts. The last error was: timeout"},
 		{"invitation", `{"url":"https://app.example/i?a=1&b=2","account":"<b>Me</b>\r\nBcc: x@example.com"}`,
-			"You are invited to <b>Me</b>Bcc: x@example.com", "https://app.example/i?a=1&b=2"},
+			`You are invited to "<b>Me</b>Bcc: x·example·com"`, "https://app.example/i?a=1&b=2"},
 		{"password_reset", `{"url":"https://app.example/r?t=x","account":"Me"}`, "Set a new password", "https://app.example/r?t=x"},
+		{"sign_up", `{"url":"https://app.example/c?t=x"}`, "Confirm your sign-up", "https://app.example/c?t=x"},
+		{"sign_up_known", `{"url":"https://app.example/"}`, "You have an account already", "requestPasswordReset"},
 		{"test", `{}`, "Test", "only shows that mails arrive"},
 	}
 	for _, scheme := range []string{"smtp", "smtps"} {

@@ -52,6 +52,8 @@ var mailTexts = map[string]func(data []byte) (*mailText, error){
 	model.MailDeliveryFailed: withData(deliveryFailedText),
 	model.MailInvitation:     withData(invitationText),
 	model.MailPasswordReset:  withData(passwordResetText),
+	model.MailSignUp:         withData(signUpText),
+	model.MailSignUpKnown:    withData(signUpKnownText),
 	model.MailTest:           withData(testText),
 }
 
@@ -115,10 +117,29 @@ func deliveryFailedText(d *model.DeliveryFailedMail) *mailText {
 	}}
 }
 
+// invitationText goes to an address that its owner may never have given to the account: of the
+// account it shows no more than MailName.
 func invitationText(d *model.LinkMail) *mailText {
-	return &mailText{Subject: "You are invited to " + d.Account, Link: d.URL, LinkText: "Accept the invitation", Paragraphs: []string{
-		fmt.Sprintf("You are invited to work on %s.", d.Account),
+	account := model.MailName(d.Account)
+	return &mailText{Subject: "You are invited to " + account, Link: d.URL, LinkText: "Accept the invitation", Paragraphs: []string{
+		fmt.Sprintf("You are invited to work on %s.", account),
 		"If you do not know what this is about, ignore this mail.",
+	}}
+}
+
+// signUpText goes to an address that any visitor may have typed: it shows nothing else of what they
+// typed.
+func signUpText(d *model.LinkMail) *mailText {
+	return &mailText{Subject: "Confirm your sign-up", Link: d.URL, LinkText: "Confirm your sign-up", Paragraphs: []string{
+		"You, or another person, signed up with this address. The account is created when you follow the link below within 24 hours and enter the password that you chose.",
+		"If it was not you, ignore this mail: without the link there is no account.",
+	}}
+}
+
+func signUpKnownText(d *model.LinkMail) *mailText {
+	return &mailText{Subject: "You have an account already", Link: d.URL, LinkText: "Go to the service", Paragraphs: []string{
+		"You, or another person, signed up with this address. It has an account already, so nothing was created: sign in with its password.",
+		"If you forgot the password, ask for a new one there with requestPasswordReset: you get a link by mail. If it was not you, ignore this mail.",
 	}}
 }
 

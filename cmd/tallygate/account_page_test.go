@@ -13,12 +13,13 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestMailedLinksChromium follows the links of mails in a real browser: somebody is invited and joins, forgets the password
-// and chooses another one.
+// TestMailedLinksChromium follows the links of mails in a real browser: a person is invited and
+// joins, forgets the password and chooses another one; another person signs up.
 func TestMailedLinksChromium(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_ROLES"] = "control,data" // nobody sends the mails, so their links stay to be read
+		settings["TALLYGATE_SIGNUPS"] = "open"
 		p := start(t, settings, []string{"control", "data"})
 		if settings["TALLYGATE_DATABASE_URL"] == "" {
 			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
@@ -59,6 +60,16 @@ func TestMailedLinksChromium(t *testing.T) {
 		page = browser.Open(address)
 		choose("yet another password", "This link is wrong, was used already, or is too old.")
 		newOwner(t, p).signInAs("guest@example.com", "another password")
+
+		// A second account is created when its owner follows the mailed link and knows the password
+		// of the sign-up.
+		newOwner(t, p).do(`mutation { signUp(input: {email: "second@example.com", password: "the second password", accountName: "Second"}) { verificationSent } }`, &struct{}{})
+		page = browser.Open(link())
+		page.WaitFor(`document.title === 'Confirm your sign-up' && document.querySelector('label span').textContent === 'The password that you chose'`)
+		choose("a password of another", "The password is wrong.")
+		choose("the second password", "Your account is ready, and you are signed in.")
+		page.WaitFor(`location.hash === '' && !document.querySelector('form')`)
+		newOwner(t, p).signInAs("second@example.com", "the second password")
 		for _, message := range page.Console() {
 			if message.Level == "verbose" { // advice about forms
 				continue

@@ -20,6 +20,7 @@ type adminCommands struct {
 	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
 	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
 
+	SetSiteLimit   setSiteLimitCommand   `cmd:"" help:"Set how many sites an account may have on the plan of new sites (default: 50)."`
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Put an account on a captcha plan, from its next verification on."`
 
 	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within ten seconds."`
@@ -35,7 +36,7 @@ type createAccountCommand struct {
 func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, emailErr := model.ParseEmail(c.Email)
-		name, nameErr := model.ParseName("name", c.Name)
+		name, nameErr := model.ParseAccountName("name", c.Name)
 		if err := errors.Join(emailErr, nameErr); err != nil {
 			return err
 		}
@@ -174,6 +175,31 @@ func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 		fmt.Fprintf(term.out, "%s is on the plan %s.\n", site.Domain, c.Plan)
+		return nil
+	})
+}
+
+type setSiteLimitCommand struct {
+	Config `embed:""`
+	Email  string `arg:"" help:"E-mail address of a user of the account."`
+	Sites  int64  `arg:"" help:"Number of sites, 1 to 1000."`
+}
+
+// Run sets the limit.
+func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		user, err := d.UserByEmail(ctx, email)
+		if err != nil {
+			return err
+		}
+		if err := d.SetSiteLimit(ctx, user.AccountID, c.Sites); err != nil {
+			return err
+		}
+		fmt.Fprintf(term.out, "%s may have %d sites on the plan of new sites.\n", user.Account.Name, c.Sites)
 		return nil
 	})
 }

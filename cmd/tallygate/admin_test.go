@@ -113,6 +113,10 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("the quota is %d", read.Site.Usage.Quota)
 		}
 
+		admin("Second may have 60 sites on the plan of new sites.", "set-site-limit", "second@example.com", "60")
+		admin("tallygate: Use a number from 1 to 1000.", "set-site-limit", "second@example.com", "1001")
+		admin("tallygate: No such object.", "set-site-limit", "nobody@example.com", "60")
+
 		admin("Second is on the captcha plan PRO_1M.", "set-captcha-plan", "second@example.com", "PRO_1M")
 		admin("tallygate: There is no such plan.", "set-captcha-plan", "second@example.com", "PRO_5M")
 		admin("tallygate: No such object.", "set-captcha-plan", "nobody@example.com", "FREE")

@@ -31,7 +31,7 @@ type Config struct {
 	CaptchaURL         Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN" help:"Public origin of the captcha endpoints. Empty: as analytics-url."`
 	Secret             Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: made once into the data folder."`
 	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed, as addresses or networks. Empty: none."`
-	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"open" help:"Who may sign up: open (anybody), first-only (only the first account, the operator's) or closed."`
+	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"first-only" help:"Who may sign up: first-only (only the first account, the operator's), open (any visitor with an e-mail address, which is verified if there is a mail server) or closed."`
 	DefaultSitePlan    model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
 	DefaultCaptchaPlan model.CaptchaPlan  `env:"TALLYGATE_DEFAULT_CAPTCHA_PLAN" default:"FREE" placeholder:"PLAN" help:"Captcha plan of new accounts: FREE (10,000 verifications a month), PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE (unlimited)."`
 	CaptchaDifficulty  uint32             `env:"TALLYGATE_CAPTCHA_DIFFICULTY" default:"524288" placeholder:"HASHES" help:"Work of a captcha challenge without any pressure, in expected hashes: 1024 to 16777216."`

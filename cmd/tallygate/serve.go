@@ -134,6 +134,9 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		if err := a.openControl(secret, clients); err != nil {
 			return nil, err
 		}
+		if err := a.warnOfSignUps(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if a.data != nil {
 		if err := a.openData(secret, clients); err != nil {
@@ -208,7 +211,8 @@ func (a *app) openControl(secret []byte, clients *dataplane.Clients) error {
 		BaseURL:     string(c.BaseURL),
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
-		NoMail:      c.SMTPURL == "" && c.Has(RoleWorker), // what a worker elsewhere can do is not known here
+		NoMail:      a.sendsNoMail(),
+		ServesHits:  c.Has(RoleData),
 		ClientAddr:  clients.Addr,
 		IsShared:    clients.Shared,
 		Now:         time.Now,
@@ -246,6 +250,7 @@ func (a *app) openControl(secret []byte, clients *dataplane.Clients) error {
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	mux.Handle("GET "+auth.ResetPage, auth.Page())
 	mux.Handle("GET "+auth.InvitationPage, auth.Page())
+	mux.Handle("GET "+auth.SignUpPage, auth.Page())
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
 	a.control.Handler = recovering(a.log, mux)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"net/mail"
 	"strings"
+	"unicode/utf8"
 )
 
 // Account owns sites and captcha sitekeys. Every tenant row belongs to one.
@@ -64,6 +65,42 @@ func CheckPassword(s string) error {
 		return InvalidField("password", "invalid_password", "Use a password of 8 to 1024 bytes.")
 	}
 	return nil
+}
+
+// ParseAccountName is ParseName for accounts: their names stand in mails to people who do not know
+// the account, so that a name with an address of a web page would make these mails advertisements.
+func ParseAccountName(field, s string) (string, error) {
+	s, err := ParseName(field, s)
+	if lower := strings.ToLower(s); err == nil && (strings.Contains(lower, "://") || strings.Contains(lower, "www.")) {
+		return "", InvalidField(field, "invalid_name", "Use a name without web addresses.")
+	}
+	return s, err
+}
+
+// mailedName is the number of characters of an account's name that a mail shows.
+const mailedName = 60
+
+// MailName is an account's name as shown in a mail to a person outside the account: one line of at
+// most 60 characters in quotes, in which mail programs find no address to link.
+func MailName(name string) string {
+	clean := Clean(name, mailedName)
+	if clean != Clean(name, len(name)) {
+		clean = Clean(name, mailedName-1) + "…"
+	}
+	var b strings.Builder
+	for i, r := range clean {
+		rest := clean[i+utf8.RuneLen(r):]
+		linked := r == '.' && rest != "" && rest[0] != ' ' // example.com, but not "Inc. of"
+		switch {
+		case linked, r == '@', r == '"':
+			b.WriteRune('·')
+		case strings.HasPrefix(clean[i:], "://"):
+			b.WriteRune(' ')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return `"` + b.String() + `"`
 }
 
 // ParseName trims the display name of an account, site or key and checks its length, 1 to 100 characters.

@@ -73,3 +73,34 @@ func TestRejectionAdvice(t *testing.T) {
 		t.Errorf("%d codes are tested, %d have advice", len(seen)-1, len(rejectionAdvice))
 	}
 }
+
+func TestParseAccountName(t *testing.T) {
+	for _, name := range []string{"Example Ltd", "example.com", "Wwwonder", strings.Repeat("ü", 100)} {
+		if got, err := ParseAccountName("name", " "+name); got != name || err != nil {
+			t.Errorf("%q is %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"", strings.Repeat("ü", 101), "a\nb", "see http://x.example", "ftp://x", "WWW.example.com"} {
+		if got, err := ParseAccountName("name", name); got != "" || err == nil {
+			t.Errorf("%q is %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestMailName(t *testing.T) {
+	for name, want := range map[string]string{
+		"Example Ltd":                     `"Example Ltd"`,
+		"Example Inc. of Nowhere.":        `"Example Inc. of Nowhere."`,
+		"example.com":                     `"example·com"`,
+		"win at https://x.example/?a@b":   `"win at https //x·example/?a·b"`,
+		"two\r\nlines \"quoted\"":         `"twolines ·quoted·"`,
+		strings.Repeat("ü", 60):           `"` + strings.Repeat("ü", 60) + `"`,
+		strings.Repeat("ü", 61):           `"` + strings.Repeat("ü", 59) + `…"`,
+		strings.Repeat("x", 100) + ".com": `"` + strings.Repeat("x", 59) + `…"`,
+		"bad \xff text":                   "\"bad \ufffd text\"",
+	} {
+		if got := MailName(name); got != want {
+			t.Errorf("%q is shown as %s, want %s", name, got, want)
+		}
+	}
+}

@@ -22,11 +22,13 @@ const (
 	MailDeliveryFailed = "delivery_failed" // DeliveryFailedMail
 	MailInvitation     = "invitation"      // LinkMail
 	MailPasswordReset  = "password_reset"  // LinkMail
+	MailSignUp         = "sign_up"         // LinkMail
+	MailSignUpKnown    = "sign_up_known"   // LinkMail, without a secret
 	MailTest           = "test"            // none
 )
 
 // MailKinds lists every kind.
-var MailKinds = []string{MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailTest}
+var MailKinds = []string{MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailSignUp, MailSignUpKnown, MailTest}
 
 // States of mails.
 const (
@@ -40,7 +42,7 @@ const (
 const MaxMailAttempts = 8
 
 // linkLifetimes are for how long the links in mails are good, by kind.
-var linkLifetimes = map[string]time.Duration{MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime}
+var linkLifetimes = map[string]time.Duration{MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime, MailSignUp: SignUpLifetime}
 
 // IsVoid reports whether the mail's link is good for nothing at a moment. A mail without a link is never void.
 func (m *Mail) IsVoid(at Instant) bool {
@@ -75,7 +77,7 @@ type DeliveryFailedMail struct {
 	Error    string `json:"error"`
 }
 
-// LinkMail is the data of invitation and password_reset. The link has a secret in it, so nothing of it stays when the mail
+// LinkMail is the data of invitation, password_reset and the sign-ups. The link has a secret in it, so nothing of it stays when the mail
 // has ended.
 type LinkMail struct {
 	URL     string `json:"url"`

@@ -32,6 +32,11 @@ type Site struct {
 // MaxSites is how many sites an account may have. Ours; the contract names no limit.
 const MaxSites = 1_000
 
+// DefaultSiteLimit is how many sites on the plan of new sites an account may have unless the
+// operator permits more. It bounds what an account can store: 50 free sites have 500,000 page views
+// and events a month.
+const DefaultSiteLimit = 50
+
 // Limits of one site (analytics contract, section 8).
 const (
 	MaxExtraDomains     = 20

@@ -10,12 +10,14 @@ const (
 	APITokenPrefix   = "tga_"
 	ResetPrefix      = "tgr_"
 	InvitationPrefix = "tgi_"
+	SignUpPrefix     = "tgs_"
 )
 
 // How long a mailed secret is good for.
 const (
 	ResetLifetime      = time.Hour
 	InvitationLifetime = 7 * 24 * time.Hour
+	SignUpLifetime     = 24 * time.Hour
 )
 
 // Limits of one account and one user, ours; the contract names none.
@@ -63,4 +65,15 @@ func NewInvitation(accountID int64, email string, role Role, secret string, now 
 	return Invitation{
 		AccountID: accountID, Email: email, Role: role, TokenHash: HashToken(secret), CreatedAt: now, ExpiresAt: now.Add(InvitationLifetime),
 	}
+}
+
+// PendingSignUp is a sign-up whose address is not verified yet.
+type PendingSignUp struct {
+	ID           int64   `bun:",pk,autoincrement"`
+	Email        string  `bun:",notnull"` // normalised, see ParseEmail
+	AccountName  string  `bun:",notnull"`
+	PasswordHash string  `bun:",notnull"` // argon2id in PHC string form
+	TokenHash    []byte  `bun:",notnull"` // SHA-256 of the mailed secret
+	CreatedAt    Instant `bun:",notnull"`
+	ExpiresAt    Instant `bun:",notnull"`
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type Options struct {
 	Signups     model.SignupPolicy             // who may sign up
 	CaptchaPlan model.CaptchaPlan              // of new accounts; empty: the free one
 	NoMail      bool                           // no mail is sent, so that nobody can be invited by one
+	ServesHits  bool                           // the process also has the data role, which keeps half of the processor time
 	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
 	IsShared    func(*http.Request) bool       // whether many clients share that address, so that no limit by network applies; nil: never
 	Now         func() time.Time
@@ -90,7 +92,7 @@ func New(o Options) (*Auth, error) {
 		sessions:    newStore(o.DB, keys["session cookie"], secure, o.Now),
 		devices:     newDevices(keys["device cookie"], secure),
 		throttle:    keys["sign-in throttle"],
-		passwords:   newPasswords(),
+		passwords:   newPasswords(runtime.GOMAXPROCS(0), o.ServesHits),
 	}, nil
 }
 

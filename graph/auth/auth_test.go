@@ -18,7 +18,7 @@ import (
 )
 
 func TestPasswords(t *testing.T) {
-	p := newPasswords()
+	p := newPasswords(2, false)
 	hash, err := p.hash(t.Context(), "correct horse")
 	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("hash %q, error %v", hash, err)
@@ -52,7 +52,7 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestHashingWaitsForItsTurn(t *testing.T) {
-	p := newPasswords()
+	p := newPasswords(2, false)
 	p.wait = 20 * time.Millisecond
 	for range cap(p.turns) {
 		p.turns <- struct{}{}
@@ -129,7 +129,10 @@ func TestNetwork(t *testing.T) {
 		{"192.0.2.1", "192.0.2.2"},
 		{"2001:db8::1", "2001:db8:0:1::1"},
 	}
-	of := func(s string) string { return string(network(netip.MustParseAddr(s))) }
+	of := func(s string) string {
+		narrow, _ := networks(netip.MustParseAddr(s))
+		return string(narrow)
+	}
 	for _, pair := range same {
 		if of(pair[0]) != of(pair[1]) {
 			t.Errorf("%s and %s count as two networks", pair[0], pair[1])
@@ -140,9 +143,94 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s and %s count as one network", pair[0], pair[1])
 		}
 	}
-	if network(netip.Addr{}) != nil {
+	if narrow, wide := networks(netip.Addr{}); narrow != nil || wide != nil {
 		t.Error("no address is not its own network")
 	}
+	for addr, want := range map[string]string{
+		"192.0.2.1": "", "::ffff:192.0.2.1": "", "2001:db8:1:ffff::1": "2001:db8:1::", "2001:db8:1::": "2001:db8:1::",
+	} {
+		_, wide := networks(netip.MustParseAddr(addr))
+		if got, _ := netip.AddrFromSlice(wide); (want == "") != (wide == nil) || wide != nil && got.String() != want {
+			t.Errorf("the wide network of %s is %v, want %q", addr, got, want)
+		}
+	}
+}
+
+// Hashing takes at most half of the processors of a process that also serves hits.
+func TestHashingLeavesProcessorsToHits(t *testing.T) {
+	for _, test := range []struct {
+		processors int
+		servesHits bool
+		turns      int
+		rest       bool
+	}{
+		{1, true, 1, true}, {2, true, 1, false}, {3, true, 1, false}, {4, true, 2, false}, {64, true, 32, false},
+		{1, false, 2, false}, {2, false, 2, false}, {64, false, 64, false},
+	} {
+		p := newPasswords(test.processors, test.servesHits)
+		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.places) != test.turns*(1+hashQueue) {
+			t.Errorf("%+v: %d turns, %d places, rest %v", test, cap(p.turns), cap(p.places), p.rest)
+		}
+	}
+
+	// A single processor: the second hash begins only after a pause as long as the first one took.
+	p := newPasswords(1, true)
+	began := time.Now()
+	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	if err := p.takeTurn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if waited := time.Since(began); waited < took+took/2 { // what is not hashing is not paused for
+		t.Errorf("the second turn begins %v after the first, which took %v", waited, took)
+	}
+}
+
+// While all places to hash are taken, an attempt is refused at once and counts nowhere: it neither
+// reads nor writes.
+func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a, err := New(Options{
+			DB: d, Secret: make([]byte, MinSecret), BaseURL: "http://127.0.0.1", ServesHits: true, Now: time.Now,
+			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.1") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
+		for range cap(a.passwords.places) {
+			if _, err := a.passwords.enter(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, attempt := range map[string]func() error{
+			"sign-in": func() error { _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); return err },
+			"reset":   func() error { return a.ResetPassword(ctx, model.NewSecret(model.ResetPrefix), "correct horse") },
+		} {
+			err := attempt()
+			if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "unavailable" || e.RetryAfter == 0 {
+				t.Errorf("%s: %v, want unavailable", name, err)
+			}
+		}
+		if list := statements.Take(); len(list) != 0 {
+			t.Errorf("the refused attempts sent %q", list)
+		}
+
+		// The queue of known devices is another one.
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
+		if err := a.devices.remember(w, r, "owner@example.com"); err != nil {
+			t.Fatal(err)
+		}
+		r.AddCookie(w.Result().Cookies()[0])
+		ctx = context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: r})
+		if _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); !errors.Is(err, errWrongCredentials) {
+			t.Errorf("on a known device: %v, want wrong_credentials", err)
+		}
+	})
 }
 
 func TestNewChecksItsOptions(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 const (
 	ResetPage      = "/reset-password"
 	InvitationPage = "/accept-invitation"
+	SignUpPage     = "/confirm-sign-up"
 )
 
 //go:embed page.html
@@ -32,8 +33,9 @@ func hashOf(tag string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Page serves the page on which a person with a mailed link chooses a password; the program mounts it at ResetPage and
-// InvitationPage. It is the same for everybody and cannot be framed.
+// Page serves the page on which a person with a mailed link chooses a password, or enters the one
+// of a sign-up; the program mounts it at ResetPage, InvitationPage and SignUpPage. It is the same
+// for everybody and cannot be framed.
 func Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/alexedwards/argon2id"
@@ -25,24 +24,57 @@ func noPassword(cost argon2id.Params) string {
 		encode(make([]byte, cost.SaltLength)), encode(make([]byte, cost.KeyLength)))
 }
 
-// hashWait is how long a caller waits for its turn to hash.
-const hashWait = 5 * time.Second
+// The bounds of waiting for a turn to hash. A hash takes 20 to 50 ms, so that the last of a full
+// queue has its turn within hashWait on any processor.
+const (
+	hashWait  = 5 * time.Second
+	hashQueue = 32 // callers who wait for each turn, and as many known devices
+)
 
-// passwords hashes and checks passwords. At most as many at once as there are processors, so that a flood of sign-ins
-// takes bounded memory (19 MiB each) instead of all there is.
+// passwords hashes and checks passwords. Turns and the queue for them are bounded, so that a flood
+// of sign-ins takes bounded memory (19 MiB for each turn) and bounded processor time.
 type passwords struct {
 	cost   argon2id.Params
-	turns  chan struct{}
+	places chan struct{} // one for each caller who hashes or waits for a turn, see enter
+	known  chan struct{} // the same for known devices, so that a flood of others leaves them theirs
+	turns  chan struct{} // one for each caller who hashes
+	rest   bool          // a turn ends only after a pause as long as the hash took
 	wait   time.Duration
 	nobody string // the hash of no password, checked when there is no user
 }
 
-func newPasswords() *passwords {
+// newPasswords returns passwords for a process with so many processors. Where the process also
+// serves hits, hashing takes at most half of the processor time: half of the processors, and of a
+// single one every second time slot.
+func newPasswords(processors int, servesHits bool) *passwords {
+	turns := max(2, processors)
+	if servesHits {
+		turns = max(1, processors/2)
+	}
 	return &passwords{
 		cost:   cost,
-		turns:  make(chan struct{}, max(2, runtime.GOMAXPROCS(0))),
+		places: make(chan struct{}, turns*(1+hashQueue)),
+		known:  make(chan struct{}, turns*(1+hashQueue)),
+		turns:  make(chan struct{}, turns),
+		rest:   servesHits && processors == 1,
 		wait:   hashWait,
 		nobody: NoPassword,
+	}
+}
+
+// enter reserves a place among those who hash or wait for it, before an attempt writes anything.
+// leave gives it back. It fails with the model.Error unavailable while all places are taken. Known
+// devices have as many of their own.
+func (p *passwords) enter(known bool) (leave func(), err error) {
+	places := p.places
+	if known {
+		places = p.known
+	}
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	default:
+		return nil, p.busy(nil)
 	}
 }
 
@@ -51,7 +83,7 @@ func (p *passwords) hash(ctx context.Context, password string) (string, error) {
 	if err := p.takeTurn(ctx); err != nil {
 		return "", err
 	}
-	defer p.endTurn()
+	defer p.endTurn(time.Now())
 	return argon2id.CreateHash(password, &p.cost)
 }
 
@@ -60,7 +92,7 @@ func (p *passwords) check(ctx context.Context, password, stored string) (ok, out
 	if err := p.takeTurn(ctx); err != nil {
 		return false, false, err
 	}
-	defer p.endTurn()
+	defer p.endTurn(time.Now())
 	ok, was, err := argon2id.CheckHash(password, stored)
 	if err != nil {
 		return false, false, fmt.Errorf("read stored password hash: %w", err)
@@ -76,11 +108,22 @@ func (p *passwords) takeTurn(ctx context.Context) error {
 	case p.turns <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return &model.Error{
-			Kind: model.Unavailable, Code: "unavailable", RetryAfter: p.wait,
-			Message: "Too many people are signing in just now. Try again in a few seconds.", Cause: ctx.Err(),
-		}
+		return p.busy(ctx.Err())
 	}
 }
 
-func (p *passwords) endTurn() { <-p.turns }
+// endTurn ends a turn that began at a time.
+func (p *passwords) endTurn(began time.Time) {
+	if p.rest {
+		time.AfterFunc(time.Since(began), func() { <-p.turns })
+		return
+	}
+	<-p.turns
+}
+
+func (p *passwords) busy(cause error) error {
+	return &model.Error{
+		Kind: model.Unavailable, Code: "unavailable", RetryAfter: p.wait,
+		Message: "Too many people are signing in just now. Try again in a few seconds.", Cause: cause,
+	}
+}

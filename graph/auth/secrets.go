@@ -62,7 +62,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 		return nil, err
 	}
 	mail.AccountID, mail.Recipient = by.AccountID, address
-	limits := a.inviteLimits(by.AccountID)
+	limits := a.inviteLimits(address)
 	if err := a.count(ctx, limits); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,6 @@ func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (u
 	if err != nil {
 		return nil, err
 	}
-	_ = a.takeBack(ctx, a.inviteLimits(user.AccountID), nil) // the member is there, whatever the counter says
 	return a.welcome(visitorOf(ctx), user)
 }
 
@@ -103,9 +102,11 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 		return err
 	}
 	limits := a.secretLimits(v.r)
-	if err := a.count(ctx, limits); err != nil {
+	leave, err := a.admit(ctx, false, limits)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	hash, err := a.passwords.hash(ctx, password)
 	if err != nil {
 		return a.takeBack(ctx, limits, err)
@@ -120,9 +121,13 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	return err
 }
 
-// mail is a message with a link that carries a secret.
+// mail is a message with a link that carries a secret, or none when that is empty.
 func (a *Auth) mail(kind, page, secret, accountName string) (model.Mail, error) {
-	data, err := json.Marshal(model.LinkMail{URL: a.baseURL + page + "#" + secret, Account: accountName})
+	address := a.baseURL + page
+	if secret != "" {
+		address += "#" + secret
+	}
+	data, err := json.Marshal(model.LinkMail{URL: address, Account: accountName})
 	now := model.At(a.now())
 	return model.Mail{Kind: kind, Data: string(data), CreatedAt: now, NextAttemptAt: now, State: model.MailPending}, err
 }

@@ -6,48 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // errWrongCredentials is the one answer to an unknown e-mail address and to a wrong password.
 var errWrongCredentials = &model.Error{
 	Kind: model.Invalid, Code: "wrong_credentials", Message: "The e-mail address or the password is wrong.",
-}
-
-// SignUp creates an account and its first user, and signs that user in. Input that does not follow its rule is reported
-// as one or more joined model.Errors with the fields email, password and accountName.
-func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) (*model.User, error) {
-	v, err := byPassword(ctx)
-	if err != nil {
-		return nil, err
-	}
-	address, emailErr := model.ParseEmail(email)
-	name, nameErr := model.ParseName("accountName", accountName)
-	if err := errors.Join(emailErr, model.CheckPassword(password), nameErr); err != nil {
-		return nil, err
-	}
-	// Ask before hashing: a closed installation must not be made to work. SignUp below decides.
-	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
-		return nil, err
-	} else if !open {
-		return nil, db.ErrSignupsClosed
-	}
-	if err := a.count(ctx, a.signUpLimits(v.r, address)); err != nil {
-		return nil, err
-	}
-	hash, err := a.passwords.hash(ctx, password)
-	if err != nil {
-		return nil, err
-	}
-	now := model.At(a.now())
-	user, err := a.db.SignUp(ctx, a.signups,
-		model.Account{Name: name, CaptchaPlan: a.captchaPlan, CreatedAt: now},
-		model.User{Email: address, PasswordHash: hash, CreatedAt: now})
-	if err != nil {
-		return nil, err
-	}
-	return a.welcome(v, user)
 }
 
 // SignIn checks a password and signs the user in under a new session id. A wrong password and an unknown address are the
@@ -71,9 +35,11 @@ func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User,
 // try checks a password within the limits of sign-ins.
 func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*model.User, error) {
 	limits := a.limits(v.r, address)
-	if err := a.count(ctx, limits); err != nil {
+	leave, err := a.admit(ctx, a.devices.known(v.r, address) != nil, limits)
+	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	user, err := a.checkPassword(ctx, address, password)
 	if errors.Is(err, errWrongCredentials) {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -15,8 +14,8 @@ import (
 )
 
 // The rules of the throttles: how many attempts are free. A network is given more, because an office or a mobile operator is
-// one. Of sign-ins and mailed secrets only the failed ones count. Sign-ups and requests for a password reset all do, since
-// each makes an account or sends a mail. An invitation counts from when it is mailed until somebody accepts one.
+// one. Of sign-ins and mailed secrets only the failed ones count. Sign-ups, requests for a password reset and invitations all
+// do, since each sends a mail.
 const (
 	accountFailures = 5
 	networkFailures = 30
@@ -24,9 +23,13 @@ const (
 	networkSignUps  = 20
 	accountResets   = 3
 	networkResets   = 20
-	accountInvites  = model.MaxMembers // a whole account can be invited at once
+	addressInvites  = 5
 	longestDelay    = 15 * time.Minute
 )
+
+// wideNetwork is how many times the free attempts of an IPv6 network of 64 bits those of one of 48
+// bits are. A provider may give a customer either, or anything between.
+const wideNetwork = 10
 
 // throttleKey is the key under which tried addresses and networks are hashed, so that the table of failures tells nobody
 // who tried to sign in or from where.
@@ -56,24 +59,15 @@ func (a *Auth) limits(r *http.Request, address string) []db.SignInLimit {
 			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
-	return append([]db.SignInLimit{
-		{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true},
-	}, a.networkLimits(r, "network", networkFailures)...)
-}
-
-// signUpLimits hold attempts to sign up against the e-mail address and the network.
-func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
-	return append([]db.SignInLimit{
-		{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay},
-	}, a.networkLimits(r, "sign-up network", networkSignUps)...)
+	return append(a.networkLimits(r, "network", networkFailures),
+		db.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
 }
 
 // resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail address and the network.
 // Nobody's sign-in waits for them.
 func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
-	return append([]db.SignInLimit{
-		{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay},
-	}, a.networkLimits(r, "reset network", networkResets)...)
+	return append(a.networkLimits(r, "reset network", networkResets),
+		db.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
 }
 
 // secretLimits hold failed attempts to use a mailed secret against the network.
@@ -81,20 +75,25 @@ func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
 	return a.networkLimits(r, "secret network", networkFailures)
 }
 
-// networkLimits hold attempts of a kind against the caller's network. There are none for an address that many clients share:
-// one of them would lock out all others.
-func (a *Auth) networkLimits(r *http.Request, kind string, free int) []db.SignInLimit {
-	addr := a.clientAddr(r)
-	if a.isShared(r) {
-		return nil
-	}
-	return []db.SignInLimit{{Key: a.throttle.hash(kind, network(addr)), Free: free, Cap: longestDelay}}
+// inviteLimits hold invitations, each of which sends a mail, against the e-mail address that they
+// go to, of all accounts. What one account sends in a day is bounded by db.Invite.
+func (a *Auth) inviteLimits(address string) []db.SignInLimit {
+	return []db.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
 }
 
-// inviteLimits hold invitations that nobody has accepted, each of which sent a mail, against the account.
-func (a *Auth) inviteLimits(accountID int64) []db.SignInLimit {
-	id := strconv.AppendInt(nil, accountID, 10)
-	return []db.SignInLimit{{Key: a.throttle.hash("invite account", id), Free: accountInvites, Cap: longestDelay}}
+// admit reserves a place to hash a password and counts the attempt. The caller gives the place back
+// with leave. It fails with the model.Errors unavailable and rate_limited; both write nothing.
+// known says that a known device asks.
+func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (leave func(), err error) {
+	leave, err = a.passwords.enter(known)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.count(ctx, limits); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 // count counts an attempt, or refuses it with the model.Error rate_limited.
@@ -111,13 +110,28 @@ func (a *Auth) takeBack(ctx context.Context, limits []db.SignInLimit, err error)
 	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }
 
-// network is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64 bits.
-func network(addr netip.Addr) []byte {
-	addr = addr.Unmap().WithZone("")
-	if addr.Is6() {
-		if p, err := addr.Prefix(64); err == nil {
-			addr = p.Addr()
-		}
+// networkLimits are the counters of the request's network for one use: one of an IPv4 address, and
+// two of an IPv6 address. There are none for an address that many clients share: one of them would lock
+// out all others.
+func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInLimit {
+	if a.isShared(r) {
+		return nil
 	}
-	return addr.AsSlice()
+	narrow, wide := networks(a.clientAddr(r))
+	limits := []db.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
+	if wide != nil {
+		limits = append(limits, db.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
+	}
+	return limits
+}
+
+// networks are what one client can be assumed to have: an IPv4 address, or an IPv6 network of 64
+// bits in a wide one of 48 bits. wide is nil for IPv4.
+func networks(addr netip.Addr) (narrow, wide []byte) {
+	addr = addr.Unmap().WithZone("")
+	if !addr.Is6() {
+		return addr.AsSlice(), nil
+	}
+	prefix := func(bits int) []byte { return netip.PrefixFrom(addr, bits).Masked().Addr().AsSlice() }
+	return prefix(64), prefix(48)
 }

@@ -64,6 +64,22 @@ type ChangePasswordPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 }
 
+// Input of `confirmSignUp`.
+type ConfirmSignUpInput struct {
+	// The secret from the mail, beginning with `tgs_`.
+	Secret string `json:"secret"`
+	// The password of the sign-up.
+	Password string `json:"password"`
+}
+
+// Answer of `confirmSignUp`.
+type ConfirmSignUpPayload struct {
+	// The new user, signed in.
+	Viewer *model.User `json:"viewer,omitempty"`
+	// What is wrong with the input: `invalid_token`, `wrong_credentials`, `email_taken`, `signups_closed`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // Input of `createApiToken`.
 type CreateAPITokenInput struct {
 	// Display name, 1 to 100 characters.
@@ -472,14 +488,16 @@ type SignUpInput struct {
 	Email string `json:"email"`
 	// 8 to 1,024 bytes.
 	Password string `json:"password"`
-	// Display name of the account, 1 to 100 characters.
+	// Display name of the account, 1 to 100 characters, without web addresses (`://` or `www.`).
 	AccountName string `json:"accountName"`
 }
 
 // Answer of `signUp`.
 type SignUpPayload struct {
-	// The new user, signed in.
+	// The new user, signed in; null while the address is not verified.
 	Viewer *model.User `json:"viewer,omitempty"`
+	// Whether a mail was sent to verify the address. The account is created by `confirmSignUp`.
+	VerificationSent bool `json:"verificationSent"`
 	// What is wrong with the input: `invalid_email`, `invalid_password`, `invalid_name`, `email_taken`, `signups_closed`.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -846,7 +864,7 @@ const (
 	UserErrorCodeInvalidEmail UserErrorCode = "invalid_email"
 	// The password is shorter than 8 or longer than 1,024 bytes.
 	UserErrorCodeInvalidPassword UserErrorCode = "invalid_password"
-	// The name is empty, longer than 100 characters or has control characters.
+	// The name is empty, longer than 100 characters or has control characters; or an account's name has a web address.
 	UserErrorCodeInvalidName UserErrorCode = "invalid_name"
 	// The domain is not a full domain name, or is an IP address or localhost.
 	UserErrorCodeInvalidDomain UserErrorCode = "invalid_domain"
@@ -854,7 +872,7 @@ const (
 	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
 	// The account has a site with this domain already.
 	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
-	// An account has at most 1,000 sites.
+	// An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more.
 	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
 	// An account has at most 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"

@@ -81,6 +81,11 @@ type ComplexityRoot struct {
 		Viewer     func(childComplexity int) int
 	}
 
+	ConfirmSignUpPayload struct {
+		UserErrors func(childComplexity int) int
+		Viewer     func(childComplexity int) int
+	}
+
 	CreateApiTokenPayload struct {
 		APIToken   func(childComplexity int) int
 		Token      func(childComplexity int) int
@@ -155,6 +160,7 @@ type ComplexityRoot struct {
 		AcceptInvitation      func(childComplexity int, input AcceptInvitationInput) int
 		AddSiteDomain         func(childComplexity int, input SiteDomainInput) int
 		ChangePassword        func(childComplexity int, input ChangePasswordInput) int
+		ConfirmSignUp         func(childComplexity int, input ConfirmSignUpInput) int
 		CreateAPIToken        func(childComplexity int, input CreateAPITokenInput) int
 		CreateSite            func(childComplexity int, input CreateSiteInput) int
 		CreateSitekey         func(childComplexity int, input CreateSitekeyInput) int
@@ -296,8 +302,9 @@ type ComplexityRoot struct {
 	}
 
 	SignUpPayload struct {
-		UserErrors func(childComplexity int) int
-		Viewer     func(childComplexity int) int
+		UserErrors       func(childComplexity int) int
+		VerificationSent func(childComplexity int) int
+		Viewer           func(childComplexity int) int
 	}
 
 	Site struct {
@@ -581,6 +588,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ChangePasswordPayload.Viewer(childComplexity), true
 
+	case "ConfirmSignUpPayload.userErrors":
+		if e.ComplexityRoot.ConfirmSignUpPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmSignUpPayload.UserErrors(childComplexity), true
+	case "ConfirmSignUpPayload.viewer":
+		if e.ComplexityRoot.ConfirmSignUpPayload.Viewer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ConfirmSignUpPayload.Viewer(childComplexity), true
+
 	case "CreateApiTokenPayload.apiToken":
 		if e.ComplexityRoot.CreateApiTokenPayload.APIToken == nil {
 			break
@@ -847,6 +867,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ChangePassword(childComplexity, args["input"].(ChangePasswordInput)), true
+	case "Mutation.confirmSignUp":
+		if e.ComplexityRoot.Mutation.ConfirmSignUp == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_confirmSignUp_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ConfirmSignUp(childComplexity, args["input"].(ConfirmSignUpInput)), true
 	case "Mutation.createApiToken":
 		if e.ComplexityRoot.Mutation.CreateAPIToken == nil {
 			break
@@ -1584,6 +1615,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.SignUpPayload.UserErrors(childComplexity), true
+	case "SignUpPayload.verificationSent":
+		if e.ComplexityRoot.SignUpPayload.VerificationSent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SignUpPayload.VerificationSent(childComplexity), true
 	case "SignUpPayload.viewer":
 		if e.ComplexityRoot.SignUpPayload.Viewer == nil {
 			break
@@ -2007,6 +2044,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
 		ec.unmarshalInputAcceptInvitationInput,
 		ec.unmarshalInputChangePasswordInput,
+		ec.unmarshalInputConfirmSignUpInput,
 		ec.unmarshalInputCreateApiTokenInput,
 		ec.unmarshalInputCreateSiteInput,
 		ec.unmarshalInputCreateSitekeyInput,
@@ -2119,15 +2157,27 @@ var sources = []*ast.Source{
 
 extend type Mutation {
   """
-  Creates an account with its first user, and signs that user in. The first user of an installation becomes its operator. After
-  5 attempts for one address (or 20 from one network) each further one must wait as at ` + "`" + `signIn` + "`" + `.
+  Creates an account with its first user, and signs that user in. The first user of an installation becomes its operator.
+
+  Later accounts are created when their address is verified: the answer has no ` + "`" + `viewer` + "`" + `, ` + "`" + `verificationSent` + "`" + ` is true, and a mail
+  has a link for ` + "`" + `confirmSignUp` + "`" + `, good for 24 hours. The answer is the same for an address that has an account; the mail
+  says so. An installation without a mail server creates accounts at once, with addresses that are not verified.
+
+  After 5 attempts for one address (or 20 from one network) each further one must wait as at ` + "`" + `signIn` + "`" + `. While 10,000 sign-ups wait
+  for their confirmation, further ones fail with ` + "`" + `unavailable` + "`" + `.
   """
   signUp(input: SignUpInput!): SignUpPayload
 
   """
+  Creates the account of a sign-up by the mailed secret and the password of the sign-up, once, and signs its user in. Wrong
+  secrets and passwords count: after 30 from one network each further attempt must wait as at ` + "`" + `signIn` + "`" + `.
+  """
+  confirmSignUp(input: ConfirmSignUpInput!): ConfirmSignUpPayload
+
+  """
   Signs in: sets the session cookie, with a new session id each time. After 5 wrong passwords for one address (or 30 from
   one network) each further attempt must wait, 1 second, then 2, 4 … up to 15 minutes, and fails with ` + "`" + `rate_limited` + "`" + `
-  before that. A browser that has signed in to the address before is counted by itself, so strangers cannot shut it out.
+  before that. A network is an IPv4 address, or 64 bits of IPv6; one of 48 bits has ten times as many free attempts. A browser that has signed in to the address before is counted by itself, so strangers cannot shut it out.
   """
   signIn(input: SignInInput!): SignInPayload
 
@@ -2188,15 +2238,33 @@ input SignUpInput {
   email: String!
   "8 to 1,024 bytes."
   password: String!
-  "Display name of the account, 1 to 100 characters."
+  "Display name of the account, 1 to 100 characters, without web addresses (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
   accountName: String!
 }
 
 "Answer of ` + "`" + `signUp` + "`" + `."
 type SignUpPayload {
+  "The new user, signed in; null while the address is not verified."
+  viewer: User
+  "Whether a mail was sent to verify the address. The account is created by ` + "`" + `confirmSignUp` + "`" + `."
+  verificationSent: Boolean!
+  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `, ` + "`" + `invalid_password` + "`" + `, ` + "`" + `invalid_name` + "`" + `, ` + "`" + `email_taken` + "`" + `, ` + "`" + `signups_closed` + "`" + `."
+  userErrors: [UserError!]!
+}
+
+"Input of ` + "`" + `confirmSignUp` + "`" + `."
+input ConfirmSignUpInput {
+  "The secret from the mail, beginning with ` + "`" + `tgs_` + "`" + `."
+  secret: String!
+  "The password of the sign-up."
+  password: String!
+}
+
+"Answer of ` + "`" + `confirmSignUp` + "`" + `."
+type ConfirmSignUpPayload {
   "The new user, signed in."
   viewer: User
-  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `, ` + "`" + `invalid_password` + "`" + `, ` + "`" + `invalid_name` + "`" + `, ` + "`" + `email_taken` + "`" + `, ` + "`" + `signups_closed` + "`" + `."
+  "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `email_taken` + "`" + `, ` + "`" + `signups_closed` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2352,7 +2420,7 @@ enum UserErrorCode {
   invalid_email
   "The password is shorter than 8 or longer than 1,024 bytes."
   invalid_password
-  "The name is empty, longer than 100 characters or has control characters."
+  "The name is empty, longer than 100 characters or has control characters; or an account's name has a web address."
   invalid_name
   "The domain is not a full domain name, or is an IP address or localhost."
   invalid_domain
@@ -2360,7 +2428,7 @@ enum UserErrorCode {
   email_taken
   "The account has a site with this domain already."
   domain_taken
-  "An account has at most 1,000 sites."
+  "An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more."
   too_many_sites
   "An account has at most 1,000 captcha sitekeys."
   too_many_sitekeys
@@ -2464,9 +2532,10 @@ enum ErrorCode {
 `, BuiltIn: false},
 	{Name: "../member.graphqls", Input: `extend type Mutation {
   """
-  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is void. After 100 invitations
-  that nobody has accepted each further one must wait as at sign-in. An installation that sends no mail invites nobody by this,
-  but with ` + "`" + `tallygate admin invite` + "`" + ` on its machine. For owners.
+  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is revoked. An account sends at most
+  100 invitations a day (UTC); one more fails with ` + "`" + `rate_limited` + "`" + `. After 5 to one address each further one must wait as at sign-in.
+  The mail shows at most 60 characters of the account's name. Without a mail server use
+  ` + "`" + `tallygate admin invite` + "`" + ` on the machine. For owners.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload
 
@@ -3466,6 +3535,16 @@ func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Contex
 	return nil, fmt.Errorf("no field named %q was found under type ChangePasswordPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ConfirmSignUpPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "viewer":
+		return ec.fieldContext_ConfirmSignUpPayload_viewer(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ConfirmSignUpPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ConfirmSignUpPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateApiTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "apiToken":
@@ -3796,6 +3875,8 @@ func (ec *executionContext) childFields_SignUpPayload(ctx context.Context, field
 	switch field.Name {
 	case "viewer":
 		return ec.fieldContext_SignUpPayload_viewer(ctx, field)
+	case "verificationSent":
+		return ec.fieldContext_SignUpPayload_verificationSent(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_SignUpPayload_userErrors(ctx, field)
 	}

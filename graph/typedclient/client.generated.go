@@ -2742,7 +2742,7 @@ const (
 	UserErrorCodeInvalidEmail UserErrorCode = "invalid_email"
 	// The password is shorter than 8 or longer than 1,024 bytes.
 	UserErrorCodeInvalidPassword UserErrorCode = "invalid_password"
-	// The name is empty, longer than 100 characters or has control characters.
+	// The name is empty, longer than 100 characters or has control characters; or an account's name has a web address.
 	UserErrorCodeInvalidName UserErrorCode = "invalid_name"
 	// The domain is not a full domain name, or is an IP address or localhost.
 	UserErrorCodeInvalidDomain UserErrorCode = "invalid_domain"
@@ -2750,7 +2750,7 @@ const (
 	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
 	// The account has a site with this domain already.
 	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
-	// An account has at most 1,000 sites.
+	// An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more.
 	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
 	// An account has at most 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"
