@@ -29,6 +29,8 @@ type DB struct {
 	read  *bun.DB
 	pg    *pgx.ConnConfig // nil on SQLite
 
+	sqlitePath string // of the database file; empty on PostgreSQL
+
 	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
 	secrets                   cipher.AEAD  // nil before UseApplicationKey
 
@@ -80,6 +82,7 @@ func openSQLite(path string) (*DB, error) {
 		write: bun.NewDB(write, sqlitedialect.New()),
 		read:  bun.NewDB(read, sqlitedialect.New()),
 
+		sqlitePath:  path,
 		exportReads: make(chan struct{}, maxExportReads),
 	}, nil
 }

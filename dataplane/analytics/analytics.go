@@ -67,7 +67,7 @@ func New(o Options) *Service {
 			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
 		watch:  o.DB.WatchSites,
-		days:   newDayKeys(o.DB.DaySalt, derive(o.Secret, "visitor id")),
+		days:   newDayKeys(o.DB, derive(o.Secret, "visitor id")),
 		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
 		writer: newWriter(o.Store, o.Ring),
 		cancel: func() {},
@@ -83,8 +83,8 @@ func derive(applicationKey []byte, use string) []byte {
 	return key
 }
 
-// forgetEvery is how often old visitor keys are looked for in memory.
-const forgetEvery = 10 * time.Minute
+// checkDays is how often the visitor keys in memory are compared with the database's salts and old ones forgotten.
+const checkDays = 10 * time.Second
 
 // Start starts the writer, the flushing of counts, and the watch for changed sites and ended days. It is called once.
 func (s *Service) Start() {
@@ -97,7 +97,7 @@ func (s *Service) Start() {
 }
 
 func (s *Service) watchDays(ctx context.Context) {
-	ticker := time.NewTicker(forgetEvery)
+	ticker := time.NewTicker(checkDays)
 	defer ticker.Stop()
 	for {
 		select {
@@ -105,6 +105,9 @@ func (s *Service) watchDays(ctx context.Context) {
 			return
 		case <-ticker.C:
 			s.days.forget(model.At(s.now()).Day())
+			if err := s.days.refresh(ctx); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "compare day salts", "error", err)
+			}
 		}
 	}
 }

@@ -1,0 +1,64 @@
+package analytics
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestDayKeysFollowTheDatabase: when a crash has emptied the salt's table, processes agree on one key again: on the one that a
+// running process remembers or, when another one was faster to make a new salt, on that.
+func TestDayKeysFollowTheDatabase(t *testing.T) {
+	databaseURL := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	today := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)).Day()
+	secret := []byte("an application key that only tests know")
+	visitorOf := func(keys *dayKeys) model.VisitorID {
+		t.Helper()
+		key, err := keys.get(t.Context(), today)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key.ID(1, netip.MustParseAddr("192.0.2.1"), "Firefox")
+	}
+	crash := func() {
+		t.Helper()
+		if err := dbtest.Exec(d, "TRUNCATE day_salt_20261120"); err != nil { // as PostgreSQL does when it recovers
+			t.Fatal(err)
+		}
+	}
+	start := func() *dayKeys { return newDayKeys(dbtest.Open(t, databaseURL), secret) }
+
+	running := newDayKeys(d, secret)
+	before := visitorOf(running)
+	crash()
+	if err := running.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if visitorOf(running) != before || visitorOf(start()) != before {
+		t.Error("the key was not brought back")
+	}
+
+	crash()
+	other := start()
+	after := visitorOf(other)
+	if after == before {
+		t.Fatal("the other process has the old key: this test shows nothing")
+	}
+	for _, keys := range []*dayKeys{running, other} {
+		if err := keys.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if visitorOf(keys) != after {
+			t.Error("the processes have two keys")
+		}
+	}
+
+	running.forget(today + 2)
+	if len(running.keys)+len(running.salts) != 0 {
+		t.Error("a key or salt is still in memory two days later")
+	}
+}
