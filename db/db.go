@@ -33,6 +33,7 @@ type DB struct {
 
 	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
 	secrets                   cipher.AEAD  // nil before UseApplicationKey
+	clock                     *clock
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
 }
@@ -83,6 +84,7 @@ func openSQLite(path string) (*DB, error) {
 		read:  bun.NewDB(read, sqlitedialect.New()),
 
 		sqlitePath:  path,
+		clock:       newClock(),
 		exportReads: make(chan struct{}, maxExportReads),
 	}, nil
 }
@@ -121,7 +123,7 @@ func openPostgres(rawURL string) (*DB, error) {
 	sqlDB.SetMaxIdleConns(postgresPool)
 	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
 	b := bun.NewDB(sqlDB, pgdialect.New())
-	return &DB{write: b, read: b, pg: cfg, exportReads: make(chan struct{}, maxExportReads)}, nil
+	return &DB{write: b, read: b, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
 }
 
 // Dialect is "sqlite" or "postgres".

@@ -62,8 +62,10 @@ func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, 
 	return startWorkerWith(t, jobs.Options{DB: d, RedisURL: redisURL, Now: now, Log: slog.New(log)})
 }
 
+// startWorkerWith starts a worker whose clock is the database's, too.
 func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
 	t.Helper()
+	dbtest.SetClock(o.DB, o.Now)
 	j, err := jobs.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,18 @@ func (a *app) health(mux *http.ServeMux) {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+		if warning := a.clockWarning(); warning != "" {
+			fmt.Fprintln(w, "warning: "+warning)
+		}
 	})
+}
+
+// clockWarning returns why this process's worker deletes nothing; empty when it does, or when there is none.
+func (a *app) clockWarning() string {
+	if a.jobs == nil {
+		return ""
+	}
+	return a.jobs.ClockWarning()
 }
 
 func (a *app) notReady(ctx context.Context) string {
