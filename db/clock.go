@@ -89,6 +89,27 @@ func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 	return at, nil
 }
 
+// MaxClockDifference is how far a process's clock may be from the database's.
+const MaxClockDifference = time.Minute
+
+// CompareClock returns the database's time, and by how much a process's clock is ahead of it, or behind when negative. What the
+// question itself takes does not count.
+func (d *DB) CompareClock(ctx context.Context, clock func() time.Time) (now model.Instant, ahead time.Duration, err error) {
+	before := clock()
+	if now, err = d.Now(ctx); err != nil {
+		return 0, 0, err
+	}
+	after := clock()
+
+	// The database answered somewhere between the two readings.
+	if at := now.Time(); at.Before(before) {
+		ahead = before.Sub(at)
+	} else if at.After(after) {
+		ahead = after.Sub(at)
+	}
+	return now, ahead, nil
+}
+
 // ClockJump is the error of TrustedNow while the clock has jumped and not run on for long enough since.
 type ClockJump struct {
 	From  model.Instant // the last trusted time; 0: there is none, but rows that are older than Since

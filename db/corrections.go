@@ -18,6 +18,9 @@ const (
 	// mailSlack is longer than any pause between two attempts of a mail.
 	mailSlack = 5 * time.Hour
 
+	// leaseSlack is longer than any claim of a delivery.
+	leaseSlack = 24 * time.Hour
+
 	// claimSlack is longer than an attempt of a delivery or a mail in progress, which a correction must not repeat.
 	claimSlack = 3 * time.Minute
 )
@@ -37,8 +40,12 @@ func (d *DB) CorrectSchedule(ctx context.Context, now model.Instant) (int64, err
 	soon := now.Add(claimSlack)
 	return d.correct(ctx, []correction{
 		{
-			"deliveries", "site_id, id", "state = 'pending' AND next_attempt_at > ?1", now.Add(deliverySlack),
-			"next_attempt_at = ?0, claimed_until = CASE WHEN claimed_until > ?0 THEN ?0 ELSE claimed_until END", soon,
+			"deliveries", "site_id, id", "state = 'pending' AND claimed_until = 0 AND next_attempt_at > ?1", now.Add(deliverySlack),
+			"next_attempt_at = ?0", soon,
+		},
+		{
+			"deliveries", "site_id, id", "state = 'pending' AND claimed_until > ?1", now.Add(leaseSlack),
+			"next_attempt_at = ?0, claimed_until = ?0", soon,
 		},
 		{"mails", "id", "state = 'pending' AND next_attempt_at > ?1", now.Add(mailSlack), "next_attempt_at = ?0", soon},
 	})
@@ -75,7 +82,8 @@ func (d *DB) correct(ctx context.Context, corrections []correction) (int64, erro
 	var all int64
 	for _, c := range corrections {
 		wrong := fmt.Sprintf("FROM %s WHERE %s", c.table, c.condition)
-		change := fmt.Sprintf("(%s) IN (SELECT %[1]s %[2]s ORDER BY %[1]s LIMIT %[3]d)", c.key, wrong, deleteChunk)
+		// The condition stands twice: PostgreSQL checks the outer one again on a row that it has waited for.
+		change := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key, wrong, deleteChunk)
 		if c.set == "" {
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, change)
 		} else {

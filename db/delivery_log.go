@@ -30,7 +30,7 @@ func (d *DB) Redeliver(ctx context.Context, accountID, siteID, id int64, now mod
 		if err := q.Scan(ctx); err != nil {
 			return orNotFound(err)
 		}
-		if delivery.Fallback != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(deliverySlack) {
+		if delivery.Fallback != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(leaseSlack) {
 			return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "deliveryId",
 				Message: "This delivery is being sent at this moment."}
 		}

@@ -16,9 +16,6 @@ import (
 // All that workers decide by time, they decide by the database's clock, which they share. This process's own clock is only compared
 // with it: a difference means that one of the two is wrong, and then nothing is deleted.
 
-// maxClockDifference is how far this process's clock may be from the database's.
-const maxClockDifference = time.Minute
-
 // clockWatch is what this process knows of its clock and the database's.
 type clockWatch struct {
 	mu         sync.Mutex
@@ -29,19 +26,9 @@ type clockWatch struct {
 
 // dbNow returns the database's time, and notes how far this process's clock is from it.
 func (j *Jobs) dbNow(ctx context.Context) (model.Instant, error) {
-	before := j.now()
-	now, err := j.db.Now(ctx)
+	now, difference, err := j.db.CompareClock(ctx, j.now)
 	if err != nil {
 		return 0, err
-	}
-	after := j.now()
-
-	// The database answered somewhere between the two readings.
-	var difference time.Duration
-	if at := now.Time(); at.Before(before) {
-		difference = before.Sub(at)
-	} else if at.After(after) {
-		difference = after.Sub(at)
 	}
 	j.clock.mu.Lock()
 	j.clock.difference = difference
@@ -110,7 +97,7 @@ func (j *Jobs) ClockWarning() string {
 	defer j.clock.mu.Unlock()
 
 	var warnings []string
-	if j.clock.difference.Abs() > maxClockDifference {
+	if j.clock.difference.Abs() > db.MaxClockDifference {
 		warnings = append(warnings, fmt.Sprintf("worker clock differs from the database's by %.0f s", j.clock.difference.Seconds()))
 	}
 	if j.clock.jump != nil {
@@ -130,7 +117,7 @@ func (j *Jobs) logClock(ctx context.Context, warning string) {
 		j.clock.logged = time.Now()
 	}
 	level := slog.LevelError
-	if j.clock.difference.Abs() <= maxClockDifference && !j.clock.jump.IsLong() {
+	if j.clock.difference.Abs() <= db.MaxClockDifference && !j.clock.jump.IsLong() {
 		level = slog.LevelWarn
 	}
 	j.clock.mu.Unlock()

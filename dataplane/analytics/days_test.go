@@ -1,10 +1,13 @@
 package analytics
 
 import (
+	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -61,4 +64,23 @@ func TestDayKeysFollowTheDatabase(t *testing.T) {
 	if len(running.keys)+len(running.salts) != 0 {
 		t.Error("a key or salt is still in memory two days later")
 	}
+}
+
+// TestWrongClockIsLogged: a data process whose clock is not the database's logs that as an error.
+func TestWrongClockIsLogged(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for _, test := range []struct {
+			wrong time.Duration
+			want  string
+		}{{0, ""}, {50 * time.Second, ""}, {-time.Hour, "level=ERROR msg=\"this process's clock differs from the database's\" seconds=-3"}} {
+			var log strings.Builder
+			s := &Service{
+				now: func() time.Time { return time.Now().Add(test.wrong) }, compareClock: d.CompareClock,
+				log: slog.New(slog.NewTextHandler(&log, nil)),
+			}
+			if logged := s.warnOfClock(t.Context()); logged != (test.want != "") || !strings.Contains(log.String(), test.want) {
+				t.Errorf("%v: logged %v %q, want %q", test.wrong, logged, log.String(), test.want)
+			}
+		}
+	})
 }
