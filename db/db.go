@@ -30,8 +30,11 @@ type DB struct {
 	read  *bun.DB
 	pg    *pgx.ConnConfig // nil on SQLite
 
+	sqlitePath string // of the database file; empty on PostgreSQL
+
 	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
 	secrets                   cipher.AEAD  // nil before UseApplicationKey
+	clock                     *clock
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
 
@@ -83,6 +86,8 @@ func openSQLite(path string) (*DB, error) {
 		write: bun.NewDB(write, sqlitedialect.New()),
 		read:  bun.NewDB(read, sqlitedialect.New()),
 
+		sqlitePath:  path,
+		clock:       newClock(),
 		exportReads: make(chan struct{}, maxExportReads),
 	}, nil
 }
@@ -121,7 +126,7 @@ func openPostgres(rawURL string) (*DB, error) {
 	sqlDB.SetMaxIdleConns(postgresPool)
 	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
 	b := bun.NewDB(sqlDB, pgdialect.New())
-	return &DB{write: b, read: b, pg: cfg, exportReads: make(chan struct{}, maxExportReads)}, nil
+	return &DB{write: b, read: b, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
 }
 
 // Dialect is "sqlite" or "postgres".

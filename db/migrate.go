@@ -37,6 +37,19 @@ func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 	return nil
 }
 
+// truncateLog removes what SQLite's log has of content that a migration deleted. Another process's reader may keep it from that:
+// then the log is written over in time, and removed when the last process closes the database.
+func (d *DB) truncateLog(ctx context.Context) {
+	if d.pg == nil {
+		_, _ = d.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
+}
+
+// beforeMigration has what a migration needs that SQL cannot do. It runs in the migration's transaction and may run again.
+var beforeMigration = map[string]func(*DB, context.Context, bun.Tx) error{
+	"20261122_000012_salts": (*DB).moveSalts,
+}
+
 // migratePatience bounds how long a start waits for others that migrate at the same moment.
 const migratePatience = 30 * time.Second
 
@@ -79,7 +92,8 @@ func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx) error {
 }
 
 func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Time) error {
-	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	step := beforeMigration[name]
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockMigrations(ctx, tx); err != nil {
 			return err
 		}
@@ -91,6 +105,11 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 		if err != nil {
 			return err
 		}
+		if step != nil {
+			if err := step(d, ctx, tx); err != nil {
+				return err
+			}
+		}
 		// Tx.Tx is the plain database/sql transaction: bun would look for its own placeholders in the script.
 		if _, err := tx.Tx.ExecContext(ctx, string(script)); err != nil {
 			return err
@@ -98,6 +117,10 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 		_, err = tx.ExecContext(ctx, "INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", name, now().UnixMicro())
 		return err
 	})
+	if err == nil && step != nil {
+		d.truncateLog(ctx)
+	}
+	return err
 }
 
 // PendingMigrations lists the migrations this program has and the database has not. It fails while the database is away

@@ -17,22 +17,24 @@ type partitioned struct {
 	name       string
 	key        string // the column that the months cut
 	primaryKey string
-	with       string                  // storage options of each part
-	bound      func(model.Month) int64 // the key's first value in a month
+	with       string                    // storage options of each part
+	bound      func(model.Month) int64   // the key's first value in a month
+	at         func(int64) model.Instant // the time of a key
 }
 
 // A page is filled so far that the updates to come find room on it: a visit changes with each of its page views, a page view
 // a few times while it is looked at, an event never. The scale factors keep autovacuum's work small and frequent: with the
 // defaults it would come once in a busy table's life of a month, and then for long.
 var partitionedTables = []partitioned{
-	{"events", "at", "site_id, at, id", "fillfactor = 100, " + insertedOften, monthStart},
-	{"pageviews", "at", "site_id, at, id", "fillfactor = 90, " + insertedOften, monthStart},
-	{"visits", "id", "site_id, id", "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, " + insertedOften, firstVisitID},
+	{"events", "at", "site_id, at, id", "fillfactor = 100, " + insertedOften, monthStart, instant},
+	{"pageviews", "at", "site_id, at, id", "fillfactor = 90, " + insertedOften, monthStart, instant},
+	{"visits", "id", "site_id, id", "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, " + insertedOften, firstVisitID, model.TimeOfID},
 }
 
 const insertedOften = "autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05"
 
 func monthStart(m model.Month) int64   { return int64(model.At(m.Start())) }
+func instant(at int64) model.Instant   { return model.Instant(at) }
 func firstVisitID(m model.Month) int64 { return model.FirstTimeID(model.At(m.Start())) }
 
 // part is the name of a month's part, for instance pageviews_202611.
@@ -131,11 +133,23 @@ func (d *DB) parts(ctx context.Context, table partitioned) (map[model.Month]bool
 // makePart makes a month's part. It is made beside the table and attached afterwards, because that lets the table's other
 // parts be read and written meanwhile; only the default part is locked, which must not get a row of that month now.
 func makePart(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
-	have, err := tx.NewSelect().TableExpr("pg_inherits").
-		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.part(month)).Exists(ctx)
+	have, err := isAttached(ctx, tx, table, month)
 	if err != nil || have { // another process was faster
 		return err
 	}
+	if _, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", bun.Ident(table.rest())); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.part(month)), bun.Ident(table.name),
+		bun.Safe(table.with))
+	if err != nil {
+		return err
+	}
+	return attachPart(ctx, tx, table, month)
+}
+
+// attachPart makes a table the partition of a month, with the month's rows of the default partition.
+func attachPart(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
 	from, to := table.bound(month), table.bound(month.Next())
 	part, rest := bun.Ident(table.part(month)), bun.Ident(table.rest())
 	for _, statement := range []struct {
@@ -143,9 +157,8 @@ func makePart(ctx context.Context, tx bun.Tx, table partitioned, month model.Mon
 		args []any
 	}{
 		{"LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", []any{rest}},
-		{"CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", []any{part, bun.Ident(table.name), bun.Safe(table.with)}},
 		{
-			"WITH moved AS (DELETE FROM ?0 WHERE ?1 >= ?2 AND ?1 < ?3 RETURNING *) INSERT INTO ?4 SELECT * FROM moved",
+			"WITH moved AS (DELETE FROM ?0 WHERE ?1 >= ?2 AND ?1 < ?3 RETURNING *) INSERT INTO ?4 SELECT * FROM moved ON CONFLICT DO NOTHING",
 			[]any{rest, bun.Ident(table.key), from, to, part},
 		},
 		{"ALTER TABLE ? ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)", []any{bun.Ident(table.name), part, from, to}},

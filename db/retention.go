@@ -6,14 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // Dropped is what DropOldData took away.
 type Dropped struct {
-	Partitions int64 // whole months of a table (PostgreSQL)
+	Partitions int64 // whole months of a table, which were detached (PostgreSQL)
 	Rows       int64 // single rows: all of them in SQLite, those of the default parts in PostgreSQL
 }
 
@@ -26,19 +24,28 @@ const (
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
-// DropOldData takes away all visits, page views and events of months before the given one. PostgreSQL drops the months'
-// parts, each with a short wait for its lock (see EnsurePartitions). SQLite deletes row by row in short transactions and
-// reuses the freed pages; its file does not shrink.
+// DropOldData takes away all visits, page views and events older than the current month and as many whole months before it as
+// are given. PostgreSQL detaches the months' parts, each with a short wait for its lock (see EnsurePartitions); DropDetached
+// drops them. SQLite deletes row by row in short transactions and reuses the freed pages; its file does not shrink.
+//
+// The months are counted from the newest stored row when that is older than now: whatever the clock says, the last months
+// with rows stay.
 //
 // Transactions stay: with them a purchase or refund counts once for good, however old it is. So do the counters and the
 // deliveries, which DeleteOldRecords looks after.
 //
 // An error leaves the rest for the next call.
-func (d *DB) DropOldData(ctx context.Context, before model.Month) (Dropped, error) {
+func (d *DB) DropOldData(ctx context.Context, now model.Instant, months int) (Dropped, error) {
 	var all Dropped
+	newest, err := d.newestHit(ctx, d.read)
+	if err != nil || newest == 0 {
+		return all, err
+	}
+	before := addMonths(min(now, newest).Month(), -months)
+
 	for _, table := range partitionedTables { // visits last: a page view or event never stands without its visit
 		if d.pg != nil {
-			n, err := d.dropParts(ctx, table, before)
+			n, err := d.detachParts(ctx, table, before, now)
 			all.Partitions += n
 			if err != nil {
 				return all, err
@@ -55,29 +62,6 @@ func (d *DB) DropOldData(ctx context.Context, before model.Month) (Dropped, erro
 		}
 	}
 	return all, nil
-}
-
-// dropParts drops the table's months before the given one and returns how many there were.
-func (d *DB) dropParts(ctx context.Context, table partitioned, before model.Month) (int64, error) {
-	have, err := d.parts(ctx, table)
-	if err != nil {
-		return 0, fmt.Errorf("list the parts of %s: %w", table.name, err)
-	}
-	var dropped int64
-	for month := range have {
-		if month >= before {
-			continue
-		}
-		err := d.changeParts(ctx, func(tx bun.Tx) error {
-			_, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.part(month))) // another process may have done it
-			return err
-		})
-		if err != nil {
-			return dropped, fmt.Errorf("drop %s: %w", table.part(month), err)
-		}
-		dropped++
-	}
-	return dropped, nil
 }
 
 // DeleteOldRecords deletes what nobody looks at any more, whatever the retention of visits: rejections after 400 days, usage

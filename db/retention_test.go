@@ -30,7 +30,7 @@ func TestOldMonthsAreDropped(t *testing.T) {
 			want = db.Dropped{Partitions: 3 * 2, Rows: 3 * 2}
 		}
 		for range 2 {
-			got, err := d.DropOldData(t.Context(), 202610)
+			got, err := d.DropOldData(t.Context(), day(2026, time.November, 20), 1)
 			if err != nil || got != want {
 				t.Errorf("dropped %+v, error %v; want %+v", got, err, want)
 			}
@@ -54,7 +54,7 @@ func TestOldRowsGoInChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	storeAt(t, d, site.ID, day(2026, time.October, 1))
-	if got, err := d.DropOldData(t.Context(), 202610); err != nil || got.Rows != old {
+	if got, err := d.DropOldData(t.Context(), day(2026, time.October, 20), 0); err != nil || got.Rows != old {
 		t.Errorf("dropped %+v, error %v; want %d rows", got, err, old)
 	}
 	wantRows(t, d, "", 1)

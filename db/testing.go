@@ -3,10 +3,25 @@ package db
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/uptrace/bun"
 	"modernc.org/sqlite"
+
+	"github.com/tallygate/tallygate/db/model"
 )
+
+// SetClockForTest makes d take the time and the uptime from functions, and trust the clock as it is now or, as a process that
+// starts, know nothing of it. Only package dbtest calls it.
+func SetClockForTest(d *DB, now func() time.Time, uptime func() time.Duration, trusted bool) {
+	d.clock.mu.Lock()
+	defer d.clock.mu.Unlock()
+	d.clock.now, d.clock.uptime = now, uptime
+	d.clock.agreed, d.clock.seen = reading{}, reading{}
+	if trusted {
+		d.clock.agreed = reading{model.At(now()), uptime()}
+	}
+}
 
 // ExecForTest runs one statement. Only package dbtest calls it, for tests that need a state which the product itself does
 // not make.

@@ -17,7 +17,7 @@ import (
 // timing is how long things take that tests want to be quick.
 type timing struct {
 	sweepEvery time.Duration // between two looks at the database for what is due
-	lease      time.Duration // how long a claim keeps others away, on the program's clock
+	lease      time.Duration // how long a claim keeps others away, on the database's clock
 
 	// attempt is for claiming and calling. It runs by the clock of the machine's uptime and ends well before the lease: a
 	// process that was paused meanwhile makes no call that another one has begun again. The claim and the body have half
@@ -53,7 +53,10 @@ func (j *Jobs) sweep() {
 }
 
 func (j *Jobs) ringDue() error {
-	now := model.At(j.now())
+	now, err := j.dbNow(j.ctx)
+	if err != nil {
+		return err
+	}
 	for after := int64(0); ; {
 		lanes, err := j.db.DueLanes(j.ctx, now, after, sweepLanes)
 		if err != nil {
@@ -137,7 +140,10 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	j.lanes.claim(lane, func(except []int64) int64 {
 		work, cancel = context.WithTimeout(context.WithoutCancel(ctx), j.timing.attempt)
 		prompt, cancelPrompt = context.WithTimeout(work, j.timing.attempt/2)
-		claim, err = j.db.ClaimDelivery(prompt, lane, except, model.At(j.now()), j.timing.lease)
+		var now model.Instant
+		if now, err = j.dbNow(prompt); err == nil {
+			claim, err = j.db.ClaimDelivery(prompt, lane, except, now, j.timing.lease)
+		}
 		if claim == nil {
 			return 0
 		}
@@ -183,7 +189,10 @@ func (j *Jobs) record(ctx context.Context, claim *db.Claim, result db.AttemptRes
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	for {
-		err := j.db.FinishAttempt(ctx, claim, result, model.At(j.now()))
+		now, err := j.dbNow(ctx)
+		if err == nil {
+			err = j.db.FinishAttempt(ctx, claim, result, now)
+		}
 		if err == nil {
 			return nil
 		}
@@ -224,10 +233,9 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 	return append(body, "]}"...), err
 }
 
-// planDailyExports writes the deliveries of days that are over. It lets some minutes pass, for hits that were still on their
-// way at midnight and for clocks that differ.
-func (j *Jobs) planDailyExports(ctx context.Context) error {
-	now := model.At(j.now())
+// planDailyExports writes the deliveries of days that are over. It lets some minutes pass, for hits that were still in flight at
+// midnight and for clocks that differ. A day is planned once for good, so the time must be certain.
+func (j *Jobs) planDailyExports(ctx context.Context, now model.Instant) error {
 	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now)
 	j.report(ctx, "parts of daily exports planned", int64(n))
 	return err

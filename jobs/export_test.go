@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -77,4 +78,15 @@ func (j *Jobs) UnderWay() (int, error) {
 		return 0, err
 	}
 	return queue.Active, nil
+}
+
+// RunSchedule runs each task of the schedule once, without a queue.
+func (j *Jobs) RunSchedule(ctx context.Context) error {
+	var all error
+	for _, task := range j.schedule {
+		if err := task.run(j, ctx); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", task.name, err))
+		}
+	}
+	return all
 }

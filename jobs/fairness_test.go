@@ -98,7 +98,9 @@ func BenchmarkDeadReceiver(b *testing.B) {
 		backlog(b, d, newSite(b, d, "dead.example", url, "").ID, 100_000)
 		arrived := make(chan time.Time, 1)
 		r := newReceiver(b, a, func(int, http.ResponseWriter, *http.Request) { arrived <- time.Now() })
-		j, err := jobs.New(jobs.Options{DB: d, RedisURL: redistest.URL(b), Now: func() time.Time { return noon.Add(time.Second) },
+		now := func() time.Time { return noon.Add(time.Second) }
+		dbtest.SetClock(d, now)
+		j, err := jobs.New(jobs.Options{DB: d, RedisURL: redistest.URL(b), Now: now,
 			Log: slog.New(slog.DiscardHandler), WebhookNets: loopback, WebhookAuthorities: a.pool})
 		if err != nil {
 			b.Fatal(err)

@@ -7,70 +7,98 @@ import (
 )
 
 // deleteSessions deletes sessions that nobody can use any more.
-func (j *Jobs) deleteSessions(ctx context.Context) error {
-	n, err := j.db.DeleteExpiredSessions(ctx, model.At(j.now()))
+func (j *Jobs) deleteSessions(ctx context.Context, now model.Instant) error {
+	n, err := j.db.DeleteExpiredSessions(ctx, now)
 	j.report(ctx, "expired sessions deleted", n)
 	return err
 }
 
 // deleteSignInFailures forgets failed sign-ins that no longer slow anybody down.
-func (j *Jobs) deleteSignInFailures(ctx context.Context) error {
-	n, err := j.db.DeleteOldSignInFailures(ctx, model.At(j.now()))
+func (j *Jobs) deleteSignInFailures(ctx context.Context, now model.Instant) error {
+	n, err := j.db.DeleteOldSignInFailures(ctx, now)
 	j.report(ctx, "old sign-in failures deleted", n)
 	return err
 }
 
 // deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups.
-func (j *Jobs) deleteExpiredSecrets(ctx context.Context) error {
-	n, err := j.db.DeleteExpiredSecrets(ctx, model.At(j.now()))
+func (j *Jobs) deleteExpiredSecrets(ctx context.Context, now model.Instant) error {
+	n, err := j.db.DeleteExpiredSecrets(ctx, now)
 	j.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
 	return err
 }
 
 // purgeDeletedSites deletes what deleted sites have left: the rest of a large one, and hits that were on their way.
-func (j *Jobs) purgeDeletedSites(ctx context.Context) error {
-	n, err := j.db.PurgeDeletedSites(ctx, model.At(j.now()))
+func (j *Jobs) purgeDeletedSites(ctx context.Context, now model.Instant) error {
+	n, err := j.db.PurgeDeletedSites(ctx, now)
 	j.report(ctx, "rows of deleted sites deleted", n)
 	return err
 }
 
 // deleteSpent forgets captcha challenges and tokens that were used and have expired since.
-func (j *Jobs) deleteSpent(ctx context.Context) error {
-	n, err := j.db.DeleteSpent(ctx, model.At(j.now()))
+func (j *Jobs) deleteSpent(ctx context.Context, now model.Instant) error {
+	n, err := j.db.DeleteSpent(ctx, now)
 	j.report(ctx, "used challenges and tokens deleted", n)
 	return err
 }
 
 // destroyDaySalts destroys the salts of days that ended 24 hours ago or earlier: from then on nobody can compute that day's
 // visitor ids again, even with the application key.
-func (j *Jobs) destroyDaySalts(ctx context.Context) error {
-	n, err := j.db.DestroyDaySalts(ctx, model.At(j.now()).Day()-1)
+func (j *Jobs) destroyDaySalts(ctx context.Context, now model.Instant) error {
+	n, err := j.db.DestroyDaySalts(ctx, now.Day()-1)
 	j.report(ctx, "day salts destroyed", n)
 	return err
 }
 
 // ensurePartitions makes the coming months' partitions.
 func (j *Jobs) ensurePartitions(ctx context.Context) error {
-	return j.db.EnsurePartitions(ctx, model.At(j.now()))
+	now, err := j.dbNow(ctx)
+	if err != nil {
+		return err
+	}
+	return j.db.EnsurePartitions(ctx, now)
 }
 
 // dropOldData takes away visits, page views and events that are older than the installation keeps them: beside the current
 // month it keeps as many whole months as it is told.
-func (j *Jobs) dropOldData(ctx context.Context) error {
+func (j *Jobs) dropOldData(ctx context.Context, now model.Instant) error {
 	if j.retentionMonths == 0 {
 		return nil
 	}
-	thisMonth := model.At(j.now()).Month().Start()
-	dropped, err := j.db.DropOldData(ctx, model.At(thisMonth.AddDate(0, -j.retentionMonths, 0)).Month())
-	j.report(ctx, "partitions of old months dropped", dropped.Partitions)
+	dropped, err := j.db.DropOldData(ctx, now, j.retentionMonths)
+	j.report(ctx, "partitions of old months detached", dropped.Partitions)
 	j.report(ctx, "rows of old months deleted", dropped.Rows)
 	return err
 }
 
+// dropDetached drops partitions that dropOldData detached a day ago.
+func (j *Jobs) dropDetached(ctx context.Context, now model.Instant) error {
+	n, err := j.db.DropDetached(ctx, now)
+	j.report(ctx, "partitions of old months dropped", n)
+	return err
+}
+
 // deleteOldRecords deletes counters and deliveries that nobody looks at any more.
-func (j *Jobs) deleteOldRecords(ctx context.Context) error {
-	n, err := j.db.DeleteOldRecords(ctx, model.At(j.now()))
+func (j *Jobs) deleteOldRecords(ctx context.Context, now model.Instant) error {
+	n, err := j.db.DeleteOldRecords(ctx, now)
 	j.report(ctx, "old records deleted", n)
+	return err
+}
+
+// correctSchedule brings deliveries and mails back that a wrong clock has put off for long.
+func (j *Jobs) correctSchedule(ctx context.Context) error {
+	now, err := j.dbNow(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := j.db.CorrectSchedule(ctx, now)
+	j.report(ctx, "deliveries and mails that a wrong clock had put off", n)
+	return err
+}
+
+// correctDates brings back what a wrong clock has dated into the future.
+func (j *Jobs) correctDates(ctx context.Context, now model.Instant) error {
+	n, err := j.db.CorrectDates(ctx, now)
+	j.report(ctx, "rows that a wrong clock had dated into the future", n)
 	return err
 }
 

@@ -53,7 +53,8 @@ type Options struct {
 // Jobs is a worker: it takes tasks from the queue, and puts those in that the schedule asks for.
 type Jobs struct {
 	db       *db.DB
-	now      func() time.Time
+	now      func() time.Time // this machine's clock; see dbNow
+	clock    clockWatch
 	log      *slog.Logger
 	schedule []periodic
 
@@ -91,13 +92,13 @@ func New(o Options) (*Jobs, error) {
 	}
 	j := &Jobs{db: o.DB, now: o.Now, log: o.Log, schedule: schedule, retentionMonths: o.RetentionMonths,
 		timing:  usualTiming,
-		sender:  newSender(o.WebhookNets, o.WebhookAuthorities, o.Now),
 		lanes:   newLanes(),
 		exports: &exportMemory{},
 		mail:    o.Mail,
 		metrics: newMetrics(),
 		bell:    newBell(),
 		started: make(chan struct{}), ended: make(chan struct{})}
+	j.sender = newSender(o.WebhookNets, o.WebhookAuthorities, j.dbTime)
 	j.send = j.sender.send
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	if o.RedisURL != "" {

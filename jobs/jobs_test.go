@@ -62,8 +62,10 @@ func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, 
 	return startWorkerWith(t, jobs.Options{DB: d, RedisURL: redisURL, Now: now, Log: slog.New(log)})
 }
 
+// startWorkerWith starts a worker whose clock is the database's, too.
 func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
 	t.Helper()
+	dbtest.SetClock(o.DB, o.Now)
 	j, err := jobs.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -118,12 +120,17 @@ func litter(t *testing.T, d *db.DB) {
 func left(t *testing.T, d *db.DB) [3]int {
 	t.Helper()
 	var n [3]int
-	for i, table := range []string{"sessions", "signin_failures", "day_salts"} {
+	for i, table := range []string{"sessions", "signin_failures"} {
 		var err error
 		if n[i], err = dbtest.Count(d, table); err != nil {
 			t.Fatal(err)
 		}
 	}
+	days, err := d.SaltDays(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n[2] = len(days)
 	return n
 }
 

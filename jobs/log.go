@@ -29,7 +29,7 @@ func (q *quietLog) pass(message string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
-	if now.Sub(q.said[message]) < quietEvery {
+	if since := now.Sub(q.said[message]); since >= 0 && since < quietEvery { // a clock that was set back ends the silence
 		return false
 	}
 	if q.said == nil || len(q.said) > 100 {

@@ -45,7 +45,11 @@ func (j *Jobs) runMail(ctx context.Context, task *asynq.Task) error {
 	}
 	work, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
-	mail, err := j.db.ClaimMail(work, id, model.At(j.now()), mailLease)
+	now, err := j.dbNow(work)
+	var mail *model.Mail
+	if err == nil {
+		mail, err = j.db.ClaimMail(work, id, now, mailLease)
+	}
 	if err != nil {
 		j.log.ErrorContext(ctx, mailFailures, "mail", id, "error", err)
 	}
@@ -78,7 +82,7 @@ func (j *Jobs) sendMail(ctx context.Context, mail *model.Mail) {
 		return
 	}
 	j.metrics.mail("error")
-	next := model.At(j.now()).Add(model.MailRetryDelay(mail.Attempts))
+	next := model.At(j.dbTime()).Add(model.MailRetryDelay(mail.Attempts))
 	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) || mail.IsVoid(next) {
 		mail.State = model.MailFailed
 		log.ErrorContext(ctx, "mail given up", "attempts", mail.Attempts, "error", mailFault(err))
@@ -91,7 +95,10 @@ func (j *Jobs) sendMail(ctx context.Context, mail *model.Mail) {
 // noteQuotas writes the notices of sites whose quota is used to 80 % or 100 %, and the mails of all notices, also those of the
 // captcha, which its own writer notes. What was used in the last hour of a month is still looked at in the next one.
 func (j *Jobs) noteQuotas(ctx context.Context) error {
-	now := model.At(j.now())
+	now, err := j.dbNow(ctx)
+	if err != nil {
+		return err
+	}
 	months := []model.Month{now.Add(-time.Hour).Month(), now.Month()}
 	if months[0] == months[1] {
 		months = months[:1]

@@ -133,6 +133,7 @@ func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobs.Mail
 	if log == nil {
 		log = slog.NewTextHandler(t.Output(), nil)
 	}
+	dbtest.SetClock(d, now)
 	j, err := jobs.New(jobs.Options{DB: d, Now: now, Log: slog.New(log), Mail: server})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db"
 )
 
 // metrics are the counters of this process since it started. The texts in them come from our own lists, so they are few.
@@ -42,8 +42,11 @@ func (m *metrics) mail(outcome string) {
 // are left out while these do not answer; then it returns their errors.
 func (j *Jobs) WriteMetrics(ctx context.Context, w io.Writer) error {
 	var b strings.Builder
-	now := model.At(j.now())
-	backlog, err := j.db.DeliveryBacklog(ctx, now)
+	var backlog db.Backlog
+	now, err := j.dbNow(ctx)
+	if err == nil {
+		backlog, err = j.db.DeliveryBacklog(ctx, now)
+	}
 	if err == nil {
 		head(&b, "tallygate_deliveries", "gauge", "Deliveries that wait, and those of them that are due.")
 		fmt.Fprintf(&b, "tallygate_deliveries{state=\"pending\"} %d\ntallygate_deliveries{state=\"due\"} %d\n", backlog.Pending, backlog.Due)
@@ -55,6 +58,7 @@ func (j *Jobs) WriteMetrics(ctx context.Context, w io.Writer) error {
 		fmt.Fprintf(&b, "tallygate_oldest_due_delivery_seconds %g\n", age)
 	}
 	err = errors.Join(err, j.writeQueues(&b))
+	j.writeClock(&b)
 	j.metrics.write(&b)
 	_, writeErr := io.WriteString(w, b.String())
 	return errors.Join(err, writeErr)

@@ -109,6 +109,7 @@ func startOn(t *testing.T, redisURL string, a *authority, o jobs.Options, prepar
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	dbtest.SetClock(o.DB, o.Now)
 	j, err := jobs.New(o)
 	if err != nil {
 		t.Fatal(err)

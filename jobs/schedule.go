@@ -18,16 +18,19 @@ type periodic struct {
 
 // schedule is everything that happens on time. Each task is idempotent: a Redis that forgets may run it again.
 var schedule = []periodic{
-	{"housekeeping:sessions", time.Hour, (*Jobs).deleteSessions},
-	{"housekeeping:sign-in-failures", time.Hour, (*Jobs).deleteSignInFailures},
-	{"housekeeping:expired-secrets", time.Hour, (*Jobs).deleteExpiredSecrets},
-	{"housekeeping:deleted-sites", time.Minute, (*Jobs).purgeDeletedSites},
-	{"housekeeping:captcha-spent", 10 * time.Minute, (*Jobs).deleteSpent},
-	{"housekeeping:day-salts", time.Hour, (*Jobs).destroyDaySalts},
+	{"housekeeping:sessions", time.Hour, whenCertain((*Jobs).deleteSessions)},
+	{"housekeeping:sign-in-failures", time.Hour, whenCertain((*Jobs).deleteSignInFailures)},
+	{"housekeeping:expired-secrets", time.Hour, whenCertain((*Jobs).deleteExpiredSecrets)},
+	{"housekeeping:deleted-sites", time.Minute, whenCertain((*Jobs).purgeDeletedSites)},
+	{"housekeeping:captcha-spent", 10 * time.Minute, whenCertain((*Jobs).deleteSpent)},
+	{"housekeeping:day-salts", time.Hour, whenCertain((*Jobs).destroyDaySalts)},
 	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},
-	{"housekeeping:old-data", time.Hour, (*Jobs).dropOldData}, // hourly, because a busy table may refuse it
-	{"housekeeping:old-records", 24 * time.Hour, (*Jobs).deleteOldRecords},
-	{"exports:plan", 5 * time.Minute, (*Jobs).planDailyExports},
+	{"housekeeping:old-data", time.Hour, whenCertain((*Jobs).dropOldData)}, // hourly, because a busy table may refuse it
+	{"housekeeping:detached", time.Hour, whenCertain((*Jobs).dropDetached)},
+	{"housekeeping:schedule", 5 * time.Minute, (*Jobs).correctSchedule},
+	{"housekeeping:dates", 5 * time.Minute, whenCertain((*Jobs).correctDates)},
+	{"housekeeping:old-records", 24 * time.Hour, whenCertain((*Jobs).deleteOldRecords)},
+	{"exports:plan", 5 * time.Minute, whenCertain((*Jobs).planDailyExports)},
 	{"quotas:note", 5 * time.Minute, (*Jobs).noteQuotas},
 }
 
@@ -37,6 +40,7 @@ func (j *Jobs) tick() {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	for {
+		j.watchClock()
 		if err := j.enqueueDue(); err != nil {
 			j.quiet.Error(err)
 		}

@@ -27,6 +27,7 @@ const speed = 2000
 // startQuick starts a worker for receivers on loopback that looks often.
 func startQuick(t *testing.T, d *db.DB, a *authority, now func() time.Time, prepare ...func(*jobs.Jobs)) *jobs.Jobs {
 	t.Helper()
+	dbtest.SetClock(d, now)
 	j, err := jobs.New(jobs.Options{
 		DB: d, Now: now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), WebhookNets: loopback, WebhookAuthorities: a.pool,
 	})

@@ -56,6 +56,7 @@ func work(text string) {
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
 	clock := &fastClock{start: noon, began: f.Began, factor: speed}
+	dbtest.SetClock(d, clock.Now)
 	j, err := jobs.New(jobs.Options{
 		DB: d, RedisURL: f.RedisURL, Now: clock.Now, Log: slog.New(slog.DiscardHandler), WebhookNets: loopback, WebhookAuthorities: pool,
 	})

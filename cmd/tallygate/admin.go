@@ -20,7 +20,11 @@ type adminCommands struct {
 	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
 	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
 
-	SetSiteLimit   setSiteLimitCommand   `cmd:"" help:"Set how many sites an account may have on the plan of new sites (default: 50)."`
+	SetSiteLimit setSiteLimitCommand `cmd:"" help:"Set how many sites an account may have on the plan of new sites (default: 50)."`
+
+	Backup       backupCommand       `cmd:"" help:"Copy the embedded SQLite database into a new file, also while the service runs. The salts of days are not in the copy."`
+	RestoreMonth restoreMonthCommand `cmd:"" help:"Bring back a month that retention has taken away from PostgreSQL within the last 24 hours; without a month, list them."`
+
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Put an account on a captcha plan, from its next verification on."`
 
 	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within ten seconds."`

@@ -38,7 +38,7 @@ type Config struct {
 	CaptchaTestSitekey bool               `env:"TALLYGATE_CAPTCHA_TEST_SITEKEY" default:"true" negatable:"" help:"Accept the captcha's test sitekey and its secret, which everybody knows. Turn it off where no form is tested."`
 	FloodBurst         int                `env:"TALLYGATE_FLOOD_BURST" default:"1000" placeholder:"HITS" help:"Hits of one network (IPv4 /24, IPv6 /64) for one site that are stored at once: 1 to 1000000000. Further ones are answered but not stored or counted. 0 turns the limit off."`
 	FloodRate          int                `env:"TALLYGATE_FLOOD_RATE" default:"10" placeholder:"HITS" help:"Hits a second that a network regains of flood-burst: 1 to 1000000."`
-	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything."`
+	RetentionMonths    int                `env:"TALLYGATE_RETENTION_MONTHS" default:"0" placeholder:"MONTHS" help:"For how many whole months before the current one visits, page views and events are kept: 1 to 120. 0 keeps everything. Months are counted from the newest stored row."`
 	AllowLocalDomains  bool               `env:"TALLYGATE_ALLOW_LOCAL_DOMAINS" help:"Let names under .localhost be a site's domain. For demos and tests."`
 	WebhookAllowNets   []Network          `env:"TALLYGATE_WEBHOOK_ALLOW_NETS" placeholder:"CIDR" help:"Networks that webhooks may call beside the internet, on any port. Empty: none."`
 	WebhookCAFile      string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`

@@ -130,6 +130,9 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	if err := a.openJobs(); err != nil { // first: the others ring for it
 		return nil, err
 	}
+	if a.jobs != nil {
+		a.warnings = append(a.warnings, a.jobs.ClockWarning)
+	}
 	if a.control != nil {
 		if err := a.openControl(secret, clients); err != nil {
 			return nil, err

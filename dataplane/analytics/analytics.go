@@ -56,10 +56,13 @@ type Service struct {
 	bySiteKey *snapshot.Cache[site]
 	bySecret  *snapshot.Cache[site] // names are the bytes of a secret's hash
 	watch     snapshot.Watch
-	days      *dayKeys
-	tally     *tally.Tally
-	flood     *flood // nil: no limit
-	writer    *writer
+
+	compareClock func(context.Context, func() time.Time) (model.Instant, time.Duration, error)
+
+	days   *dayKeys
+	tally  *tally.Tally
+	flood  *flood // nil: no limit
+	writer *writer
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -80,8 +83,11 @@ func New(o Options) *Service {
 		bySecret: snapshot.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
 			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:  o.DB.WatchSites,
-		days:   newDayKeys(o.DB.DaySalt, derive(o.Secret, "visitor id")),
+		watch: o.DB.WatchSites,
+
+		compareClock: o.DB.CompareClock,
+
+		days:   newDayKeys(o.DB, derive(o.Secret, "visitor id")),
 		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
 		flood:  newFlood(o.FloodBurst, o.FloodRate),
 		writer: newWriter(o.Store, o.Ring),
@@ -98,8 +104,8 @@ func derive(applicationKey []byte, use string) []byte {
 	return key
 }
 
-// forgetEvery is how often old visitor keys are looked for in memory.
-const forgetEvery = 10 * time.Minute
+// checkDays is how often the visitor keys in memory are compared with the database's salts and old ones forgotten.
+const checkDays = 10 * time.Second
 
 // Start starts the writer, the flushing of counts, and the watch for changed sites and ended days. It is called once.
 func (s *Service) Start() {
@@ -112,16 +118,41 @@ func (s *Service) Start() {
 }
 
 func (s *Service) watchDays(ctx context.Context) {
-	ticker := time.NewTicker(forgetEvery)
+	ticker := time.NewTicker(checkDays)
 	defer ticker.Stop()
+	var logged time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			s.days.forget(model.At(s.now()).Day())
+			if err := s.days.refresh(ctx); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "compare day salts", "error", err)
+			}
+			if logged.IsZero() || time.Since(logged) >= warnEvery {
+				if s.warnOfClock(ctx) {
+					logged = time.Now()
+				}
+			}
 		}
 	}
+}
+
+// warnEvery is how often a wrong clock is logged.
+const warnEvery = time.Minute
+
+// warnOfClock logs it when this process's clock is not the database's: hits and tokens then get wrong times. It reports whether it
+// did. A database that does not answer is reported elsewhere.
+func (s *Service) warnOfClock(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	_, ahead, err := s.compareClock(ctx, s.now)
+	if err != nil || ahead.Abs() <= db.MaxClockDifference {
+		return false
+	}
+	s.log.ErrorContext(ctx, "this process's clock differs from the database's", "seconds", ahead.Seconds())
+	return true
 }
 
 // Stop stores what was accepted and ends everything that Start began. Requests that come later are answered 503

@@ -1,7 +1,10 @@
 package analytics
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"maps"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
@@ -13,16 +16,23 @@ import (
 // dayKeys keeps the visitor keys of today and yesterday in memory. Older ones are dropped by forget: their salts are
 // destroyed in the database, and must not outlive that here.
 type dayKeys struct {
-	salt   func(context.Context, model.Day) ([]byte, error)
+	db     daySalts
 	secret []byte
 	flight singleflight.Group
 
-	mu   sync.RWMutex
-	keys map[model.Day]*visitor.DayKey
+	mu    sync.RWMutex
+	keys  map[model.Day]*visitor.DayKey
+	salts map[model.Day][]byte // what the keys were made of
 }
 
-func newDayKeys(salt func(context.Context, model.Day) ([]byte, error), secret []byte) *dayKeys {
-	return &dayKeys{salt: salt, secret: secret, keys: make(map[model.Day]*visitor.DayKey)}
+// daySalts is what dayKeys needs of the database.
+type daySalts interface {
+	DaySalt(ctx context.Context, day model.Day) ([]byte, error)
+	KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([]byte, error)
+}
+
+func newDayKeys(db daySalts, secret []byte) *dayKeys {
+	return &dayKeys{db: db, secret: secret, keys: make(map[model.Day]*visitor.DayKey), salts: make(map[model.Day][]byte)}
 }
 
 // get returns the key of a day. The first requests of a day share one look-up, which none of them can cancel by leaving.
@@ -45,15 +55,39 @@ func (d *dayKeys) get(ctx context.Context, day model.Day) (*visitor.DayKey, erro
 }
 
 func (d *dayKeys) fetch(ctx context.Context, day model.Day) (*visitor.DayKey, error) {
-	salt, err := d.salt(ctx, day)
+	salt, err := d.db.DaySalt(ctx, day)
 	if err != nil {
 		return nil, err
 	}
+	return d.put(day, salt), nil
+}
+
+func (d *dayKeys) put(day model.Day, salt []byte) *visitor.DayKey {
 	key := visitor.NewDayKey(d.secret, salt, day)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.keys[day] = key
-	return key, nil
+	d.keys[day], d.salts[day] = key, salt
+	return key
+}
+
+// refresh compares the keys in memory with the database, which can lose a salt in a crash: it gets the salt back, or this process
+// takes over the one that another process has made meanwhile.
+func (d *dayKeys) refresh(ctx context.Context) error {
+	d.mu.RLock()
+	known := maps.Clone(d.salts)
+	d.mu.RUnlock()
+
+	var all error
+	for day, salt := range known {
+		limited, cancel := context.WithTimeout(ctx, StoreTimeout)
+		current, err := d.db.KeepDaySalt(limited, day, salt)
+		cancel()
+		if err == nil && !bytes.Equal(current, salt) {
+			d.put(day, current)
+		}
+		all = errors.Join(all, err)
+	}
+	return all
 }
 
 // forget drops the keys of days that ended 24 hours ago or earlier, and of days after tomorrow, which a clock that was ahead
@@ -64,6 +98,7 @@ func (d *dayKeys) forget(today model.Day) {
 	for day := range d.keys {
 		if day < today-1 || day > today+1 {
 			delete(d.keys, day)
+			delete(d.salts, day)
 		}
 	}
 }

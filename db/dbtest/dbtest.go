@@ -134,6 +134,17 @@ func Open(tb testing.TB, databaseURL string) *db.DB {
 	return d
 }
 
+// SetClock makes d take the time from a function instead of from its server or machine, and trust that time wherever it goes.
+func SetClock(d *db.DB, now func() time.Time) {
+	began := now()
+	db.SetClockForTest(d, now, func() time.Duration { return now().Sub(began) }, true)
+}
+
+// SetClocks is SetClock for tests whose clock can jump: uptime is the time that really passes, and the clock is not trusted yet.
+func SetClocks(d *db.DB, now func() time.Time, uptime func() time.Duration) {
+	db.SetClockForTest(d, now, uptime, false)
+}
+
 // Exec runs a statement for a test that needs a state which the product itself does not make.
 func Exec(d *db.DB, statement string, args ...any) error {
 	return ExecContext(context.Background(), d, statement, args...)

@@ -69,6 +69,9 @@ func NewTimeID(at Instant) int64 { return FirstTimeID(at) | rand.Int64N(1<<12) }
 // FirstTimeID is the smallest id that NewTimeID makes for the moment.
 func FirstTimeID(at Instant) int64 { return int64(at-idEpoch) << 12 }
 
+// TimeOfID returns the time that NewTimeID made an id of.
+func TimeOfID(id int64) Instant { return Instant(id>>12) + idEpoch }
+
 // Pageview is one view of one page.
 type Pageview struct {
 	SiteID     int64

@@ -71,6 +71,9 @@ func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://tallygate:tallygate@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
 
+// DataDir returns the folder of the server's files.
+func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
+
 // Pid is the process id of the server's main process, whose children serve the connections; 0 while it does not run.
 func (s *Server) Pid() int {
 	if s.cmd == nil || s.cmd.Process == nil {

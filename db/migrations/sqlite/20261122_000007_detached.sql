@@ -1,0 +1,1 @@
+-- PostgreSQL has a table of detached partitions here; SQLite has no partitions.

@@ -1,0 +1,257 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+)
+
+// live stores what is valid at a time, and what a clock that is ahead would take for old.
+func live(t *testing.T, d *db.DB, now model.Instant) {
+	t.Helper()
+	if err := d.EnsurePartitions(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
+		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []struct {
+		text string
+		args []any
+	}{
+		{"INSERT INTO sessions (id_hash, user_id, created_at, last_seen_at, expires_at) VALUES (?, ?, 0, 0, ?)", []any{[]byte("s"), user.ID, now.Add(30 * time.Minute)}},
+		{"INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, ?)", []any{[]byte("k"), now}},
+		{"INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", []any{[]byte("r"), user.ID, now.Add(30 * time.Minute)}},
+		{"INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", []any{user.AccountID, now.Add(-10 * time.Minute), []byte("0123456789abcdef")}},
+		{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', 'bot', 1)", []any{now.Day()}},
+		{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, ?)", []any{now}},
+		{"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 1, 1, 0, 0, 0, false, '/')", []any{now}},
+		{"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 2, 1, 0, 0, 0, false, '/')", []any{now.Add(-60 * 24 * time.Hour)}},
+		{"INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', 'sent', 1, ?, ?)", []any{now, now}},
+	} {
+		if err := dbtest.Exec(d, statement.text, statement.args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.DaySalt(t.Context(), now.Day()); err != nil {
+		t.Fatal(err)
+	}
+	site := newSite(t, d, "shop.example", "", "")
+	if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantLive fails unless all that live stored is there.
+func wantLive(t *testing.T, d *db.DB) {
+	t.Helper()
+	for table, want := range map[string]int{"sessions": 1, "signin_failures": 1, "password_resets": 1, "captcha_spent": 1, "rejections": 1,
+		"deleted_sites": 1, "pageviews": 2, "mails": 1, "deliveries": 0} {
+		if n, err := dbtest.Count(d, table); err != nil || n != want {
+			t.Errorf("%s: %d rows, error %v; want %d", table, n, err, want)
+		}
+	}
+	today, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM sites JOIN rejections ON day = daily_export_day")
+	if err != nil || today[0].N != 1 {
+		t.Errorf("the next day to export is not today, %v", err)
+	}
+	if days, err := d.SaltDays(t.Context()); err != nil || len(days) != 1 {
+		t.Errorf("day salts of %v, error %v; want today's", days, err)
+	}
+}
+
+// runAll runs all tasks of the schedule.
+func runAll(t *testing.T, j *jobs.Jobs) {
+	t.Helper()
+	if err := j.RunSchedule(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// metric returns a metric's line.
+func metric(t *testing.T, j *jobs.Jobs, name string) string {
+	t.Helper()
+	var b strings.Builder
+	_ = j.WriteMetrics(t.Context(), &b) // the worker is not started, so numbers of the queue are left out
+	for line := range strings.Lines(b.String()) {
+		if strings.HasPrefix(line, name+" ") {
+			return strings.TrimSpace(line)
+		}
+	}
+	t.Fatalf("no %s in\n%s", name, b.String())
+	return ""
+}
+
+// TestWrongWorkerClockDeletesNothing: a worker whose clock is not the database's, which is the real one here, deletes nothing and
+// reports that.
+func TestWrongWorkerClockDeletesNothing(t *testing.T) {
+	for _, wrong := range []time.Duration{425 * 24 * time.Hour, 55 * time.Minute, 61 * time.Second, -425 * 24 * time.Hour} {
+		t.Run(wrong.String(), func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				live(t, d, model.At(time.Now()))
+				log := &lastHandler{}
+				j, err := jobs.New(jobs.Options{DB: d, Now: func() time.Time { return time.Now().Add(wrong) }, Log: slog.New(log), RetentionMonths: 6})
+				if err != nil {
+					t.Fatal(err)
+				}
+				runAll(t, j)
+				wantLive(t, d)
+
+				want := fmt.Sprintf("worker clock differs from the database's by %.0f s; nothing is deleted", wrong.Seconds())
+				if got := j.ClockWarning(); got != want {
+					t.Errorf("warning %q, want %q", got, want)
+				}
+				if log.level != slog.LevelError || log.message != want || log.n != 1 {
+					t.Errorf("logged %d times, last %v %q; want once %q as an error", log.n, log.level, log.message, want)
+				}
+				if got := metric(t, j, "tallygate_deletions_held"); got != "tallygate_deletions_held 1" {
+					t.Error(got)
+				}
+				var seconds float64
+				got := metric(t, j, "tallygate_clock_difference_seconds")
+				if _, err := fmt.Sscanf(got, "tallygate_clock_difference_seconds %g", &seconds); err != nil || seconds < wrong.Seconds()-1 || seconds > wrong.Seconds()+1 {
+					t.Errorf("%s, %v; want %g", got, err, wrong.Seconds())
+				}
+			})
+		})
+	}
+}
+
+// TestWrongDatabaseClockDeletesNothing: the clock of the database's server jumps, or with SQLite that of the machine.
+func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
+	for _, test := range []struct {
+		jump  time.Duration
+		level slog.Level
+	}{{425 * 24 * time.Hour, slog.LevelError}, {55 * time.Minute, slog.LevelWarn}, {-425 * 24 * time.Hour, slog.LevelError}} {
+		t.Run(test.jump.String(), func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				clock := &clock{now: noon}
+				dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
+				log := &lastHandler{}
+				j, err := jobs.New(jobs.Options{DB: d, Now: clock.Now, Log: slog.New(log), RetentionMonths: 6})
+				if err != nil {
+					t.Fatal(err)
+				}
+				runAll(t, j) // the clock is trusted
+				live(t, d, model.At(noon))
+
+				clock.add(test.jump)
+				runAll(t, j)
+				wantLive(t, d)
+				if got := j.ClockWarning(); !strings.HasPrefix(got, "the database's clock jumped by ") || !strings.HasSuffix(got, "nothing is deleted") {
+					t.Errorf("warning %q", got)
+				}
+				if log.level != test.level || log.n != 1 {
+					t.Errorf("logged %d times, last %v %q; want once as %v", log.n, log.level, log.message, test.level)
+				}
+				if got, want := metric(t, j, "tallygate_clock_jump_seconds"), fmt.Sprintf("tallygate_clock_jump_seconds %g", test.jump.Seconds()); got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+
+				clock.add(-test.jump) // put right
+				runAll(t, j)
+				wantLive(t, d)
+				if got := j.ClockWarning(); got != "" {
+					t.Errorf("warning %q after the clock was put right", got)
+				}
+			})
+		})
+	}
+}
+
+// TestSpentStaysSpent: a token that was used before the clock jumped ahead by 55 minutes is refused also when the clock has been
+// put right again.
+func TestSpentStaysSpent(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		clock := &clock{now: noon}
+		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
+		j, err := jobs.New(jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runAll(t, j)
+		token := model.SpentKey{AccountID: 1, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
+		claim := func() (first bool) {
+			store := d.CaptchaStore()
+			defer store.Close()
+			err := store.Update(t.Context(), db.CaptchaKeys{Spent: []model.SpentKey{token}}, func(s *db.CaptchaState) *db.CaptchaChanges {
+				first = s.Claimed[token]
+				return &db.CaptchaChanges{}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return first
+		}
+		if !claim() {
+			t.Fatal("the token was used before")
+		}
+		clock.add(55 * time.Minute)
+		runAll(t, j)
+		clock.add(-55 * time.Minute)
+		if claim() {
+			t.Error("the token was used twice")
+		}
+	})
+}
+
+// TestWrongWorkerClockKeepsTheSchedule: a worker whose clock is wrong sends what is due by the database's clock, with that time in
+// its signature, and puts the next attempt off by the usual pause.
+func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
+	a := newAuthority(t)
+	for _, wrong := range []time.Duration{425 * 24 * time.Hour, -425 * 24 * time.Hour} {
+		t.Run(wrong.String(), func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				r := newReceiver(t, a, status(500))
+				site := newSite(t, d, "shop.example", r.URL, "signed")
+				delivery, later := due(t, d, site, noon), due(t, d, site, noon.Add(time.Minute))
+				clock := &clock{now: noon}
+				startQuick(t, d, a, func() time.Time { return clock.Now().Add(wrong) }, func(*jobs.Jobs) { dbtest.SetClock(d, clock.Now) })
+
+				var log dbtest.DeliveryLog
+				awaitThat(t, func() (string, bool) {
+					log = logOf(t, d, site, delivery.ID)
+					return "no attempt has ended", len(log.Attempts) == 1 && log.ClaimedUntil == 0
+				})
+				if wait := log.NextAttemptAt.Sub(model.At(noon)); wait < 4*time.Second || wait > 6*time.Second {
+					t.Errorf("the next attempt comes after %v, want 5 s", wait)
+				}
+				if got, want := r.all()[0].header.Get("webhook-timestamp"), fmt.Sprint(noon.Unix()); got != want {
+					t.Errorf("signed at %s, want %s", got, want)
+				}
+				if log := logOf(t, d, site, later.ID); len(log.Attempts) != 0 {
+					t.Error("a delivery was sent before it was due")
+				}
+			})
+		})
+	}
+}
+
+// lastHandler keeps the last record at WARN or above, and counts them.
+type lastHandler struct {
+	slog.Handler
+	n       int
+	level   slog.Level
+	message string
+}
+
+// Enabled implements slog.Handler.
+func (h *lastHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
+
+// Handle implements slog.Handler.
+func (h *lastHandler) Handle(_ context.Context, r slog.Record) error {
+	h.n, h.level, h.message = h.n+1, r.Level, r.Message
+	return nil
+}
