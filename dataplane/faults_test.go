@@ -272,13 +272,14 @@ func TestDatabaseRestarted(t *testing.T) {
 	})
 }
 
-// TestPoolExhausted: while every connection of the pool is busy, hits of known sites are still stored: the writer has a
-// connection of its own.
+// TestPoolExhausted: while every connection of the control plane's pool is busy, hits are still stored, also the first one of
+// a site and the first one of a day, and counts of refused calls are: the writer has a connection of its own, and lookups
+// have a pool of their own.
 func TestPoolExhausted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
-		site := p.site("example.com", quota)
+		site, unseen := p.site("example.com", quota), p.site("unseen.example", quota)
 		p.awaitNotices(site)
 		p.view(site, "", nil) // the site and the day are known now
 		ctx, release := context.WithCancel(t.Context())
@@ -288,11 +289,17 @@ func TestPoolExhausted(t *testing.T) {
 		}
 		p.await("a busy pool", func() bool { return dbtest.IsBusy(d) })
 		p.view(site, "", nil)
+		p.view(unseen, "", nil)
+		p.clock.set(noon.Add(24 * time.Hour))
+		p.view(unseen, "", nil)
+		p.collect(viewCall(unseen, "", m{"p": "no path"})) // counted as bad_path
+		p.stop()
 		release()
 		wg.Wait()
-		if n := len(p.rows(site)); n != 2 {
-			t.Errorf("%d page views stored, want 2", n)
+		if known, first := len(p.rows(site)), len(p.rows(unseen)); known != 2 || first != 2 {
+			t.Errorf("%d and %d page views stored, want 2 and 2", known, first)
 		}
+		p.rejected(unseen, map[string]int64{"collect bad_path": 1})
 	})
 }
 

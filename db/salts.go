@@ -21,14 +21,14 @@ func (d *DB) DaySalt(ctx context.Context, day model.Day) ([]byte, error) {
 	}
 	fresh := make([]byte, saltSize)
 	rand.Read(fresh)
-	if _, err := d.write.ExecContext(ctx, "INSERT INTO day_salts (day, salt) VALUES (?, ?) ON CONFLICT DO NOTHING", day, fresh); err != nil {
+	if _, err := d.dataWrite.ExecContext(ctx, "INSERT INTO day_salts (day, salt) VALUES (?, ?) ON CONFLICT DO NOTHING", day, fresh); err != nil {
 		return nil, err
 	}
 	return d.daySalt(ctx, day)
 }
 
 func (d *DB) daySalt(ctx context.Context, day model.Day) (salt []byte, err error) {
-	err = d.read.NewSelect().Table("day_salts").Column("salt").Where("day = ?", day).Scan(ctx, &salt)
+	err = d.dataRead.NewSelect().Table("day_salts").Column("salt").Where("day = ?", day).Scan(ctx, &salt)
 	return salt, err
 }
 
