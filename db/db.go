@@ -47,6 +47,7 @@ const (
 	postgresPool    = 16
 	dataPool        = 4 // connections with which the data plane looks up sites, sitekeys and salts, and stores counts
 	pingAfter       = 50 * time.Millisecond
+	repeatFor       = 4 * time.Second // after that a transaction that lost is not repeated: it has waited out SQLite's busy_timeout
 	sqliteScheme    = "sqlite:"
 	defaultDatabase = "tallygate.sqlite"
 )
@@ -173,7 +174,9 @@ func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) e
 
 // inTxOf is inTx with another pool.
 func inTxOf(ctx context.Context, pool *bun.DB, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return repeatIf(isRetryable, func() error { return pool.RunInTx(ctx, nil, fn) })
+	began := time.Now()
+	lost := func(err error) bool { return isRetryable(err) && time.Since(began) < repeatFor }
+	return repeatIf(lost, func() error { return pool.RunInTx(ctx, nil, fn) })
 }
 
 // orNotFound turns the driver's "no rows" into model.ErrNotFound.

@@ -229,6 +229,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 		Now:               time.Now,
 		Log:               a.log,
 		Introspection:     c.Introspection,
+		ClientAddr:        clientAddr,
 		GraphiQL:          graphiQL,
 		Ring:              a.ring(),
 	})
