@@ -54,6 +54,7 @@ func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*sqliteConn) error)
 	}
 	err = conn.Raw(func(c any) error {
 		borrowed := c.(*borrowedConn)
+		borrowed.bad = true // should fn panic in a transaction
 		err := fn(borrowed.sqliteConn)
 		borrowed.bad = errors.Is(err, driver.ErrBadConn)
 		return err
