@@ -3,6 +3,7 @@ package dataplane_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -386,6 +387,47 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		wg.Wait()
 		if n := len(p.rows(site)); n != 21 {
 			t.Errorf("%d page views stored, want 21", n)
+		}
+	})
+}
+
+// lockTable keeps all others from a table of PostgreSQL until the test ends, or for some seconds, and returns when it does.
+func lockTable(t *testing.T, p *plane, table string, seconds int) {
+	t.Helper()
+	ctx, release := context.WithCancel(context.Background())
+	var holder sync.WaitGroup
+	holder.Go(func() {
+		_ = dbtest.Transaction(ctx, p.db, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE", fmt.Sprintf("SELECT pg_sleep(%d)", seconds))
+	})
+	t.Cleanup(func() { release(); holder.Wait() })
+	p.await("the lock of "+table, func() bool {
+		locks, err := dbtest.Rows[int](p.db, `SELECT count(*) FROM pg_locks WHERE relation = ?::regclass AND mode = 'AccessExclusiveLock' AND granted`, table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return locks[0] == 1
+	})
+}
+
+// TestOneDeadlineForAllWaits: a hit that waits for its site and then for the key of its day is answered when both together have
+// taken StoreTimeout.
+func TestOneDeadlineForAllWaits(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		p := newPlane(t, d)
+		p.http.Timeout = hang
+		site := p.site("example.com", quota)
+		const first = 4 // seconds for which the site cannot be read
+		lockTable(t, p, "day_salts", 60)
+		lockTable(t, p, "sites", first)
+		began := time.Now()
+		status, code := p.collect(viewCall(site, "", nil))
+		took := time.Since(began)
+		if status != http.StatusServiceUnavailable || code != "unavailable" {
+			t.Errorf("got %d %s, want 503 unavailable", status, code)
+		}
+		if latest := analytics.StoreTimeout + first*time.Second/2; took > latest {
+			t.Errorf("answered after %v, want at most %v", took, latest)
 		}
 	})
 }

@@ -39,6 +39,7 @@ const keyID = 1
 type Service struct {
 	clientAddr func(*http.Request) netip.Addr
 	now        func() time.Time
+	timeout    time.Duration // of a request's waits for the database
 	log        *slog.Logger
 
 	work      *pow.Keyring
@@ -68,6 +69,7 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 	return &Service{
 		clientAddr: o.ClientAddr,
 		now:        o.Now,
+		timeout:    timeout,
 		log:        o.Log,
 		work:       work,
 		tokens:     tokens,
@@ -81,6 +83,9 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 		cancel: func() {},
 	}, nil
 }
+
+// deadline is when a request gives up waiting for the database that begins to now.
+func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 
 // Start starts the writer and the watch for changed sitekeys. It is called once.
 func (s *Service) Start() {
