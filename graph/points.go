@@ -75,6 +75,9 @@ func (r *Resolver) charge(ctx context.Context, caller auth.Caller) error {
 	cost := extension.GetComplexityStats(ctx).Complexity + request.surcharge
 	b := r.points.take(accountKey(caller), cost, request.now.Time())
 	request.budget = &b
+	if b.refused {
+		request.retryAfter = b.resetAt.Sub(request.now.Time())
+	}
 	return b.check(request.now)
 }
 

@@ -27,6 +27,8 @@ type request struct {
 	surcharge int     // points beyond the complexity
 	refused   error   // of the first change that got no turn: later ones get none either
 
+	retryAfter time.Duration // what a caller without points or a turn was told
+
 	purgeUntil time.Time // zero before the first deletion
 }
 

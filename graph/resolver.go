@@ -33,6 +33,7 @@ type Resolver struct {
 	schemaReads  *points       // of client networks without an account, one for each request that reads the schema
 	writes       *turns        // of mutations, by account
 	openWrites   *turns        // of mutations for everybody, by client network
+	refusals     *refusals
 	purging      chan struct{} // holds one value while a request deletes the rows of deleted sites
 	log          *slog.Logger
 }

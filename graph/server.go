@@ -94,6 +94,7 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 		schemaReads:  newPoints(introspectionsPerMinute),
 		writes:       newWrites(),
 		openWrites:   newOpenWrites(),
+		refusals:     newRefusals(),
 		purging:      make(chan struct{}, 1),
 		log:          o.Log,
 	}

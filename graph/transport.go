@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,6 +56,20 @@ func (jsonPost) Supports(*http.Request) bool { return true }
 // Do reads, runs and answers one request.
 func (t jsonPost) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
 	start := graphql.Now()
+	caller, recognised := credentialOf(r)
+	if recognised {
+		if wait := t.resolver.refusals.wait(caller, t.resolver.now()); wait > 0 {
+			pause(r.Context(), refusalPause)
+			refuse(w, r, http.StatusTooManyRequests, busyError(generated.ErrorCodeRateLimited, wait,
+				"Requests were sent without waiting as long as the answers before said."))
+			return
+		}
+		defer func() {
+			if retryAfter := requestOf(r.Context()).retryAfter; retryAfter > 0 {
+				t.resolver.refusals.note(caller, retryAfter, t.resolver.now())
+			}
+		}()
+	}
 	body, status, refusal := readBody(w, r)
 	if refusal != nil {
 		refuse(w, r, status, refusal)
@@ -183,6 +198,7 @@ func reply(w http.ResponseWriter, r *http.Request, status int, response *graphql
 
 func send(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	w.Header().Set("Content-Type", responseType(r))
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	w.Write(body)
 }

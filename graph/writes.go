@@ -97,7 +97,7 @@ func (r *Resolver) takeTurn(ctx context.Context, mutation string) (end func(), e
 		err = &model.Error{
 			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second, Message: "Too many changes are in progress. Try again.",
 		}
-		request.refused = err
+		request.refused, request.retryAfter = err, time.Second
 	}
 	return end, err
 }
