@@ -23,7 +23,13 @@ type commands struct {
 	Limits  limitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
 	Bench   benchCommand   `cmd:"" help:"Measure the service beside these limits, and write the table of ratios."`
 	Growth  growthCommand  `cmd:"" help:"Measure whether anything grows with the number of stored rows."`
+	Attack  attackCommand  `cmd:"" help:"Attack an instance, and measure what others notice of it."`
 	Noop    noopCommand    `cmd:"" hidden:"" help:"Serve the empty handler that others are compared with."`
+}
+
+// attackCommand is the attacks, each a command of its own.
+type attackCommand struct {
+	Owner attackOwnerCommand `cmd:"" help:"Change one account's settings over many connections, and measure another account's hits."`
 }
 
 // terminal is what commands print to: results on out, progress on log.
