@@ -83,8 +83,9 @@ type settings struct {
 	graph graph.Options
 	https bool
 
-	timeout time.Duration // of a request; 0: the product's
-	points  int           // of an account in a minute; 0: the product's
+	wrap    func(http.Handler) http.Handler // around everything; nil: nothing
+	timeout time.Duration                   // of a request; 0: the product's
+	points  int                             // of an account in a minute; 0: the product's
 }
 
 // addressHeader says in tests from which address a request comes.
@@ -124,6 +125,9 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	handler, err := graph.NewWithin(s.graph, s.timeout, s.points)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.wrap != nil {
+		handler = s.wrap(handler)
 	}
 	server.Config.Handler = handler
 	if s.https {
