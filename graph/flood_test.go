@@ -2,7 +2,6 @@ package graph_test
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -310,17 +309,19 @@ func TestDatabaseAway(t *testing.T) {
 		a := newApp(t, dbtest.Open(t, url))
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
-		other, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer other.Close()
-		other.SetMaxOpenConns(1)
-		if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
-			t.Fatal(err)
-		}
+		other := dbtest.Open(t, url).HitStore()
+		held, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+		go func() {
+			ended <- other.Update(context.Background(), db.HitKeys{}, func(*db.HitState) *db.HitChanges {
+				close(held)
+				<-release
+				return &db.HitChanges{}
+			})
+		}()
+		<-held
 		unavailable(t, owner.query(updateSiteMutation, "id", site, "name", "late"))
-		if _, err := other.Exec("ROLLBACK"); err != nil {
+		close(release)
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
 		owner.query(updateSiteMutation, "id", site, "name", "in time").ok(t, "updateSite")
