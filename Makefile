@@ -72,7 +72,9 @@ bench-growth: build ## The same with 10 million stored page views (ARGS="--rows 
 .PHONY: attack
 attack: build ## Attack the service on each database, and measure what other sites notice
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
-	bin/loadgen attack visitor $(ARGS)
+	bin/loadgen attack visitor
+	bin/loadgen attack owner --engine sqlite
+	bin/loadgen attack owner --engine postgres
 
 .PHONY: chaos
 chaos: build ## Kill, pause and restart the service 200 times under load on each database, and verify

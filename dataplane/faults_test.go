@@ -3,6 +3,7 @@ package dataplane_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -272,13 +273,14 @@ func TestDatabaseRestarted(t *testing.T) {
 	})
 }
 
-// TestPoolExhausted: while every connection of the pool is busy, hits of known sites are still stored: the writer has a
-// connection of its own.
+// TestPoolExhausted: while every connection of the control plane's pool is busy, hits are still stored, also the first one of
+// a site and the first one of a day, and counts of refused calls are: the writer has a connection of its own, and lookups
+// have a pool of their own.
 func TestPoolExhausted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
-		site := p.site("example.com", quota)
+		site, unseen := p.site("example.com", quota), p.site("unseen.example", quota)
 		p.awaitNotices(site)
 		p.view(site, "", nil) // the site and the day are known now
 		ctx, release := context.WithCancel(t.Context())
@@ -288,11 +290,17 @@ func TestPoolExhausted(t *testing.T) {
 		}
 		p.await("a busy pool", func() bool { return dbtest.IsBusy(d) })
 		p.view(site, "", nil)
+		p.view(unseen, "", nil)
+		p.clock.set(noon.Add(24 * time.Hour))
+		p.view(unseen, "", nil)
+		p.collect(viewCall(unseen, "", m{"p": "no path"})) // counted as bad_path
+		p.stop()
 		release()
 		wg.Wait()
-		if n := len(p.rows(site)); n != 2 {
-			t.Errorf("%d page views stored, want 2", n)
+		if known, first := len(p.rows(site)), len(p.rows(unseen)); known != 2 || first != 2 {
+			t.Errorf("%d and %d page views stored, want 2 and 2", known, first)
 		}
+		p.rejected(unseen, map[string]int64{"collect bad_path": 1})
 	})
 }
 
@@ -379,6 +387,47 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		wg.Wait()
 		if n := len(p.rows(site)); n != 21 {
 			t.Errorf("%d page views stored, want 21", n)
+		}
+	})
+}
+
+// lockTable keeps all others from a table of PostgreSQL until the test ends, or for some seconds, and returns when it does.
+func lockTable(t *testing.T, p *plane, table string, seconds int) {
+	t.Helper()
+	ctx, release := context.WithCancel(context.Background())
+	var holder sync.WaitGroup
+	holder.Go(func() {
+		_ = dbtest.Transaction(ctx, p.db, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE", fmt.Sprintf("SELECT pg_sleep(%d)", seconds))
+	})
+	t.Cleanup(func() { release(); holder.Wait() })
+	p.await("the lock of "+table, func() bool {
+		locks, err := dbtest.Rows[int](p.db, `SELECT count(*) FROM pg_locks WHERE relation = ?::regclass AND mode = 'AccessExclusiveLock' AND granted`, table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return locks[0] == 1
+	})
+}
+
+// TestOneDeadlineForAllWaits: a hit that waits for its site and then for the key of its day is answered when both together have
+// taken StoreTimeout.
+func TestOneDeadlineForAllWaits(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		p := newPlane(t, d)
+		p.http.Timeout = hang
+		site := p.site("example.com", quota)
+		const first = 4 // seconds for which the site cannot be read
+		lockTable(t, p, "day_salts", 60)
+		lockTable(t, p, "sites", first)
+		began := time.Now()
+		status, code := p.collect(viewCall(site, "", nil))
+		took := time.Since(began)
+		if status != http.StatusServiceUnavailable || code != "unavailable" {
+			t.Errorf("got %d %s, want 503 unavailable", status, code)
+		}
+		if latest := analytics.StoreTimeout + first*time.Second/2; took > latest {
+			t.Errorf("answered after %v, want at most %v", took, latest)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func (d *DB) CaptchaStore() CaptchaStore {
 	if d.pg != nil {
 		return newPostgresCaptcha(d.pg)
 	}
-	return newSQLiteCaptcha(d.write.DB)
+	return newSQLiteCaptcha(d.dataWrite.DB)
 }
 
 func newCaptchaState(keys CaptchaKeys) *CaptchaState {

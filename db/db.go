@@ -26,9 +26,15 @@ import (
 
 // DB is a database of either dialect. It is safe for concurrent use.
 type DB struct {
-	write *bun.DB // SQLite: the one writing connection, which queues writers fairly; PostgreSQL: the same pool as read
+	write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as read
 	read  *bun.DB
-	pg    *pgx.ConnConfig // nil on SQLite
+
+	// Of the data plane alone, so that what owners and workers do cannot use up its connections.
+	dataWrite *bun.DB // SQLite: the one writing connection, ahead of write; PostgreSQL: the same pool as dataRead
+	dataRead  *bun.DB
+
+	sqlite *sqliteWriter   // nil on PostgreSQL
+	pg     *pgx.ConnConfig // nil on SQLite
 
 	sqlitePath string // of the database file; empty on PostgreSQL
 
@@ -45,7 +51,9 @@ const (
 	connectTimeout  = 3 * time.Second
 	sqliteReaders   = 8
 	postgresPool    = 16
+	dataPool        = 4 // connections with which the data plane looks up sites, sitekeys and salts, and stores counts
 	pingAfter       = 50 * time.Millisecond
+	repeatFor       = 4 * time.Second // after that a transaction that lost is not repeated: it has waited out SQLite's busy_timeout
 	sqliteScheme    = "sqlite:"
 	defaultDatabase = "tallygate.sqlite"
 )
@@ -70,26 +78,39 @@ func openSQLite(path string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
-	write, err := openSQLiteWriter(sqliteDSN(path, "immediate"))
+	writer, err := newSQLiteWriter(sqliteDSN(path, "immediate"))
 	if err != nil {
 		return nil, err
 	}
-	write.SetMaxOpenConns(1)
-	write.SetMaxIdleConns(1)
-	read, err := sql.Open("sqlite", sqliteDSN(path, "deferred"))
+	read, err := openSQLiteReaders(path, sqliteReaders)
 	if err != nil {
-		return nil, errors.Join(err, write.Close())
+		return nil, err
 	}
-	read.SetMaxOpenConns(sqliteReaders)
-	read.SetMaxIdleConns(sqliteReaders)
+	dataRead, err := openSQLiteReaders(path, dataPool)
+	if err != nil {
+		return nil, errors.Join(err, read.Close())
+	}
 	return &DB{
-		write: bun.NewDB(write, sqlitedialect.New()),
-		read:  bun.NewDB(read, sqlitedialect.New()),
+		write:     bun.NewDB(writer.pool(ordinaryWrite), sqlitedialect.New()),
+		read:      read,
+		dataWrite: bun.NewDB(writer.pool(urgentWrite), sqlitedialect.New()),
+		dataRead:  dataRead,
+		sqlite:    writer,
 
 		sqlitePath:  path,
 		clock:       newClock(),
 		exportReads: make(chan struct{}, maxExportReads),
 	}, nil
+}
+
+func openSQLiteReaders(path string, connections int) (*bun.DB, error) {
+	read, err := sql.Open("sqlite", sqliteDSN(path, "deferred"))
+	if err != nil {
+		return nil, err
+	}
+	read.SetMaxOpenConns(connections)
+	read.SetMaxIdleConns(connections)
+	return bun.NewDB(read, sqlitedialect.New()), nil
 }
 
 // sqliteDSN carries every option in the address, so that each pooled connection has them. Writers take the lock when they
@@ -117,16 +138,20 @@ func openPostgres(rawURL string) (*DB, error) {
 	pool := cfg.Copy()
 	// bun writes values into the statement text, so preparing each distinct text would only fill caches.
 	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	write, data := openPostgresPool(pool, postgresPool), openPostgresPool(pool, dataPool)
+	return &DB{write: write, read: write, dataWrite: data, dataRead: data, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
+}
+
+func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 	// A connection that rested may have lost its server. pgx tells database/sql so, which then takes another one, only where
 	// it asks first: without that, a restarted server would cost one failed statement for each resting connection.
-	sqlDB := stdlib.OpenDB(*pool, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
+	sqlDB := stdlib.OpenDB(*cfg, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
 		return p.IdleDuration > pingAfter
 	}))
-	sqlDB.SetMaxOpenConns(postgresPool)
-	sqlDB.SetMaxIdleConns(postgresPool)
+	sqlDB.SetMaxOpenConns(connections)
+	sqlDB.SetMaxIdleConns(connections)
 	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
-	b := bun.NewDB(sqlDB, pgdialect.New())
-	return &DB{write: b, read: b, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
+	return bun.NewDB(sqlDB, pgdialect.New())
 }
 
 // Dialect is "sqlite" or "postgres".
@@ -142,9 +167,9 @@ func (d *DB) Ping(ctx context.Context) error { return d.read.PingContext(ctx) }
 
 // Close closes all connections.
 func (d *DB) Close() error {
-	err := d.write.Close()
-	if d.read != d.write {
-		err = errors.Join(err, d.read.Close())
+	err := errors.Join(d.write.Close(), d.dataWrite.Close())
+	if d.sqlite != nil { // else the pools for reading are the same
+		err = errors.Join(err, d.read.Close(), d.dataRead.Close(), d.sqlite.close())
 	}
 	return err
 }
@@ -152,7 +177,14 @@ func (d *DB) Close() error {
 // inTx runs fn in one transaction, and again, a few times, when that lost to another one (see isRetryable): fn sets what it
 // returns anew each time. In which order to lock is told in locks.go.
 func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return repeatIf(isRetryable, func() error { return d.write.RunInTx(ctx, nil, fn) })
+	return inTxOf(ctx, d.write, fn)
+}
+
+// inTxOf is inTx with another pool.
+func inTxOf(ctx context.Context, pool *bun.DB, fn func(ctx context.Context, tx bun.Tx) error) error {
+	began := time.Now()
+	lost := func(err error) bool { return isRetryable(err) && time.Since(began) < repeatFor }
+	return repeatIf(lost, func() error { return pool.RunInTx(ctx, nil, fn) })
 }
 
 // orNotFound turns the driver's "no rows" into model.ErrNotFound.

@@ -1,7 +1,11 @@
 package db
 
 import (
+	"context"
+	"database/sql/driver"
 	"errors"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -38,6 +42,29 @@ func isRetryable(err error) bool {
 		return pg.Code == "40001" || pg.Code == "40P01"
 	}
 	return sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY
+}
+
+// IsUnavailable reports whether the database cannot answer for a while, through no fault of the statement: the server is away,
+// restarts or has no connections left, the connection was lost, another process holds SQLite's lock, or the disk is full or
+// broken. What a lost connection was committing may be stored or not.
+func IsUnavailable(err error) bool {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		for _, class := range []string{"08", "53", "57", "58", "25006", "55P03"} { // 25006: a standby took over
+			if strings.HasPrefix(pg.Code, class) {
+				return true
+			}
+		}
+		return isRetryable(err)
+	}
+	switch sqliteCode(err) & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
+		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PROTOCOL:
+		return true
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return connecting || network && !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, pgconn.ErrConnClosed) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func sqliteCode(err error) int {

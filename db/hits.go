@@ -144,7 +144,7 @@ func (d *DB) HitStore() HitStore {
 	if d.pg != nil {
 		return newPostgresHits(d.pg)
 	}
-	return newSQLiteHits(d.write.DB)
+	return newSQLiteHits(d.dataWrite.DB)
 }
 
 // repeat runs a transaction until it does not lose to another one. A unique violation counts as losing: ids are partly

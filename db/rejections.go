@@ -43,7 +43,7 @@ func (d *DB) AddRejections(ctx context.Context, counts map[RejectionKey]int64) e
 	}
 	// Each process locks the rows in this order, within and across statements, so that none waits for one that waits for it.
 	keys := slices.SortedFunc(maps.Keys(counts), RejectionKey.Compare)
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := inTxOf(ctx, d.dataWrite, func(ctx context.Context, tx bun.Tx) error {
 		for part := range slices.Chunk(keys, rejectionsPerStatement) {
 			if err := addRejections(ctx, tx, part, counts); err != nil {
 				return err

@@ -37,7 +37,7 @@ func saltTable(day model.Day) string {
 
 func (d *DB) readPostgresSalt(ctx context.Context, day model.Day) ([]byte, error) {
 	var salts [][]byte
-	err := d.read.NewSelect().Table(saltTable(day)).Column("salt").Scan(ctx, &salts)
+	err := d.dataRead.NewSelect().Table(saltTable(day)).Column("salt").Scan(ctx, &salts)
 	if isUndefinedTable(err) {
 		return nil, nil
 	}
@@ -49,7 +49,7 @@ func (d *DB) readPostgresSalt(ctx context.Context, day model.Day) ([]byte, error
 
 func (d *DB) makePostgresSalt(ctx context.Context, day model.Day) (salt []byte, err error) {
 	table := bun.Ident(saltTable(day))
-	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = inTxOf(ctx, d.dataWrite, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", saltLock); err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (d *DB) makePostgresSalt(ctx context.Context, day model.Day) (salt []byte, 
 
 // restorePostgresSalt stores a known salt in a day's empty table. It uses COPY, which keeps the salt out of logs of statements.
 func (d *DB) restorePostgresSalt(ctx context.Context, day model.Day, salt []byte) error {
-	conn, err := d.write.DB.Conn(ctx)
+	conn, err := d.dataWrite.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (d *DB) readSaltFile(day model.Day) ([]byte, error) {
 
 // makeSaltFile makes a day's salt with the database's write lock, which keeps other processes from making one as well.
 func (d *DB) makeSaltFile(ctx context.Context, day model.Day) (salt []byte, err error) {
-	err = d.inTx(ctx, func(context.Context, bun.Tx) error {
+	err = inTxOf(ctx, d.dataWrite, func(context.Context, bun.Tx) error {
 		if salt, err = d.readSaltFile(day); err != nil || salt != nil {
 			return err
 		}

@@ -16,12 +16,12 @@ import (
 
 // SiteRulesByKey returns the site with this site key and all that decides about its hits, or model.ErrNotFound.
 func (d *DB) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
-	return one(d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
+	return one(siteRules(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
 }
 
 // SiteRulesByServerSecret is SiteRulesByKey by the hash of the server secret, see model.HashToken.
 func (d *DB) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
-	return one(d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
+	return one(siteRules(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
 }
 
 // SiteRules returns the rules of several sites by their ids. The caller has loaded the sites already, so it may see them.
@@ -29,7 +29,7 @@ func (d *DB) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.S
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
-	list, err := d.siteRules(ctx, func(q *bun.SelectQuery) { q.Where("site.id IN ?", bun.Tuple(siteIDs)) })
+	list, err := siteRules(ctx, d.siteReader(ctx), func(q *bun.SelectQuery) { q.Where("site.id IN ?", bun.Tuple(siteIDs)) })
 	if err != nil {
 		return nil, fmt.Errorf("read settings of %d sites: %w", len(siteIDs), err)
 	}
@@ -59,9 +59,9 @@ type siteRow struct {
 }
 
 // siteRules reads sites by one statement, so that all parts are of one moment.
-func (d *DB) siteRules(ctx context.Context, where func(*bun.SelectQuery)) ([]*model.SiteRules, error) {
+func siteRules(ctx context.Context, reader bun.IDB, where func(*bun.SelectQuery)) ([]*model.SiteRules, error) {
 	var rows []siteRow
-	q := d.siteReader(ctx).NewSelect().Model(&rows).ColumnExpr("site.*").
+	q := reader.NewSelect().Model(&rows).ColumnExpr("site.*").
 		ColumnExpr("(SELECT string_agg(domain, ' ') FROM site_domains WHERE site_id = site.id) AS extra_domains").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").

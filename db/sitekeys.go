@@ -135,22 +135,22 @@ func giveSecret(key *model.Sitekey) string {
 
 // SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
 func (d *DB) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
-	return d.sitekey(ctx, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID).Where("id = ?", id) })
+	return findSitekey(ctx, d.read, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID).Where("id = ?", id) })
 }
 
 // SitekeyByKey returns the sitekey with this public text, or model.ErrNotFound.
 func (d *DB) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, error) {
-	return d.sitekey(ctx, func(q *bun.SelectQuery) { q.Where("sitekey = ?", sitekey) })
+	return findSitekey(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("sitekey = ?", sitekey) })
 }
 
 // SitekeyBySecret returns the sitekey whose secret has this hash (see model.HashToken), or model.ErrNotFound.
 func (d *DB) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
-	return d.sitekey(ctx, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
+	return findSitekey(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
 }
 
-func (d *DB) sitekey(ctx context.Context, where func(*bun.SelectQuery)) (*model.Sitekey, error) {
+func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)) (*model.Sitekey, error) {
 	var key model.Sitekey
-	q := d.read.NewSelect().Model(&key)
+	q := pool.NewSelect().Model(&key)
 	where(q)
 	if err := q.Scan(ctx); err != nil {
 		return nil, orNotFound(err)

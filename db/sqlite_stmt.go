@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"modernc.org/sqlite"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -48,38 +46,19 @@ func (c *sqliteConn) Close() error {
 	return c.driverConn.Close()
 }
 
-// sqliteConnector makes connections that are a *sqliteConn.
-type sqliteConnector struct{ driver.Connector }
-
-// Connect implements driver.Connector.
-func (c sqliteConnector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	able, ok := conn.(driverConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("SQLite's connections are %T, which cannot do what is asked of them", conn), conn.Close())
-	}
-	return &sqliteConn{driverConn: able}, nil
-}
-
-// openSQLiteWriter opens a database for writing.
-func openSQLiteWriter(dsn string) (*sql.DB, error) {
-	connector, err := sqlite.NewConnector(dsn)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(sqliteConnector{connector}), nil
-}
-
 // withSQLiteConn runs fn with the writing connection, which nobody else uses meanwhile.
 func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*sqliteConn) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	err = conn.Raw(func(c any) error { return fn(c.(*sqliteConn)) })
+	err = conn.Raw(func(c any) error {
+		borrowed := c.(*borrowedConn)
+		borrowed.bad = true // should fn panic in a transaction
+		err := fn(borrowed.sqliteConn)
+		borrowed.bad = errors.Is(err, driver.ErrBadConn)
+		return err
+	})
 	return errors.Join(err, conn.Close())
 }
 

@@ -51,7 +51,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	write(1)
 	claim(true)
 	var first *sqliteConn
-	err = withSQLiteConn(t.Context(), d.write.DB, func(c *sqliteConn) error {
+	err = withSQLiteConn(t.Context(), d.dataWrite.DB, func(c *sqliteConn) error {
 		first = c
 		return driver.ErrBadConn // makes database/sql close it
 	})
@@ -60,7 +60,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	}
 	write(2)
 	claim(false)
-	if err := withSQLiteConn(t.Context(), d.write.DB, func(c *sqliteConn) error {
+	if err := withSQLiteConn(t.Context(), d.dataWrite.DB, func(c *sqliteConn) error {
 		if c == first || c.hits == nil || c.hits == first.hits || c.captcha == nil || c.captcha == first.captcha {
 			t.Error("the connection or its statements are those that were closed")
 		}

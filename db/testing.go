@@ -44,7 +44,7 @@ func RowsForTest(d *DB, rows any, query string, args ...any) error {
 // IsBusyForTest reports whether all pooled connections are in use. Only package dbtest calls it.
 func IsBusyForTest(d *DB) bool {
 	stats := d.write.Stats()
-	return stats.InUse == stats.MaxOpenConnections
+	return stats.InUse >= max(stats.MaxOpenConnections, 1)
 }
 
 // QuietForTest calls a function while nothing of this process writes to SQLite, without keeping other processes from it. On PostgreSQL
@@ -97,13 +97,13 @@ func IsWaitingForTest(d *DB) (waiting bool, err error) {
 }
 
 func hookForTest(d *DB, hook statementHook) {
-	write := d.write.WithQueryHook(hook)
-	if d.read == d.write {
-		d.read = write
-	} else {
-		d.read = d.read.WithQueryHook(hook)
+	hooked := make(map[*bun.DB]*bun.DB) // a pool can have two uses
+	for _, pool := range []**bun.DB{&d.write, &d.read, &d.dataWrite, &d.dataRead} {
+		if hooked[*pool] == nil {
+			hooked[*pool] = (*pool).WithQueryHook(hook)
+		}
+		*pool = hooked[*pool]
 	}
-	d.write = write
 }
 
 type statementHook struct {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 // graphiqlPrefix is where the page finds its files.
@@ -21,13 +22,16 @@ var graphiqlFiles = func() []namedFile {
 		thirdPartyFile("react-18.2.0.js", "text/javascript; charset=utf-8"),
 		thirdPartyFile("react-dom-18.2.0.js", "text/javascript; charset=utf-8"),
 		thirdPartyFile("graphiql-4.1.2.js", "text/javascript; charset=utf-8"),
-		{"start." + hash(start.plain()) + ".js", start},
+		{name: "start." + hash(start.plain()) + ".js", file: start},
 	}
 }()
 
 type namedFile struct {
 	name string
 	file *file
+	// plain returns the file with its plain form filled in, which is unpacked for the first client that asks for it and kept
+	// from then on. Nil when the file has it already.
+	plain func() (*file, error)
 }
 
 // thirdPartyFile takes a file of thirdparty/graphiql/, which is stored gzip-compressed only.
@@ -36,10 +40,11 @@ func thirdPartyFile(name, contentType string) namedFile {
 	if err != nil {
 		panic(fmt.Sprintf("assets: %v", err))
 	}
-	return namedFile{name, &file{contentType, []encoding{newEncoding("gzip", zipped), {name: "identity"}}}}
+	f := &file{contentType, []encoding{newEncoding("gzip", zipped), {name: "identity"}}}
+	return namedFile{name: name, file: f, plain: sync.OnceValues(f.unpacked)}
 }
 
-// unpacked returns the file with its plain form filled in, which few clients ever ask for, so that it is not kept in memory.
+// unpacked returns the file with its plain form filled in.
 func (f *file) unpacked() (*file, error) {
 	r, err := gzip.NewReader(bytes.NewReader(f.encodings[0].body))
 	if err != nil {
@@ -82,23 +87,24 @@ var graphiqlPage = func() []byte {
 //
 // The page posts to /graphql of its own origin, with the session cookie. It cannot be framed. Only GET and HEAD are accepted.
 func GraphiQL() http.Handler {
-	files := map[string]*file{}
+	files := map[string]namedFile{}
 	for _, f := range graphiqlFiles {
-		files[graphiqlPrefix+f.name] = f.file
+		files[graphiqlPrefix+f.name] = f
 	}
 	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, graphiqlPrefix) {
 			serveGraphiQLPage(w)
 			return
 		}
-		f, ok := files[r.URL.Path]
+		named, ok := files[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)
 			return
 		}
-		if f.plain() == nil && f.choose(r.Header.Values("Accept-Encoding")).name == "identity" {
+		f := named.file
+		if named.plain != nil && f.choose(r.Header.Values("Accept-Encoding")).name == "identity" {
 			var err error
-			if f, err = f.unpacked(); err != nil {
+			if f, err = named.plain(); err != nil {
 				http.Error(w, "the file could not be unpacked", http.StatusInternalServerError)
 				return
 			}

@@ -68,6 +68,30 @@ func TestGraphiQLFiles(t *testing.T) {
 	}
 }
 
+// TestPlainFormIsUnpackedOnce: a client without gzip costs no more than one with it, since the plain form is kept.
+func TestPlainFormIsUnpackedOnce(t *testing.T) {
+	graphiql := assets.GraphiQL()
+	const path = "/graphiql/graphiql-4.1.2.js"
+	size := len(body(t, get(t, graphiql, "GET", path))) // the first client unpacks it
+	request := httptest.NewRequest("GET", path, nil)
+	allocated := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			graphiql.ServeHTTP(nothing{http.Header{}}, request)
+		}
+	}).AllocedBytesPerOp()
+	if allocated > int64(size)/100 {
+		t.Errorf("each request allocates %d bytes, and the file has %d", allocated, size)
+	}
+}
+
+// nothing is a response that nobody reads.
+type nothing struct{ header http.Header }
+
+func (n nothing) Header() http.Header       { return n.header }
+func (nothing) Write(b []byte) (int, error) { return len(b), nil }
+func (nothing) WriteHeader(int)             {}
+
 func TestChromiumGraphiQL(t *testing.T) {
 	t.Parallel()
 	operations := make(chan string, 100)

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"math"
 	"runtime/debug"
+	"sync"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/errcode"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -49,7 +52,36 @@ func joined(err error) []error {
 }
 
 // presenter makes the top-level errors.
-type presenter struct{ log *slog.Logger }
+type presenter struct {
+	log    *slog.Logger
+	now    func() time.Time
+	stacks *seldom // of panics
+	others *seldom // lines about the database being away and about deadlines
+}
+
+func newPresenter(log *slog.Logger, now func() time.Time) presenter {
+	return presenter{log: log, now: now, stacks: &seldom{}, others: &seldom{}}
+}
+
+// seldom lets one of many pass each second: what a flood of requests logs must not fill the disk.
+type seldom struct {
+	mu      sync.Mutex
+	last    time.Time
+	skipped int
+}
+
+// pass reports whether this one is logged, and how many were not since the last one that was.
+func (s *seldom) pass(now time.Time) (skipped int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since := now.Sub(s.last); since >= 0 && since < time.Second {
+		s.skipped++
+		return 0, false
+	}
+	skipped = s.skipped
+	s.last, s.skipped = now, 0
+	return skipped, true
+}
 
 // libraryCodes are the codes that gqlgen puts on its own errors, as the schema's ErrorCode names them.
 var libraryCodes = map[string]generated.ErrorCode{
@@ -88,6 +120,10 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 			return shown
 		}
 	}
+	if temporary := p.temporary(ctx, err); temporary != nil {
+		shown.Message, shown.Extensions = temporary.Message, temporary.Extensions
+		return shown
+	}
 	id := requestID(ctx)
 	p.logInternal(ctx, err, id, shown)
 	shown.Message = "Something went wrong on our side. It is logged under the number " + id + "."
@@ -95,18 +131,71 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	return shown
 }
 
+// unavailableRetry is when it makes sense to ask again a database that is away.
+const unavailableRetry = 5 * time.Second
+
+// temporary returns the answer to an error that is not a fault of the program: the request's deadline, or a database that is
+// away. It is nil for other errors.
+func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
+	if _, panicked := errors.AsType[*panicError](err); panicked {
+		return nil
+	}
+	var answer *gqlerror.Error
+	var line string
+	switch {
+	case context.Cause(ctx) == errDeadline:
+		line, answer = "graphql request stopped at its deadline", timeoutError()
+	case db.IsUnavailable(err):
+		line, answer = "graphql: the database is not available", libraryError(generated.ErrorCodeUnavailable, "The service cannot answer just now. Try again.")
+		answer.Extensions["retryAfter"] = int64(unavailableRetry.Seconds())
+	default:
+		return nil
+	}
+	if hasLeft(ctx) {
+		return answer
+	}
+	if skipped, ok := p.others.pass(p.now()); ok {
+		p.log.ErrorContext(ctx, line, "path", graphql.GetPath(ctx).String(), "error", withoutPath(err), "more_since_last", skipped)
+	}
+	return answer
+}
+
+func timeoutError() *gqlerror.Error {
+	return libraryError(generated.ErrorCodeTimeout, "The request took longer than %.0f seconds and was stopped.", requestTimeout.Seconds())
+}
+
+// busyError refuses a request of which nothing was run.
+func busyError(code generated.ErrorCode, retryAfter time.Duration, message string) *gqlerror.Error {
+	err := libraryError(code, "%s", message)
+	err.Extensions["retryAfter"] = int64(math.Ceil(retryAfter.Seconds()))
+	return err
+}
+
+// hasLeft reports whether the caller of a request no longer waits for the answer.
+func hasLeft(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) != errDeadline }
+
+// logInternal logs a fault, unless the caller has left and it is no panic: then it comes from the cancelled context. A stack
+// is logged at most once a second.
 func (p presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return // the caller has gone; nobody's mistake
+	panicked, isPanic := errors.AsType[*panicError](err)
+	if hasLeft(ctx) && !isPanic {
+		return
 	}
 	attrs := []slog.Attr{slog.String("request_id", id), slog.String("path", shown.Path.String())}
-	if panicked, ok := errors.AsType[*panicError](err); ok {
-		attrs = append(attrs, slog.String("stack", string(panicked.stack)))
+	if isPanic {
+		if skipped, ok := p.stacks.pass(p.now()); ok {
+			attrs = append(attrs, slog.String("stack", string(panicked.stack)), slog.Int("stacks_left_out", skipped))
+		}
 	}
+	p.log.LogAttrs(ctx, slog.LevelError, "graphql", append(attrs, slog.Any("error", withoutPath(err)))...)
+}
+
+// withoutPath returns the cause of an error to which gqlgen has added its path.
+func withoutPath(err error) error {
 	if library, ok := errors.AsType[*gqlerror.Error](err); ok && library.Err != nil {
-		err = library.Err // without the path again
+		return library.Err
 	}
-	p.log.LogAttrs(ctx, slog.LevelError, "graphql", append(attrs, slog.Any("error", err))...)
+	return err
 }
 
 // panicError is a panic on its way to the presenter.

@@ -82,6 +82,10 @@ type settings struct {
 	auth  auth.Options
 	graph graph.Options
 	https bool
+
+	wrap    func(http.Handler) http.Handler // around everything; nil: nothing
+	timeout time.Duration                   // of a request; 0: the product's
+	points  int                             // of an account in a minute; 0: the product's
 }
 
 // addressHeader says in tests from which address a request comes.
@@ -104,6 +108,7 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 			Log: slog.New(slog.NewJSONHandler(a.log, nil)), Introspection: true,
 		},
 	}
+	s.graph.ClientAddr = s.auth.ClientAddr
 	for _, c := range change {
 		c(&s)
 	}
@@ -117,9 +122,12 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 		t.Fatal(err)
 	}
 	s.graph.Auth = a.auth
-	handler, err := graph.New(s.graph)
+	handler, err := graph.NewWithin(s.graph, s.timeout, s.points)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.wrap != nil {
+		handler = s.wrap(handler)
 	}
 	server.Config.Handler = handler
 	if s.https {

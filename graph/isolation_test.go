@@ -60,7 +60,7 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 		t.Fatalf("only %d fields take an id", len(fields))
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+		a := newApp(t, d, func(s *settings) { s.points = 1 << 30 })
 		first := a.tenant("first.example") // its owner is the operator, too
 		second := a.tenant("second.example")
 		before := a.dump("signin_failures")

@@ -14,13 +14,19 @@ import (
 )
 
 const (
-	pointsPerMinute = 60_000 // twelve of the largest requests; the type RateLimit tells callers
+	pointsPerMinute = 60_000 // of an account: twelve of the largest requests; the type RateLimit tells callers
 	countedCallers  = 10_000
+
+	// introspectionsPerMinute bounds how often a client network reads the schema without signing in. Each page of GraphiQL
+	// and each run of a code generator reads it once.
+	introspectionsPerMinute = 60
 )
 
-// points counts what each user and each API token has used of its points in the current minute, in this process. It is
-// bounded: the caller who was away longest is forgotten first.
+// points counts what each account has used of its points in the current minute, in this process. It is bounded: the caller
+// who was away longest is forgotten first. One that reads the schema without signing in is counted apart, by its network.
 type points struct {
+	limit int
+
 	mu      sync.Mutex
 	callers *simplelru.LRU[string, budget]
 }
@@ -29,16 +35,16 @@ type points struct {
 type budget struct {
 	cost    int  // of the last request
 	refused bool // the last request, because too little was left
-	used    int  // at most pointsPerMinute
+	used    int  // at most the limit
 	resetAt time.Time
 }
 
-func newPoints() *points {
+func newPoints(limit int) *points {
 	callers, err := simplelru.NewLRU[string, budget](countedCallers, nil)
 	if err != nil {
 		panic(err) // only a limit below one fails
 	}
-	return &points{callers: callers}
+	return &points{limit: limit, callers: callers}
 }
 
 // take charges a request, or refuses it and charges nothing.
@@ -49,7 +55,7 @@ func (p *points) take(caller string, cost int, now time.Time) budget {
 	if !now.Before(b.resetAt) {
 		b = budget{resetAt: now.Add(time.Minute)}
 	}
-	b.cost, b.refused = cost, b.used+cost > pointsPerMinute
+	b.cost, b.refused = cost, b.used+cost > p.limit
 	if !b.refused {
 		b.used += cost
 	}
@@ -57,8 +63,8 @@ func (p *points) take(caller string, cost int, now time.Time) budget {
 	return b
 }
 
-// charge charges the request once, as soon as its caller is known. Nobody's requests are not charged: what they may do is
-// throttled by itself.
+// charge charges the request to the caller's account, once, as soon as the caller is known. Requests of unknown callers are
+// not charged: what they may do is throttled by itself.
 func (r *Resolver) charge(ctx context.Context, caller auth.Caller) error {
 	request := requestOf(ctx)
 	request.mu.Lock()
@@ -66,14 +72,17 @@ func (r *Resolver) charge(ctx context.Context, caller auth.Caller) error {
 	if request.budget != nil {
 		return request.budget.check(request.now)
 	}
-	name := "user " + strconv.FormatInt(caller.User.ID, 10)
-	if caller.Token != nil {
-		name = "token " + strconv.FormatInt(caller.Token.ID, 10)
-	}
-	b := r.points.take(name, extension.GetComplexityStats(ctx).Complexity, request.now.Time())
+	cost := extension.GetComplexityStats(ctx).Complexity + request.surcharge
+	b := r.points.take(accountKey(caller), cost, request.now.Time())
 	request.budget = &b
+	if b.refused {
+		request.retryAfter = b.resetAt.Sub(request.now.Time())
+	}
 	return b.check(request.now)
 }
+
+// accountKey names the caller's account in points and turns.
+func accountKey(caller auth.Caller) string { return strconv.FormatInt(caller.User.AccountID, 10) }
 
 func (b *budget) check(now model.Instant) error {
 	if !b.refused {

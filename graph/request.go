@@ -3,7 +3,9 @@ package graph
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -17,16 +19,30 @@ type request struct {
 
 	newLoaders func() *loaders
 
-	mu     sync.Mutex
-	loads  *loaders
-	budget *budget // nil before the caller is known
+	network string // of the client, see networkOf
+	shared  bool   // many clients have this network
+
+	mu        sync.Mutex
+	loads     *loaders
+	budget    *budget // nil before the caller is known
+	surcharge int     // points beyond the complexity
+	refused   error   // of the first change that got no turn: later ones get none either
+
+	retryAfter time.Duration // what a caller without points or a turn was told
 
 	purgeUntil time.Time // zero before the first deletion
 }
 
 type requestKey struct{}
 
-// withRequest gives each request its number and its loaders.
+// requestTimeout bounds a request from its arrival to its answer. What is still running then is cancelled. It is far below
+// the write timeout of the server, after which no answer could be sent.
+const requestTimeout = 10 * time.Second
+
+// errDeadline is the cause of contexts that ended with the request's own deadline, not because the caller has left.
+var errDeadline = errors.New("graph: the request took too long")
+
+// withRequest gives each request its number, its deadline and its loaders.
 func (r *Resolver) withRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		now := model.At(r.now())
@@ -34,11 +50,25 @@ func (r *Resolver) withRequest(next http.Handler) http.Handler {
 			id:         rand.Text()[:16],
 			now:        now,
 			newLoaders: func() *loaders { return newLoaders(r.db, now.Month()) },
+			network:    networkOf(r.clientAddr(req)),
+			shared:     r.isShared(req),
 		}
 		w.Header().Set("X-Request-Id", state.id)
 		w.Header().Set("Content-Type", responseType(req)) // also for the answer that gqlgen gives after a panic
-		next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), requestKey{}, state)))
+
+		ctx, cancel := context.WithTimeoutCause(req.Context(), r.timeout, errDeadline)
+		defer cancel()
+		next.ServeHTTP(w, req.WithContext(context.WithValue(ctx, requestKey{}, state)))
 	})
+}
+
+// networkOf is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64 bits.
+func networkOf(addr netip.Addr) string {
+	addr = addr.Unmap().WithZone("")
+	if network, err := addr.Prefix(64); addr.Is6() && err == nil {
+		addr = network.Addr()
+	}
+	return addr.String()
 }
 
 // requestOf returns what the resolvers of the request share. Without withRequest the program is wrong.

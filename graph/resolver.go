@@ -4,6 +4,7 @@ import (
 	"context"
 	"html"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -26,7 +27,15 @@ type Resolver struct {
 	planQuota    int64
 	bell         func([]model.Delivery) // nil: none
 	now          func() time.Time
-	points       *points
+	clientAddr   func(*http.Request) netip.Addr
+	isShared     func(*http.Request) bool
+	timeout      time.Duration // of a request
+	points       *points       // of accounts
+	schemaReads  *points       // of client networks without an account, one for each request that reads the schema
+	writes       *turns        // of mutations, by account
+	openWrites   *turns        // of mutations for everybody, by client network
+	refusals     *refusals
+	purging      chan struct{} // holds one value while a request deletes the rows of deleted sites
 	log          *slog.Logger
 }
 

@@ -37,11 +37,28 @@ type Options struct {
 	WebhookNets       []netip.Prefix // what webhooks may call beside the internet, as the worker has it
 	GraphiQL          http.Handler   // the page that a browser gets at GET /graphql; nil for none
 
+	// ClientAddr returns the client's address behind the configured proxies. Nil: all clients are one.
+	ClientAddr func(*http.Request) netip.Addr
+	// IsShared reports whether many clients have the request's address, as behind a proxy that is not configured: no limit of a
+	// single network applies then. Nil: never.
+	IsShared func(*http.Request) bool
+
 	Ring func([]model.Delivery) // wakes the workers for what was asked for by hand; nil: they find it by themselves
 }
 
 // New checks the options and returns the GraphQL endpoint, to be mounted at /graphql. It starts nothing.
 func New(o Options) (http.Handler, error) {
+	return newWithin(o, bounds{timeout: requestTimeout, points: pointsPerMinute})
+}
+
+// bounds are what tests change.
+type bounds struct {
+	timeout time.Duration // of a request
+	points  int           // of an account in a minute
+}
+
+// newWithin is New with other bounds.
+func newWithin(o Options, b bounds) (http.Handler, error) {
 	if o.DB == nil || o.Auth == nil || o.Now == nil || o.Log == nil {
 		return nil, errors.New("graph: DB, Auth, Now and Log are required")
 	}
@@ -59,6 +76,12 @@ func New(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("graph: base URL: %w", err)
 	}
 	origins.SetDenyHandler(http.HandlerFunc(refuseOrigin))
+	if o.IsShared == nil {
+		o.IsShared = func(*http.Request) bool { return false }
+	}
+	if o.ClientAddr == nil {
+		o.ClientAddr = func(*http.Request) netip.Addr { return netip.Addr{} }
+	}
 
 	resolver := &Resolver{
 		db:           o.DB,
@@ -71,7 +94,15 @@ func New(o Options) (http.Handler, error) {
 		planQuota:    quota,
 		bell:         o.Ring,
 		now:          o.Now,
-		points:       newPoints(),
+		clientAddr:   o.ClientAddr,
+		isShared:     o.IsShared,
+		timeout:      b.timeout,
+		points:       newPoints(b.points),
+		schemaReads:  newPoints(introspectionsPerMinute),
+		writes:       newWrites(),
+		openWrites:   newOpenWrites(),
+		refusals:     newRefusals(),
+		purging:      make(chan struct{}, 1),
 		log:          o.Log,
 	}
 	post := o.Auth.Middleware(newExecutor(resolver, o))
@@ -80,10 +111,11 @@ func New(o Options) (http.Handler, error) {
 
 // newExecutor is gqlgen with our limits, our errors and our one transport.
 func newExecutor(resolver *Resolver, o Options) http.Handler {
-	srv := handler.New(generated.NewExecutableSchema(generated.Config{Resolvers: resolver, Complexity: complexity()}))
+	schema := generated.NewExecutableSchema(generated.Config{Resolvers: resolver, Complexity: complexity()})
+	srv := handler.New(priced{schema})
 	cache := newQueryCache()
-	errs := presenter{log: o.Log}
-	srv.AddTransport(jsonPost{})
+	errs := newPresenter(o.Log, o.Now)
+	srv.AddTransport(newJSONPost(resolver))
 	srv.SetQueryCache(cache)
 	srv.SetParserTokenLimit(maxTokens)
 	srv.SetValidationRulesFn(silentRules)
@@ -92,6 +124,7 @@ func newExecutor(resolver *Resolver, o Options) http.Handler {
 	srv.SetRecoverFunc(recovered)
 	srv.Use(gate{cache: cache, introspection: o.Introspection})
 	srv.Use(extension.FixedComplexityLimit(maxComplexity))
+	srv.Use(writeTurns{resolver})
 	if o.Introspection {
 		srv.Use(extension.Introspection{})
 	}

@@ -190,8 +190,15 @@ func (r *Resolver) deleteSite(ctx context.Context, id string) (*model.Site, erro
 }
 
 // purge deletes what the sites have left that this request has deleted. The deletion itself is done: what goes wrong here is the
-// worker's to try again.
+// worker's to try again, and so is all of it while another request purges.
 func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
+	endTurn(ctx) // the account's other changes need not wait
+	select {
+	case r.purging <- struct{}{}:
+		defer func() { <-r.purging }()
+	default:
+		return
+	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
 	if _, err := r.db.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {

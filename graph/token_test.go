@@ -178,7 +178,7 @@ func TestPointsOfAMinute(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		token := c.createToken("READ")
+		token, other := c.createToken("READ"), c.createToken("READ")
 		a.clock.Advance(time.Hour)
 		got := a.with(token.secret, page).ok(t, "")
 		cost := got.at("rateLimit.cost").(float64)
@@ -199,9 +199,15 @@ func TestPointsOfAMinute(t *testing.T) {
 		if got := a.with(token.secret, `{ rateLimit { cost } }`); got.at("rateLimit.cost") != 2.0 {
 			t.Errorf("a small request: %s", got.Body)
 		}
-		// Another caller has points of its own, the user of the token as well.
-		if got := c.query(page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
+		// The points are the account's: its users and other tokens have none either. Another account has its own.
+		if got := c.query(page); !strings.HasPrefix(got.codes(), "rate_limited") {
 			t.Errorf("the user: %s", got.Body)
+		}
+		if got := a.with(other.secret, page); !strings.HasPrefix(got.codes(), "rate_limited") {
+			t.Errorf("another token: %s", got.Body)
+		}
+		if got := a.owner("other@example.com").query(page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
+			t.Errorf("another account: %s", got.Body)
 		}
 		a.clock.Advance(45 * time.Second)
 		if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {

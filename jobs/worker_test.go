@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -72,7 +73,10 @@ func work(text string) {
 		case f.DieBefore:
 			signal(syscall.SIGKILL)
 		case f.StopBefore:
-			if err := dbtest.Quiet(d, func() { signal(syscall.SIGSTOP) }); err != nil {
+			// The signal stops the process some time after the call: what follows waits until it goes on.
+			resumed := make(chan os.Signal, 1)
+			ossignal.Notify(resumed, syscall.SIGCONT)
+			if err := dbtest.Quiet(d, func() { signal(syscall.SIGSTOP); <-resumed }); err != nil {
 				panic(err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 // attackCommand measures what others notice of an attack: another site's hits, without and with it.
 type attackCommand struct {
 	Visitor attackVisitorCommand `cmd:"" help:"One anonymous client sends hits that are as costly as it can make them."`
+	Owner   attackOwnerCommand   `cmd:"" help:"Change one account's settings over many connections, and measure another account's hits."`
 }
 
 // attackVisitorCommand attacks as one anonymous client.

@@ -239,6 +239,8 @@ func (a *app) openControl(secret []byte, clients *dataplane.Clients) error {
 		Now:               time.Now,
 		Log:               a.log,
 		Introspection:     c.Introspection,
+		ClientAddr:        clients.Addr,
+		IsShared:          clients.Shared,
 		GraphiQL:          graphiQL,
 		Ring:              a.ring(),
 	})

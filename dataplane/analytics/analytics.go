@@ -165,8 +165,8 @@ func (s *Service) Stop(ctx context.Context) error {
 }
 
 // visitorOf computes a visitor's pseudonym; the address and the user agent end here.
-func (s *Service) visitorOf(ctx context.Context, site *site, at model.Instant, addr netip.Addr, userAgent string) (model.VisitorID, error) {
-	key, err := s.days.get(ctx, at.Day())
+func (s *Service) visitorOf(deadline time.Time, site *site, at model.Instant, addr netip.Addr, userAgent string) (model.VisitorID, error) {
+	key, err := s.days.get(deadline, at.Day())
 	if err != nil {
 		return model.VisitorID{}, errUnavailable(err)
 	}
@@ -188,7 +188,7 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 // store waits until the hit is committed, and tells why it is ignored, if it is. The caller's leaving does not stop it:
 // beacons are sent while a page goes away.
 func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
-	result, err := s.writer.queue.Do(context.WithoutCancel(ctx), h, h.size)
+	result, err := s.writer.queue.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
 	if err != nil {
 		return "", errUnavailable(err)
 	}

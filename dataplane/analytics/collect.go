@@ -2,9 +2,9 @@ package analytics
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/bot"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
@@ -35,12 +35,13 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	site, err := s.siteOf(r.Context(), p.siteKey)
+	deadline := time.Now().Add(StoreTimeout)
+	site, err := s.siteOf(deadline, p.siteKey)
 	if err != nil {
 		return err
 	}
 	at := model.At(s.now())
-	h := &hit{site: site, at: at, size: b.Len()}
+	h := &hit{site: site, at: at, deadline: deadline, size: b.Len()}
 	ignored, err := s.collect(w, r, h, p)
 	if err != nil {
 		s.count(site, at, collectEndpoint, codeOf(err))
@@ -102,7 +103,7 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 
 	h.entry = newEntry(p.campaign, p.referrer, site.domains)
 	h.userID = s.userIDOf(site, p.userID)
-	if h.visitor, err = s.visitorOf(r.Context(), site, h.at, addr, userAgent); err != nil {
+	if h.visitor, err = s.visitorOf(h.deadline, site, h.at, addr, userAgent); err != nil {
 		return "", err
 	}
 	return s.store(r.Context(), h)
@@ -129,11 +130,11 @@ func readBody(r *http.Request) (*bytes.Buffer, error) {
 	return b, nil
 }
 
-func (s *Service) siteOf(ctx context.Context, key string) (*site, error) {
+func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 	if !model.IsSiteKey(key) {
 		return nil, errUnknownSite
 	}
-	site, err := s.bySiteKey.Get(ctx, key)
+	site, err := s.bySiteKey.Get(deadline, key)
 	if err != nil {
 		return nil, errUnavailable(err)
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"maps"
 	"sync"
-
-	"golang.org/x/sync/singleflight"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
+	"github.com/tallygate/tallygate/dataplane/flight"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -18,7 +18,7 @@ import (
 type dayKeys struct {
 	db     daySalts
 	secret []byte
-	flight singleflight.Group
+	flight flight.Group[*visitor.DayKey]
 
 	mu    sync.RWMutex
 	keys  map[model.Day]*visitor.DayKey
@@ -35,23 +35,18 @@ func newDayKeys(db daySalts, secret []byte) *dayKeys {
 	return &dayKeys{db: db, secret: secret, keys: make(map[model.Day]*visitor.DayKey), salts: make(map[model.Day][]byte)}
 }
 
-// get returns the key of a day. The first requests of a day share one look-up, which none of them can cancel by leaving.
-func (d *dayKeys) get(ctx context.Context, day model.Day) (*visitor.DayKey, error) {
+// get returns the key of a day, or context.DeadlineExceeded at the deadline. The first requests of a day share one lookup,
+// which does not end with the deadline of one of them.
+func (d *dayKeys) get(deadline time.Time, day model.Day) (*visitor.DayKey, error) {
 	d.mu.RLock()
 	key := d.keys[day]
 	d.mu.RUnlock()
 	if key != nil {
 		return key, nil
 	}
-	found, err, _ := d.flight.Do(day.String(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
-		defer cancel()
+	return d.flight.Get(deadline, day.String(), StoreTimeout, func(ctx context.Context) (*visitor.DayKey, error) {
 		return d.fetch(ctx, day)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found.(*visitor.DayKey), nil
 }
 
 func (d *dayKeys) fetch(ctx context.Context, day model.Day) (*visitor.DayKey, error) {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/channel"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
@@ -13,12 +14,13 @@ import (
 
 // hit is one accepted call on its way to storage. It has a pageview, an event or an engagement.
 type hit struct {
-	site    *site
-	at      model.Instant   // when it arrived
-	visitor model.VisitorID // unset for engagement
-	userID  []byte          // keyed hash of the pseudonymous user id, or nil
-	entry   entry
-	size    int // of the body, in bytes
+	site     *site
+	at       model.Instant   // when it arrived
+	deadline time.Time       // of its answer, set before the first lookup
+	visitor  model.VisitorID // unset for engagement
+	userID   []byte          // keyed hash of the pseudonymous user id, or nil
+	entry    entry
+	size     int // of the body, in bytes
 
 	pageview   *model.Pageview // At and VisitID are set by the writer
 	event      *event.Accepted

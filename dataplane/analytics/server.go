@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -69,12 +70,13 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return errMethod
 	}
-	site, err := s.siteOfSecret(r)
+	deadline := time.Now().Add(StoreTimeout)
+	site, err := s.siteOfSecret(r, deadline)
 	if err != nil {
 		return err
 	}
 	at := model.At(s.now())
-	ignored, err := s.serve(r, site, at)
+	ignored, err := s.serve(r, site, at, deadline)
 	if err != nil {
 		s.count(site, at, serverEndpoint, codeOf(err))
 		return err
@@ -92,7 +94,7 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 }
 
 // siteOfSecret finds the site by its server secret key, which is known by its hash only.
-func (s *Service) siteOfSecret(r *http.Request) (*site, error) {
+func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, error) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	secret = strings.TrimSpace(secret)
 	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
@@ -101,7 +103,7 @@ func (s *Service) siteOfSecret(r *http.Request) (*site, error) {
 	if !model.IsSecret(serverSecretPrefix, secret) { // a typo costs no look-up
 		return nil, errInvalidSecret
 	}
-	site, err := s.bySecret.Get(r.Context(), string(model.HashToken(secret)))
+	site, err := s.bySecret.Get(deadline, string(model.HashToken(secret)))
 	if err != nil {
 		return nil, errUnavailable(err)
 	}
@@ -112,8 +114,10 @@ func (s *Service) siteOfSecret(r *http.Request) (*site, error) {
 }
 
 // serve is Server from the moment the site is known. It returns why the call is ignored, if it is.
-func (s *Service) serve(r *http.Request, site *site, at model.Instant) (ignored string, err error) {
+func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline time.Time) (ignored string, err error) {
+	reading := time.Now()
 	b, err := readBody(r)
+	deadline = deadline.Add(time.Since(reading)) // how long the caller takes to send is not ours
 	if err != nil {
 		return "", err
 	}
@@ -145,15 +149,16 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant) (ignored 
 		path = "/" // the field is optional
 	}
 	h := &hit{
-		site:   site,
-		at:     at,
-		userID: s.userIDOf(site, c.userID),
-		entry:  newEntry(c.campaign, c.referrer, site.domains),
-		event:  &accepted,
-		path:   path,
-		size:   b.Len(),
+		site:     site,
+		at:       at,
+		deadline: deadline,
+		userID:   s.userIDOf(site, c.userID),
+		entry:    newEntry(c.campaign, c.referrer, site.domains),
+		event:    &accepted,
+		path:     path,
+		size:     b.Len(),
 	}
-	if h.visitor, err = s.visitorOf(r.Context(), site, at, addr, userAgent); err != nil {
+	if h.visitor, err = s.visitorOf(deadline, site, at, addr, userAgent); err != nil {
 		return "", err
 	}
 	return s.store(r.Context(), h)

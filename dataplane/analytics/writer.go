@@ -49,8 +49,8 @@ func (o outcome) ignored() string {
 }
 
 const (
-	// StoreTimeout bounds each of a request's waits for the database: for the site, for the day's key and for its hit to be
-	// stored. Then it is told 503 unavailable.
+	// StoreTimeout bounds a request's waits for the database, all of them together: for the site, for the day's key and for its
+	// hit to be stored. Then it is answered with 503 unavailable.
 	StoreTimeout = 5 * time.Second
 	// commitTimeout bounds the storing of one batch. A hit that waited so long for its turn that less than this is left of
 	// its StoreTimeout is refused instead of stored: a request that is told 503 may send its hit again.
@@ -70,7 +70,7 @@ func newWriter(store db.HitStore, ring func([]model.Delivery)) *writer {
 		ring = func([]model.Delivery) {}
 	}
 	w := &writer{store: store, ring: ring}
-	w.queue = batch.New(w.commit, batch.Options{Timeout: commitTimeout, Patience: StoreTimeout, Isolate: db.IsBadData})
+	w.queue = batch.New(w.commit, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData})
 	return w
 }
 

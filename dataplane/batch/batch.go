@@ -35,10 +35,6 @@ type Options struct {
 	// or a tenth later, is answered with ErrLate when the writer comes to it, and not stored. Default: no bound.
 	Timeout time.Duration
 
-	// Patience is how long Do waits for an item to be stored: more than Timeout and a tenth, or every item is too late.
-	// Default: until its context ends.
-	Patience time.Duration
-
 	// Isolate reports whether a commit error is the fault of one item's values, so that the others may succeed without it.
 	// Default: never.
 	Isolate func(error) bool
@@ -125,21 +121,26 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 	}
 }
 
-// Do queues an item of the given size in bytes and waits until it is stored. When ctx or Patience ends first, Do returns ctx's
-// error or context.DeadlineExceeded, and the item is withdrawn, unless the writer has taken it already: then it may still be
-// stored. With a Timeout the writer takes no item that it cannot answer for before that, so that only a cancelled request is
-// left without the outcome.
+// Do queues an item of the given size in bytes and waits until it is stored. When ctx ends first, Do returns ctx's error, and
+// the item is withdrawn, unless the writer has taken it already: then it may still be stored. With a Timeout the writer takes
+// no item that it cannot answer for before the deadline, so that only a cancelled request is left without the outcome.
 func (q *Queue[In, Out]) Do(ctx context.Context, item In, size int) (Out, error) {
+	return q.DoBefore(ctx, time.Time{}, item, size)
+}
+
+// DoBefore is Do that also ends at a deadline, with context.DeadlineExceeded. It must leave more than Timeout and a tenth, or
+// the item is too late. The zero time is no deadline. It costs less than a context that ends.
+func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item In, size int) (Out, error) {
 	var none Out
 	e := &entry[In, Out]{item: item}
 	e.deadline, _ = ctx.Deadline()
 	var late <-chan time.Time
-	if q.options.Patience > 0 {
-		timer := q.timer()
+	if !deadline.IsZero() {
+		timer := q.timer(time.Until(deadline))
 		defer q.stopTimer(timer)
 		late = timer.C
-		if end := time.Now().Add(q.options.Patience); e.deadline.IsZero() || end.Before(e.deadline) {
-			e.deadline = end
+		if e.deadline.IsZero() || deadline.Before(e.deadline) {
+			e.deadline = deadline
 		}
 	}
 	g, err := q.add(e, size)
@@ -158,14 +159,14 @@ func (q *Queue[In, Out]) Do(ctx context.Context, item In, size int) (Out, error)
 	return none, err
 }
 
-// timer returns a timer that ends with the patience. Timers are used again: a context with a deadline for each item was a
-// fifth of all that a hit allocates.
-func (q *Queue[In, Out]) timer() *time.Timer {
+// timer returns a timer. Timers are used again: a context with a deadline for each item was a fifth of all that a hit
+// allocates.
+func (q *Queue[In, Out]) timer(d time.Duration) *time.Timer {
 	timer, ok := q.timers.Get().(*time.Timer)
 	if !ok {
-		return time.NewTimer(q.options.Patience)
+		return time.NewTimer(d)
 	}
-	timer.Reset(q.options.Patience)
+	timer.Reset(d)
 	return timer
 }
 

@@ -328,7 +328,7 @@ func TestLateItemsAreNotStored(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		patient time.Duration // of its context, from when it was queued; 0 without end
-		queue   time.Duration // Options.Patience
+		before  time.Duration // the deadline, from when it was queued; 0 for none
 		want    error
 	}{
 		{"without a deadline", 0, 0, nil},
@@ -336,15 +336,15 @@ func TestLateItemsAreNotStored(t *testing.T) {
 		{"with a microsecond too little", enough - time.Microsecond, 0, batch.ErrLate},
 		{"with a deadline within the commit", first + time.Second, 0, batch.ErrLate},
 		{"gone before its turn", first - time.Second, 0, context.DeadlineExceeded},
-		{"with just enough patience", 0, enough, nil},
-		{"with patience that is a microsecond too short", 0, enough - time.Microsecond, batch.ErrLate},
-		{"with a context shorter than the patience", enough - time.Microsecond, enough, batch.ErrLate},
+		{"just before the deadline", 0, enough, nil},
+		{"a microsecond too late for the deadline", 0, enough - time.Microsecond, batch.ErrLate},
+		{"with a context that ends before the deadline", enough - time.Microsecond, enough, batch.ErrLate},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				takes := first
 				s := slow{takes: func() time.Duration { return takes }}
-				q := batch.New(s.commit, batch.Options{Timeout: timeout, Patience: test.queue})
+				q := batch.New(s.commit, batch.Options{Timeout: timeout})
 				q.Start()
 				var wg sync.WaitGroup
 				wg.Go(func() {
@@ -363,7 +363,11 @@ func TestLateItemsAreNotStored(t *testing.T) {
 				if test.want == nil {
 					stored = append(stored, 2)
 				}
-				if got, err := q.Do(ctx, 2, 1); !errors.Is(err, test.want) || err == nil && got != 4 {
+				var deadline time.Time
+				if test.before > 0 {
+					deadline = time.Now().Add(test.before)
+				}
+				if got, err := q.DoBefore(ctx, deadline, 2, 1); !errors.Is(err, test.want) || err == nil && got != 4 {
 					t.Errorf("Do = %d, %v; want %v", got, err, test.want)
 				}
 				wg.Wait()
@@ -375,18 +379,18 @@ func TestLateItemsAreNotStored(t *testing.T) {
 	}
 }
 
-// TestPatience: an item waits for the queue's patience, or for its context if that ends earlier, and then is not stored. Each
+// TestDeadline: an item waits until its deadline, or until its context ends if that is earlier, and then is not stored. Each
 // wait is as long as the first, though the timers are used again.
-func TestPatience(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	const patience = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		takes := time.Second
 		s := slow{takes: func() time.Duration { return takes }}
-		q := batch.New(s.commit, batch.Options{Patience: patience})
+		q := batch.New(s.commit, batch.Options{})
 		q.Start()
 		wait := func(ctx context.Context, item int) (time.Duration, error) {
 			begin := time.Now()
-			_, err := q.Do(ctx, item, 1)
+			_, err := q.DoBefore(ctx, begin.Add(patience), item, 1)
 			return time.Since(begin), err
 		}
 		for item := range 3 {
@@ -461,8 +465,9 @@ func TestRefusedIsNeverStored(t *testing.T) {
 			pace := 1 + upTo(requests, 3*time.Second)
 			s := slow{takes: func() time.Duration { return 1 + upTo(commits, pace) }}
 			options := batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout}
-			if seed%2 == 1 { // then it is the queue that loses patience, not the request
-				options.Patience = timeout + timeout/10 + upTo(requests, 6*time.Second)
+			var within time.Duration // of a deadline, where it is that and not the context that ends a request
+			if seed%2 == 1 {
+				within = timeout + timeout/10 + upTo(requests, 6*time.Second)
 			}
 			q := batch.New(s.commit, options)
 			q.Start()
@@ -474,12 +479,13 @@ func TestRefusedIsNeverStored(t *testing.T) {
 				patience := upTo(requests, 8*time.Second)
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
-					if options.Patience > 0 {
-						ctx, patience = context.WithoutCancel(ctx), options.Patience
-					}
 					defer cancel()
 					began := time.Now()
-					_, err := q.Do(ctx, i, 1)
+					var deadline time.Time
+					if within > 0 {
+						ctx, patience, deadline = context.WithoutCancel(ctx), within, began.Add(within)
+					}
+					_, err := q.DoBefore(ctx, deadline, i, 1)
 					if waited := time.Since(began); waited > patience {
 						t.Errorf("seed %d: an answer after %v, the request gave up after %v", seed, waited, patience)
 					}

@@ -48,6 +48,7 @@ type Service struct {
 	isShared      func(*http.Request) bool
 	noTestSitekey bool
 	now           func() time.Time
+	timeout       time.Duration // of a request's waits for the database
 	log           *slog.Logger
 
 	work      *pow.Keyring
@@ -82,6 +83,7 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 		isShared:      o.IsShared,
 		noTestSitekey: o.NoTestSitekey,
 		now:           o.Now,
+		timeout:       timeout,
 		log:           o.Log,
 		work:          work,
 		tokens:        tokens,
@@ -95,6 +97,9 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 		cancel: func() {},
 	}, nil
 }
+
+// deadline is when a request gives up waiting for the database that begins to now.
+func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 
 // Start starts the writer and the watch for changed sitekeys. It is called once.
 func (s *Service) Start() {

@@ -69,7 +69,8 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 		refuse(w, codes...)
 		return nil
 	}
-	key, err := s.sitekeyOfSecret(r.Context(), call.secret)
+	deadline := s.deadline()
+	key, err := s.sitekeyOfSecret(deadline, call.secret)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 		refuse(w, codeInvalidResponse)
 		return nil
 	}
-	verdict, t, err := s.redeem(r.Context(), key, call.response)
+	verdict, t, err := s.redeem(r.Context(), deadline, key, call.response)
 	if err != nil {
 		return err
 	}

@@ -514,3 +514,37 @@ type discardWriter struct {
 func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(status int)      { w.status = status }
+
+// TestOneDeadlineForAllWaits: a call whose sitekey cannot be looked up is answered when the time for all its waits is over, not
+// when the lookup gives up.
+func TestOneDeadlineForAllWaits(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		well := newPlane(t, d)
+		key := well.pair(well.account("a", model.CaptchaPlanFree))
+		work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
+		p := newPlaneWithin(t, d, d.CaptchaStore(), well.clock, 500*time.Millisecond)
+		p.http.Timeout = hang
+
+		ctx, release := context.WithCancel(context.Background())
+		var holder sync.WaitGroup
+		holder.Go(func() {
+			_ = dbtest.Transaction(ctx, d, "LOCK TABLE sitekeys IN ACCESS EXCLUSIVE MODE", "SELECT pg_sleep(60)")
+		})
+		defer holder.Wait()
+		defer release()
+		for locked := false; !locked; time.Sleep(time.Millisecond) {
+			locks, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_locks WHERE relation = 'sitekeys'::regclass AND mode = 'AccessExclusiveLock' AND granted")
+			if err != nil {
+				t.Fatal(err)
+			}
+			locked = locks[0] == 1
+		}
+
+		began := time.Now()
+		failsClosed(t, p, key, work, token)
+		if took := time.Since(began); took > 5*time.Second { // three calls; each lookup gives up after 5 s
+			t.Errorf("three calls were answered after %v, want 1.5s", took)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package captcha
 import (
 	"context"
 	"crypto/subtle"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db/model"
@@ -39,7 +40,7 @@ func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) sna
 }
 
 // sitekeyOf finds a sitekey by its public text.
-func (s *Service) sitekeyOf(ctx context.Context, text string) (*sitekey, error) {
+func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	isTest := text == model.TestSitekey
 	if isTest && !s.noTestSitekey {
 		return testSitekey, nil
@@ -47,7 +48,7 @@ func (s *Service) sitekeyOf(ctx context.Context, text string) (*sitekey, error) 
 	if isTest || !model.IsSitekey(text) {
 		return nil, errSitekey
 	}
-	key, err := s.bySitekey.Get(ctx, text)
+	key, err := s.bySitekey.Get(deadline, text)
 	if err != nil {
 		return nil, errUnavailable(err)
 	}
@@ -58,7 +59,7 @@ func (s *Service) sitekeyOf(ctx context.Context, text string) (*sitekey, error) 
 }
 
 // sitekeyOfSecret finds a sitekey by its secret; nil when it is nobody's.
-func (s *Service) sitekeyOfSecret(ctx context.Context, secret string) (*sitekey, error) {
+func (s *Service) sitekeyOfSecret(deadline time.Time, secret string) (*sitekey, error) {
 	isTest := secret == model.TestSitekeySecret
 	if isTest && !s.noTestSitekey {
 		return testSitekey, nil
@@ -66,7 +67,7 @@ func (s *Service) sitekeyOfSecret(ctx context.Context, secret string) (*sitekey,
 	if isTest || !model.IsSecret(model.CaptchaSecretPrefix, secret) { // a typo costs no look-up
 		return nil, nil
 	}
-	key, err := s.bySecret.Get(ctx, string(model.HashToken(secret)))
+	key, err := s.bySecret.Get(deadline, string(model.HashToken(secret)))
 	if err != nil {
 		return nil, errUnavailable(err)
 	}

@@ -3,6 +3,7 @@ package captcha
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -55,14 +56,15 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	case call.token == "":
 		return missing("token")
 	}
-	key, err := s.sitekeyOf(r.Context(), call.sitekey)
+	deadline := s.deadline()
+	key, err := s.sitekeyOf(deadline, call.sitekey)
 	if err != nil {
 		return err
 	}
 	if !key.owns(call.secret) {
 		return errSecret
 	}
-	verdict, _, err := s.redeem(r.Context(), key, call.token)
+	verdict, _, err := s.redeem(r.Context(), deadline, key, call.token)
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 }
 
 // redeem consumes a token of the sitekey and counts it, both by one committed transaction, or finds out why not.
-func (s *Service) redeem(ctx context.Context, key *sitekey, text string) (outcome, *token.Token, error) {
+func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, text string) (outcome, *token.Token, error) {
 	t, err := s.tokens.Read(text)
 	if err != nil || t.SitekeyID != key.id {
 		return notOurs, nil, nil
@@ -88,7 +90,7 @@ func (s *Service) redeem(ctx context.Context, key *sitekey, text string) (outcom
 	if t.Expired(now) {
 		return duplicate, nil, nil
 	}
-	result, err := s.claim(ctx, &claim{
+	result, err := s.claim(ctx, deadline, &claim{
 		key:     model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(t.Issued), ID: t.ID},
 		at:      model.At(now),
 		counted: key.isCounted(),

@@ -29,7 +29,7 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return errWork // the reasons are all mended by a new challenge
 	}
-	result, err := s.claim(r.Context(), &claim{
+	result, err := s.claim(r.Context(), call.deadline, &claim{
 		key: model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
 		at:  model.At(now),
 	})

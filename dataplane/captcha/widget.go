@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,6 +20,8 @@ type widgetCall struct {
 	challenge string
 	nonce     uint64
 	hasNonce  bool // and it is a whole number from 0 to pow.MaxNonce
+
+	deadline time.Time // of the answer
 }
 
 func (c *widgetCall) member(d *jsontext.Decoder, key string) error {
@@ -61,7 +64,8 @@ func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall,
 	if call.sitekey == "" {
 		return call, nil, "", errNoSitekey
 	}
-	if key, err = s.sitekeyOf(r.Context(), call.sitekey); err != nil {
+	call.deadline = s.deadline()
+	if key, err = s.sitekeyOf(call.deadline, call.sitekey); err != nil {
 		return call, nil, "", err
 	}
 	hostname, ok := pageHost(r)

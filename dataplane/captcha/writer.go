@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// storeTimeout bounds how long a request waits for its claim to be committed. Then it is told 503. The storing of one batch
+	// storeTimeout bounds a request's waits for the database, all of them together: for the sitekey and for its claim to be
+	// committed. Then it is told 503. The storing of one batch
 	// is bounded by half of that: a claim that waited so long for its turn that less is left is refused instead of committed,
 	// since a token that is used up by a request that is told 503 would be lost.
 	storeTimeout = 5 * time.Second
@@ -45,8 +46,8 @@ const (
 
 // claim waits until the claim is decided and committed. A request that leaves before the writer took its claim takes it back;
 // after that, its challenge or token is used up.
-func (s *Service) claim(ctx context.Context, c *claim) (outcome, error) {
-	result, err := s.writer.queue.Do(ctx, c, claimSize)
+func (s *Service) claim(ctx context.Context, deadline time.Time, c *claim) (outcome, error) {
+	result, err := s.writer.queue.DoBefore(ctx, deadline, c, claimSize)
 	if err != nil {
 		return notOurs, errUnavailable(err)
 	}
@@ -59,10 +60,10 @@ type writer struct {
 	store db.CaptchaStore
 }
 
-// newWriter returns a writer whose claims wait for the timeout at most.
+// newWriter returns a writer for claims whose deadline is the timeout.
 func newWriter(store db.CaptchaStore, timeout time.Duration) *writer {
 	w := &writer{store: store}
-	w.queue = batch.New(w.commit, batch.Options{Timeout: timeout / 2, Patience: timeout, Isolate: db.IsBadData})
+	w.queue = batch.New(w.commit, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData})
 	return w
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/singleflight"
 
+	"github.com/tallygate/tallygate/dataplane/flight"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -40,7 +40,7 @@ type Cache[Value any] struct {
 	now       func() time.Time
 	entries   *lru.Cache[string, *entry[Value]]
 	unknown   *lru.Cache[string, time.Time] // since when
-	flight    singleflight.Group
+	flight    flight.Group[*Value]
 	strangers chan struct{} // one token for each look-up of a name without an entry
 	changes   atomic.Int64  // counts notices, so that what was loaded across one is not used again
 	unsynced  atomic.Bool
@@ -78,8 +78,9 @@ func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 	return cache
 }
 
-// Get returns what has this name, or nil when nobody has. It fails only with the database, or with ErrStrangers.
-func (c *Cache[Value]) Get(ctx context.Context, name string) (*Value, error) {
+// Get returns what has this name, or nil when nobody has. It fails only with the database, with ErrStrangers, or with
+// context.DeadlineExceeded at the deadline.
+func (c *Cache[Value]) Get(deadline time.Time, name string) (*Value, error) {
 	e, known := c.entries.Get(name)
 	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
 		return e.value, nil
@@ -87,19 +88,12 @@ func (c *Cache[Value]) Get(ctx context.Context, name string) (*Value, error) {
 	if since, ok := c.unknown.Get(name); ok && c.isFresh(since, unknownTTL) {
 		return nil, nil
 	}
-	found, err, _ := c.flight.Do(name, func() (any, error) {
-		// Several requests share this look-up: the first one's leaving must not fail the others.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
-		defer cancel()
+	return c.flight.Get(deadline, name, loadTimeout, func(ctx context.Context) (*Value, error) {
 		if known {
 			return c.fetch(ctx, name)
 		}
 		return c.fetchStranger(ctx, name)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found.(*Value), nil
 }
 
 // isFresh reports whether what is known since a time is younger than the TTL. What is from the future was loaded before the

@@ -68,7 +68,7 @@ func newCache() (*source, *snapshot.Cache[string]) {
 // expect checks what a name stands for, and how often it took the database so far.
 func expect(t *testing.T, s *source, c *snapshot.Cache[string], name, want string, loads int64) {
 	t.Helper()
-	got, err := c.Get(t.Context(), name)
+	got, err := c.Get(time.Time{}, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,33 +137,30 @@ func TestChangeDuringALookUp(t *testing.T) {
 func TestErrorsAreNotKept(t *testing.T) {
 	s, c := newCache()
 	s.err = errors.New("away")
-	if got, err := c.Get(t.Context(), "a"); err == nil || got != nil {
+	if got, err := c.Get(time.Time{}, "a"); err == nil || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	s.err = nil
 	expect(t, s, c, "a", "1", 2)
 }
 
-// TestOneLookUpForAll: the first one's leaving fails nobody.
+// TestOneLookUpForAll: the first one's deadline fails no other.
 func TestOneLookUpForAll(t *testing.T) {
 	s, c := newCache()
 	entered, release := make(chan struct{}), make(chan struct{})
 	s.during = func() { close(entered); <-release }
-	ctx, leave := context.WithCancel(t.Context())
+	if _, err := c.Get(time.Now().Add(time.Millisecond), "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the first one got %v, want the deadline exceeded", err)
+	}
+	<-entered
 	var wg sync.WaitGroup
-	get := func(ctx context.Context) {
+	for range 10 {
 		wg.Go(func() {
-			if got, err := c.Get(ctx, "a"); err != nil || got == nil || *got != "1" {
+			if got, err := c.Get(time.Time{}, "a"); err != nil || got == nil || *got != "1" {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
 	}
-	get(ctx)
-	<-entered
-	for range 10 {
-		get(t.Context())
-	}
-	leave()
 	close(release)
 	wg.Wait()
 	if n := s.loads.Load(); n != 1 {
@@ -175,7 +172,7 @@ func TestMadeUpNamesPushNobodyOut(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
 	for i := range 60_000 {
-		if got, err := c.Get(t.Context(), fmt.Sprint("made up ", i)); got != nil || err != nil {
+		if got, err := c.Get(time.Time{}, fmt.Sprint("made up ", i)); got != nil || err != nil {
 			t.Fatal(got, err)
 		}
 	}
@@ -194,7 +191,7 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 	errs := make(chan error, 10)
 	for i := range cap(errs) {
 		go func() {
-			_, err := c.Get(context.Background(), fmt.Sprint("made up ", i))
+			_, err := c.Get(time.Time{}, fmt.Sprint("made up ", i))
 			errs <- err
 		}()
 	}
@@ -208,7 +205,7 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 	}
 	s.pass(time.Minute)
 	renewed := make(chan error)
-	go func() { _, err := c.Get(context.Background(), "a"); renewed <- err }()
+	go func() { _, err := c.Get(time.Time{}, "a"); renewed <- err }()
 	<-entered // the known one has its place
 	close(release)
 	if err := <-renewed; err != nil {
@@ -231,7 +228,7 @@ func TestStrangersWaitBriefly(t *testing.T) {
 			return 0, nil, model.ErrNotFound
 		}, time.Now)
 		answers := make(chan error, places+1)
-		ask := func(name string) { _, err := c.Get(context.Background(), name); answers <- err }
+		ask := func(name string) { _, err := c.Get(time.Time{}, name); answers <- err }
 		for i := range places {
 			go ask(fmt.Sprint(i))
 		}

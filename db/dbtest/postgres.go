@@ -44,6 +44,23 @@ func RestartPostgres(tb testing.TB) {
 	}
 }
 
+// StopPostgres ends the private PostgreSQL as a crash would. The returned function, which the test calls, starts it again on
+// the same port. The databases stay. It skips the test when the server is another one's.
+func StopPostgres(tb testing.TB) (start func()) {
+	tb.Helper()
+	if private.server == nil {
+		tb.Skip("skipped: the PostgreSQL of TALLYGATE_TEST_POSTGRES_URL is not ours to stop")
+	}
+	private.server.Crash()
+	start = sync.OnceFunc(func() {
+		if err := private.server.Restart(); err != nil {
+			tb.Errorf("start PostgreSQL again: %v", err)
+		}
+	})
+	tb.Cleanup(start)
+	return start
+}
+
 func postgresServer(tb testing.TB) string {
 	tb.Helper()
 	if u := os.Getenv("TALLYGATE_TEST_POSTGRES_URL"); u != "" {

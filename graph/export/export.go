@@ -48,12 +48,15 @@ type downloads struct {
 
 	mu      sync.Mutex
 	running map[int64]int // by account
+
+	logged  time.Time // when a failure was logged last
+	skipped int       // failures since then
 }
 
 // Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in (401, also for an API token
 // that is none), forbidden (403, for an API token without the scope EXPORT), unknown_site
 // (404, also for a site of another account), bad_parameter (400, with the parameter's name), method_not_allowed (405),
-// too_many_downloads (429, with Retry-After, while two others of the account are running).
+// too_many_downloads (429, with Retry-After, while two others of the account are running), unavailable (503, with Retry-After).
 func Handler(options Options) http.Handler {
 	o := &downloads{Options: options, running: make(map[int64]int)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -249,10 +252,33 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 		return out.end()
 	}
 	if out.begun() {
-		o.Log.ErrorContext(r.Context(), "export broken off", "rows", rows, "error", err)
+		o.log(r.Context(), "export broken off", "rows", rows, "error", err)
 		panic(http.ErrAbortHandler) // the status is sent: only a broken connection says that the file is not whole
 	}
 	return err
+}
+
+// unavailableRetry is when it makes sense to ask again after a failure of ours, such as a database that is away.
+const unavailableRetry = 5 * time.Second
+
+// log logs a failure, at most one a second: an outage must not fill the disk. A caller who has left is not logged.
+func (o *downloads) log(ctx context.Context, line string, attrs ...any) {
+	if ctx.Err() != nil {
+		return
+	}
+	o.mu.Lock()
+	now := time.Now()
+	skipped := o.skipped
+	quiet := now.Sub(o.logged) < time.Second
+	if quiet {
+		o.skipped++
+	} else {
+		o.logged, o.skipped = now, 0
+	}
+	o.mu.Unlock()
+	if !quiet {
+		o.Log.ErrorContext(ctx, line, append(attrs, "more_since_last", skipped)...)
+	}
 }
 
 var statusOf = map[model.Kind]int{
@@ -276,7 +302,8 @@ func (o *downloads) fail(w http.ResponseWriter, r *http.Request, err error) {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
 		}
 	} else {
-		o.Log.ErrorContext(r.Context(), "export failed", "error", err)
+		w.Header().Set("Retry-After", strconv.Itoa(int(unavailableRetry.Seconds())))
+		o.log(r.Context(), "export failed", "error", err)
 	}
 	header := w.Header()
 	header.Del("Content-Disposition")

@@ -596,3 +596,34 @@ func TestBrokenDownload(t *testing.T) {
 		}
 	})
 }
+
+// TestServerAway: while PostgreSQL is stopped a download is answered with 503 and when to try again, and each of many is not
+// logged. It recovers by itself.
+func TestServerAway(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		s := newShop(t, dbtest.Open(t, dbtest.PostgresURL(t)), "example.com")
+		address := s.url + "?type=pageviews&from=2026-11-20&to=2026-11-20&site_id=" + url.QueryEscape(model.NodeID("Site", s.site.ID))
+		download := func() *http.Response {
+			t.Helper()
+			response, err := http.Get(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			return response
+		}
+		if response := download(); response.StatusCode != http.StatusOK {
+			t.Fatalf("with a database: %s", response.Status)
+		}
+		start := dbtest.StopPostgres(t)
+		for range 3 {
+			if response := download(); response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "5" {
+				t.Errorf("without one: %s, Retry-After %q", response.Status, response.Header.Get("Retry-After"))
+			}
+		}
+		start()
+		if response := download(); response.StatusCode != http.StatusOK {
+			t.Errorf("afterwards: %s", response.Status)
+		}
+	})
+}

@@ -2502,10 +2502,23 @@ enum ErrorCode {
   unauthenticated
   "The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up."
   forbidden
-  "Too many attempts, or the points of this minute are used up. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense."
+  """
+  Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
+  50 that wait for a second at most. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense. Of a request
+  with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
+  caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
+  """
   rate_limited
-  "The service cannot answer just now; nothing was changed. ` + "`" + `extensions.retryAfter` + "`" + ` may say in how many seconds to try again."
+  """
+  The service cannot answer just now. ` + "`" + `extensions.retryAfter` + "`" + ` may say in how many seconds to try again. Nothing was changed,
+  except when the database was lost while it confirmed a change: read before you repeat one. 503 when nothing was run.
+  """
   unavailable
+  """
+  The request took longer than 10 seconds and was stopped. Mutations before the first one with this error were made; that one
+  may have been made if only its answer was missing: read before you repeat it. No later one was. 503 when nothing was run.
+  """
+  timeout
   "An argument does not follow its rule; the message says which."
   invalid_argument
   "400: the query has a syntax error."
@@ -2516,8 +2529,8 @@ enum ErrorCode {
   400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
   once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of ` + "`" + `apiTokens` + "`" + `
-  50 times, that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` 100 times, and a
-  mutation that checks a password or sends a mail costs 3,000.
+  50 times, that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` 100 times, a
+  mutation costs 100 and one for each item of the lists in its input, and one that checks a password or sends a mail 3,000.
   """
   too_complex
   "400, 405 or 415: the request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
@@ -3358,8 +3371,8 @@ type SetCaptchaPlanPayload {
   apiTokens: [ApiToken!]!
 
   """
-  What this request costs of the points that a user, or an API token, has in a minute. A request that would take more than
-  are left fails with ` + "`" + `rate_limited` + "`" + `.
+  What this request costs of the points that an account, with all its users and API tokens, has in a minute. A request that
+  would take more than are left fails with ` + "`" + `rate_limited` + "`" + `.
   """
   rateLimit: RateLimit!
 }
@@ -3402,7 +3415,11 @@ enum ApiTokenScope {
   EXPORT
 }
 
-"The points of a user or API token. Each field of a query costs one, see ` + "`" + `too_complex` + "`" + `; the minute begins with the first request."
+"""
+The points of an account. Each field of a query costs one and each mutation at least 100, see ` + "`" + `too_complex` + "`" + `; a request that
+reads the schema costs 1,000 more. The minute begins with the first request. Without an account the schema can be read 60
+times a minute from one network.
+"""
 type RateLimit {
   "Points in a minute."
   limit: Int!
