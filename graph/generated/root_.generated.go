@@ -2352,7 +2352,7 @@ enum UserErrorCode {
   invalid_email
   "The password is shorter than 8 or longer than 1,024 bytes."
   invalid_password
-  "The name is empty, longer than 100 characters or has control characters."
+  "The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters."
   invalid_name
   "The domain is not a full domain name, or is an IP address or localhost."
   invalid_domain
