@@ -108,15 +108,23 @@ func forgetLink(ctx context.Context, tx bun.Tx, kind string, accountID int64, re
 	return err
 }
 
-// mailAccount writes one mail for each user of the account. The users stay until tx ends, so that whoever deletes them finds
-// their mails. Its callers hold a notice or a delivery already, against the order of locks: they may lose, and run again.
+// mailAccount writes one mail for each user of the account, see mailUsers.
 func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
+	return d.mailUsers(ctx, tx, accountID, kind, data, now, model.RoleOwner, model.RoleMember, model.RoleViewer)
+}
+
+// mailUsers writes one mail for each user of the account with one of the roles. The users stay until tx ends, so that another
+// transaction that deletes them finds their mails. Its callers hold a notice, a delivery or a site already, against the order
+// of locks: they may lose, and run again.
+func (d *DB) mailUsers(
+	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
+) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 	var recipients []string
-	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Order("id")
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("role IN ?", bun.Tuple(roles)).Order("id")
 	if d.pg != nil {
 		q.For("KEY SHARE")
 	}

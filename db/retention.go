@@ -98,6 +98,7 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 			condition: "AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
 		},
 		{table: "failure_notices", key: "site_id, day", column: "day", bound: int64(now.Day() - 1)},
+		{table: "webhook_notices", key: "site_id, day", column: "day", bound: int64(now.Day() - 1)},
 	} {
 		n, err := d.deleteInChunks(ctx, rows)
 		all += n

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes a site and configures it, with nothing but curl and an API token with the scope WRITE:
+# Makes a site and configures it, with nothing but curl and an API token with the scope WRITE; with WEBHOOK_URL or DAILY_URL
+# the token needs the scope EXPORT as well:
 #
 #   TALLYGATE_URL=https://app.example.com TALLYGATE_API_TOKEN=tga_… sh docs/configure-site.sh example.com
 #
@@ -14,7 +15,7 @@
 set -eu
 
 : "${TALLYGATE_URL:?set it to the origin of your account application}"
-: "${TALLYGATE_API_TOKEN:?set it to an API token with the scope WRITE}"
+: "${TALLYGATE_API_TOKEN:?set it to an API token with the scopes WRITE and, for webhooks, EXPORT}"
 domain=${1:?the domain of the site, for instance example.com}
 event=${EVENT:-signup}
 

@@ -23,7 +23,7 @@ func TestDailyExport(t *testing.T) {
 		})
 		site := newSite(t, d, "shop.example", "", "signed")
 		day := model.At(noon).Day()
-		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.At(noon)); err != nil {
+		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 			t.Fatal(err)
 		}
 		fill(t, d, site.ID, day, 5_001)

@@ -271,7 +271,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		secret := "another secret"
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret); err != nil {
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {

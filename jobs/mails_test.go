@@ -186,6 +186,8 @@ func TestMails(t *testing.T) {
 		{"invitation", `{"url":"https://app.example/i?a=1&b=2","account":"<b>Me</b>\r\nBcc: x@example.com"}`,
 			"You are invited to <b>Me</b>Bcc: x@example.com", "https://app.example/i?a=1&b=2"},
 		{"password_reset", `{"url":"https://app.example/r?t=x","account":"Me"}`, "Set a new password", "https://app.example/r?t=x"},
+		{"webhook_changed", `{"site":"shop.example","kind":"daily_export","by":"the API token \"ci\" of me@example.com","at":1795168800000000,"old":"old.example","new":"new.example","last":true}`,
+			"A webhook address was changed: shop.example", "was changed by the API token \"ci\" of me@example.com, on 2026-11-20 10:00:00 UTC.\r\n\r\nThey are sent to new.example; before, they were sent to old.example."},
 		{"test", `{}`, "Test", "only shows that mails arrive"},
 	}
 	for _, scheme := range []string{"smtp", "smtps"} {

@@ -52,6 +52,7 @@ var mailTexts = map[string]func(data []byte) (*mailText, error){
 	model.MailDeliveryFailed: withData(deliveryFailedText),
 	model.MailInvitation:     withData(invitationText),
 	model.MailPasswordReset:  withData(passwordResetText),
+	model.MailWebhookChanged: withData(webhookChangedText),
 	model.MailTest:           withData(testText),
 }
 
@@ -127,6 +128,32 @@ func passwordResetText(d *model.LinkMail) *mailText {
 		"Somebody, hopefully you, asked for a new password. The link below works once and for a short time.",
 		"If it was not you, ignore this mail: your password stays as it is.",
 	}}
+}
+
+func webhookChangedText(d *model.WebhookChangedMail) *mailText {
+	what := "key events"
+	if d.Kind == model.DeliveryDailyExport {
+		what = "each day's events"
+	}
+	change := fmt.Sprintf("They are sent to %s; before, they were sent to %s.", d.New, d.Old)
+	switch {
+	case d.Old == "":
+		change = fmt.Sprintf("They are sent to %s; before, they were not sent.", d.New)
+	case d.New == "":
+		change = fmt.Sprintf("They are not sent any more; before, they were sent to %s.", d.Old)
+	case d.Old == d.New:
+		change = fmt.Sprintf("They are still sent to %s; the rest of the address was changed.", d.New)
+	}
+	text := &mailText{Subject: "A webhook address was changed: " + d.Site, Paragraphs: []string{
+		fmt.Sprintf("The address that %s of %s are sent to was changed by %s, on %s UTC.",
+			what, d.Site, d.By, d.At.Time().Format("2006-01-02 15:04:05")),
+		change,
+		"If you did not expect this, set the address right, revoke the API tokens that you do not know, and change your password.",
+	}}
+	if d.Last {
+		text.Paragraphs = append(text.Paragraphs, "You get no more mails about changes of this site's webhook addresses today.")
+	}
+	return text
 }
 
 func testText(*struct{}) *mailText {

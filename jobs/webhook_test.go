@@ -357,7 +357,7 @@ func TestWebhookTakenAway(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://shop.example/hook", "")
 		delivery := due(t, d, site, noon)
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil); err != nil {
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
 		startQuick(t, d, a, (&clock{now: noon}).Now)

@@ -41,7 +41,7 @@ func configureSite(t *testing.T, control *process, data ...string) {
 		CreateAPIToken struct{ Token string }
 	}
 	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE]}) { token } }`, &made)
+	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE, EXPORT]}) { token } }`, &made)
 
 	script := exec.Command("sh", "../../docs/configure-site.sh", "example.com")
 	script.Env = append(command(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"], "TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,

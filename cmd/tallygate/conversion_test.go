@@ -106,7 +106,7 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 		err = d.UpdateSite(tb.Context(), user.AccountID, site.ID, db.SiteUpdate{MeasureEcommerce: &on})
 	}
 	if err == nil {
-		err = d.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret)
+		err = d.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
 	}
 	if err != nil {
 		tb.Fatal(err)

@@ -26,7 +26,7 @@ func TestTypedClient(t *testing.T) {
 		CreateAPIToken struct{ Token string }
 	}
 	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-	owner.do(`mutation { createApiToken(input: {name: "program", scopes: [WRITE]}) { token } }`, &made)
+	owner.do(`mutation { createApiToken(input: {name: "program", scopes: [WRITE, EXPORT]}) { token } }`, &made)
 	client := graphql.NewClient(owner.control+"/graphql", bearer(made.CreateAPIToken.Token))
 
 	site := configureTyped(t, client)

@@ -22,11 +22,14 @@ const (
 	MailDeliveryFailed = "delivery_failed" // DeliveryFailedMail
 	MailInvitation     = "invitation"      // LinkMail
 	MailPasswordReset  = "password_reset"  // LinkMail
+	MailWebhookChanged = "webhook_changed" // WebhookChangedMail
 	MailTest           = "test"            // none
 )
 
 // MailKinds lists every kind.
-var MailKinds = []string{MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailTest}
+var MailKinds = []string{
+	MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailWebhookChanged, MailTest,
+}
 
 // States of mails.
 const (
@@ -73,6 +76,20 @@ type DeliveryFailedMail struct {
 	Event    string `json:"event"`
 	Attempts int32  `json:"attempts"`
 	Error    string `json:"error"`
+}
+
+// MaxWebhookMails is how many changes of a site's webhook addresses are mailed on one UTC day.
+const MaxWebhookMails = 5
+
+// WebhookChangedMail is the data of webhook_changed. It has the hosts only: path and query of an address may hold secrets.
+type WebhookChangedMail struct {
+	Site string  `json:"site"`
+	Kind string  `json:"kind"` // of the deliveries: DeliveryConversion or DeliveryDailyExport
+	By   string  `json:"by"`
+	At   Instant `json:"at"`
+	Old  string  `json:"old,omitempty"`  // host; empty: nothing was sent
+	New  string  `json:"new,omitempty"`  // host; empty: nothing is sent any more
+	Last bool    `json:"last,omitempty"` // later changes of the day are not mailed
 }
 
 // LinkMail is the data of invitation and password_reset. The link has a secret in it, so nothing of it stays when the mail

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -13,6 +14,12 @@ import (
 
 // MaxURLLength bounds a webhook URL, in bytes.
 const MaxURLLength = 2048
+
+// ChangedBy says who changes a setting that the account's owners are mailed about, and when.
+type ChangedBy struct {
+	Name string // for people to read; empty: no mail, for what the installation does by itself
+	At   Instant
+}
 
 // MaxWebhookSecret bounds a webhook secret, in characters.
 const MaxWebhookSecret = 256
@@ -122,6 +129,23 @@ func CheckWebhookSecret(secret *string) error {
 func IsWebhookURL(address string) bool {
 	_, ok := parseWebhookURL(address)
 	return ok
+}
+
+// WebhookHost returns the host of a webhook's address, in ASCII and with the port if it has one: what can be shown of an
+// address to people who may not know its path and query. It is empty for no address.
+func WebhookHost(address string) string {
+	u, ok := parseWebhookURL(address)
+	if !ok {
+		return ""
+	}
+	host, ok := normalHost(u.Hostname())
+	if !ok {
+		return "an unreadable host"
+	}
+	if u.Port() != "" {
+		return net.JoinHostPort(host, u.Port())
+	}
+	return host
 }
 
 func parseWebhookURL(address string) (*url.URL, bool) {

@@ -2945,10 +2945,16 @@ type CreateSitePayload {
   "Takes that mark away. For members and owners."
   unmarkKeyEvent(input: SiteEventInput!): SitePayload
 
-  "Sets where key events are sent, and the secret that signs them. For members and owners."
+  """
+  Sets where key events are sent, and the secret that signs them. For members and owners; to set an address, an API token needs
+  the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
+  """
   setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
 
-  "Sets where each day's events are sent when the day is over, beginning with today's. For members and owners."
+  """
+  Sets where each day's events are sent when the day is over, beginning with today's. For members and owners; to set an address,
+  an API token needs the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
+  """
   setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload
 
   """
@@ -3327,9 +3333,12 @@ type ApiToken {
 enum ApiTokenScope {
   "Every query but those that need a session."
   READ
-  "What members may change: create and configure sites, with their secrets. Includes READ."
+  """
+  What members may change: create and configure sites, with their secrets. Includes READ. The addresses that events are sent to
+  need EXPORT in addition.
+  """
   WRITE
-  "Download rows."
+  "Download rows. With WRITE: set the addresses that events are sent to."
   EXPORT
 }
 

@@ -1667,7 +1667,8 @@ func (v *SetConversionWebhookInput) GetSecret() *string { return v.Secret }
 
 // SetConversionWebhookResponse is returned by SetConversionWebhook on success.
 type SetConversionWebhookResponse struct {
-	// Sets where key events are sent, and the secret that signs them. For members and owners.
+	// Sets where key events are sent, and the secret that signs them. For members and owners; to set an address, an API token needs
+	// the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
 	SetConversionWebhook *SetConversionWebhookSetConversionWebhookSitePayload `json:"setConversionWebhook"`
 }
 
@@ -1944,7 +1945,8 @@ func (v *SetDailyExportWebhookInput) GetUrl() *string { return v.Url }
 
 // SetDailyExportWebhookResponse is returned by SetDailyExportWebhook on success.
 type SetDailyExportWebhookResponse struct {
-	// Sets where each day's events are sent when the day is over, beginning with today's. For members and owners.
+	// Sets where each day's events are sent when the day is over, beginning with today's. For members and owners; to set an address,
+	// an API token needs the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
 	SetDailyExportWebhook *SetDailyExportWebhookSetDailyExportWebhookSitePayload `json:"setDailyExportWebhook"`
 }
 
@@ -3366,6 +3368,7 @@ fragment Mistake on UserError {
 }
 `
 
+// An API token needs the scopes WRITE and EXPORT to set an address.
 // What is left out stays, and null takes away. A generator has to be told to leave out what is not set; for genqlient:
 func SetConversionWebhook(
 	ctx_ context.Context,
