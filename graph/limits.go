@@ -213,6 +213,8 @@ func complexity() generated.ComplexityRoot {
 	c.Account.Members = whole(model.MaxMembers)
 	c.Account.Invitations = whole(model.MaxMembers)
 	c.Query.APITokens = whole(model.MaxAPITokens)
+	c.ChangePasswordPayload.APITokens = whole(model.MaxAPITokens)
+	c.ResetPasswordPayload.APITokens = whole(model.MaxAPITokens)
 	c.Query.Sessions = whole(model.MaxSessions)
 	c.Site.Deliveries = page
 	c.Delivery.Attempts = func(child int) int { return 1 + child*model.ShownAttempts }

@@ -16,13 +16,14 @@ type Account struct {
 
 // User is a person who signs in. A user belongs to one account.
 type User struct {
-	ID           int64   `bun:",pk,autoincrement"`
-	AccountID    int64   `bun:",notnull"`
-	Email        string  `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
-	PasswordHash string  `bun:",notnull"` // argon2id in PHC string form
-	Role         Role    `bun:",notnull"`
-	Operator     bool    `bun:",notnull"` // may set plans; the first user of an installation is one
-	CreatedAt    Instant `bun:",notnull"`
+	ID                 int64   `bun:",pk,autoincrement"`
+	AccountID          int64   `bun:",notnull"`
+	Email              string  `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
+	PasswordHash       string  `bun:",notnull"` // argon2id in PHC string form
+	PasswordGeneration int32   `bun:",notnull"` // how often the password was changed
+	Role               Role    `bun:",notnull"`
+	Operator           bool    `bun:",notnull"` // may set plans; the first user of an installation is one
+	CreatedAt          Instant `bun:",notnull"`
 
 	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // when it was asked for
 }

@@ -17,18 +17,21 @@ type Mail struct {
 
 // Kinds of mails, with the data of each.
 const (
-	MailQuota80        = "quota_80"        // QuotaMail
-	MailQuota100       = "quota_100"       // QuotaMail
-	MailDeliveryFailed = "delivery_failed" // DeliveryFailedMail
-	MailInvitation     = "invitation"      // LinkMail
-	MailPasswordReset  = "password_reset"  // LinkMail
-	MailWebhookChanged = "webhook_changed" // WebhookChangedMail
-	MailTest           = "test"            // none
+	MailQuota80         = "quota_80"         // QuotaMail
+	MailQuota100        = "quota_100"        // QuotaMail
+	MailDeliveryFailed  = "delivery_failed"  // DeliveryFailedMail
+	MailInvitation      = "invitation"       // LinkMail
+	MailPasswordReset   = "password_reset"   // LinkMail
+	MailWebhookChanged  = "webhook_changed"  // WebhookChangedMail
+	MailPasswordChanged = "password_changed" // PasswordChangedMail
+	MailOperatorLink    = "operator_link"    // none: the operator made a link to set a new password
+	MailTest            = "test"             // none
 )
 
 // MailKinds lists every kind.
 var MailKinds = []string{
-	MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailWebhookChanged, MailTest,
+	MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailWebhookChanged,
+	MailPasswordChanged, MailOperatorLink, MailTest,
 }
 
 // States of mails.
@@ -90,6 +93,16 @@ type WebhookChangedMail struct {
 	Old  string  `json:"old,omitempty"`  // host; empty: nothing was sent
 	New  string  `json:"new,omitempty"`  // host; empty: nothing is sent any more
 	Last bool    `json:"last,omitempty"` // later changes of the day are not mailed
+}
+
+// MaxPasswordMails is how many changes of one user's password are mailed within an hour.
+const MaxPasswordMails = 5
+
+// PasswordChangedMail is the data of password_changed.
+type PasswordChangedMail struct {
+	At     Instant  `json:"at"`
+	Tokens []string `json:"tokens,omitempty"` // the API tokens that stay valid, as texts
+	Page   string   `json:"page"`             // where the user signs in
 }
 
 // LinkMail is the data of invitation and password_reset. The link has a secret in it, so nothing of it stays when the mail

@@ -70,7 +70,10 @@ func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User,
 
 // try checks a password within the limits of sign-ins.
 func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*model.User, error) {
-	limits := a.limits(v.r, address)
+	limits, err := a.limits(ctx, v.r, address)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.count(ctx, limits); err != nil {
 		return nil, err
 	}
@@ -138,7 +141,7 @@ func (a *Auth) welcome(v *visitor, user *model.User) (*model.User, error) {
 	if err := v.begin(user); err != nil {
 		return nil, err
 	}
-	return user, a.devices.remember(v.w, v.r, user.Email)
+	return user, a.devices.remember(v.w, v.r, user)
 }
 
 func tooManyAttempts(wait time.Duration) error {

@@ -60,6 +60,8 @@ type ChangePasswordInput struct {
 type ChangePasswordPayload struct {
 	// The user, still signed in.
 	Viewer *model.User `json:"viewer,omitempty"`
+	// The user's API tokens, which are still valid: end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
+	APITokens []*model.APIToken `json:"apiTokens"`
 	// What is wrong with the input: `wrong_credentials`, `invalid_password`.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -265,6 +267,8 @@ type ResetPasswordInput struct {
 
 // Answer of `resetPassword`.
 type ResetPasswordPayload struct {
+	// The user's API tokens, which are still valid: sign in and end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
+	APITokens []*model.APIToken `json:"apiTokens"`
 	// What is wrong with the input: `invalid_token`, `invalid_password`.
 	UserErrors []*UserError `json:"userErrors"`
 }

@@ -77,6 +77,7 @@ type ComplexityRoot struct {
 	}
 
 	ChangePasswordPayload struct {
+		APITokens  func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 		Viewer     func(childComplexity int) int
 	}
@@ -235,6 +236,7 @@ type ComplexityRoot struct {
 	}
 
 	ResetPasswordPayload struct {
+		APITokens  func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -568,6 +570,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CaptchaUsage.Verifications(childComplexity), true
 
+	case "ChangePasswordPayload.apiTokens":
+		if e.ComplexityRoot.ChangePasswordPayload.APITokens == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePasswordPayload.APITokens(childComplexity), true
 	case "ChangePasswordPayload.userErrors":
 		if e.ComplexityRoot.ChangePasswordPayload.UserErrors == nil {
 			break
@@ -1399,6 +1407,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RequestPasswordResetPayload.UserErrors(childComplexity), true
 
+	case "ResetPasswordPayload.apiTokens":
+		if e.ComplexityRoot.ResetPasswordPayload.APITokens == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResetPasswordPayload.APITokens(childComplexity), true
 	case "ResetPasswordPayload.userErrors":
 		if e.ComplexityRoot.ResetPasswordPayload.UserErrors == nil {
 			break
@@ -2661,8 +2675,9 @@ extend type Mutation {
   revokeSession(input: RevokeSessionInput!): RevokeSessionPayload
 
   """
-  Changes the caller's password. All other sessions end; this one goes on under a new id. Wrong passwords count like those
-  at sign-in. Needs a session.
+  Changes the caller's password. All other sessions end; this one goes on under a new id. Other browsers are no longer known at
+  sign-in. API tokens stay valid: the answer lists them. The user is mailed. Wrong passwords count like those at sign-in. Needs a
+  session.
   """
   changePassword(input: ChangePasswordInput!): ChangePasswordPayload
 
@@ -2672,7 +2687,10 @@ extend type Mutation {
   """
   requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload
 
-  "Changes the password by a mailed secret, which works once, for an hour. All sessions end; sign in with the new password."
+  """
+  Changes the password by a mailed secret, which works once, for an hour. All sessions end; sign in with the new password. API
+  tokens stay valid: the answer lists them. The user is mailed.
+  """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
 }
 
@@ -2716,6 +2734,8 @@ input ChangePasswordInput {
 type ChangePasswordPayload {
   "The user, still signed in."
   viewer: User
+  "The user's API tokens, which are still valid: end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
+  apiTokens: [ApiToken!]!
   "What is wrong with the input: ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
   userErrors: [UserError!]!
 }
@@ -2742,6 +2762,8 @@ input ResetPasswordInput {
 
 "Answer of ` + "`" + `resetPassword` + "`" + `."
 type ResetPasswordPayload {
+  "The user's API tokens, which are still valid: sign in and end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
+  apiTokens: [ApiToken!]!
   "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
   userErrors: [UserError!]!
 }
@@ -3469,6 +3491,8 @@ func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Contex
 	switch field.Name {
 	case "viewer":
 		return ec.fieldContext_ChangePasswordPayload_viewer(ctx, field)
+	case "apiTokens":
+		return ec.fieldContext_ChangePasswordPayload_apiTokens(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_ChangePasswordPayload_userErrors(ctx, field)
 	}
@@ -3681,6 +3705,8 @@ func (ec *executionContext) childFields_RequestPasswordResetPayload(ctx context.
 
 func (ec *executionContext) childFields_ResetPasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "apiTokens":
+		return ec.fieldContext_ResetPasswordPayload_apiTokens(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_ResetPasswordPayload_userErrors(ctx, field)
 	}

@@ -5,3 +5,6 @@ CREATE TABLE webhook_notices (
   changes integer NOT NULL,
   PRIMARY KEY (site_id, day)
 );
+
+-- How often the password was changed. What a browser remembers of a sign-in counts for one generation.
+ALTER TABLE users ADD COLUMN password_generation integer NOT NULL DEFAULT 0;
