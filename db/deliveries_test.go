@@ -344,7 +344,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if c := claim(d); c.Fault != nil || c.Secret != "" {
 			t.Errorf("claim %+v", c)
 		}
-		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), "a\x00b"} {
+		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), strings.Repeat("x", model.MinWebhookSecret-1), "a\x00b"} {
 			if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret, model.ChangedBy{}); model.KindOf(err) != model.Invalid {
 				t.Errorf("secret %q: %v", secret, err)
 			}

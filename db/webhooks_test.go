@@ -1,6 +1,11 @@
 package db_test
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -118,4 +123,52 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 			t.Errorf("the next day: %q", got)
 		}
 	})
+}
+
+// TestAShortSecretGoesOnSigning: a secret that was stored before there was a least length is still used; another short one is
+// refused and changes nothing.
+func TestAShortSecretGoesOnSigning(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		key := []byte(strings.Repeat("key!", 8))
+		if err := d.UseApplicationKey(key); err != nil {
+			t.Fatal(err)
+		}
+		site := newOwnSite(t, d, "shop.example")
+		if err := d.SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil, model.ChangedBy{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealedAsBefore(t, key, site.ID, "x"), site.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.QueueTestWebhook(ctx, site.AccountID, site.ID, start); err != nil {
+			t.Fatal(err)
+		}
+
+		short := strings.Repeat("y", 15)
+		wantCode(t, d.SetWebhookSecret(ctx, site.AccountID, site.ID, &short), model.Invalid, "secret_too_short", "secret")
+		claim, err := d.ClaimDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil, start, time.Minute)
+		if err != nil || claim == nil || claim.Secret != "x" || claim.Fault != nil {
+			t.Errorf("claim %+v, %v; want the short secret", claim, err)
+		}
+	})
+}
+
+// sealedAsBefore encrypts a webhook secret as the database does.
+func sealedAsBefore(t *testing.T, key []byte, siteID int64, secret string) []byte {
+	t.Helper()
+	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonce := make([]byte, gcm.NonceSize())
+	return gcm.Seal(nonce, nonce, []byte(secret), binary.BigEndian.AppendUint64(nil, uint64(siteID)))
 }

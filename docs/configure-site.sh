@@ -8,7 +8,7 @@
 #   EXTRA_DOMAIN   another domain whose pages may send hits
 #   EVENT          an event name of your own, which becomes a key event (default: signup)
 #   WEBHOOK_URL    where key events are sent
-#   WEBHOOK_SECRET signs these calls
+#   WEBHOOK_SECRET signs these calls: 16 characters or more
 #   DAILY_URL      where each day's events are sent when the day is over
 #   EXCLUDE        an address or network whose hits are not stored, for instance your office
 #   SITEKEY_NAME   makes a captcha sitekey of this name, bound to the domain; each run makes another one

@@ -2305,12 +2305,12 @@ type DeliveryAttempt {
   "The status of the answer; null when there was none."
   status: Int
   """
-  Why it failed, as one word: ` + "`" + `timeout` + "`" + `, ` + "`" + `dns` + "`" + `, ` + "`" + `connect` + "`" + `, ` + "`" + `tls` + "`" + `, ` + "`" + `blocked` + "`" + `, ` + "`" + `redirect` + "`" + `, ` + "`" + `client_error` + "`" + `, ` + "`" + `server_error` + "`" + `, ` + "`" + `gone` + "`" + `,
+  Why it failed, as one word: ` + "`" + `timeout` + "`" + `, ` + "`" + `no_address` + "`" + `, ` + "`" + `connect` + "`" + `, ` + "`" + `tls` + "`" + `, ` + "`" + `redirect` + "`" + `, ` + "`" + `client_error` + "`" + `, ` + "`" + `server_error` + "`" + `, ` + "`" + `gone` + "`" + `,
   ` + "`" + `rate_limited` + "`" + `, ` + "`" + `hang_up` + "`" + `, ` + "`" + `bad_answer` + "`" + `, ` + "`" + `no_webhook` + "`" + `, ` + "`" + `bad_url` + "`" + `, ` + "`" + `internal` + "`" + `, or ` + "`" + `unfinished` + "`" + ` while it is under way or when
   our process ended in the middle. New words may be added. Null: delivered.
   """
   error: String
-  "How the body of the answer begins, at most 1,000 characters."
+  "How the body of the answer begins, at most 1,000 characters; empty for a receiver in a private network."
   answer: String!
 }
 
@@ -2409,6 +2409,8 @@ enum UserErrorCode {
   invalid_url
   "The webhook secret is longer than 256 characters or has control characters."
   invalid_secret
+  "The webhook secret has less than 16 characters, not counting the prefix ` + "`" + `whsec_` + "`" + `."
+  secret_too_short
   "The site has no conversion webhook that could be tested."
   no_webhook
   "The delivery, or a test of the site, is being sent at this moment."
@@ -3000,7 +3002,8 @@ type SitePayload {
   What is wrong with the input. Each may answer ` + "`" + `not_found` + "`" + `; ` + "`" + `updateSite` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_network` + "`" + `,
   ` + "`" + `too_many_networks` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `own_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
   ` + "`" + `invalid_domain` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `invalid_event_name` + "`" + `, ` + "`" + `reserved_event_name` + "`" + `, ` + "`" + `too_many_events` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
-  ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `;
+  ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `,
+  ` + "`" + `secret_too_short` + "`" + `;
   ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `.
   """
   userErrors: [UserError!]!
@@ -3056,8 +3059,8 @@ input SetConversionWebhookInput {
   """
   url: String
   """
-  Signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: at most 256 printable characters. Left out or null, the secret there
-  is stays; an empty one takes it away. It is never shown again.
+  Signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: 16 to 256 printable characters, not counting the prefix ` + "`" + `whsec_` + "`" + `. Left
+  out or null, the secret there is stays; an empty one takes it away. It is never shown again.
   """
   secret: String
 }

@@ -20,7 +20,8 @@ type AddSiteDomainAddSiteDomainSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -845,7 +846,8 @@ type MarkKeyEventMarkKeyEventSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1123,7 +1125,8 @@ type RegisterEventRegisterEventSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []RegisterEventRegisterEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1651,8 +1654,8 @@ type SetConversionWebhookInput struct {
 	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
 	// address there is stays; null or empty: nothing is sent any more.
 	Url *string `json:"url,omitempty"`
-	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
-	// is stays; an empty one takes it away. It is never shown again.
+	// Signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix `whsec_`. Left
+	// out or null, the secret there is stays; an empty one takes it away. It is never shown again.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -1687,7 +1690,8 @@ type SetConversionWebhookSetConversionWebhookSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1965,7 +1969,8 @@ type SetDailyExportWebhookSetDailyExportWebhookSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -2505,7 +2510,8 @@ type UpdateSiteUpdateSiteSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []UpdateSiteUpdateSiteSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -2785,6 +2791,8 @@ const (
 	UserErrorCodeInvalidUrl UserErrorCode = "invalid_url"
 	// The webhook secret is longer than 256 characters or has control characters.
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
+	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
+	UserErrorCodeSecretTooShort UserErrorCode = "secret_too_short"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
 	// The delivery, or a test of the site, is being sent at this moment.
@@ -2838,6 +2846,7 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyNetworks,
 	UserErrorCodeInvalidUrl,
 	UserErrorCodeInvalidSecret,
+	UserErrorCodeSecretTooShort,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
 	UserErrorCodeTooManyRedeliveries,

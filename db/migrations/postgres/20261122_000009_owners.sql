@@ -8,3 +8,6 @@ CREATE TABLE webhook_notices (
 
 -- How often the password was changed. What a browser remembers of a sign-in counts for one generation.
 ALTER TABLE users ADD COLUMN password_generation integer NOT NULL DEFAULT 0;
+
+-- Whether a name led nowhere or into a private network is not for tenants to know.
+UPDATE delivery_attempts SET error = 'no_address' WHERE error IN ('blocked', 'dns');
