@@ -29,8 +29,9 @@ type DB struct {
 	read  *bun.DB
 	pg    *pgx.ConnConfig // nil on SQLite
 
-	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
-	secrets                   cipher.AEAD  // nil before UseApplicationKey
+	watchers, sitekeyWatchers siteWatchers    // of SQLite; PostgreSQL tells every process itself
+	secrets                   cipher.AEAD     // nil before UseApplicationKey
+	userIDs                   model.UserIDKey // likewise
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
 }

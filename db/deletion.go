@@ -22,6 +22,7 @@ var siteRows = []struct{ table, key string }{
 	{"deliveries", "site_id, id"},
 	{"failure_notices", "site_id, day"},
 	{"webhook_notices", "site_id, day"},
+	{"user_erasures", "id"},
 	{"quota_notices", "account_id, site_id, product, month, threshold"},
 	{"rejections", "site_id, day, endpoint, code"},
 	{"site_usage", "site_id, month"},

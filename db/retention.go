@@ -110,7 +110,7 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 	return all + n, err
 }
 
-// deleteOldMails deletes mails that ended, and quota notices of months as old as usage that is deleted. Both are few.
+// deleteOldMails deletes mails and erasures that ended, and quota notices of months as old as usage that is deleted. All are few.
 func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -118,6 +118,7 @@ func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, erro
 		bound any
 	}{
 		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-finishedRetention)},
+		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-finishedRetention)},
 		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
 	} {
 		result, err := d.write.ExecContext(ctx, statement.text, statement.bound)

@@ -16,9 +16,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// UseApplicationKey gives the database the key under which webhook secrets are stored. It is called once, before the database
+// UseApplicationKey gives the database the key under which webhook secrets and pseudonymous user ids are stored. It is called once, before the database
 // is used.
 func (d *DB) UseApplicationKey(key []byte) error {
+	d.userIDs = model.NewUserIDKey(key)
 	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 		}
 	}
 	deletes := func(f *ast.FieldDefinition) int {
-		for i, prefix := range []string{"revoke", "remove", "delete"} {
+		for i, prefix := range []string{"deleteUserData", "revoke", "remove", "delete"} {
 			if strings.HasPrefix(f.Name, prefix) {
 				return i + 1
 			}
@@ -134,6 +134,8 @@ func TestRoles(t *testing.T) {
 		"setDailyExportWebhook": {role: member, scope: "WRITE", export: true}, "sendTestWebhook": {role: member, scope: "WRITE"},
 		"redeliver": {role: member, scope: "WRITE"}, "createSitekey": {role: member, scope: "WRITE"},
 		"updateSitekey": {role: member, scope: "WRITE"}, "rotateSitekeySecret": {role: member, scope: "WRITE"},
+
+		"deleteUserData": {role: member},
 
 		"deleteSite": {role: owner}, "deleteSitekey": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
 		"removeMember": {role: owner}, "deleteAccount": {role: owner},

@@ -28,6 +28,7 @@ const (
 	maxFields             = 500
 	maxComplexity         = 5_000
 	passwordComplexity    = 3_000 // so that one request checks one password or sends one mail
+	erasureComplexity     = 1_000 // for reading all visits of a site
 )
 
 // The query cache keeps what clients send again and again. Texts longer than cachedText are not kept, so that strangers
@@ -226,6 +227,7 @@ func complexity() generated.ComplexityRoot {
 	c.Mutation.ResetPassword = costly[generated.ResetPasswordInput]
 	c.Mutation.InviteMember = costly[generated.InviteMemberInput]
 	c.Mutation.AcceptInvitation = costly[generated.AcceptInvitationInput]
+	c.Mutation.DeleteUserData = func(child int, _ generated.DeleteUserDataInput) int { return erasureComplexity + child }
 	c.Mutation.DeleteAccount = costly[generated.DeleteAccountInput]
 	return c
 }

@@ -59,7 +59,7 @@ var samples = map[string]any{
 	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false,
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "days": 7,
-	"secret": "a webhook secret", "domains": []string{"extra.example.org"},
+	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
 }
 
 // call runs one field at the top, with a value for each of its arguments; ids has those of type ID.

@@ -34,6 +34,13 @@ func (j *Jobs) purgeDeletedSites(ctx context.Context) error {
 	return err
 }
 
+// eraseUsers goes on with erasures of what was stored of a pseudonymous user id.
+func (j *Jobs) eraseUsers(ctx context.Context) error {
+	n, err := j.db.EraseUsers(ctx, model.At(j.now()))
+	j.report(ctx, "rows of users erased on request", n)
+	return err
+}
+
 // deleteSpent forgets captcha challenges and tokens that were used and have expired since.
 func (j *Jobs) deleteSpent(ctx context.Context) error {
 	n, err := j.db.DeleteSpent(ctx, model.At(j.now()))

@@ -22,6 +22,7 @@ var schedule = []periodic{
 	{"housekeeping:sign-in-failures", time.Hour, (*Jobs).deleteSignInFailures},
 	{"housekeeping:expired-secrets", time.Hour, (*Jobs).deleteExpiredSecrets},
 	{"housekeeping:deleted-sites", time.Minute, (*Jobs).purgeDeletedSites},
+	{"housekeeping:user-erasures", time.Minute, (*Jobs).eraseUsers},
 	{"housekeeping:captcha-spent", 10 * time.Minute, (*Jobs).deleteSpent},
 	{"housekeeping:day-salts", time.Hour, (*Jobs).destroyDaySalts},
 	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},

@@ -34,6 +34,7 @@ const (
 	MayExport                      // download rows
 	MayConfigure                   // create and configure sites and sitekeys, with their secrets
 	MaySendOut                     // set the addresses that events are sent to
+	MayErase                       // erase what was stored of one of a site's users
 	MayManage                      // members and invitations; delete sites, sitekeys and the account
 	MayPersonal                    // one's own password, sessions and API tokens
 	MayOperate                     // set plans, of any account
@@ -48,7 +49,7 @@ func (u *User) May(p Permission, token *APIToken) bool {
 	switch p {
 	case MayRead, MayExport, MayPersonal:
 		return true
-	case MayConfigure, MaySendOut:
+	case MayConfigure, MaySendOut, MayErase:
 		return u.Role == RoleOwner || u.Role == RoleMember
 	case MayManage:
 		return u.Role == RoleOwner

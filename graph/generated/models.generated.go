@@ -135,6 +135,22 @@ type DeleteSitekeyInput struct {
 	SitekeyID string `json:"sitekeyId"`
 }
 
+// Input of `deleteUserData`.
+type DeleteUserDataInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The user id as the site's pages give it to `svc('identify', …)`, and servers as `user_id`: 64 hexadecimal digits.
+	UserID string `json:"userId"`
+}
+
+// Answer of `deleteUserData`.
+type DeleteUserDataPayload struct {
+	// How far the erasure is.
+	Erasure *model.UserErasure `json:"erasure,omitempty"`
+	// What is wrong with the input: `not_found`, `invalid_user_id`, `too_many_erasures`.
+	UserErrors []*UserError `json:"userErrors"`
+}
+
 // A page of a list of deliveries.
 type DeliveryConnection struct {
 	// The deliveries with their cursors.
@@ -773,7 +789,7 @@ const (
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
 	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of `apiTokens`
 	// 50 times, that of `members`, `invitations` and `sessions` 100 times, and a
-	// mutation that checks a password or sends a mail costs 3,000.
+	// mutation that checks a password or sends a mail costs 3,000, one that erases a user's data 1,000.
 	ErrorCodeTooComplex ErrorCode = "too_complex"
 	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.
 	ErrorCodeBadRequest ErrorCode = "bad_request"
@@ -894,6 +910,10 @@ const (
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
 	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
 	UserErrorCodeSecretTooShort UserErrorCode = "secret_too_short"
+	// The user id does not have 64 hexadecimal digits.
+	UserErrorCodeInvalidUserID UserErrorCode = "invalid_user_id"
+	// An account can have 20 erasures in progress.
+	UserErrorCodeTooManyErasures UserErrorCode = "too_many_erasures"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
 	// The delivery, or a test of the site, is being sent at this moment.
@@ -948,6 +968,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidURL,
 	UserErrorCodeInvalidSecret,
 	UserErrorCodeSecretTooShort,
+	UserErrorCodeInvalidUserID,
+	UserErrorCodeTooManyErasures,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
 	UserErrorCodeTooManyRedeliveries,
@@ -966,7 +988,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -34,6 +34,7 @@ type ResolverRoot interface {
 	Sitekey() SitekeyResolver
 	SitekeyConnection() SitekeyConnectionResolver
 	User() UserResolver
+	UserDataErasure() UserDataErasureResolver
 }
 
 type DirectiveRoot struct {
@@ -95,6 +96,11 @@ type ComplexityRoot struct {
 
 	DeleteAccountPayload struct {
 		AccountID  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	DeleteUserDataPayload struct {
+		Erasure    func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -162,6 +168,7 @@ type ComplexityRoot struct {
 		DeleteAccount         func(childComplexity int, input DeleteAccountInput) int
 		DeleteSite            func(childComplexity int, input DeleteSiteInput) int
 		DeleteSitekey         func(childComplexity int, input DeleteSitekeyInput) int
+		DeleteUserData        func(childComplexity int, input DeleteUserDataInput) int
 		InviteMember          func(childComplexity int, input InviteMemberInput) int
 		MarkKeyEvent          func(childComplexity int, input SiteEventInput) int
 		Redeliver             func(childComplexity int, input RedeliverInput) int
@@ -394,6 +401,16 @@ type ComplexityRoot struct {
 		ID        func(childComplexity int) int
 		Operator  func(childComplexity int) int
 		Role      func(childComplexity int) int
+	}
+
+	UserDataErasure struct {
+		Deliveries  func(childComplexity int) int
+		Events      func(childComplexity int) int
+		FinishedAt  func(childComplexity int) int
+		ID          func(childComplexity int) int
+		Pageviews   func(childComplexity int) int
+		RequestedAt func(childComplexity int) int
+		Visits      func(childComplexity int) int
 	}
 
 	UserError struct {
@@ -633,6 +650,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeleteAccountPayload.UserErrors(childComplexity), true
+
+	case "DeleteUserDataPayload.erasure":
+		if e.ComplexityRoot.DeleteUserDataPayload.Erasure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteUserDataPayload.Erasure(childComplexity), true
+	case "DeleteUserDataPayload.userErrors":
+		if e.ComplexityRoot.DeleteUserDataPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteUserDataPayload.UserErrors(childComplexity), true
 
 	case "Delivery.attempts":
 		if e.ComplexityRoot.Delivery.Attempts == nil {
@@ -921,6 +951,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteSitekey(childComplexity, args["input"].(DeleteSitekeyInput)), true
+	case "Mutation.deleteUserData":
+		if e.ComplexityRoot.Mutation.DeleteUserData == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteUserData_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteUserData(childComplexity, args["input"].(DeleteUserDataInput)), true
 	case "Mutation.inviteMember":
 		if e.ComplexityRoot.Mutation.InviteMember == nil {
 			break
@@ -1992,6 +2033,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.User.Role(childComplexity), true
 
+	case "UserDataErasure.deliveries":
+		if e.ComplexityRoot.UserDataErasure.Deliveries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Deliveries(childComplexity), true
+	case "UserDataErasure.events":
+		if e.ComplexityRoot.UserDataErasure.Events == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Events(childComplexity), true
+	case "UserDataErasure.finishedAt":
+		if e.ComplexityRoot.UserDataErasure.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.FinishedAt(childComplexity), true
+	case "UserDataErasure.id":
+		if e.ComplexityRoot.UserDataErasure.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.ID(childComplexity), true
+	case "UserDataErasure.pageviews":
+		if e.ComplexityRoot.UserDataErasure.Pageviews == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Pageviews(childComplexity), true
+	case "UserDataErasure.requestedAt":
+		if e.ComplexityRoot.UserDataErasure.RequestedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.RequestedAt(childComplexity), true
+	case "UserDataErasure.visits":
+		if e.ComplexityRoot.UserDataErasure.Visits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Visits(childComplexity), true
+
 	case "UserError.code":
 		if e.ComplexityRoot.UserError.Code == nil {
 			break
@@ -2027,6 +2111,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeleteAccountInput,
 		ec.unmarshalInputDeleteSiteInput,
 		ec.unmarshalInputDeleteSitekeyInput,
+		ec.unmarshalInputDeleteUserDataInput,
 		ec.unmarshalInputInviteMemberInput,
 		ec.unmarshalInputRedeliverInput,
 		ec.unmarshalInputRemoveMemberInput,
@@ -2350,6 +2435,51 @@ type DeliveryPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../erasure.graphqls", Input: `extend type Mutation {
+  """
+  Erases what was stored of one pseudonymous user id of a site until now: the visits that carry it, with their page views, events
+  and webhook deliveries. It begins at once, and a job goes on with what takes longer: read the erasure with ` + "`" + `node` + "`" + `. Asked for
+  again, it begins again, with the hits of meanwhile. Counters of usage stay, and so do the ids of purchases and refunds, which
+  keep one from being counted twice. What was downloaded, sent to a webhook or backed up is not reached. For members and owners;
+  needs a session.
+  """
+  deleteUserData(input: DeleteUserDataInput!): DeleteUserDataPayload
+}
+
+"A request to erase what was stored of one pseudonymous user id of a site. It can be read until 30 days after it is finished."
+type UserDataErasure implements Node {
+  "Global id."
+  id: ID!
+  "When it was asked for. Visits that began later stay."
+  requestedAt: DateTime!
+  "Visits erased so far."
+  visits: Int64!
+  "Page views erased so far."
+  pageviews: Int64!
+  "Events erased so far."
+  events: Int64!
+  "Webhook deliveries erased so far, those that were made included."
+  deliveries: Int64!
+  "When all of it was erased; null: it is not finished."
+  finishedAt: DateTime
+}
+
+"Input of ` + "`" + `deleteUserData` + "`" + `."
+input DeleteUserDataInput {
+  "The site's global id."
+  siteId: ID!
+  "The user id as the site's pages give it to ` + "`" + `svc('identify', …)` + "`" + `, and servers as ` + "`" + `user_id` + "`" + `: 64 hexadecimal digits."
+  userId: String!
+}
+
+"Answer of ` + "`" + `deleteUserData` + "`" + `."
+type DeleteUserDataPayload {
+  "How far the erasure is."
+  erasure: UserDataErasure
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `invalid_user_id` + "`" + `, ` + "`" + `too_many_erasures` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 	{Name: "../errors.graphqls", Input: `"Something the person who filled in a form can put right."
 type UserError {
   "The input field at fault, by its name in the mutation's ` + "`" + `input` + "`" + `. Null when it is not one field's fault."
@@ -2411,6 +2541,10 @@ enum UserErrorCode {
   invalid_secret
   "The webhook secret has less than 16 characters, not counting the prefix ` + "`" + `whsec_` + "`" + `."
   secret_too_short
+  "The user id does not have 64 hexadecimal digits."
+  invalid_user_id
+  "An account can have 20 erasures in progress."
+  too_many_erasures
   "The site has no conversion webhook that could be tested."
   no_webhook
   "The delivery, or a test of the site, is being sent at this moment."
@@ -2465,7 +2599,7 @@ enum ErrorCode {
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
   once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of ` + "`" + `apiTokens` + "`" + `
   50 times, that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` 100 times, and a
-  mutation that checks a password or sends a mail costs 3,000.
+  mutation that checks a password or sends a mail costs 3,000, one that erases a user's data 1,000.
   """
   too_complex
   "400, 405 or 415: the request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
@@ -3534,6 +3668,16 @@ func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context
 	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DeleteUserDataPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "erasure":
+		return ec.fieldContext_DeleteUserDataPayload_erasure(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeleteUserDataPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteUserDataPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Delivery(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -4026,6 +4170,26 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
+}
+
+func (ec *executionContext) childFields_UserDataErasure(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_UserDataErasure_id(ctx, field)
+	case "requestedAt":
+		return ec.fieldContext_UserDataErasure_requestedAt(ctx, field)
+	case "visits":
+		return ec.fieldContext_UserDataErasure_visits(ctx, field)
+	case "pageviews":
+		return ec.fieldContext_UserDataErasure_pageviews(ctx, field)
+	case "events":
+		return ec.fieldContext_UserDataErasure_events(ctx, field)
+	case "deliveries":
+		return ec.fieldContext_UserDataErasure_deliveries(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_UserDataErasure_finishedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UserDataErasure", field.Name)
 }
 
 func (ec *executionContext) childFields_UserError(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

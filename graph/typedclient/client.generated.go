@@ -2793,6 +2793,10 @@ const (
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
 	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
 	UserErrorCodeSecretTooShort UserErrorCode = "secret_too_short"
+	// The user id does not have 64 hexadecimal digits.
+	UserErrorCodeInvalidUserId UserErrorCode = "invalid_user_id"
+	// An account can have 20 erasures in progress.
+	UserErrorCodeTooManyErasures UserErrorCode = "too_many_erasures"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
 	// The delivery, or a test of the site, is being sent at this moment.
@@ -2847,6 +2851,8 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeInvalidUrl,
 	UserErrorCodeInvalidSecret,
 	UserErrorCodeSecretTooShort,
+	UserErrorCodeInvalidUserId,
+	UserErrorCodeTooManyErasures,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
 	UserErrorCodeTooManyRedeliveries,
