@@ -55,7 +55,7 @@ func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
 		siteID, delivery, later)
 }
 
-// crowd stores many visits of nobody known in one hour, so that pages of them are read.
+// crowd stores many visits without a user id in one hour, so that pages of them are read.
 func (p *people) crowd(siteID int64, from model.Instant, n int) {
 	p.t.Helper()
 	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
@@ -189,7 +189,7 @@ func missing(a, b []string) []string {
 	return only
 }
 
-// TestErasingMeetsAHit: a hit that would go on with a visit, at the moment at which the visit is deleted, begins another one. No
+// TestErasingMeetsAHit: a hit that would go on with a visit, at the time at which the visit is deleted, begins another one. No
 // page view is left without its visit.
 func TestErasingMeetsAHit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

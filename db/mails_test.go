@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// mails tells state, recipient, kind and data of all mails but those about a changed password, in the order of their ids.
+// mails returns state, recipient, kind and data of all mails but those about a changed password, in the order of their ids.
 func mails(t *testing.T, d *db.DB) string {
 	t.Helper()
 	rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind <> ? ORDER BY id", model.MailPasswordChanged)

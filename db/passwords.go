@@ -137,7 +137,7 @@ func changePassword(ctx context.Context, tx bun.Tx, user *model.User, change Pas
 	return tokens, mailPasswordChange(ctx, tx, user, tokens, change)
 }
 
-// mailPasswordChange tells the user of a new password and of what still works without it, model.MaxPasswordMails times an hour.
+// mailPasswordChange mails the user about a new password and of what still works without it, model.MaxPasswordMails times an hour.
 func mailPasswordChange(ctx context.Context, tx bun.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange) error {
 	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
 		Where("recipient = ?", user.Email).Where("kind = ?", model.MailPasswordChanged).

@@ -136,7 +136,7 @@ func CheckWebhookSecret(secret *string) error {
 		return InvalidField("secret", "invalid_secret", fmt.Sprintf("Use at most %d printable characters.", MaxWebhookSecret))
 	}
 	if utf8.RuneCountInString(strings.TrimPrefix(*secret, StandardSecretPrefix)) < MinWebhookSecret {
-		return InvalidField("secret", "secret_too_short", fmt.Sprintf("Use at least %d characters, so that nobody can guess them.", MinWebhookSecret))
+		return InvalidField("secret", "secret_too_short", fmt.Sprintf("Use at least %d characters: a shorter secret can be guessed.", MinWebhookSecret))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (k throttleKey) hash(kind string, what []byte) []byte {
 // else can raise. So an owner is never locked out there. On a new device the owner waits like everybody, 15 minutes at
 // most, and then has to be quicker than the guesser.
 //
-// A change of the password ends that: whoever knew the old one is a stranger again.
+// A change of the password ends that: a browser that signed in with the old one counts as a stranger.
 func (a *Auth) limits(ctx context.Context, r *http.Request, address string) ([]db.SignInLimit, error) {
 	device, err := a.knownDevice(ctx, r, address)
 	if err != nil {
