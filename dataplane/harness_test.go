@@ -243,7 +243,7 @@ func (p *plane) shop(domain string) *model.Site {
 		p.db.UpdateSite(ctx, account, site.ID, db.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes, ExcludedAddresses: &excluded}),
 		p.db.RegisterEvent(ctx, account, site.ID, "signup"),
 		p.db.MarkKeyEvent(ctx, account, site.ID, "signup"),
-		p.db.SetConversionWebhook(ctx, account, site.ID, "https://hooks.example/conversions", nil),
+		p.db.SetConversionWebhook(ctx, account, site.ID, "https://hooks.example/conversions", nil, model.ChangedBy{}),
 	} {
 		if err != nil {
 			p.tb.Fatal(err)

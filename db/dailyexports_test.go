@@ -54,7 +54,7 @@ func TestPlanDailyExports(t *testing.T) {
 		dayEvents(t, d, site.ID, today, model.DailyPartRows+1)
 		dayEvents(t, d, site.ID, today+2, 2*model.DailyPartRows)
 		dayEvents(t, d, silent.ID, today, 10)
-		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", outboxNoon); err != nil {
+		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: outboxNoon}); err != nil {
 			t.Fatal(err)
 		}
 		plan := func(before model.Day) {
@@ -137,7 +137,7 @@ func TestSetDailyExportWebhook(t *testing.T) {
 			{"", outboxNoon.Add(2 * day), outboxNoon.Day()},
 			{"https://shop.example/daily", outboxNoon.Add(3 * day), outboxNoon.Day() + 3},
 		} {
-			if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, step.at); err != nil {
+			if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, model.ChangedBy{At: step.at}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := d.SiteByID(t.Context(), site.AccountID, site.ID)
@@ -146,11 +146,11 @@ func TestSetDailyExportWebhook(t *testing.T) {
 			}
 		}
 		for _, bad := range []string{"http://shop.example", "shop.example", "https://user@shop.example/"} {
-			if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad, outboxNoon); model.KindOf(err) != model.Invalid {
+			if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad, model.ChangedBy{At: outboxNoon}); model.KindOf(err) != model.Invalid {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
-		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "", outboxNoon); model.KindOf(err) != model.NotFound {
+		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "", model.ChangedBy{At: outboxNoon}); model.KindOf(err) != model.NotFound {
 			t.Errorf("another account's site: %v", err)
 		}
 	})

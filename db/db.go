@@ -38,8 +38,9 @@ type DB struct {
 
 	sqlitePath string // of the database file; empty on PostgreSQL
 
-	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
-	secrets                   cipher.AEAD  // nil before UseApplicationKey
+	watchers, sitekeyWatchers siteWatchers    // of SQLite; PostgreSQL tells every process itself
+	secrets                   cipher.AEAD     // nil before UseApplicationKey
+	userIDs                   model.UserIDKey // likewise
 	clock                     *clock
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads

@@ -21,6 +21,8 @@ var siteRows = []struct{ table, key string }{
 	{"delivery_attempts", "site_id, delivery_id, n"},
 	{"deliveries", "site_id, id"},
 	{"failure_notices", "site_id, day"},
+	{"webhook_notices", "site_id, day"},
+	{"user_erasures", "id"},
 	{"quota_notices", "account_id, site_id, product, month, threshold"},
 	{"rejections", "site_id, day, endpoint, code"},
 	{"site_usage", "site_id, month"},

@@ -156,6 +156,7 @@ type AttemptResult struct {
 	Duration   time.Duration
 	Status     int           // of HTTP; 0: no answer
 	Error      string        // a class of model.DeliveryAttempt; empty: delivered
+	Reason     string        // more exact than Error, for metrics; not stored; empty: the same
 	Answer     string        // how the answer's body begins
 	RetryAfter time.Duration // what the receiver asked for; 0: nothing
 }

@@ -35,7 +35,7 @@ func outboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 		t.Fatal(err)
 	}
 	secret := "the secret of " + domain
-	if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret); err != nil {
+	if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret, model.ChangedBy{}); err != nil {
 		t.Fatal(err)
 	}
 	return site
@@ -305,7 +305,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if len(before) == 0 || strings.Contains(string(before), "secret") {
 			t.Errorf("stored as %q", before)
 		}
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil, model.ChangedBy{}); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
 			t.Errorf("a new address changes the secret, %v", err)
 		}
 		claim := func(d *db.DB) *db.Claim {
@@ -338,14 +338,14 @@ func TestWebhookSecretAtRest(t *testing.T) {
 			t.Error("one site's secret opens as another's")
 		}
 		empty := ""
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty); err != nil || sealed(site.ID) != nil {
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty, model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
 			t.Errorf("an empty secret leaves %q, %v", sealed(site.ID), err)
 		}
 		if c := claim(d); c.Fault != nil || c.Secret != "" {
 			t.Errorf("claim %+v", c)
 		}
-		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), "a\x00b"} {
-			if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret); model.KindOf(err) != model.Invalid {
+		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), strings.Repeat("x", model.MinWebhookSecret-1), "a\x00b"} {
+			if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret, model.ChangedBy{}); model.KindOf(err) != model.Invalid {
 				t.Errorf("secret %q: %v", secret, err)
 			}
 		}

@@ -107,7 +107,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		ahead := now.Add(425 * 24 * time.Hour)
 		site := newOwnSite(t, d, "example.com")
-		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", ahead); err != nil {
+		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: ahead}); err != nil {
 			t.Fatal(err)
 		}
 		user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now}, model.User{Email: "u@example.com", PasswordHash: "-", CreatedAt: now})

@@ -46,13 +46,12 @@ var firstReset, secondReset, invited = model.HashToken("first"), model.HashToken
 
 func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 	t.Helper()
-	ctx := t.Context()
 	newUser(t, d, "operator@example.com")
 	w := &lockWorld{DB: d, owner: newUser(t, d, "owner@example.com")}
 	w.member = addMember(t, d, w.owner.AccountID, "member@example.com", model.RoleMember)
 	w.session = newSession(t, d, w.member, "session", start)
 	for _, secret := range [][]byte{firstReset, secondReset} {
-		if err := d.StorePasswordReset(ctx, w.member.Email, secret, later); err != nil {
+		if err := dbtest.Exec(d, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", secret, w.member.ID, later); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,10 +95,14 @@ func linkMail(accountID int64, kind, recipient string) model.Mail {
 func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	type step func(w *lockWorld, ctx context.Context) error
 	reset := func(secret []byte) step {
-		return func(w *lockWorld, ctx context.Context) error { return w.ResetPassword(ctx, secret, "new", start) }
+		return func(w *lockWorld, ctx context.Context) error {
+			_, err := w.ResetPassword(ctx, secret, db.PasswordChange{Hash: "new", At: start})
+			return err
+		}
 	}
 	change := func(w *lockWorld, ctx context.Context) error {
-		return w.ChangePassword(ctx, w.member.ID, "hash", "changed")
+		_, err := w.ChangePassword(ctx, w.member.ID, "hash", db.PasswordChange{Hash: "changed", At: start})
+		return err
 	}
 	request := func(w *lockWorld, ctx context.Context) error {
 		return w.RequestPasswordReset(ctx, w.member.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
@@ -304,7 +307,7 @@ func TestTheOwnerWhoDeletesIsLookedAtAgain(t *testing.T) {
 		w := newLockWorld(t, d)
 		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)
 		third := addMember(t, d, w.owner.AccountID, "third@example.com", model.RoleOwner)
-		if err := d.ChangePassword(t.Context(), third.ID, "hash", "changed"); err != nil {
+		if _, err := d.ChangePassword(t.Context(), third.ID, "hash", db.PasswordChange{Hash: "changed", At: start}); err != nil {
 			t.Fatal(err)
 		}
 		// The second is made a viewer while the deletion is on its way.

@@ -108,22 +108,34 @@ func forgetLink(ctx context.Context, tx bun.Tx, kind string, accountID int64, re
 	return err
 }
 
-// mailAccount writes one mail for each user of the account. The users stay until tx ends, so that whoever deletes them finds
-// their mails. Its callers hold a notice or a delivery already, against the order of locks: they may lose, and run again.
+var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer}
+
+// mailAccount writes one mail for each user of the account, see mailUsers.
 func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
-	return d.mailMembers(ctx, tx, accountID, kind, data, now, func(recipients []string) ([]string, error) { return recipients, nil })
+	return d.mailUsers(ctx, tx, accountID, kind, data, now, everyRole...)
 }
 
-// mailMembers is mailAccount to those members whom choose chooses.
-func (d *DB) mailMembers(
-	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, choose func([]string) ([]string, error),
+// mailUsers writes one mail for each user of the account with one of the roles.
+func (d *DB) mailUsers(
+	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
+) error {
+	everyone := func(recipients []string) ([]string, error) { return recipients, nil }
+	return d.mailChosen(ctx, tx, accountID, kind, data, now, roles, everyone)
+}
+
+// mailChosen is mailUsers to those whom choose chooses. The users stay until tx ends, so that another transaction that deletes
+// them finds their mails. Its callers hold a notice, a delivery or a site already, against the order of locks: they may lose,
+// and run again.
+func (d *DB) mailChosen(
+	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
+	choose func([]string) ([]string, error),
 ) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
 	var recipients []string
-	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Order("id")
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("role IN ?", bun.Tuple(roles)).Order("id")
 	if d.pg != nil {
 		q.For("KEY SHARE")
 	}
@@ -147,7 +159,7 @@ func (d *DB) mailNotice(ctx context.Context, tx bun.Tx, accountID int64, kind st
 	if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) { // before its users
 		return err
 	}
-	return d.mailMembers(ctx, tx, accountID, kind, data, now, func(recipients []string) ([]string, error) {
+	return d.mailChosen(ctx, tx, accountID, kind, data, now, everyRole, func(recipients []string) ([]string, error) {
 		n, err := countNotices(ctx, tx, accountID, len(recipients), now)
 		return recipients[:n], err
 	})

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/uptrace/bun"
 
@@ -36,16 +35,35 @@ func (d *DB) SetOperator(ctx context.Context, email string, operator bool) error
 	return nil
 }
 
-// StorePasswordReset stores the hash of a secret that opens the account of this address for a while, without a mail. It is
-// model.ErrNotFound for an address that nobody has.
-func (d *DB) StorePasswordReset(ctx context.Context, email string, tokenHash []byte, expires model.Instant) error {
-	user, err := d.UserByEmail(ctx, email)
+// StorePasswordReset stores the hash of a secret that opens the account of this address until expires; the operator hands the
+// secret over. Earlier secrets expire, mailed or not. With notify the user is mailed that there is such a secret, without it.
+// It is model.ErrNotFound for an unknown address.
+func (d *DB) StorePasswordReset(
+	ctx context.Context, email string, tokenHash []byte, now, expires model.Instant, notify bool,
+) error {
+	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		user, err := d.lockUser(ctx, tx, "email", email)
+		if err != nil {
+			return err
+		}
+
+		if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE user_id = ?", user.ID); err != nil {
+			return err
+		}
+		if err := forgetLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", tokenHash, user.ID, expires)
+		if err != nil || !notify {
+			return err
+		}
+
+		return queueMails(ctx, tx, []model.Mail{{
+			AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailOperatorLink, CreatedAt: now,
+		}})
+	})
 	if err != nil {
-		return err
-	}
-	_, err = d.write.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", tokenHash, user.ID, expires)
-	if err != nil {
-		return fmt.Errorf("store a password reset of user %d: %w", user.ID, err)
+		return named(err, "store a password reset")
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -52,8 +54,17 @@ func (d *DB) RequestPasswordReset(ctx context.Context, email string, tokenHash [
 	return nil
 }
 
-// ResetPassword changes the password of whoever has the secret, once, and ends all sessions. ErrInvalidToken otherwise.
-func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) error {
+// PasswordChange is a new password.
+type PasswordChange struct {
+	Hash string // argon2id in PHC string form
+	At   model.Instant
+	Page string // where the user signs in, for the mail
+}
+
+// ResetPassword changes the password of the user that the secret was made for, once. It ends all sessions, mails the user, and
+// returns the API tokens that stay valid. ErrInvalidToken otherwise.
+func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, change PasswordChange) ([]*model.APIToken, error) {
+	var tokens []*model.APIToken
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var userID int64
 		err := tx.NewRaw("SELECT user_id FROM password_resets WHERE token_hash = ?", tokenHash).Scan(ctx, &userID)
@@ -64,25 +75,28 @@ func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, passwordHash s
 		if err != nil {
 			return err
 		}
-		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, now).
+		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, change.At).
 			Scan(ctx, &userID)
 		if err != nil {
 			return orNotFound(err)
 		}
-		return changePassword(ctx, tx, user, passwordHash)
+		tokens, err = changePassword(ctx, tx, user, change)
+		return err
 	})
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		return ErrInvalidToken
+		return nil, ErrInvalidToken
 	case err != nil:
-		return fmt.Errorf("reset a password: %w", err)
+		return nil, fmt.Errorf("reset a password: %w", err)
 	}
-	return nil
+	return tokens, nil
 }
 
-// ChangePassword changes a user's password and ends all sessions. The caller has checked the old password: was is its
-// hash, and when it is no longer that, the change comes too late and is model.ErrNotFound.
-func (d *DB) ChangePassword(ctx context.Context, userID int64, was, passwordHash string) error {
+// ChangePassword changes a user's password, ends all sessions, mails the user, and returns the API tokens that stay valid. The
+// caller has checked the old password: was is its hash, and when it is no longer that, the change comes too late and is
+// model.ErrNotFound.
+func (d *DB) ChangePassword(ctx context.Context, userID int64, was string, change PasswordChange) ([]*model.APIToken, error) {
+	var tokens []*model.APIToken
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		user, err := d.lockUser(ctx, tx, "id", userID)
 		if err != nil {
@@ -91,26 +105,58 @@ func (d *DB) ChangePassword(ctx context.Context, userID int64, was, passwordHash
 		if user.PasswordHash != was {
 			return model.ErrNotFound
 		}
-		return changePassword(ctx, tx, user, passwordHash)
+		tokens, err = changePassword(ctx, tx, user, change)
+		return err
 	})
 	if err != nil {
-		return named(err, "change the password of user %d", userID)
+		return nil, named(err, "change the password of user %d", userID)
 	}
-	return nil
+	return tokens, nil
 }
 
-// changePassword also voids the mailed secrets, which were for the old password.
-func changePassword(ctx context.Context, tx bun.Tx, user *model.User, passwordHash string) error {
+// changePassword changes the password of a user who is locked. The mailed secrets expire with it: they were for the old one.
+// So does what browsers remember of earlier sign-ins, by the generation.
+func changePassword(ctx context.Context, tx bun.Tx, user *model.User, change PasswordChange) ([]*model.APIToken, error) {
 	for _, statement := range []*bun.RawQuery{
-		tx.NewRaw("UPDATE users SET password_hash = ? WHERE id = ?", passwordHash, user.ID),
+		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?", change.Hash, user.ID),
 		tx.NewRaw("DELETE FROM sessions WHERE user_id = ?", user.ID),
 		tx.NewRaw("DELETE FROM password_resets WHERE user_id = ?", user.ID),
 	} {
 		if _, err := statement.Exec(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return forgetLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email)
+	if err := forgetLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
+		return nil, err
+	}
+
+	var tokens []*model.APIToken
+	if err := tx.NewSelect().Model(&tokens).Where("user_id = ?", user.ID).Order("id").Scan(ctx); err != nil {
+		return nil, err
+	}
+	return tokens, mailPasswordChange(ctx, tx, user, tokens, change)
+}
+
+// mailPasswordChange mails the user about a new password and of what still works without it, model.MaxPasswordMails times an hour.
+func mailPasswordChange(ctx context.Context, tx bun.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange) error {
+	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
+		Where("recipient = ?", user.Email).Where("kind = ?", model.MailPasswordChanged).
+		Where("created_at > ?", change.At.Add(-time.Hour)).Count(ctx)
+	if err != nil || mailed >= model.MaxPasswordMails {
+		return err
+	}
+
+	data := model.PasswordChangedMail{At: change.At, Page: change.Page}
+	for _, token := range tokens {
+		data.Tokens = append(data.Tokens, token.String())
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	return queueMails(ctx, tx, []model.Mail{{
+		AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailPasswordChanged, Data: string(text), CreatedAt: change.At,
+	}})
 }
 
 // DeleteExpiredSecrets removes expired password resets, invitations and pending sign-ups, for

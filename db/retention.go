@@ -82,6 +82,7 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 			condition: "AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.site_id = delivery_attempts.site_id AND d.id = delivery_attempts.delivery_id)",
 		},
 		{table: "failure_notices", key: "site_id, day", column: "day", bound: int64(now.Day() - 1)},
+		{table: "webhook_notices", key: "site_id, day", column: "day", bound: int64(now.Day() - 1)},
 	} {
 		n, err := d.deleteInChunks(ctx, rows)
 		all += n
@@ -93,7 +94,7 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 	return all + n, err
 }
 
-// deleteOldMails deletes mails that ended, and quota notices of months as old as usage that is deleted. Both are few.
+// deleteOldMails deletes mails and erasures that ended, and quota notices of months as old as usage that is deleted. All are few.
 func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -101,6 +102,7 @@ func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, erro
 		bound any
 	}{
 		{"DELETE FROM mails WHERE created_at < ? AND state <> 'pending'", now.Add(-finishedRetention)},
+		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-finishedRetention)},
 		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
 	} {
 		result, err := d.write.ExecContext(ctx, statement.text, statement.bound)

@@ -103,17 +103,18 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 		}
 		for _, statement := range []string{
 			fmt.Sprintf("INSERT INTO failure_notices (site_id, day) VALUES (1, %d), (1, %d)", today, today-2),
+			fmt.Sprintf("INSERT INTO webhook_notices (site_id, day, changes) VALUES (1, %d, 1), (1, %d, 1)", today, today-2),
 			"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (1, 'captcha', 202410, 80, 0), (1, 'captcha', 202411, 80, 0)",
 		} {
 			if err := dbtest.Exec(d, statement); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n, err := d.DeleteOldRecords(t.Context(), now); err != nil || n != 11 {
-			t.Errorf("%d deleted, error %v; want 11", n, err)
+		if n, err := d.DeleteOldRecords(t.Context(), now); err != nil || n != 12 {
+			t.Errorf("%d deleted, error %v; want 12", n, err)
 		}
 		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
-			"failure_notices": 1, "quota_notices": 1} {
+			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {
 				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
 			}

@@ -38,7 +38,7 @@ func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[str
 		"UpdateSite":           d.UpdateSite(ctx, accountID, siteID, db.SiteUpdate{Name: new("N")}),
 		"SetServerSecret":      d.SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
 		"SetWebhookSecret":     d.SetWebhookSecret(ctx, accountID, siteID, nil),
-		"SetConversionWebhook": d.SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1", nil),
+		"SetConversionWebhook": d.SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1", nil, model.ChangedBy{}),
 	}
 }
 
@@ -297,7 +297,7 @@ func TestConversionWebhookAddress(t *testing.T) {
 			"http://example.com/": false, "https://": false, "https:///path": false, "example.com": false, "https://u:p@example.com/": false,
 			"https://example.com/\n": false, "https://example.com/" + strings.Repeat("a", 2048): false,
 		} {
-			err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil)
+			err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{})
 			if ok && (err != nil || rulesOf(t, d, site).ConversionWebhookURL != address) {
 				t.Errorf("%q: %v", address, err)
 			} else if !ok {

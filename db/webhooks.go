@@ -16,9 +16,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// UseApplicationKey gives the database the key under which webhook secrets are stored. It is called once, before the database
+// UseApplicationKey gives the database the key under which webhook secrets and pseudonymous user ids are stored. It is called once, before the database
 // is used.
 func (d *DB) UseApplicationKey(key []byte) error {
+	d.userIDs = model.NewUserIDKey(key)
 	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
 	if err != nil {
 		return err
@@ -69,12 +70,14 @@ func siteBytes(siteID int64) []byte { return binary.BigEndian.AppendUint64(nil, 
 
 // SetConversionWebhook sets the address that is called for key events, and the secret that its calls are signed with. An empty
 // address takes the webhook away. A nil secret leaves the one there is; an empty one takes it away. The caller has checked the
-// address with model.CheckWebhookURL; here only its form is.
-func (d *DB) SetConversionWebhook(ctx context.Context, accountID, siteID int64, address string, secret *string) error {
+// address with model.CheckWebhookURL; here only its form is. The account's owners are mailed when the address changes.
+func (d *DB) SetConversionWebhook(
+	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
+) error {
 	if err := errors.Join(checkURL(address), model.CheckWebhookSecret(secret)); err != nil {
 		return err
 	}
-	return d.setConversionWebhook(ctx, accountID, siteID, &address, secret)
+	return d.setConversionWebhook(ctx, accountID, siteID, &address, secret, by)
 }
 
 // SetWebhookSecret is SetConversionWebhook for the secret alone: the address stays.
@@ -82,11 +85,14 @@ func (d *DB) SetWebhookSecret(ctx context.Context, accountID, siteID int64, secr
 	if err := model.CheckWebhookSecret(secret); err != nil {
 		return err
 	}
-	return d.setConversionWebhook(ctx, accountID, siteID, nil, secret)
+	return d.setConversionWebhook(ctx, accountID, siteID, nil, secret, model.ChangedBy{})
 }
 
-func (d *DB) setConversionWebhook(ctx context.Context, accountID, siteID int64, address, secret *string) error {
+func (d *DB) setConversionWebhook(
+	ctx context.Context, accountID, siteID int64, address, secret *string, by model.ChangedBy,
+) error {
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+		was := site.ConversionWebhookURL
 		setIfGiven(&site.ConversionWebhookURL, address)
 		if secret != nil {
 			sealed, err := d.sealSecret(siteID, *secret)
@@ -96,25 +102,56 @@ func (d *DB) setConversionWebhook(ctx context.Context, accountID, siteID int64, 
 			site.ConversionWebhookSecret = sealed
 		}
 		_, err := tx.NewUpdate().Model(site).WherePK().Column("conversion_webhook_url", "conversion_webhook_secret").Exec(ctx)
-		return err
+		if err != nil {
+			return err
+		}
+
+		return d.mailWebhookChange(ctx, tx, site, model.DeliveryConversion, was, site.ConversionWebhookURL, by)
 	})
 }
 
 // SetDailyExportWebhook sets the address that each day's events are sent to when the day is over, beginning with the day of
-// now. An empty address ends that. Its calls are signed with the conversion webhook's secret. The address is checked as with
-// SetConversionWebhook.
-func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64, address string, now model.Instant) error {
+// by.At. An empty address ends that. Its calls are signed with the conversion webhook's secret. The address is checked, and the
+// owners are mailed, as with SetConversionWebhook.
+func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy) error {
 	if err := checkURL(address); err != nil {
 		return err
 	}
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
-		if site.DailyExportURL == "" {
-			site.DailyExportDay = now.Day()
+		was := site.DailyExportURL
+		if was == "" {
+			site.DailyExportDay = by.At.Day()
 		}
 		site.DailyExportURL = address
 		_, err := tx.NewUpdate().Model(site).WherePK().Column("daily_export_url", "daily_export_day").Exec(ctx)
-		return err
+		if err != nil {
+			return err
+		}
+
+		return d.mailWebhookChange(ctx, tx, site, model.DeliveryDailyExport, was, address, by)
 	})
+}
+
+// mailWebhookChange writes the mails about a changed address to the account's owners, in the transaction of the change. Of the
+// changes of a site on one day the first model.MaxWebhookMails are mailed, and the last of these mails says so.
+func (d *DB) mailWebhookChange(
+	ctx context.Context, tx bun.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
+) error {
+	if was == is || by.Name == "" {
+		return nil
+	}
+
+	var changes int
+	err := tx.NewRaw(`INSERT INTO webhook_notices (site_id, day, changes) VALUES (?, ?, 1)
+ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 RETURNING changes`, site.ID, by.At.Day()).Scan(ctx, &changes)
+	if err != nil || changes > model.MaxWebhookMails {
+		return err
+	}
+
+	return d.mailUsers(ctx, tx, site.AccountID, model.MailWebhookChanged, model.WebhookChangedMail{
+		Site: site.Domain, Kind: kind, By: by.Name, At: by.At, Old: model.WebhookHost(was), New: model.WebhookHost(is),
+		Last: changes == model.MaxWebhookMails,
+	}, by.At, model.RoleOwner)
 }
 
 func checkURL(address string) error {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes a site and configures it, with nothing but curl and an API token with the scope WRITE:
+# Makes a site and configures it, with nothing but curl and an API token with the scope WRITE; with WEBHOOK_URL or DAILY_URL
+# the token needs the scope EXPORT as well:
 #
 #   TALLYGATE_URL=https://app.example.com TALLYGATE_API_TOKEN=tga_… sh docs/configure-site.sh example.com
 #
@@ -7,14 +8,14 @@
 #   EXTRA_DOMAIN   another domain whose pages may send hits
 #   EVENT          an event name of your own, which becomes a key event (default: signup)
 #   WEBHOOK_URL    where key events are sent
-#   WEBHOOK_SECRET signs these calls
+#   WEBHOOK_SECRET signs these calls: 16 characters or more
 #   DAILY_URL      where each day's events are sent when the day is over
 #   EXCLUDE        an address or network whose hits are not stored, for instance your office
 #   SITEKEY_NAME   makes a captcha sitekey of this name, bound to the domain; each run makes another one
 set -eu
 
 : "${TALLYGATE_URL:?set it to the origin of your account application}"
-: "${TALLYGATE_API_TOKEN:?set it to an API token with the scope WRITE}"
+: "${TALLYGATE_API_TOKEN:?set it to an API token with the scopes WRITE and, for webhooks, EXPORT}"
 domain=${1:?the domain of the site, for instance example.com}
 event=${EVENT:-signup}
 

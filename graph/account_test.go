@@ -300,6 +300,46 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 	})
 }
 
+// TestANewPasswordEndsKnownDevices: a browser that knew the old password is a stranger after the change, and the one that made
+// the change is not.
+func TestANewPasswordEndsKnownDevices(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		laptop, thief := a.owner("owner@example.com"), a.client()
+		thief.signIn("owner@example.com", password).ok(t, "signIn")
+		exhaust := func(c *client) {
+			t.Helper()
+			for range 5 {
+				c.signIn("owner@example.com", "wrong password")
+			}
+		}
+		refused := func(c *client, what string, want bool) {
+			t.Helper()
+			if got := c.signIn("owner@example.com", "wrong password"); (got.codes() == "rate_limited") != want {
+				t.Errorf("%s: %s", what, got.Body)
+			}
+		}
+		exhaust(a.client())
+		refused(a.client(), "a stranger", true)
+		refused(thief, "a known device", false)
+
+		laptop.query(changePasswordMutation, "current", password, "password", "a new password").ok(t, "changePassword")
+		refused(thief, "a device that knew the old password", true)
+		refused(laptop, "the device of the change", false)
+
+		// Each sign-in with the new password makes a device known again, until the next change.
+		a.clock.Advance(25 * time.Hour)
+		thief.signIn("owner@example.com", "a new password").ok(t, "signIn")
+		laptop.signIn("owner@example.com", "a new password").ok(t, "signIn")
+		exhaust(a.client())
+		refused(thief, "known again", false)
+		laptop.query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
+		laptop.query(resetMutation, "token", a.mailedSecret("owner@example.com"), "password", password).ok(t, "resetPassword")
+		refused(thief, "after a reset", true)
+		refused(laptop, "the device of the reset", true)
+	})
+}
+
 func TestCookieAttributes(t *testing.T) {
 	tests := []struct {
 		https           bool

@@ -66,6 +66,8 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		"delivery_attempts": `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
 			VALUES (@site, 1, 1, false, @at, 5, 500, 'server_error', ''), (@site, 1, 2, true, @at, 5, 500, 'server_error', '')`,
 		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
+		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
+		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,
 		"quota_notices": `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
 			VALUES (@account, @site, 'analytics', 202611, 80, @at)`,
 	}

@@ -27,7 +27,7 @@ func TestDeliveries(t *testing.T) {
 		if got := send(); got.userErrors("sendTestWebhook") != "siteId:no_webhook" {
 			t.Errorf("without a webhook: %s", got.Body)
 		}
-		c.change("setConversionWebhook", id, `url: "https://example.com/hook", secret: "whisper"`).ok(t, "setConversionWebhook")
+		c.change("setConversionWebhook", id, `url: "https://example.com/hook", secret: "whisper whisper whisper"`).ok(t, "setConversionWebhook")
 		var made []string
 		sent := func() {
 			t.Helper()
@@ -55,7 +55,7 @@ func TestDeliveries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if claim.NodeID() != made[0] || claim.URL != "https://example.com/hook" || claim.Secret != "whisper" {
+		if claim.NodeID() != made[0] || claim.URL != "https://example.com/hook" || claim.Secret != "whisper whisper whisper" {
 			t.Errorf("the worker has %+v", claim)
 		}
 		redeliver := func() *answer {

@@ -12,6 +12,7 @@ const (
 	kindMember     = "Member" // a user, to the other members of the account
 	kindAccount    = "Account"
 	kindSite       = "Site"
+	kindErasure    = "UserDataErasure"
 	kindInvitation = "Invitation"
 	kindAPIToken   = "ApiToken"
 	kindSession    = "Session"

@@ -36,7 +36,7 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 		}
 	}
 	deletes := func(f *ast.FieldDefinition) int {
-		for i, prefix := range []string{"revoke", "remove", "delete"} {
+		for i, prefix := range []string{"deleteUserData", "revoke", "remove", "delete"} {
 			if strings.HasPrefix(f.Name, prefix) {
 				return i + 1
 			}
@@ -113,6 +113,7 @@ func TestRoles(t *testing.T) {
 	rules := map[string]struct {
 		role     int
 		scope    string
+		export   bool // the token needs the scope EXPORT as well
 		operator bool
 	}{
 		"viewer": {role: anybody, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
@@ -127,12 +128,14 @@ func TestRoles(t *testing.T) {
 		"addSiteDomain": {role: member, scope: "WRITE"}, "removeSiteDomain": {role: member, scope: "WRITE"},
 		"registerEvent": {role: member, scope: "WRITE"}, "unregisterEvent": {role: member, scope: "WRITE"},
 		"markKeyEvent": {role: member, scope: "WRITE"}, "unmarkKeyEvent": {role: member, scope: "WRITE"},
-		"setConversionWebhook": {role: member, scope: "WRITE"}, "rotateServerSecret": {role: member, scope: "WRITE"},
+		"setConversionWebhook": {role: member, scope: "WRITE", export: true}, "rotateServerSecret": {role: member, scope: "WRITE"},
 		"revokeServerSecret": {role: member, scope: "WRITE"},
 
-		"setDailyExportWebhook": {role: member, scope: "WRITE"}, "sendTestWebhook": {role: member, scope: "WRITE"},
+		"setDailyExportWebhook": {role: member, scope: "WRITE", export: true}, "sendTestWebhook": {role: member, scope: "WRITE"},
 		"redeliver": {role: member, scope: "WRITE"}, "createSitekey": {role: member, scope: "WRITE"},
 		"updateSitekey": {role: member, scope: "WRITE"}, "rotateSitekeySecret": {role: member, scope: "WRITE"},
+
+		"deleteUserData": {role: member},
 
 		"deleteSite": {role: owner}, "deleteSitekey": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
 		"removeMember": {role: owner}, "deleteAccount": {role: owner},
@@ -171,7 +174,7 @@ func TestRoles(t *testing.T) {
 			{name: "owner", client: first, role: owner},
 			{name: "operator", client: operator, role: owner, operator: true},
 		}
-		for _, scopes := range [][]string{{"READ"}, {"READ", "WRITE"}, {"EXPORT"}} {
+		for _, scopes := range [][]string{{"READ"}, {"READ", "WRITE"}, {"EXPORT"}, {"WRITE", "EXPORT"}} {
 			owners := operator.createToken(scopes...) // of the most powerful user
 			callers = append(callers, callers[0])
 			c := &callers[len(callers)-1]
@@ -198,7 +201,9 @@ func TestRoles(t *testing.T) {
 					}
 					want := ""
 					switch {
-					case caller.scopes != nil && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope)),
+					case caller.scopes != nil && rule.export && !slices.Contains(caller.scopes, "EXPORT"):
+						want = "forbidden"
+					case caller.scopes != nil && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope) && !(rule.scope == "READ" && slices.Contains(caller.scopes, "WRITE"))),
 						caller.role < rule.role, rule.operator && !caller.operator:
 						want = "forbidden"
 					}

@@ -28,6 +28,7 @@ const (
 	maxFields             = 500
 	maxComplexity         = 5_000
 	passwordComplexity    = 3_000 // so that one request checks one password or sends one mail
+	erasureComplexity     = 1_000 // for reading all visits of a site
 )
 
 // The query cache keeps what clients send again and again. Texts longer than cachedText are not kept, so that strangers
@@ -213,6 +214,8 @@ func complexity() generated.ComplexityRoot {
 	c.Account.Members = whole(model.MaxMembers)
 	c.Account.Invitations = whole(model.MaxMembers)
 	c.Query.APITokens = whole(model.MaxAPITokens)
+	c.ChangePasswordPayload.APITokens = whole(model.MaxAPITokens)
+	c.ResetPasswordPayload.APITokens = whole(model.MaxAPITokens)
 	c.Query.Sessions = whole(model.MaxSessions)
 	c.Site.Deliveries = page
 	c.Delivery.Attempts = func(child int) int { return 1 + child*model.ShownAttempts }
@@ -225,6 +228,7 @@ func complexity() generated.ComplexityRoot {
 	c.Mutation.ResetPassword = costly[generated.ResetPasswordInput]
 	c.Mutation.InviteMember = costly[generated.InviteMemberInput]
 	c.Mutation.AcceptInvitation = costly[generated.AcceptInvitationInput]
+	c.Mutation.DeleteUserData = func(child int, _ generated.DeleteUserDataInput) int { return erasureComplexity + child }
 	c.Mutation.DeleteAccount = costly[generated.DeleteAccountInput]
 	return c
 }

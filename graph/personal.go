@@ -65,9 +65,9 @@ func (r *Resolver) revokeSession(ctx context.Context, id string) (*string, error
 	return &id, nil
 }
 
-func (r *Resolver) changePassword(ctx context.Context, input generated.ChangePasswordInput) (*model.User, error) {
+func (r *Resolver) changePassword(ctx context.Context, input generated.ChangePasswordInput) (*model.User, []*model.APIToken, error) {
 	if _, err := r.require(ctx, model.MayPersonal); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return r.auth.ChangePassword(ctx, input.CurrentPassword, input.Password)
 }

@@ -93,6 +93,9 @@ func (r *Resolver) node(ctx context.Context, viewer *model.User, id string) (sch
 	if delivery, err := r.delivery(ctx, viewer.AccountID, id); delivery != nil || err != nil {
 		return delivery, err
 	}
+	if erasure, err := r.erasure(ctx, viewer.AccountID, id); erasure != nil || err != nil {
+		return erasure, err
+	}
 	if sitekey, err := r.sitekey(ctx, viewer.AccountID, id); sitekey != nil || err != nil {
 		return sitekey, err
 	}

@@ -18,9 +18,9 @@ func (r *mutationResolver) RevokeSession(ctx context.Context, input generated.Re
 }
 
 func (r *mutationResolver) ChangePassword(ctx context.Context, input generated.ChangePasswordInput) (*generated.ChangePasswordPayload, error) {
-	viewer, err := r.changePassword(ctx, input)
+	viewer, tokens, err := r.changePassword(ctx, input)
 	wrong, err := userErrors(err)
-	return &generated.ChangePasswordPayload{Viewer: viewer, UserErrors: wrong}, err
+	return &generated.ChangePasswordPayload{Viewer: viewer, APITokens: orEmpty(tokens), UserErrors: wrong}, err
 }
 
 func (r *mutationResolver) RequestPasswordReset(ctx context.Context, input generated.RequestPasswordResetInput) (*generated.RequestPasswordResetPayload, error) {
@@ -29,8 +29,9 @@ func (r *mutationResolver) RequestPasswordReset(ctx context.Context, input gener
 }
 
 func (r *mutationResolver) ResetPassword(ctx context.Context, input generated.ResetPasswordInput) (*generated.ResetPasswordPayload, error) {
-	wrong, err := userErrors(r.auth.ResetPassword(ctx, input.Token, input.Password))
-	return &generated.ResetPasswordPayload{UserErrors: wrong}, err
+	tokens, err := r.auth.ResetPassword(ctx, input.Token, input.Password)
+	wrong, err := userErrors(err)
+	return &generated.ResetPasswordPayload{APITokens: orEmpty(tokens), UserErrors: wrong}, err
 }
 
 func (r *queryResolver) Sessions(ctx context.Context) ([]*generated.Session, error) {

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -89,6 +90,38 @@ func TestChangePassword(t *testing.T) {
 			t.Errorf("the old password: %s", got.Body)
 		}
 		phone.signIn("owner@example.com", next).ok(t, "signIn")
+	})
+}
+
+// TestAPITokensThatStayAreListed: a new password ends no API token, so both ways to get one list them.
+func TestAPITokensThatStayAreListed(t *testing.T) {
+	const fields = `{ apiTokens { id name scopes hint lastUsedAt } userErrors { field code } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		token := c.createToken("READ", "WRITE")
+		a.owner("other@example.com").createToken("READ")
+		a.with(token.secret, `{ viewer { id } }`).ok(t, "")
+		want := []any{map[string]any{"id": token.id, "name": "test", "scopes": []any{"READ", "WRITE"}, "hint": token.secret[len(token.secret)-4:], "lastUsedAt": "2026-11-20T09:30:00Z"}}
+
+		change := `mutation($current: String!, $password: String!) { changePassword(input: {currentPassword: $current, password: $password}) ` + fields
+		if got := c.query(change, "current", "wrong password", "password", "a new password"); !reflect.DeepEqual(got.at("changePassword.apiTokens"), []any{}) {
+			t.Errorf("a wrong password: %s", got.Body)
+		}
+		got := c.query(change, "current", password, "password", "a new password").ok(t, "changePassword")
+		if list := got.at("changePassword.apiTokens"); !reflect.DeepEqual(list, want) {
+			t.Errorf("a change lists %v, want %v", list, want)
+		}
+
+		c.query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
+		reset := `mutation($token: String!, $password: String!) { resetPassword(input: {token: $token, password: $password}) ` + fields
+		got = c.query(reset, "token", a.mailedSecret("owner@example.com"), "password", "another password").ok(t, "resetPassword")
+		if list := got.at("resetPassword.apiTokens"); !reflect.DeepEqual(list, want) {
+			t.Errorf("a reset lists %v, want %v", list, want)
+		}
+		if got := c.query(reset, "token", "tgr_wrong", "password", "another password"); !reflect.DeepEqual(got.at("resetPassword.apiTokens"), []any{}) {
+			t.Errorf("a wrong link: %s", got.Body)
+		}
 	})
 }
 

@@ -3,11 +3,13 @@ package graph
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -136,6 +138,10 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 
 // setConversionWebhook sets the address and the secret, those that are given. Every wrong field is reported.
 func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID int64, input generated.SetConversionWebhookInput) error {
+	by, err := r.sendsOut(ctx, input.URL.Value())
+	if err != nil {
+		return err
+	}
 	address, err := r.webhookURL(input.URL.Value())
 	if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
 		return err
@@ -143,7 +149,7 @@ func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID i
 	if !input.URL.IsSet() {
 		return r.db.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
 	}
-	return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret)
+	return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
 }
 
 func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID int64, input generated.SetDailyExportWebhookInput) error {
@@ -151,11 +157,42 @@ func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID 
 		_, err := r.db.SiteByID(ctx, accountID, siteID)
 		return err
 	}
+	by, err := r.sendsOut(ctx, input.URL.Value())
+	if err != nil {
+		return err
+	}
 	address, err := r.webhookURL(input.URL.Value())
 	if err != nil {
 		return err
 	}
-	return r.db.SetDailyExportWebhook(ctx, accountID, siteID, address, requestOf(ctx).now)
+	return r.db.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
+}
+
+// sendsOut checks that the caller may set an address that events are sent to, and says who that is. Taking an address away
+// sends nothing, so that needs no more than the other settings.
+func (r *Resolver) sendsOut(ctx context.Context, address *string) (model.ChangedBy, error) {
+	needed := model.MaySendOut
+	if address == nil || *address == "" {
+		needed = model.MayConfigure
+	}
+	caller, err := auth.Require(ctx, needed)
+	if errors.Is(err, model.ErrForbidden) && caller.Token != nil && caller.User.May(needed, nil) {
+		err = errNeedsExport
+	}
+	if err != nil {
+		return model.ChangedBy{}, err
+	}
+
+	by := model.ChangedBy{Name: caller.User.Email, At: requestOf(ctx).now}
+	if caller.Token != nil {
+		by.Name = fmt.Sprintf("the API token %q of %s", caller.Token.Name, caller.User.Email)
+	}
+	return by, nil
+}
+
+var errNeedsExport = &model.Error{
+	Kind: model.Forbidden, Code: model.ErrForbidden.Code,
+	Message: "To set an address that events are sent to, an API token needs the scopes WRITE and EXPORT.",
 }
 
 // webhookURL checks an address to be called; none is the empty one.

@@ -148,6 +148,51 @@ func TestDownloadsByToken(t *testing.T) {
 	})
 }
 
+// TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set an address that events are sent to. It can take one away
+// and change the secret. The mails name the token.
+func TestSendingEventsOutNeedsExport(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		write, both := c.createToken("READ", "WRITE"), c.createToken("WRITE", "EXPORT")
+		set := func(token apiToken, mutation, input string) *answer {
+			return a.with(token.secret, fmt.Sprintf(`mutation { %s(input: {siteId: %q, %s}) { site { conversionWebhookUrl dailyExportUrl } userErrors { code } } }`, mutation, id, input))
+		}
+		for mutation, field := range map[string]string{"setConversionWebhook": "conversionWebhookUrl", "setDailyExportWebhook": "dailyExportUrl"} {
+			path := mutation + ".site." + field
+			before := a.dump("api_tokens", "users", "sessions")
+			if got := set(write, mutation, `url: "https://attacker.example/drop"`); got.codes() != "forbidden" || !strings.Contains(got.Body, "EXPORT") || got.at(mutation) != nil {
+				t.Errorf("%s with WRITE: %s", mutation, got.Body)
+			}
+			if after := a.dump("api_tokens", "users", "sessions"); after != before {
+				t.Errorf("%s was refused and changed\n%s\nto\n%s", mutation, before, after)
+			}
+			if got := set(both, mutation, `url: "https://example.com/drop?secret"`).ok(t, mutation); got.at(path) != "https://example.com/drop?secret" {
+				t.Errorf("%s with both: %s", mutation, got.Body)
+			}
+			for _, none := range []string{`url: null`, `url: ""`} {
+				c.change(mutation, id, `url: "https://example.com/"`).ok(t, mutation)
+				if got := set(write, mutation, none).ok(t, mutation); got.at(path) != nil {
+					t.Errorf("%s with WRITE and %s: %s", mutation, none, got.Body)
+				}
+			}
+		}
+		set(write, "setConversionWebhook", `secret: "a secret of 20 letters"`).ok(t, "setConversionWebhook")
+
+		type row struct{ Recipient, Data string }
+		mails, err := dbtest.Rows[row](d, "SELECT recipient, data FROM mails WHERE kind = ? ORDER BY id", model.MailWebhookChanged)
+		if err != nil || len(mails) != model.MaxWebhookMails {
+			t.Fatalf("mails %+v, %v", mails, err)
+		}
+		for i, by := range []string{`the API token \"test\" of owner@example.com`, "owner@example.com"} {
+			if m := mails[i]; m.Recipient != "owner@example.com" || !strings.Contains(m.Data, `"by":"`+by+`"`) || strings.Contains(m.Data, "secret") {
+				t.Errorf("mail %d: %+v", i, m)
+			}
+		}
+	})
+}
+
 // A token loses what its user loses.
 func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 	const create = `mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`

@@ -59,7 +59,7 @@ var samples = map[string]any{
 	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false,
 	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
 	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "days": 7,
-	"secret": "webhook secret", "domains": []string{"extra.example.org"},
+	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
 }
 
 // call runs one field at the top, with a value for each of its arguments; ids has those of type ID.
@@ -188,7 +188,7 @@ func unknown(t *testing.T, id string) string {
 func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
 	type row struct{ Data string }
-	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? ORDER BY id DESC", recipient)
+	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset') ORDER BY id DESC", recipient)
 	if err != nil || len(rows) == 0 {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}

@@ -47,7 +47,7 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 		t.Fatal(err)
 	}
 	site := newSite(t, d, "shop.example", "", "")
-	if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", now); err != nil {
+	if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -21,9 +21,9 @@ func TestDailyExport(t *testing.T) {
 		r := newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader([]int{500, 200}[min(n, 1)]) // the first call fails
 		})
-		site := newSite(t, d, "shop.example", "", "signed")
+		site := newSite(t, d, "shop.example", "", "a secret of the site")
 		day := model.At(noon).Day()
-		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.At(noon)); err != nil {
+		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 			t.Fatal(err)
 		}
 		fill(t, d, site.ID, day, 5_001)

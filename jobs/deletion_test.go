@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,34 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
+
+// TestErasuresGoOn: the worker finishes an erasure that was asked for, and leaves other users alone.
+func TestErasuresGoOn(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := newSite(t, d, "shop.example", "", "")
+		userID := strings.Repeat("0a", 32)
+		at := model.At(noon)
+		for i, subject := range [][]byte{model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(site.ID, userID), []byte("another"), nil} {
+			err := dbtest.Exec(d, "INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
+				site.ID, model.FirstTimeID(at)+int64(i), []byte{byte(i)}, at, at, subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := d.RequestErasure(t.Context(), site.AccountID, site.ID, userID, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
+		awaitThat(t, func() (string, bool) {
+			now, err := d.Erasure(t.Context(), site.AccountID, e.ID)
+			return fmt.Sprintf("the erasure is %+v, %v", now, err), err == nil && now.FinishedAt == at && now.Visits == 1
+		})
+		if n, err := dbtest.Count(d, "visits"); n != 2 || err != nil {
+			t.Errorf("%d visits are left, %v; want those of others", n, err)
+		}
+	})
+}
 
 // TestDeletedSitesArePurged: the worker deletes what a deleted site has left, however much that is, and secrets that are too
 // old; the rows of other sites stay.

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"math/rand/v2"
@@ -159,7 +160,7 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	if err != nil {
 		j.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
 	}
-	j.metrics.attempt(claim.Kind, result.Error)
+	j.metrics.attempt(claim.Kind, cmp.Or(result.Reason, result.Error))
 	return true, j.record(ctx, claim, result)
 }
 

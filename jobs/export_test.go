@@ -38,6 +38,10 @@ func (j *Jobs) Around(before, after func()) {
 // Resolve makes a worker ask another name server, before it is started.
 func (j *Jobs) Resolve(resolver *net.Resolver) { j.sender.dialer.Resolver = resolver }
 
+// ShowAnswers makes a worker keep the answers of receivers in private networks, as it does those of hosts on the internet,
+// before it is started.
+func (j *Jobs) ShowAnswers() { j.sender.shows = func(netip.Addr) bool { return true } }
+
 // Every makes the worker run what the schedule calls name in periods of the given length, before it is started.
 func (j *Jobs) Every(name string, every time.Duration) {
 	tasks := make([]periodic, len(j.schedule))

@@ -232,7 +232,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		r, well := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
-		site, other := newSite(t, d, "shop.example", r.URL, "a secret"), newSite(t, d, "other.example", well.URL, "a secret")
+		site, other := newSite(t, d, "shop.example", r.URL, "a secret of the site"), newSite(t, d, "other.example", well.URL, "a secret of the site")
 		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = (SELECT conversion_webhook_secret FROM sites WHERE id = ?) WHERE id = ?", other.ID, site.ID); err != nil {
 			t.Fatal(err) // it is bound to its site
 		}
@@ -270,8 +270,8 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 			t.Errorf("mails %+v, %v; want one to the site's owner", mails, err)
 		}
 
-		secret := "another secret"
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret); err != nil {
+		secret := "another secret of the site"
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {

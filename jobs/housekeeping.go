@@ -34,6 +34,17 @@ func (j *Jobs) purgeDeletedSites(ctx context.Context, now model.Instant) error {
 	return err
 }
 
+// eraseUsers goes on with erasures of what was stored of a pseudonymous user id.
+func (j *Jobs) eraseUsers(ctx context.Context) error {
+	now, err := j.dbNow(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := j.db.EraseUsers(ctx, now)
+	j.report(ctx, "rows of users erased on request", n)
+	return err
+}
+
 // deleteSpent forgets captcha challenges and tokens that were used and have expired since.
 func (j *Jobs) deleteSpent(ctx context.Context, now model.Instant) error {
 	n, err := j.db.DeleteSpent(ctx, now)

@@ -189,6 +189,11 @@ func TestMails(t *testing.T) {
 		{"password_reset", `{"url":"https://app.example/r?t=x","account":"Me"}`, "Set a new password", "https://app.example/r?t=x"},
 		{"sign_up", `{"url":"https://app.example/c?t=x"}`, "Confirm your sign-up", "https://app.example/c?t=x"},
 		{"sign_up_known", `{"url":"https://app.example/"}`, "You have an account already", "requestPasswordReset"},
+		{"webhook_changed", `{"site":"shop.example","kind":"daily_export","by":"the API token \"ci\" of me@example.com","at":1795168800000000,"old":"old.example","new":"new.example","last":true}`,
+			"A webhook address was changed: shop.example", "was changed by the API token \"ci\" of me@example.com, on 2026-11-20 10:00:00 UTC.\r\n\r\nThey are sent to new.example; before, they were sent to old.example."},
+		{"password_changed", `{"at":1795168800000000,"tokens":["\"ci\" (READ, ends in wxyz)"],"page":"https://app.example/"}`,
+			"Your password was changed", "These API tokens are still valid: \"ci\" (READ, ends in wxyz). To end one"},
+		{"operator_link", `{}`, "A link to set a new password was made for you", "Links that you got earlier do not work any more."},
 		{"test", `{}`, "Test", "only shows that mails arrive"},
 	}
 	for _, scheme := range []string{"smtp", "smtps"} {

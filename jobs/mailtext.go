@@ -47,14 +47,17 @@ func (t *mailText) html() (string, error) {
 
 // mailTexts make the text of each kind of model.MailKinds.
 var mailTexts = map[string]func(data []byte) (*mailText, error){
-	model.MailQuota80:        withData(quota80Text),
-	model.MailQuota100:       withData(quota100Text),
-	model.MailDeliveryFailed: withData(deliveryFailedText),
-	model.MailInvitation:     withData(invitationText),
-	model.MailPasswordReset:  withData(passwordResetText),
-	model.MailSignUp:         withData(signUpText),
-	model.MailSignUpKnown:    withData(signUpKnownText),
-	model.MailTest:           withData(testText),
+	model.MailQuota80:         withData(quota80Text),
+	model.MailQuota100:        withData(quota100Text),
+	model.MailDeliveryFailed:  withData(deliveryFailedText),
+	model.MailInvitation:      withData(invitationText),
+	model.MailPasswordReset:   withData(passwordResetText),
+	model.MailSignUp:          withData(signUpText),
+	model.MailSignUpKnown:     withData(signUpKnownText),
+	model.MailWebhookChanged:  withData(webhookChangedText),
+	model.MailPasswordChanged: withData(passwordChangedText),
+	model.MailOperatorLink:    withData(operatorLinkText),
+	model.MailTest:            withData(testText),
 }
 
 func withData[Data any](text func(*Data) *mailText) func([]byte) (*mailText, error) {
@@ -147,6 +150,52 @@ func passwordResetText(d *model.LinkMail) *mailText {
 	return &mailText{Subject: "Set a new password", Link: d.URL, LinkText: "Set a new password", Paragraphs: []string{
 		"Somebody, hopefully you, asked for a new password. The link below works once and for a short time.",
 		"If it was not you, ignore this mail: your password stays as it is.",
+	}}
+}
+
+func webhookChangedText(d *model.WebhookChangedMail) *mailText {
+	what := "key events"
+	if d.Kind == model.DeliveryDailyExport {
+		what = "each day's events"
+	}
+	change := fmt.Sprintf("They are sent to %s; before, they were sent to %s.", d.New, d.Old)
+	switch {
+	case d.Old == "":
+		change = fmt.Sprintf("They are sent to %s; before, they were not sent.", d.New)
+	case d.New == "":
+		change = fmt.Sprintf("They are not sent any more; before, they were sent to %s.", d.Old)
+	case d.Old == d.New:
+		change = fmt.Sprintf("They are still sent to %s; the rest of the address was changed.", d.New)
+	}
+	text := &mailText{Subject: "A webhook address was changed: " + d.Site, Paragraphs: []string{
+		fmt.Sprintf("The address that %s of %s are sent to was changed by %s, on %s UTC.",
+			what, d.Site, d.By, d.At.Time().Format("2006-01-02 15:04:05")),
+		change,
+		"If you did not expect this, set the address right, revoke the API tokens that you do not know, and change your password.",
+	}}
+	if d.Last {
+		text.Paragraphs = append(text.Paragraphs, "You get no more mails about changes of this site's webhook addresses today.")
+	}
+	return text
+}
+
+func passwordChangedText(d *model.PasswordChangedMail) *mailText {
+	tokens := "You have no API tokens."
+	if len(d.Tokens) > 0 {
+		tokens = "These API tokens are still valid: " + strings.Join(d.Tokens, ", ") +
+			". To end one, sign in and use the mutation revokeApiToken; the query apiTokens lists them."
+	}
+	return &mailText{Subject: "Your password was changed", Link: d.Page, LinkText: "Sign in", Paragraphs: []string{
+		fmt.Sprintf("Your password was changed on %s UTC. You were signed out everywhere else.", d.At.Time().Format("2006-01-02 15:04:05")),
+		tokens,
+		"If you did not do this, ask for a new password at once and end the API tokens that you do not know.",
+	}}
+}
+
+func operatorLinkText(*struct{}) *mailText {
+	return &mailText{Subject: "A link to set a new password was made for you", Paragraphs: []string{
+		"The operator of this installation made a link by which your password can be changed, once and within an hour. Links that you got earlier do not work any more.",
+		"If you did not ask for it, ask the operator: with the link, your account can be opened.",
 	}}
 }
 

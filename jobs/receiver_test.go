@@ -187,7 +187,7 @@ func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := d.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret); err != nil {
+	if err := d.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
 		tb.Fatal(err)
 	}
 	return site

@@ -22,6 +22,7 @@ var schedule = []periodic{
 	{"housekeeping:sign-in-failures", time.Hour, whenCertain((*Jobs).deleteSignInFailures)},
 	{"housekeeping:expired-secrets", time.Hour, whenCertain((*Jobs).deleteExpiredSecrets)},
 	{"housekeeping:deleted-sites", time.Minute, whenCertain((*Jobs).purgeDeletedSites)},
+	{"housekeeping:user-erasures", time.Minute, (*Jobs).eraseUsers},
 	{"housekeeping:captcha-spent", 10 * time.Minute, whenCertain((*Jobs).deleteSpent)},
 	{"housekeeping:day-salts", time.Hour, whenCertain((*Jobs).destroyDaySalts)},
 	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},

@@ -13,9 +13,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,7 +39,8 @@ const (
 type sender struct {
 	client  *http.Client
 	dialer  *net.Dialer
-	timeout time.Duration // for one call
+	timeout time.Duration                  // for one call
+	shows   func(receiver netip.Addr) bool // whether the site's owners may see the receiver's answer
 	now     func() time.Time
 }
 
@@ -58,7 +61,7 @@ func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() ti
 			return nil
 		},
 	}
-	return &sender{now: now, dialer: dialer, timeout: callTimeout, client: &http.Client{
+	return &sender{now: now, dialer: dialer, timeout: callTimeout, shows: model.IsPublic, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy:                  nil, // with one, only the proxy's own address could be checked
@@ -86,6 +89,11 @@ func (s *sender) send(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	var receiver atomic.Pointer[net.TCPAddr]
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		addr, _ := got.Conn.RemoteAddr().(*net.TCPAddr)
+		receiver.Store(addr)
+	}})
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil || !model.IsWebhookURL(c.URL) {
 		return db.AttemptResult{Error: model.AttemptBadURL}
@@ -95,18 +103,24 @@ func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 	sign(request.Header, c.Secret, c.MessageID(), s.now(), body)
 	response, err := s.client.Do(request)
 	if err != nil {
-		return db.AttemptResult{Error: classOf(err)}
+		return failure(err)
 	}
 	defer response.Body.Close()
+
+	result := db.AttemptResult{
+		Status:     response.StatusCode,
+		Error:      classOfStatus(response.StatusCode),
+		RetryAfter: retryAfter(response, s.now()),
+	}
+	// The answer of a host in a private network that the operator allowed is not for every tenant to read.
+	if addr := receiver.Load(); addr == nil || !s.shows(addr.AddrPort().Addr()) {
+		return result
+	}
 	timer := time.AfterFunc(answerTimeout, cancel) // what the status says is decided; the rest is for the log
 	defer timer.Stop()
 	answer, _ := io.ReadAll(io.LimitReader(response.Body, model.MaxAnswer))
-	return db.AttemptResult{
-		Status:     response.StatusCode,
-		Error:      classOfStatus(response.StatusCode),
-		Answer:     string(answer),
-		RetryAfter: retryAfter(response, s.now()),
-	}
+	result.Answer = string(answer)
+	return result
 }
 
 // sign sets the headers that name and, with a secret, sign a message: the contract's X-Service-Signature over the body alone
@@ -126,7 +140,7 @@ func sign(header http.Header, secret, id string, at time.Time, body []byte) {
 // standardKey is the key of Standard Webhooks: of a secret in their form, whsec_ and base64, the bytes it encodes; of any
 // other one its own bytes.
 func standardKey(secret string) []byte {
-	if encoded, ok := strings.CutPrefix(secret, "whsec_"); ok {
+	if encoded, ok := strings.CutPrefix(secret, model.StandardSecretPrefix); ok {
 		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(key) > 0 {
 			return key
 		}
@@ -161,14 +175,19 @@ func classOfStatus(status int) string {
 	return model.AttemptBadAnswer
 }
 
-// classOf is the class of an attempt without an answer.
-func classOf(err error) string {
+// failure is the result of an attempt without an answer.
+func failure(err error) db.AttemptResult {
 	if errors.Is(err, errBlocked) {
-		return model.AttemptBlocked
+		return db.AttemptResult{Error: model.AttemptNoAddress, Reason: model.ReasonBlocked}
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
-		return model.AttemptDNS
+		return db.AttemptResult{Error: model.AttemptNoAddress, Reason: model.ReasonDNS}
 	}
+	return db.AttemptResult{Error: classOf(err)}
+}
+
+// classOf is the class of an attempt that had an address to call, and no answer.
+func classOf(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return model.AttemptTimeout
 	}

@@ -105,6 +105,8 @@ func TestBlockedAtConnect(t *testing.T) {
 		// The address itself, past the check when it was set; and a port that is not one of webhooks'.
 		sites["literal"] = newSite(t, d, "literal.example", r.URL, "")
 		sites["port"] = newSite(t, d, "port.example", "https://93.184.216.34:22/", "")
+		// A name that leads nowhere looks the same, or it would tell which names exist in the operator's network.
+		sites["nowhere"] = newSite(t, d, "nowhere.example", "https://nowhere.example:"+port+"/", "")
 		ids := map[string]int64{}
 		for name, site := range sites {
 			ids[name] = due(t, d, site, noon).ID
@@ -117,7 +119,7 @@ func TestBlockedAtConnect(t *testing.T) {
 		for name, site := range sites {
 			log := awaitEnd(t, d, site, ids[name])
 			for _, attempt := range log.Attempts {
-				if attempt.Error != model.AttemptBlocked || attempt.Status != 0 || attempt.Answer != "" {
+				if attempt.Error != model.AttemptNoAddress || attempt.Status != 0 || attempt.Answer != "" {
 					t.Errorf("%s: attempt %+v, want it blocked, without an answer", name, *attempt)
 				}
 			}
@@ -184,7 +186,7 @@ func TestRebinding(t *testing.T) {
 		for _, attempt := range log.Attempts {
 			classes = append(classes, attempt.Error)
 		}
-		if got, want := fmt.Sprint(classes), "[blocked blocked ]"; got != want {
+		if got, want := fmt.Sprint(classes), "[no_address no_address ]"; got != want {
 			t.Errorf("a name that moves: attempts %s, want %s", got, want)
 		}
 		if n := len(trap.all()); n != 0 {

@@ -110,7 +110,7 @@ func TestReceivers(t *testing.T) {
 		}, state: "failed", error: "bad_answer", tries: 5},
 		{name: "wrong certificate", answer: status(200), signer: stranger, state: "failed", error: "tls", tries: 5},
 		{name: "nobody listens", url: "https://" + deafAddress(t), state: "failed", error: "connect", tries: 5},
-		{name: "no such name", url: "https://nowhere.invalid", state: "failed", error: "dns", tries: 5},
+		{name: "no such name", url: "https://nowhere.invalid", state: "failed", error: "no_address", tries: 5},
 		{name: "not TLS", url: "https://" + plainServer(t), state: "failed", error: "tls", tries: 5},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -274,7 +274,7 @@ func TestSignatures(t *testing.T) {
 				site := newSite(t, d, "shop.example", r.URL, test.secret)
 				now := &clock{now: time.Now()} // the library compares with the machine's clock
 				delivery := due(t, d, site, now.Now())
-				startQuick(t, d, a, now.Now)
+				startQuick(t, d, a, now.Now, (*jobs.Jobs).ShowAnswers)
 				awaitThat(t, func() (string, bool) { return "no first attempt", len(r.all()) == 1 })
 				awaitThat(t, func() (string, bool) {
 					log := logOf(t, d, site, delivery.ID)
@@ -324,6 +324,36 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
+// TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's allowance makes reachable, the site's owners
+// see the status and nothing of what it answers.
+func TestPrivateAnswersAreNotShown(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	for name, test := range map[string]struct {
+		prepare []func(*jobs.Jobs)
+		want    string
+	}{
+		"private":   {nil, ""},
+		"as public": {[]func(*jobs.Jobs){(*jobs.Jobs).ShowAnswers}, "internal"}, // or the other case would prove nothing
+	} {
+		t.Run(name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				r := newReceiver(t, a, func(_ int, w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusGone)
+					fmt.Fprint(w, "internal")
+				})
+				site := newSite(t, d, "shop.example", r.URL, "")
+				delivery := due(t, d, site, noon)
+				startQuick(t, d, a, (&clock{now: noon}).Now, test.prepare...)
+				log := awaitEnd(t, d, site, delivery.ID)
+				if a := log.Attempts[0]; a.Answer != test.want || a.Status != http.StatusGone || a.Error != model.AttemptGone {
+					t.Errorf("attempt %+v, want the answer %q", a, test.want)
+				}
+			})
+		})
+	}
+}
+
 // TestTestWebhook: a test is a call of its own kind, made once.
 func TestTestWebhook(t *testing.T) {
 	t.Parallel()
@@ -358,7 +388,7 @@ func TestWebhookTakenAway(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://shop.example/hook", "")
 		delivery := due(t, d, site, noon)
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil); err != nil {
+		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
 		startQuick(t, d, a, (&clock{now: noon}).Now)

@@ -14,7 +14,7 @@ import (
 // adminCommands are what the operator does on the machine itself, whether the service runs or not.
 type adminCommands struct {
 	CreateAccount createAccountCommand `cmd:"" help:"Make an account with its owner, whatever --signups says, and print the link to choose a password. The first one is the operator's."`
-	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link by which a user chooses a new password, for instance where no mail is sent."`
+	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link by which a user chooses a new password, for instance where no mail is sent. Earlier links expire, and the user is mailed that there is a new one."`
 	Invite        inviteCommand        `cmd:"" help:"Invite somebody to an account and print the link to join, for instance where no mail is sent."`
 	TestMail      testMailCommand      `cmd:"" help:"Have the running service send a mail, to see that mails arrive."`
 	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
@@ -50,7 +50,7 @@ func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 		if err != nil {
 			return err
 		}
-		return printResetLink(ctx, &c.Config, d, email, term)
+		return printResetLink(ctx, &c.Config, d, email, false, term)
 	})
 }
 
@@ -59,21 +59,21 @@ type resetPasswordCommand struct {
 	Email  string `arg:"" help:"E-mail address of the user."`
 }
 
-// Run prints the link.
+// Run prints the link. Earlier links expire, and the user is mailed that there is one.
 func (c *resetPasswordCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, err := model.ParseEmail(c.Email)
 		if err != nil {
 			return err
 		}
-		return printResetLink(ctx, &c.Config, d, email, term)
+		return printResetLink(ctx, &c.Config, d, email, true, term)
 	})
 }
 
-func printResetLink(ctx context.Context, c *Config, d *db.DB, email string, term terminal) error {
+func printResetLink(ctx context.Context, c *Config, d *db.DB, email string, notify bool, term terminal) error {
 	secret := model.NewSecret(model.ResetPrefix)
-	expires := model.At(time.Now()).Add(model.ResetLifetime)
-	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), expires); err != nil {
+	now := model.At(time.Now())
+	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime), notify); err != nil {
 		return err
 	}
 	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s\n", link(c, auth.ResetPage, secret))

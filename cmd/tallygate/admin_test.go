@@ -53,8 +53,8 @@ func TestAdmin(t *testing.T) {
 		if settings["TALLYGATE_DATABASE_URL"] == "" {
 			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
 		}
-		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 1 || !strings.Contains(mails[0], "second@example.com") ||
-			!strings.Contains(mails[0], "pending") {
+		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 2 || !strings.Contains(mails[0], "operator_link") ||
+			!strings.Contains(mails[1], "second@example.com") || !strings.Contains(mails[1], "pending") {
 			t.Errorf("the mails are %v, %v", mails, err)
 		}
 

@@ -264,13 +264,14 @@ func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, 
 	if err != nil {
 		return err
 	}
+	by := model.ChangedBy{Name: "the operator of this installation (tallygate admin apply)", At: model.At(time.Now())}
 	if file.ConversionWebhookURL != nil {
-		if err := d.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil); err != nil {
+		if err := d.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {
 			return err
 		}
 	}
 	if file.DailyExportURL != nil {
-		return d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, model.At(time.Now()))
+		return d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, by)
 	}
 	return nil
 }

@@ -129,6 +129,10 @@ example.com: monthlyPageviews: "30000000", was "10000"
 			site.ConversionWebhookURL != "https://example.com/hook" || fmt.Sprint(site.KeyEvents, site.Excluded) != "[signup] [192.0.2.0/24]" {
 			t.Errorf("the site is %+v", site)
 		}
+		mails, err := dbtest.Rows[string](a.db, "SELECT data FROM mails WHERE kind = ? AND recipient = 'owner@example.com'", model.MailWebhookChanged)
+		if err != nil || len(mails) != 1 || !strings.Contains(mails[0], "the operator of this installation") {
+			t.Errorf("mails about the new address: %q, %v", mails, err)
+		}
 		before := a.dump()
 		if status, out := a.apply(readmeExample(t)); status != 0 || out != "Nothing to change.\n" || a.dump() != before {
 			t.Errorf("a second time: status %d, %s", status, out)

@@ -41,12 +41,12 @@ func configureSite(t *testing.T, control *process, data ...string) {
 		CreateAPIToken struct{ Token string }
 	}
 	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE]}) { token } }`, &made)
+	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE, EXPORT]}) { token } }`, &made)
 
 	script := exec.Command("sh", "../../docs/configure-site.sh", "example.com")
 	script.Env = append(command(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"], "TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,
 		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d", "EXCLUDE=192.0.2.0/24",
-		"WEBHOOK_SECRET=whisper", "DAILY_URL=https://example.com/daily", "SITEKEY_NAME=Contact form")
+		"WEBHOOK_SECRET=whisper-whisper-whisper", "DAILY_URL=https://example.com/daily", "SITEKEY_NAME=Contact form")
 	var secrets []string
 	for _, want := range []string{"createSite: done", "createSite: the site is there already"} { // it may run again
 		run := *script

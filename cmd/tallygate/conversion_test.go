@@ -95,7 +95,7 @@ func serve(tb testing.TB, c *Config) *app {
 
 func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	tb.Helper()
-	at, secret, on := model.At(time.Now()), "secret", true
+	at, secret, on := model.At(time.Now()), "a secret of the site", true
 	user, err := d.SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at}, model.User{Email: "owner@shop.example", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		tb.Fatal(err)
@@ -106,7 +106,7 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 		err = d.UpdateSite(tb.Context(), user.AccountID, site.ID, db.SiteUpdate{MeasureEcommerce: &on})
 	}
 	if err == nil {
-		err = d.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret)
+		err = d.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
 	}
 	if err != nil {
 		tb.Fatal(err)

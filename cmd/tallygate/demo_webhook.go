@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // webhookReceiver is the back end that an owner writes for webhooks, in small (docs/webhooks.md): it checks who calls, does each
@@ -166,7 +167,7 @@ func (w *webhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEm
 		if site.SiteKey == siteKey {
 			on := true
 			return errors.Join(d.UpdateSite(ctx, owner.AccountID, site.ID, db.SiteUpdate{MeasureEcommerce: &on}),
-				d.SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret))
+				d.SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
 		}
 	}
 	return errors.New("the demo's site is gone")

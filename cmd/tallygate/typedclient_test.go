@@ -26,7 +26,7 @@ func TestTypedClient(t *testing.T) {
 		CreateAPIToken struct{ Token string }
 	}
 	owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-	owner.do(`mutation { createApiToken(input: {name: "program", scopes: [WRITE]}) { token } }`, &made)
+	owner.do(`mutation { createApiToken(input: {name: "program", scopes: [WRITE, EXPORT]}) { token } }`, &made)
 	client := graphql.NewClient(owner.control+"/graphql", bearer(made.CreateAPIToken.Token))
 
 	site := configureTyped(t, client)
@@ -82,9 +82,9 @@ func configureTyped(t *testing.T, client graphql.Client) typedclient.Configured 
 	typed[typedclient.RegisterEventResponse](t)(typedclient.RegisterEvent(ctx, client, event))
 	typed[typedclient.MarkKeyEventResponse](t)(typedclient.MarkKeyEvent(ctx, client, event))
 	typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client, typedclient.SetConversionWebhookInput{
-		SiteId: id, Url: new("https://example.com/hook?a=b&c=d"), Secret: new("whisper")}))
+		SiteId: id, Url: new("https://example.com/hook?a=b&c=d"), Secret: new("whisper whisper whisper")}))
 	secret := typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client, typedclient.SetConversionWebhookInput{
-		SiteId: id, Secret: new("another")})).SetConversionWebhook
+		SiteId: id, Secret: new("another long secret")})).SetConversionWebhook
 	if secret.Site == nil || secret.Site.ConversionWebhookUrl == nil {
 		t.Fatalf("setConversionWebhook with a new secret alone: %+v", secret)
 	}

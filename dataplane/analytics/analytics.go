@@ -8,9 +8,7 @@ package analytics
 import (
 	"context"
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -51,7 +49,7 @@ type Service struct {
 	isShared   func(*http.Request) bool
 	now        func() time.Time
 	log        *slog.Logger
-	userKey    []byte
+	userKey    model.UserIDKey
 
 	bySiteKey *snapshot.Cache[site]
 	bySecret  *snapshot.Cache[site] // names are the bytes of a secret's hash
@@ -78,7 +76,7 @@ func New(o Options) *Service {
 		isShared:   o.IsShared,
 		now:        o.Now,
 		log:        o.Log,
-		userKey:    derive(o.Secret, "user id"),
+		userKey:    model.NewUserIDKey(o.Secret),
 		bySiteKey:  snapshot.New(loadSite(o.DB.SiteRulesByKey), o.Now),
 		bySecret: snapshot.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
 			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
@@ -176,13 +174,10 @@ func (s *Service) visitorOf(deadline time.Time, site *site, at model.Instant, ad
 // userIDOf is how a pseudonymous user id is stored: keyed and bound to the site, so that ids do not link across sites.
 // It is nil for a site that does not allow them, and for a value of another form.
 func (s *Service) userIDOf(site *site, id string) []byte {
-	if !site.allowUserID || !isUserID(id) {
+	if !site.allowUserID || !model.IsUserID(id) {
 		return nil
 	}
-	mac := hmac.New(sha256.New, s.userKey)
-	_ = binary.Write(mac, binary.BigEndian, site.id) // a hash never fails
-	mac.Write([]byte(id))
-	return mac.Sum(nil)[:16]
+	return s.userKey.Of(site.id, id)
 }
 
 // store waits until the hit is committed, and tells why it is ignored, if it is. The caller's leaving does not stop it:

@@ -162,11 +162,6 @@ func cleanAgent(userAgent string) string {
 	return strings.TrimSpace(model.Clean(userAgent, maxText))
 }
 
-// isUserID reports whether s has the form of a pseudonymous user id: a SHA-256 hash in hexadecimal.
-func isUserID(s string) bool {
-	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
-}
-
 // isExcluded reports whether the owner does not want hits from the address.
 func isExcluded(addr netip.Addr, excluded []netip.Prefix) bool {
 	for _, network := range excluded {

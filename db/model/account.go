@@ -17,13 +17,14 @@ type Account struct {
 
 // User is a person who signs in. A user belongs to one account.
 type User struct {
-	ID           int64   `bun:",pk,autoincrement"`
-	AccountID    int64   `bun:",notnull"`
-	Email        string  `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
-	PasswordHash string  `bun:",notnull"` // argon2id in PHC string form
-	Role         Role    `bun:",notnull"`
-	Operator     bool    `bun:",notnull"` // may set plans; the first user of an installation is one
-	CreatedAt    Instant `bun:",notnull"`
+	ID                 int64   `bun:",pk,autoincrement"`
+	AccountID          int64   `bun:",notnull"`
+	Email              string  `bun:",notnull"` // normalised, see ParseEmail; unique in the installation
+	PasswordHash       string  `bun:",notnull"` // argon2id in PHC string form
+	PasswordGeneration int32   `bun:",notnull"` // how often the password was changed
+	Role               Role    `bun:",notnull"`
+	Operator           bool    `bun:",notnull"` // may set plans; the first user of an installation is one
+	CreatedAt          Instant `bun:",notnull"`
 
 	Account *Account `bun:"rel:belongs-to,join:account_id=id"` // when it was asked for
 }
@@ -47,7 +48,7 @@ func HashToken(token string) []byte {
 func ParseEmail(s string) (string, error) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || len(s) > 254 || strings.ContainsAny(s, " \t\"<>") {
+	if err != nil || a.Address != s || len(s) > 254 || strings.ContainsAny(s, " \t\"<>") || strings.ContainsFunc(s, isInvisible) {
 		return "", InvalidField("email", "invalid_email", "Enter an e-mail address such as name@example.com.")
 	}
 	return s, nil
@@ -103,14 +104,15 @@ func MailName(name string) string {
 	return `"` + b.String() + `"`
 }
 
-// ParseName trims the display name of an account, site or key and checks its length, 1 to 100 characters.
+// ParseName trims the display name of an account, site, sitekey or API token, and checks that it has 1 to 100 characters
+// and that all of them are visible, see IsVisible: names are shown to other people, in lists and in mails.
 func ParseName(field, s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if n := len([]rune(s)); n < 1 || n > 100 {
 		return "", InvalidField(field, "invalid_name", "Use a name of 1 to 100 characters.")
 	}
-	if !IsClean(s) {
-		return "", InvalidField(field, "invalid_name", "Use a name without control characters.")
+	if !IsClean(s) || !IsVisible(s) {
+		return "", InvalidField(field, "invalid_name", "Use a name without control characters and invisible characters.")
 	}
 	return s, nil
 }

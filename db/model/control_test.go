@@ -39,7 +39,7 @@ func TestMay(t *testing.T) {
 	everything := &APIToken{Scopes: []Scope{ScopeRead, ScopeWrite, ScopeExport}}
 	owner := &User{Role: RoleOwner, Operator: true}
 	for p, byToken := range map[Permission]bool{
-		MayRead: true, MayExport: true, MayConfigure: true, MayManage: false, MayPersonal: false, MayOperate: false,
+		MayRead: true, MayExport: true, MayConfigure: true, MaySendOut: true, MayErase: false, MayManage: false, MayPersonal: false, MayOperate: false,
 	} {
 		if !owner.May(p, nil) || owner.May(p, everything) != byToken {
 			t.Errorf("permission %d: %v by session, %v by token", p, owner.May(p, nil), owner.May(p, everything))
@@ -47,6 +47,14 @@ func TestMay(t *testing.T) {
 	}
 	if owner.May(200, nil) || owner.May(200, everything) || (&User{}).May(MayConfigure, nil) || (&User{Role: "ADMIN"}).May(MayManage, nil) {
 		t.Error("what is unknown is allowed")
+	}
+	for _, scopes := range [][]Scope{{ScopeWrite}, {ScopeExport}, {ScopeRead, ScopeWrite}, {ScopeRead, ScopeExport}} {
+		if owner.May(MaySendOut, &APIToken{Scopes: scopes}) {
+			t.Errorf("a token with %v sends events out", scopes)
+		}
+	}
+	if viewer := (&User{Role: RoleViewer}); viewer.May(MayErase, nil) || viewer.May(MaySendOut, nil) || viewer.May(MaySendOut, everything) {
+		t.Error("a viewer sends events out")
 	}
 	if viewer := (&User{Role: RoleViewer}); viewer.May(MayConfigure, everything) || !viewer.May(MayExport, everything) {
 		t.Error("a viewer's token")

@@ -83,8 +83,7 @@ const (
 	AttemptUnfinished  = "unfinished"   // under way, or its worker died: whether it arrived is not known
 	AttemptNoWebhook   = "no_webhook"   // the site has no address any more
 	AttemptBadURL      = "bad_url"      // the address is not one that may be called
-	AttemptBlocked     = "blocked"      // the name leads to an address that may not be called
-	AttemptDNS         = "dns"          // the name leads nowhere
+	AttemptNoAddress   = "no_address"   // the name leads to no address that may be called; see also the reasons
 	AttemptConnect     = "connect"      // no connection
 	AttemptTLS         = "tls"          // no trusted connection
 	AttemptTimeout     = "timeout"      // no answer in time
@@ -96,6 +95,13 @@ const (
 	AttemptServerError = "server_error" // 5xx
 	AttemptBadAnswer   = "bad_answer"   // neither: not HTTP, or another status
 	AttemptInternal    = "internal"     // our own fault
+)
+
+// Reasons of AttemptNoAddress, for the operator's metrics alone. A tenant who could tell them apart would learn which names of
+// the operator's own network exist.
+const (
+	ReasonBlocked = "blocked" // the name leads to an address that may not be called
+	ReasonDNS     = "dns"     // the name leads nowhere
 )
 
 // retryDelays are the pauses after each failed attempt of the schedule. Together they last 2.6 hours.

@@ -17,18 +17,24 @@ type Mail struct {
 
 // Kinds of mails, with the data of each.
 const (
-	MailQuota80        = "quota_80"        // QuotaMail
-	MailQuota100       = "quota_100"       // QuotaMail
-	MailDeliveryFailed = "delivery_failed" // DeliveryFailedMail
-	MailInvitation     = "invitation"      // LinkMail
-	MailPasswordReset  = "password_reset"  // LinkMail
-	MailSignUp         = "sign_up"         // LinkMail
-	MailSignUpKnown    = "sign_up_known"   // LinkMail, without a secret
-	MailTest           = "test"            // none
+	MailQuota80         = "quota_80"         // QuotaMail
+	MailQuota100        = "quota_100"        // QuotaMail
+	MailDeliveryFailed  = "delivery_failed"  // DeliveryFailedMail
+	MailInvitation      = "invitation"       // LinkMail
+	MailPasswordReset   = "password_reset"   // LinkMail
+	MailSignUp          = "sign_up"          // LinkMail
+	MailSignUpKnown     = "sign_up_known"    // LinkMail, without a secret
+	MailWebhookChanged  = "webhook_changed"  // WebhookChangedMail
+	MailPasswordChanged = "password_changed" // PasswordChangedMail
+	MailOperatorLink    = "operator_link"    // none: the operator made a link to set a new password
+	MailTest            = "test"             // none
 )
 
 // MailKinds lists every kind.
-var MailKinds = []string{MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailSignUp, MailSignUpKnown, MailTest}
+var MailKinds = []string{
+	MailQuota80, MailQuota100, MailDeliveryFailed, MailInvitation, MailPasswordReset, MailSignUp, MailSignUpKnown,
+	MailWebhookChanged, MailPasswordChanged, MailOperatorLink, MailTest,
+}
 
 // States of mails.
 const (
@@ -75,6 +81,30 @@ type DeliveryFailedMail struct {
 	Event    string `json:"event"`
 	Attempts int32  `json:"attempts"`
 	Error    string `json:"error"`
+}
+
+// MaxWebhookMails is how many changes of a site's webhook addresses are mailed on one UTC day.
+const MaxWebhookMails = 5
+
+// WebhookChangedMail is the data of webhook_changed. It has the hosts only: path and query of an address may hold secrets.
+type WebhookChangedMail struct {
+	Site string  `json:"site"`
+	Kind string  `json:"kind"` // of the deliveries: DeliveryConversion or DeliveryDailyExport
+	By   string  `json:"by"`
+	At   Instant `json:"at"`
+	Old  string  `json:"old,omitempty"`  // host; empty: nothing was sent
+	New  string  `json:"new,omitempty"`  // host; empty: nothing is sent any more
+	Last bool    `json:"last,omitempty"` // later changes of the day are not mailed
+}
+
+// MaxPasswordMails is how many changes of one user's password are mailed within an hour.
+const MaxPasswordMails = 5
+
+// PasswordChangedMail is the data of password_changed.
+type PasswordChangedMail struct {
+	At     Instant  `json:"at"`
+	Tokens []string `json:"tokens,omitempty"` // the API tokens that stay valid, as texts
+	Page   string   `json:"page"`             // where the user signs in
 }
 
 // LinkMail is the data of invitation, password_reset and the sign-ups. The link has a secret in it, so nothing of it stays when the mail

@@ -19,7 +19,7 @@ type Scope string
 const (
 	ScopeRead   Scope = "READ"   // every query
 	ScopeWrite  Scope = "WRITE"  // creates and configures; includes READ
-	ScopeExport Scope = "EXPORT" // downloads rows
+	ScopeExport Scope = "EXPORT" // downloads rows; with WRITE, sets the addresses that events are sent to
 )
 
 // IsScope reports whether there is such a scope.
@@ -33,6 +33,8 @@ const (
 	MayRead      Permission = iota // read what belongs to the account
 	MayExport                      // download rows
 	MayConfigure                   // create and configure sites and sitekeys, with their secrets
+	MaySendOut                     // set the addresses that events are sent to
+	MayErase                       // erase what was stored of one of a site's users
 	MayManage                      // members and invitations; delete sites, sitekeys and the account
 	MayPersonal                    // one's own password, sessions and API tokens
 	MayOperate                     // set plans, of any account
@@ -47,7 +49,7 @@ func (u *User) May(p Permission, token *APIToken) bool {
 	switch p {
 	case MayRead, MayExport, MayPersonal:
 		return true
-	case MayConfigure:
+	case MayConfigure, MaySendOut, MayErase:
 		return u.Role == RoleOwner || u.Role == RoleMember
 	case MayManage:
 		return u.Role == RoleOwner
@@ -67,6 +69,8 @@ func (t *APIToken) may(p Permission) bool {
 		return has(ScopeExport)
 	case MayConfigure:
 		return has(ScopeWrite)
+	case MaySendOut: // a configuration that exports
+		return has(ScopeWrite) && has(ScopeExport)
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -36,4 +37,33 @@ func Clean(s string, limit int) string {
 		n++
 	}
 	return s
+}
+
+// IsVisible reports whether s shows at least one character and none that changes how the others are shown: no control
+// characters, direction overrides or other invisible ones, so that a name reads as it was written wherever it stands. The two
+// joiners are allowed between characters beyond ASCII: words of Persian and of Indian languages need them, and so do emoji.
+func IsVisible(s string) bool {
+	runes := []rune(s)
+	shows := false
+	for i, r := range runes {
+		if isJoiner(r) && i > 0 && i+1 < len(runes) && joins(runes[i-1]) && joins(runes[i+1]) {
+			continue
+		}
+		if isInvisible(r) {
+			return false
+		}
+		shows = shows || unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
+	}
+	return shows
+}
+
+func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
+
+// joins reports whether a joiner can stand beside r.
+func joins(r rune) bool { return r > unicode.MaxASCII && !unicode.IsSpace(r) && !isInvisible(r) }
+
+// isInvisible reports whether r is a control or format character, a separator of lines, or a letter without a shape. Spaces
+// and the selectors of variants are not.
+func isInvisible(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }

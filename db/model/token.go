@@ -1,7 +1,9 @@
 package model
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -38,6 +40,15 @@ type APIToken struct {
 	TokenHint  string  `bun:",notnull"`                 // the last characters
 	CreatedAt  Instant `bun:",notnull"`
 	LastUsedAt Instant `bun:",nullzero"` // to the minute; 0 before the first use
+}
+
+// String describes a token to its user: the name, the scopes and the last characters.
+func (t *APIToken) String() string {
+	scopes := make([]string, len(t.Scopes))
+	for i, scope := range t.Scopes {
+		scopes[i] = string(scope)
+	}
+	return fmt.Sprintf("%q (%s, ends in %s)", t.Name, strings.Join(scopes, " "), t.TokenHint)
 }
 
 // ParseScopes sorts scopes, each once. There must be at least one, and none that does not exist.

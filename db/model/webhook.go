@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -14,8 +15,21 @@ import (
 // MaxURLLength bounds a webhook URL, in bytes.
 const MaxURLLength = 2048
 
-// MaxWebhookSecret bounds a webhook secret, in characters.
-const MaxWebhookSecret = 256
+// ChangedBy says who changes a setting that the account's owners are mailed about, and when.
+type ChangedBy struct {
+	Name string // for people to read; empty: no mail, for what the installation does by itself
+	At   Instant
+}
+
+// MinWebhookSecret and MaxWebhookSecret bound a webhook secret, in characters, without the prefix of Standard Webhooks. Shorter
+// ones that were stored before there was a least length go on signing.
+const (
+	MinWebhookSecret = 16
+	MaxWebhookSecret = 256
+)
+
+// StandardSecretPrefix begins a secret in the form of Standard Webhooks; base64 follows.
+const StandardSecretPrefix = "whsec_"
 
 // webhookPorts are the ports that webhooks are called on.
 var webhookPorts = []uint16{443, 8443}
@@ -66,6 +80,9 @@ func MayCall(to netip.AddrPort, allowed []netip.Prefix) bool {
 	return contains(allowed, addr) || isPublic(addr) && slices.Contains(webhookPorts, to.Port())
 }
 
+// IsPublic reports whether an address is one of the internet.
+func IsPublic(addr netip.Addr) bool { return isPublic(addr.Unmap()) }
+
 func isPublic(addr netip.Addr) bool {
 	return (addr.Is4() || globalIPv6.Contains(addr)) && !contains(notPublic, addr)
 }
@@ -109,10 +126,17 @@ func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	return nil
 }
 
-// CheckWebhookSecret checks a secret that webhooks are to be signed with; nil is for none. Its error is for the field secret.
+// CheckWebhookSecret checks a secret that webhooks are to be signed with; nil and the empty one are for none. Its error is for
+// the field secret.
 func CheckWebhookSecret(secret *string) error {
-	if secret != nil && (!IsClean(*secret) || utf8.RuneCountInString(*secret) > MaxWebhookSecret) {
+	if secret == nil || *secret == "" {
+		return nil
+	}
+	if !IsClean(*secret) || utf8.RuneCountInString(*secret) > MaxWebhookSecret {
 		return InvalidField("secret", "invalid_secret", fmt.Sprintf("Use at most %d printable characters.", MaxWebhookSecret))
+	}
+	if utf8.RuneCountInString(strings.TrimPrefix(*secret, StandardSecretPrefix)) < MinWebhookSecret {
+		return InvalidField("secret", "secret_too_short", fmt.Sprintf("Use at least %d characters: a shorter secret can be guessed.", MinWebhookSecret))
 	}
 	return nil
 }
@@ -122,6 +146,23 @@ func CheckWebhookSecret(secret *string) error {
 func IsWebhookURL(address string) bool {
 	_, ok := parseWebhookURL(address)
 	return ok
+}
+
+// WebhookHost returns the host of a webhook's address, in ASCII and with the port if it has one: what can be shown of an
+// address to people who may not know its path and query. It is empty for no address.
+func WebhookHost(address string) string {
+	u, ok := parseWebhookURL(address)
+	if !ok {
+		return ""
+	}
+	host, ok := normalHost(u.Hostname())
+	if !ok {
+		return "an unreadable host"
+	}
+	if u.Port() != "" {
+		return net.JoinHostPort(host, u.Port())
+	}
+	return host
 }
 
 func parseWebhookURL(address string) (*url.URL, bool) {

@@ -208,7 +208,10 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		}
 		for name, attempt := range map[string]func() error{
 			"sign-in": func() error { _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); return err },
-			"reset":   func() error { return a.ResetPassword(ctx, model.NewSecret(model.ResetPrefix), "correct horse") },
+			"reset": func() error {
+				_, err := a.ResetPassword(ctx, model.NewSecret(model.ResetPrefix), "correct horse")
+				return err
+			},
 		} {
 			err := attempt()
 			if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "unavailable" || e.RetryAfter == 0 {
@@ -222,7 +225,15 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		// The queue of known devices is another one.
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
-		if err := a.devices.remember(w, r, "owner@example.com"); err != nil {
+		hash, err := a.passwords.hash(t.Context(), "another password")
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.devices.remember(w, r, owner); err != nil {
 			t.Fatal(err)
 		}
 		r.AddCookie(w.Result().Cookies()[0])

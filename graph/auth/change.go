@@ -4,32 +4,40 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // ChangePassword changes the password of the user who is signed in and knows it. All other sessions end, and this one goes
-// on under a new id. A wrong password is wrong_credentials and counts like one at sign-in.
-func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*model.User, error) {
+// on under a new id; other browsers are no longer known. The user's API tokens stay valid and are returned. A wrong password
+// is wrong_credentials and counts like one at sign-in.
+func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*model.User, []*model.APIToken, error) {
 	v, user, err := a.confirm(ctx, "currentPassword", current, model.CheckPassword(password))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	hash, err := a.passwords.hash(ctx, password)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	err = a.db.ChangePassword(ctx, user.ID, user.PasswordHash, hash)
+
+	tokens, err := a.db.ChangePassword(ctx, user.ID, user.PasswordHash, a.passwordChange(hash, model.At(a.now())))
 	if model.KindOf(err) == model.NotFound { // another change came first
-		return nil, wrongPassword("currentPassword")
+		return nil, nil, wrongPassword("currentPassword")
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+
 	user.PasswordHash = hash
-	if err := v.begin(user); err != nil {
-		return nil, err
-	}
-	return user, nil
+	user.PasswordGeneration++
+	_, err = a.welcome(v, user)
+	return user, tokens, err
+}
+
+// passwordChange is a new password for the database.
+func (a *Auth) passwordChange(hash string, now model.Instant) db.PasswordChange {
+	return db.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
 }
 
 // DeleteAccount deletes the account of the owner who is signed in and knows the password, with all that belongs to it.

@@ -4,22 +4,27 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"net/http"
 	"time"
 
 	"github.com/gorilla/securecookie"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 const (
 	deviceLifetime  = 365 * 24 * time.Hour
 	deviceIDLength  = 16
-	devicePayload   = sha256.Size + deviceIDLength
+	deviceIdentity  = sha256.Size + deviceIDLength
+	devicePayload   = deviceIdentity + 4 // with the generation
 	deviceName      = "tallygate_device"
 	deviceNameHTTPS = "__Host-tallygate-device"
 )
 
 // devices remembers in a signed cookie that a browser has signed in to an address before. The cookie grants nothing but a
-// sign-in counter of its own (see limits). It holds the SHA-256 of the address and a random number.
+// sign-in counter of its own (see limits). It holds the SHA-256 of the address, a random number, and the generation of the
+// password: after a change of that, it counts for nothing.
 type devices struct {
 	name   string
 	secure bool
@@ -34,31 +39,41 @@ func newDevices(key []byte, secure bool) *devices {
 	return d
 }
 
-// known returns the device's identity when the browser has signed in to this address before, or nil.
-func (d *devices) known(r *http.Request, address string) []byte {
+// read returns the device's identity when the browser has signed in to this address before, or nil, and the generation of the
+// password that it signed in with. A cookie of before there were generations is of the first one.
+func (d *devices) read(r *http.Request, address string) (identity []byte, generation int32) {
 	c, err := r.Cookie(d.name)
 	if err != nil {
-		return nil
+		return nil, 0
 	}
 	var payload []byte
-	if d.codec.Decode(d.name, c.Value, &payload) != nil || len(payload) != devicePayload {
-		return nil
+	if d.codec.Decode(d.name, c.Value, &payload) != nil {
+		return nil, 0
+	}
+	switch len(payload) {
+	case devicePayload:
+		generation = int32(binary.BigEndian.Uint32(payload[deviceIdentity:]))
+	case deviceIdentity:
+	default:
+		return nil, 0
 	}
 	want := sha256.Sum256([]byte(address))
 	if subtle.ConstantTimeCompare(payload[:sha256.Size], want[:]) != 1 {
-		return nil
+		return nil, 0
 	}
-	return payload
+	return payload[:deviceIdentity], generation
 }
 
-// remember sets the cookie after a successful sign-in. A known device keeps its identity and so its counter.
-func (d *devices) remember(w http.ResponseWriter, r *http.Request, address string) error {
-	payload := d.known(r, address)
-	if payload == nil {
-		sum := sha256.Sum256([]byte(address))
-		payload = append(sum[:], make([]byte, deviceIDLength)...)
-		rand.Read(payload[sha256.Size:])
+// remember sets the cookie after the user has signed in or changed the password. A device that was known before keeps its
+// identity and so its counter.
+func (d *devices) remember(w http.ResponseWriter, r *http.Request, user *model.User) error {
+	identity, generation := d.read(r, user.Email)
+	if identity == nil || generation != user.PasswordGeneration {
+		sum := sha256.Sum256([]byte(user.Email))
+		identity = append(sum[:], make([]byte, deviceIDLength)...)
+		rand.Read(identity[sha256.Size:])
 	}
+	payload := binary.BigEndian.AppendUint32(identity, uint32(user.PasswordGeneration))
 	value, err := d.codec.Encode(d.name, payload)
 	if err != nil {
 		return err

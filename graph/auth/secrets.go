@@ -35,11 +35,14 @@ func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 	return a.db.RequestPasswordReset(ctx, address, model.HashToken(secret), expires, mail)
 }
 
-// ResetPassword changes the password of whoever has the mailed secret, once. It ends all sessions and signs nobody in.
-func (a *Auth) ResetPassword(ctx context.Context, secret, password string) error {
-	return a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
-		return a.db.ResetPassword(ctx, tokenHash, passwordHash, now)
+// ResetPassword changes the password by a mailed secret, which works once. It ends all sessions and starts none. The user's API
+// tokens stay valid and are returned.
+func (a *Auth) ResetPassword(ctx context.Context, secret, password string) (tokens []*model.APIToken, err error) {
+	err = a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
+		tokens, err = a.db.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
+		return err
 	})
+	return tokens, err
 }
 
 var errNoMail = &model.Error{

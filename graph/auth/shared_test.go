@@ -41,7 +41,7 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 			limits func(r *http.Request, address string) []db.SignInLimit
 			byMail bool
 		}{
-			{"sign-in", a.limits, true},
+			{"sign-in", func(r *http.Request, address string) []db.SignInLimit { return a.limits(r, address, nil) }, true},
 			{"sign-up", a.signUpLimits, true},
 			{"reset", a.resetLimits, true},
 			{"mailed secret", func(r *http.Request, _ string) []db.SignInLimit { return a.secretLimits(r) }, false},

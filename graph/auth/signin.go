@@ -34,8 +34,12 @@ func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User,
 
 // try checks a password within the limits of sign-ins.
 func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*model.User, error) {
-	limits := a.limits(v.r, address)
-	leave, err := a.admit(ctx, a.devices.known(v.r, address) != nil, limits)
+	device, err := a.knownDevice(ctx, v.r, address)
+	if err != nil {
+		return nil, err
+	}
+	limits := a.limits(v.r, address, device)
+	leave, err := a.admit(ctx, device != nil, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +108,7 @@ func (a *Auth) welcome(v *visitor, user *model.User) (*model.User, error) {
 	if err := v.begin(user); err != nil {
 		return nil, err
 	}
-	return user, a.devices.remember(v.w, v.r, user.Email)
+	return user, a.devices.remember(v.w, v.r, user)
 }
 
 func tooManyAttempts(wait time.Duration) error {

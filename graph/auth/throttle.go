@@ -53,14 +53,35 @@ func (k throttleKey) hash(kind string, what []byte) []byte {
 // address before is therefore no stranger: it proves that with a signed cookie, and has one counter of its own that nobody
 // else can raise. So an owner is never locked out there. On a new device the owner waits like everybody, 15 minutes at
 // most, and then has to be quicker than the guesser.
-func (a *Auth) limits(r *http.Request, address string) []db.SignInLimit {
-	if device := a.devices.known(r, address); device != nil {
+//
+// A change of the password ends that: a browser that signed in with the old one counts as a stranger.
+func (a *Auth) limits(r *http.Request, address string, device []byte) []db.SignInLimit {
+	if device != nil {
 		return []db.SignInLimit{{
 			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
 	return append(a.networkLimits(r, "network", networkFailures),
 		db.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
+}
+
+// knownDevice returns the identity of a browser that has signed in to this address with the password of now, or nil. The user
+// is read only for a browser that has signed in to the address before.
+func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string) ([]byte, error) {
+	device, generation := a.devices.read(r, address)
+	if device == nil {
+		return nil, nil
+	}
+	user, err := a.db.UserByEmail(ctx, address)
+	switch {
+	case model.KindOf(err) == model.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case user.PasswordGeneration != generation:
+		return nil, nil
+	}
+	return device, nil
 }
 
 // resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail address and the network.

@@ -3,13 +3,9 @@ package export
 import (
 	"bufio"
 	"encoding/csv"
-	"encoding/json"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/exported"
-	"github.com/tallygate/tallygate/db/model"
 )
 
 // rowWriter writes rows in one format.
@@ -131,25 +127,4 @@ func (c *csvRows) end() error {
 		return err
 	}
 	return c.Flush()
-}
-
-// cell writes a value for a spreadsheet. A text that a spreadsheet would run as a formula gets a leading apostrophe;
-// numbers stay numbers.
-func cell(value any) string {
-	switch v := value.(type) {
-	case string:
-		if v != "" && strings.ContainsRune("=+-@\t\r", rune(v[0])) {
-			return "'" + v
-		}
-		return v
-	case int64:
-		return strconv.FormatInt(v, 10)
-	case bool:
-		return strconv.FormatBool(v)
-	case model.Money:
-		return v.String()
-	case json.RawMessage: // an object begins with a brace
-		return string(v)
-	}
-	return ""
 }

@@ -60,6 +60,8 @@ type ChangePasswordInput struct {
 type ChangePasswordPayload struct {
 	// The user, still signed in.
 	Viewer *model.User `json:"viewer,omitempty"`
+	// The user's API tokens, which are still valid: end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
+	APITokens []*model.APIToken `json:"apiTokens"`
 	// What is wrong with the input: `wrong_credentials`, `invalid_password`.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -147,6 +149,22 @@ type DeleteSiteInput struct {
 type DeleteSitekeyInput struct {
 	// The sitekey's global id.
 	SitekeyID string `json:"sitekeyId"`
+}
+
+// Input of `deleteUserData`.
+type DeleteUserDataInput struct {
+	// The site's global id.
+	SiteID string `json:"siteId"`
+	// The user id as the site's pages give it to `svc('identify', …)`, and servers as `user_id`: 64 hexadecimal digits.
+	UserID string `json:"userId"`
+}
+
+// Answer of `deleteUserData`.
+type DeleteUserDataPayload struct {
+	// How far the erasure is.
+	Erasure *model.UserErasure `json:"erasure,omitempty"`
+	// What is wrong with the input: `not_found`, `invalid_user_id`, `too_many_erasures`.
+	UserErrors []*UserError `json:"userErrors"`
 }
 
 // A page of a list of deliveries.
@@ -283,6 +301,8 @@ type ResetPasswordInput struct {
 
 // Answer of `resetPassword`.
 type ResetPasswordPayload struct {
+	// The user's API tokens, which are still valid: sign in and end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
+	APITokens []*model.APIToken `json:"apiTokens"`
 	// What is wrong with the input: `invalid_token`, `invalid_password`.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -404,8 +424,8 @@ type SetConversionWebhookInput struct {
 	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
 	// address there is stays; null or empty: nothing is sent any more.
 	URL graphql.Omittable[*string] `json:"url,omitempty"`
-	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
-	// is stays; an empty one takes it away. It is never shown again.
+	// Signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix `whsec_`. Left
+	// out or null, the secret there is stays; an empty one takes it away. It is never shown again.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -547,7 +567,8 @@ type SitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []*UserError `json:"userErrors"`
 }
@@ -795,7 +816,8 @@ const (
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
 	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of `apiTokens`
 	// 50 times, that of `members`, `invitations` and `sessions` 100 times, a
-	// mutation costs 100 and one for each item of the lists in its input, and one that checks a password or sends a mail 3,000.
+	// mutation costs 100 and one for each item of the lists in its input, one that checks a password or sends a mail 3,000, and one that
+	// erases a user's data 1,000.
 	ErrorCodeTooComplex ErrorCode = "too_complex"
 	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.
 	ErrorCodeBadRequest ErrorCode = "bad_request"
@@ -874,7 +896,8 @@ const (
 	UserErrorCodeInvalidEmail UserErrorCode = "invalid_email"
 	// The password is shorter than 8 or longer than 1,024 bytes.
 	UserErrorCodeInvalidPassword UserErrorCode = "invalid_password"
-	// The name is empty, longer than 100 characters or has control characters; or an account's name has a web address.
+	// The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
+	// account's name has a web address.
 	UserErrorCodeInvalidName UserErrorCode = "invalid_name"
 	// The domain is not a full domain name, or is an IP address or localhost.
 	UserErrorCodeInvalidDomain UserErrorCode = "invalid_domain"
@@ -915,6 +938,12 @@ const (
 	UserErrorCodeInvalidURL UserErrorCode = "invalid_url"
 	// The webhook secret is longer than 256 characters or has control characters.
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
+	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
+	UserErrorCodeSecretTooShort UserErrorCode = "secret_too_short"
+	// The user id does not have 64 hexadecimal digits.
+	UserErrorCodeInvalidUserID UserErrorCode = "invalid_user_id"
+	// An account can have 20 erasures in progress.
+	UserErrorCodeTooManyErasures UserErrorCode = "too_many_erasures"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
 	// The delivery, or a test of the site, is being sent at this moment.
@@ -968,6 +997,9 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyNetworks,
 	UserErrorCodeInvalidURL,
 	UserErrorCodeInvalidSecret,
+	UserErrorCodeSecretTooShort,
+	UserErrorCodeInvalidUserID,
+	UserErrorCodeTooManyErasures,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
 	UserErrorCodeTooManyRedeliveries,
@@ -986,7 +1018,7 @@ var AllUserErrorCode = []UserErrorCode{
 
 func (e UserErrorCode) IsValid() bool {
 	switch e {
-	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
+	case UserErrorCodeInvalidEmail, UserErrorCodeInvalidPassword, UserErrorCodeInvalidName, UserErrorCodeInvalidDomain, UserErrorCodeEmailTaken, UserErrorCodeDomainTaken, UserErrorCodeTooManySites, UserErrorCodeTooManySitekeys, UserErrorCodeWrongCredentials, UserErrorCodeSignupsClosed, UserErrorCodeNotFound, UserErrorCodeOwnDomain, UserErrorCodeTooManyDomains, UserErrorCodeInvalidEventName, UserErrorCodeReservedEventName, UserErrorCodeTooManyEvents, UserErrorCodeEventNotRegistered, UserErrorCodeAlwaysKeyEvent, UserErrorCodeInvalidNetwork, UserErrorCodeTooManyNetworks, UserErrorCodeInvalidURL, UserErrorCodeInvalidSecret, UserErrorCodeSecretTooShort, UserErrorCodeInvalidUserID, UserErrorCodeTooManyErasures, UserErrorCodeNoWebhook, UserErrorCodeDeliveryInProgress, UserErrorCodeTooManyRedeliveries, UserErrorCodeTooManyTests, UserErrorCodeInvalidPlan, UserErrorCodeInvalidVolume, UserErrorCodeInvalidScopes, UserErrorCodeTooManyTokens, UserErrorCodeInvalidToken, UserErrorCodeAlreadyMember, UserErrorCodeTooManyMembers, UserErrorCodeNoMailServer, UserErrorCodeLastOwner, UserErrorCodeLastOperator:
 		return true
 	}
 	return false

@@ -34,6 +34,7 @@ type ResolverRoot interface {
 	Sitekey() SitekeyResolver
 	SitekeyConnection() SitekeyConnectionResolver
 	User() UserResolver
+	UserDataErasure() UserDataErasureResolver
 }
 
 type DirectiveRoot struct {
@@ -77,6 +78,7 @@ type ComplexityRoot struct {
 	}
 
 	ChangePasswordPayload struct {
+		APITokens  func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 		Viewer     func(childComplexity int) int
 	}
@@ -99,6 +101,11 @@ type ComplexityRoot struct {
 
 	DeleteAccountPayload struct {
 		AccountID  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	DeleteUserDataPayload struct {
+		Erasure    func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -167,6 +174,7 @@ type ComplexityRoot struct {
 		DeleteAccount         func(childComplexity int, input DeleteAccountInput) int
 		DeleteSite            func(childComplexity int, input DeleteSiteInput) int
 		DeleteSitekey         func(childComplexity int, input DeleteSitekeyInput) int
+		DeleteUserData        func(childComplexity int, input DeleteUserDataInput) int
 		InviteMember          func(childComplexity int, input InviteMemberInput) int
 		MarkKeyEvent          func(childComplexity int, input SiteEventInput) int
 		Redeliver             func(childComplexity int, input RedeliverInput) int
@@ -241,6 +249,7 @@ type ComplexityRoot struct {
 	}
 
 	ResetPasswordPayload struct {
+		APITokens  func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -399,6 +408,16 @@ type ComplexityRoot struct {
 		ID        func(childComplexity int) int
 		Operator  func(childComplexity int) int
 		Role      func(childComplexity int) int
+	}
+
+	UserDataErasure struct {
+		Deliveries  func(childComplexity int) int
+		Events      func(childComplexity int) int
+		FinishedAt  func(childComplexity int) int
+		ID          func(childComplexity int) int
+		Pageviews   func(childComplexity int) int
+		RequestedAt func(childComplexity int) int
+		Visits      func(childComplexity int) int
 	}
 
 	UserError struct {
@@ -575,6 +594,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.CaptchaUsage.Verifications(childComplexity), true
 
+	case "ChangePasswordPayload.apiTokens":
+		if e.ComplexityRoot.ChangePasswordPayload.APITokens == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ChangePasswordPayload.APITokens(childComplexity), true
 	case "ChangePasswordPayload.userErrors":
 		if e.ComplexityRoot.ChangePasswordPayload.UserErrors == nil {
 			break
@@ -645,6 +670,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeleteAccountPayload.UserErrors(childComplexity), true
+
+	case "DeleteUserDataPayload.erasure":
+		if e.ComplexityRoot.DeleteUserDataPayload.Erasure == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteUserDataPayload.Erasure(childComplexity), true
+	case "DeleteUserDataPayload.userErrors":
+		if e.ComplexityRoot.DeleteUserDataPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteUserDataPayload.UserErrors(childComplexity), true
 
 	case "Delivery.attempts":
 		if e.ComplexityRoot.Delivery.Attempts == nil {
@@ -944,6 +982,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteSitekey(childComplexity, args["input"].(DeleteSitekeyInput)), true
+	case "Mutation.deleteUserData":
+		if e.ComplexityRoot.Mutation.DeleteUserData == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteUserData_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteUserData(childComplexity, args["input"].(DeleteUserDataInput)), true
 	case "Mutation.inviteMember":
 		if e.ComplexityRoot.Mutation.InviteMember == nil {
 			break
@@ -1430,6 +1479,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RequestPasswordResetPayload.UserErrors(childComplexity), true
 
+	case "ResetPasswordPayload.apiTokens":
+		if e.ComplexityRoot.ResetPasswordPayload.APITokens == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResetPasswordPayload.APITokens(childComplexity), true
 	case "ResetPasswordPayload.userErrors":
 		if e.ComplexityRoot.ResetPasswordPayload.UserErrors == nil {
 			break
@@ -2015,6 +2070,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.User.Role(childComplexity), true
 
+	case "UserDataErasure.deliveries":
+		if e.ComplexityRoot.UserDataErasure.Deliveries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Deliveries(childComplexity), true
+	case "UserDataErasure.events":
+		if e.ComplexityRoot.UserDataErasure.Events == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Events(childComplexity), true
+	case "UserDataErasure.finishedAt":
+		if e.ComplexityRoot.UserDataErasure.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.FinishedAt(childComplexity), true
+	case "UserDataErasure.id":
+		if e.ComplexityRoot.UserDataErasure.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.ID(childComplexity), true
+	case "UserDataErasure.pageviews":
+		if e.ComplexityRoot.UserDataErasure.Pageviews == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Pageviews(childComplexity), true
+	case "UserDataErasure.requestedAt":
+		if e.ComplexityRoot.UserDataErasure.RequestedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.RequestedAt(childComplexity), true
+	case "UserDataErasure.visits":
+		if e.ComplexityRoot.UserDataErasure.Visits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UserDataErasure.Visits(childComplexity), true
+
 	case "UserError.code":
 		if e.ComplexityRoot.UserError.Code == nil {
 			break
@@ -2051,6 +2149,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeleteAccountInput,
 		ec.unmarshalInputDeleteSiteInput,
 		ec.unmarshalInputDeleteSitekeyInput,
+		ec.unmarshalInputDeleteUserDataInput,
 		ec.unmarshalInputInviteMemberInput,
 		ec.unmarshalInputRedeliverInput,
 		ec.unmarshalInputRemoveMemberInput,
@@ -2359,12 +2458,12 @@ type DeliveryAttempt {
   "The status of the answer; null when there was none."
   status: Int
   """
-  Why it failed, as one word: ` + "`" + `timeout` + "`" + `, ` + "`" + `dns` + "`" + `, ` + "`" + `connect` + "`" + `, ` + "`" + `tls` + "`" + `, ` + "`" + `blocked` + "`" + `, ` + "`" + `redirect` + "`" + `, ` + "`" + `client_error` + "`" + `, ` + "`" + `server_error` + "`" + `, ` + "`" + `gone` + "`" + `,
+  Why it failed, as one word: ` + "`" + `timeout` + "`" + `, ` + "`" + `no_address` + "`" + `, ` + "`" + `connect` + "`" + `, ` + "`" + `tls` + "`" + `, ` + "`" + `redirect` + "`" + `, ` + "`" + `client_error` + "`" + `, ` + "`" + `server_error` + "`" + `, ` + "`" + `gone` + "`" + `,
   ` + "`" + `rate_limited` + "`" + `, ` + "`" + `hang_up` + "`" + `, ` + "`" + `bad_answer` + "`" + `, ` + "`" + `no_webhook` + "`" + `, ` + "`" + `bad_url` + "`" + `, ` + "`" + `internal` + "`" + `, or ` + "`" + `unfinished` + "`" + ` while it is under way or when
   our process ended in the middle. New words may be added. Null: delivered.
   """
   error: String
-  "How the body of the answer begins, at most 1,000 characters."
+  "How the body of the answer begins, at most 1,000 characters; empty for a receiver in a private network."
   answer: String!
 }
 
@@ -2404,6 +2503,51 @@ type DeliveryPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
+	{Name: "../erasure.graphqls", Input: `extend type Mutation {
+  """
+  Erases what was stored of one pseudonymous user id of a site until now: the visits that carry it, with their page views, events
+  and webhook deliveries. It begins at once, and a job goes on with what takes longer: read the erasure with ` + "`" + `node` + "`" + `. Asked for
+  again, it begins again, with the hits of meanwhile. Counters of usage stay, and so do the ids of purchases and refunds, which
+  keep one from being counted twice. What was downloaded, sent to a webhook or backed up is not reached. For members and owners;
+  needs a session.
+  """
+  deleteUserData(input: DeleteUserDataInput!): DeleteUserDataPayload
+}
+
+"A request to erase what was stored of one pseudonymous user id of a site. It can be read until 30 days after it is finished."
+type UserDataErasure implements Node {
+  "Global id."
+  id: ID!
+  "When it was asked for. Visits that began later stay."
+  requestedAt: DateTime!
+  "Visits erased so far."
+  visits: Int64!
+  "Page views erased so far."
+  pageviews: Int64!
+  "Events erased so far."
+  events: Int64!
+  "Webhook deliveries erased so far, those that were made included."
+  deliveries: Int64!
+  "When all of it was erased; null: it is not finished."
+  finishedAt: DateTime
+}
+
+"Input of ` + "`" + `deleteUserData` + "`" + `."
+input DeleteUserDataInput {
+  "The site's global id."
+  siteId: ID!
+  "The user id as the site's pages give it to ` + "`" + `svc('identify', …)` + "`" + `, and servers as ` + "`" + `user_id` + "`" + `: 64 hexadecimal digits."
+  userId: String!
+}
+
+"Answer of ` + "`" + `deleteUserData` + "`" + `."
+type DeleteUserDataPayload {
+  "How far the erasure is."
+  erasure: UserDataErasure
+  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `invalid_user_id` + "`" + `, ` + "`" + `too_many_erasures` + "`" + `."
+  userErrors: [UserError!]!
+}
+`, BuiltIn: false},
 	{Name: "../errors.graphqls", Input: `"Something the person who filled in a form can put right."
 type UserError {
   "The input field at fault, by its name in the mutation's ` + "`" + `input` + "`" + `. Null when it is not one field's fault."
@@ -2420,7 +2564,10 @@ enum UserErrorCode {
   invalid_email
   "The password is shorter than 8 or longer than 1,024 bytes."
   invalid_password
-  "The name is empty, longer than 100 characters or has control characters; or an account's name has a web address."
+  """
+  The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
+  account's name has a web address.
+  """
   invalid_name
   "The domain is not a full domain name, or is an IP address or localhost."
   invalid_domain
@@ -2463,6 +2610,12 @@ enum UserErrorCode {
   invalid_url
   "The webhook secret is longer than 256 characters or has control characters."
   invalid_secret
+  "The webhook secret has less than 16 characters, not counting the prefix ` + "`" + `whsec_` + "`" + `."
+  secret_too_short
+  "The user id does not have 64 hexadecimal digits."
+  invalid_user_id
+  "An account can have 20 erasures in progress."
+  too_many_erasures
   "The site has no conversion webhook that could be tested."
   no_webhook
   "The delivery, or a test of the site, is being sent at this moment."
@@ -2530,7 +2683,8 @@ enum ErrorCode {
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
   once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of ` + "`" + `apiTokens` + "`" + `
   50 times, that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` 100 times, a
-  mutation costs 100 and one for each item of the lists in its input, and one that checks a password or sends a mail 3,000.
+  mutation costs 100 and one for each item of the lists in its input, one that checks a password or sends a mail 3,000, and one that
+  erases a user's data 1,000.
   """
   too_complex
   "400, 405 or 415: the request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
@@ -2743,8 +2897,9 @@ extend type Mutation {
   revokeSession(input: RevokeSessionInput!): RevokeSessionPayload
 
   """
-  Changes the caller's password. All other sessions end; this one goes on under a new id. Wrong passwords count like those
-  at sign-in. Needs a session.
+  Changes the caller's password. All other sessions end; this one goes on under a new id. Other browsers are no longer known at
+  sign-in. API tokens stay valid: the answer lists them. The user is mailed. Wrong passwords count like those at sign-in. Needs a
+  session.
   """
   changePassword(input: ChangePasswordInput!): ChangePasswordPayload
 
@@ -2754,7 +2909,10 @@ extend type Mutation {
   """
   requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload
 
-  "Changes the password by a mailed secret, which works once, for an hour. All sessions end; sign in with the new password."
+  """
+  Changes the password by a mailed secret, which works once, for an hour. All sessions end; sign in with the new password. API
+  tokens stay valid: the answer lists them. The user is mailed.
+  """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
 }
 
@@ -2798,6 +2956,8 @@ input ChangePasswordInput {
 type ChangePasswordPayload {
   "The user, still signed in."
   viewer: User
+  "The user's API tokens, which are still valid: end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
+  apiTokens: [ApiToken!]!
   "What is wrong with the input: ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
   userErrors: [UserError!]!
 }
@@ -2824,6 +2984,8 @@ input ResetPasswordInput {
 
 "Answer of ` + "`" + `resetPassword` + "`" + `."
 type ResetPasswordPayload {
+  "The user's API tokens, which are still valid: sign in and end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
+  apiTokens: [ApiToken!]!
   "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
   userErrors: [UserError!]!
 }
@@ -3027,10 +3189,16 @@ type CreateSitePayload {
   "Takes that mark away. For members and owners."
   unmarkKeyEvent(input: SiteEventInput!): SitePayload
 
-  "Sets where key events are sent, and the secret that signs them. For members and owners."
+  """
+  Sets where key events are sent, and the secret that signs them. For members and owners; to set an address, an API token needs
+  the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
+  """
   setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
 
-  "Sets where each day's events are sent when the day is over, beginning with today's. For members and owners."
+  """
+  Sets where each day's events are sent when the day is over, beginning with today's. For members and owners; to set an address,
+  an API token needs the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
+  """
   setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload
 
   """
@@ -3054,7 +3222,8 @@ type SitePayload {
   What is wrong with the input. Each may answer ` + "`" + `not_found` + "`" + `; ` + "`" + `updateSite` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_network` + "`" + `,
   ` + "`" + `too_many_networks` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `own_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
   ` + "`" + `invalid_domain` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `invalid_event_name` + "`" + `, ` + "`" + `reserved_event_name` + "`" + `, ` + "`" + `too_many_events` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
-  ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `;
+  ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `,
+  ` + "`" + `secret_too_short` + "`" + `;
   ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `.
   """
   userErrors: [UserError!]!
@@ -3110,8 +3279,8 @@ input SetConversionWebhookInput {
   """
   url: String
   """
-  Signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: at most 256 printable characters. Left out or null, the secret there
-  is stays; an empty one takes it away. It is never shown again.
+  Signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: 16 to 256 printable characters, not counting the prefix ` + "`" + `whsec_` + "`" + `. Left
+  out or null, the secret there is stays; an empty one takes it away. It is never shown again.
   """
   secret: String
 }
@@ -3409,9 +3578,12 @@ type ApiToken {
 enum ApiTokenScope {
   "Every query but those that need a session."
   READ
-  "What members may change: create and configure sites, with their secrets. Includes READ."
+  """
+  What members may change: create and configure sites, with their secrets. Includes READ. The addresses that events are sent to
+  need EXPORT in addition.
+  """
   WRITE
-  "Download rows."
+  "Download rows. With WRITE: set the addresses that events are sent to."
   EXPORT
 }
 
@@ -3546,6 +3718,8 @@ func (ec *executionContext) childFields_ChangePasswordPayload(ctx context.Contex
 	switch field.Name {
 	case "viewer":
 		return ec.fieldContext_ChangePasswordPayload_viewer(ctx, field)
+	case "apiTokens":
+		return ec.fieldContext_ChangePasswordPayload_apiTokens(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_ChangePasswordPayload_userErrors(ctx, field)
 	}
@@ -3592,6 +3766,16 @@ func (ec *executionContext) childFields_DeleteAccountPayload(ctx context.Context
 		return ec.fieldContext_DeleteAccountPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DeleteAccountPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DeleteUserDataPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "erasure":
+		return ec.fieldContext_DeleteUserDataPayload_erasure(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeleteUserDataPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteUserDataPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Delivery(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3768,6 +3952,8 @@ func (ec *executionContext) childFields_RequestPasswordResetPayload(ctx context.
 
 func (ec *executionContext) childFields_ResetPasswordPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "apiTokens":
+		return ec.fieldContext_ResetPasswordPayload_apiTokens(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_ResetPasswordPayload_userErrors(ctx, field)
 	}
@@ -4086,6 +4272,26 @@ func (ec *executionContext) childFields_User(ctx context.Context, field graphql.
 		return ec.fieldContext_User_createdAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type User", field.Name)
+}
+
+func (ec *executionContext) childFields_UserDataErasure(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_UserDataErasure_id(ctx, field)
+	case "requestedAt":
+		return ec.fieldContext_UserDataErasure_requestedAt(ctx, field)
+	case "visits":
+		return ec.fieldContext_UserDataErasure_visits(ctx, field)
+	case "pageviews":
+		return ec.fieldContext_UserDataErasure_pageviews(ctx, field)
+	case "events":
+		return ec.fieldContext_UserDataErasure_events(ctx, field)
+	case "deliveries":
+		return ec.fieldContext_UserDataErasure_deliveries(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_UserDataErasure_finishedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UserDataErasure", field.Name)
 }
 
 func (ec *executionContext) childFields_UserError(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -20,7 +20,8 @@ type AddSiteDomainAddSiteDomainSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -845,7 +846,8 @@ type MarkKeyEventMarkKeyEventSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1123,7 +1125,8 @@ type RegisterEventRegisterEventSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []RegisterEventRegisterEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1651,8 +1654,8 @@ type SetConversionWebhookInput struct {
 	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
 	// address there is stays; null or empty: nothing is sent any more.
 	Url *string `json:"url,omitempty"`
-	// Signs the calls of both webhooks, see `docs/webhooks.md`: at most 256 printable characters. Left out or null, the secret there
-	// is stays; an empty one takes it away. It is never shown again.
+	// Signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix `whsec_`. Left
+	// out or null, the secret there is stays; an empty one takes it away. It is never shown again.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -1667,7 +1670,8 @@ func (v *SetConversionWebhookInput) GetSecret() *string { return v.Secret }
 
 // SetConversionWebhookResponse is returned by SetConversionWebhook on success.
 type SetConversionWebhookResponse struct {
-	// Sets where key events are sent, and the secret that signs them. For members and owners.
+	// Sets where key events are sent, and the secret that signs them. For members and owners; to set an address, an API token needs
+	// the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
 	SetConversionWebhook *SetConversionWebhookSetConversionWebhookSitePayload `json:"setConversionWebhook"`
 }
 
@@ -1686,7 +1690,8 @@ type SetConversionWebhookSetConversionWebhookSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -1944,7 +1949,8 @@ func (v *SetDailyExportWebhookInput) GetUrl() *string { return v.Url }
 
 // SetDailyExportWebhookResponse is returned by SetDailyExportWebhook on success.
 type SetDailyExportWebhookResponse struct {
-	// Sets where each day's events are sent when the day is over, beginning with today's. For members and owners.
+	// Sets where each day's events are sent when the day is over, beginning with today's. For members and owners; to set an address,
+	// an API token needs the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
 	SetDailyExportWebhook *SetDailyExportWebhookSetDailyExportWebhookSitePayload `json:"setDailyExportWebhook"`
 }
 
@@ -1963,7 +1969,8 @@ type SetDailyExportWebhookSetDailyExportWebhookSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -2503,7 +2510,8 @@ type UpdateSiteUpdateSiteSitePayload struct {
 	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
 	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
 	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`;
+	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
+	// `secret_too_short`;
 	// `setDailyExportWebhook` `invalid_url`.
 	UserErrors []UpdateSiteUpdateSiteSitePayloadUserErrorsUserError `json:"userErrors"`
 }
@@ -2742,7 +2750,8 @@ const (
 	UserErrorCodeInvalidEmail UserErrorCode = "invalid_email"
 	// The password is shorter than 8 or longer than 1,024 bytes.
 	UserErrorCodeInvalidPassword UserErrorCode = "invalid_password"
-	// The name is empty, longer than 100 characters or has control characters; or an account's name has a web address.
+	// The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
+	// account's name has a web address.
 	UserErrorCodeInvalidName UserErrorCode = "invalid_name"
 	// The domain is not a full domain name, or is an IP address or localhost.
 	UserErrorCodeInvalidDomain UserErrorCode = "invalid_domain"
@@ -2783,6 +2792,12 @@ const (
 	UserErrorCodeInvalidUrl UserErrorCode = "invalid_url"
 	// The webhook secret is longer than 256 characters or has control characters.
 	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
+	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
+	UserErrorCodeSecretTooShort UserErrorCode = "secret_too_short"
+	// The user id does not have 64 hexadecimal digits.
+	UserErrorCodeInvalidUserId UserErrorCode = "invalid_user_id"
+	// An account can have 20 erasures in progress.
+	UserErrorCodeTooManyErasures UserErrorCode = "too_many_erasures"
 	// The site has no conversion webhook that could be tested.
 	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
 	// The delivery, or a test of the site, is being sent at this moment.
@@ -2836,6 +2851,9 @@ var AllUserErrorCode = []UserErrorCode{
 	UserErrorCodeTooManyNetworks,
 	UserErrorCodeInvalidUrl,
 	UserErrorCodeInvalidSecret,
+	UserErrorCodeSecretTooShort,
+	UserErrorCodeInvalidUserId,
+	UserErrorCodeTooManyErasures,
 	UserErrorCodeNoWebhook,
 	UserErrorCodeDeliveryInProgress,
 	UserErrorCodeTooManyRedeliveries,
@@ -3366,6 +3384,7 @@ fragment Mistake on UserError {
 }
 `
 
+// An API token needs the scopes WRITE and EXPORT to set an address.
 // What is left out stays, and null takes away. A generator has to be told to leave out what is not set; for genqlient:
 func SetConversionWebhook(
 	ctx_ context.Context,

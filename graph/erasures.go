@@ -1,0 +1,45 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// erasure returns an erasure of the account by its global id, or nil.
+func (r *Resolver) erasure(ctx context.Context, accountID int64, id string) (*model.UserErasure, error) {
+	number, ok := model.ParseNodeID(kindErasure, id)
+	if !ok {
+		return nil, nil
+	}
+	return orNull(r.db.Erasure(ctx, accountID, number))
+}
+
+// deleteUserData notes the erasure and begins with it, as far as there is time. The worker goes on.
+func (r *Resolver) deleteUserData(ctx context.Context, input generated.DeleteUserDataInput) (*model.UserErasure, error) {
+	viewer, err := r.require(ctx, model.MayErase)
+	if err != nil {
+		return nil, err
+	}
+	siteID, ok := model.ParseNodeID(kindSite, input.SiteID)
+	if !ok {
+		return nil, notFound("siteId")
+	}
+	erasure, err := r.db.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
+	if err != nil {
+		return nil, orNotFound("siteId", err)
+	}
+
+	r.erase(ctx, erasure)
+	return r.db.Erasure(ctx, viewer.AccountID, erasure.ID)
+}
+
+// erase goes on with an erasure for a while. The request is stored: what fails here is tried again by the worker.
+func (r *Resolver) erase(ctx context.Context, erasure *model.UserErasure) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
+	defer cancel()
+	if _, err := r.db.EraseUser(ctx, erasure, requestOf(ctx).now); err != nil && ctx.Err() == nil {
+		r.log.ErrorContext(ctx, "erase a user's data", "request_id", requestID(ctx), "error", err)
+	}
+}
