@@ -213,7 +213,7 @@ func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 		t.Run(wrong.String(), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				r := newReceiver(t, a, status(500))
-				site := newSite(t, d, "shop.example", r.URL, "signed")
+				site := newSite(t, d, "shop.example", r.URL, "signed with a secret")
 				delivery, later := due(t, d, site, noon), due(t, d, site, noon.Add(time.Minute))
 				clock := &clock{now: noon}
 				startQuick(t, d, a, func() time.Time { return clock.Now().Add(wrong) }, func(*jobs.Jobs) { dbtest.SetClock(d, clock.Now) })

@@ -2657,7 +2657,7 @@ enum ErrorCode {
   forbidden
   """
   Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
-  50 that wait for a second at most. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense. Of a request
+  50 that wait for 3 seconds at most. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense. Of a request
   with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
   caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
   """
