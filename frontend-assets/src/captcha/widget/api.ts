@@ -1,16 +1,16 @@
-/** Why no token could be had. */
+/** Why there is no token. */
 export type Reason =
-  | 'unreachable' // no answer, or a temporary failure: worth another try by itself
+  | 'unreachable' // no answer, or a temporary failure: worth a retry
   | 'busy' // too many requests; wait says how long
   | 'setup' // the page names no sitekey, an unknown one, or is on a domain that the sitekey is not for
-  | 'refused' // the challenge or the solution did not count; a new challenge may
+  | 'refused' // the challenge or the solution was rejected; a new challenge may be accepted
   | 'unsupported'; // this browser cannot do the work
 
-/** A failure with what to tell about it. */
+/** A failure as the widget reports it. */
 export class Problem extends Error {
   constructor(
     readonly reason: Reason,
-    /** For whoever set the page up, in English. */
+    /** For the page's author: the server's sentence in English, or the host that was not reached. */
     readonly detail = '',
     /** Milliseconds that the server asks to wait, or 0. */
     readonly wait = 0,

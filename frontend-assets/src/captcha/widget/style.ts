@@ -1,4 +1,5 @@
 import css from '../captcha.css';
+import { page } from './dom';
 
 let done = false;
 
@@ -7,15 +8,15 @@ let done = false;
  * inline style to a Content-Security-Policy; browsers without them get a style element.
  */
 export const addStyle = (): void => {
-  if (done || document.getElementById('svc-captcha-css')) return;
+  if (done || page.getElementById('svc-captcha-css')) return;
   done = true;
   try {
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(css);
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+    page.adoptedStyleSheets = [...page.adoptedStyleSheets, sheet];
   } catch {
-    const style = document.createElement('style');
+    const style = page.createElement('style');
     style.textContent = css;
-    document.head.append(style);
+    (page.head || page.documentElement).append(style);
   }
 };
