@@ -34,7 +34,7 @@ export const startEngagement = (): void => {
 export const depth = (): number => {
   const page = document.scrollingElement || document.documentElement;
   deepest = Math.max(deepest, page.scrollTop + page.clientHeight);
-  return Math.min(100, Math.round((100 * deepest) / page.scrollHeight) || 0);
+  return Math.min(100, (100 * deepest) / page.scrollHeight || 0);
 };
 
 /**
@@ -47,7 +47,7 @@ export const flush = (): void => {
   // The click has sent the time up to it. The wait for the next page is not worth a second message, unless it grows long.
   if (ms < 1 || readAt < quietUntil) return;
   unsent = 0;
-  send({ t: 'engagement', ms, sc: depth() });
+  send({ t: 'engagement', ms, sc: Math.round(depth()) });
 };
 
 /** Sends before a click leads away, since what a dying page sends gets lost at times. */
