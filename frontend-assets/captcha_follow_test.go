@@ -3,6 +3,8 @@ package assets_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Solved work is worth seconds of a slow phone. A failure of the server or the network must not throw it away.
+// Solved work is worth seconds of a slow phone. A failure of the server or the network must not
+// throw it away.
 func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	var cuts atomic.Int32
@@ -81,7 +84,8 @@ func TestChromiumCaptchaHasOneCrew(t *testing.T) {
 	page.WaitFor(`document.querySelectorAll('.service-captcha').length === 3 && document.querySelectorAll('.service-captcha.is-done').length === 3 && !alive`)
 }
 
-// The widget looks at the clock every few seconds. A form that is sent right after a sleep comes before that.
+// The widget looks at the clock every few seconds. A form that is sent right after a sleep comes
+// before that.
 func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 	widget := `<div class="service-captcha" data-sitekey="SITEKEY"></div>`
 	s := newCaptchaSite(t, map[string]string{"/": strings.Replace(captchaForm(""), "<button id", widget+"<button id", 1)})
@@ -218,16 +222,17 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 }
 
 func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
+	docs, err := os.ReadFile("../docs/captcha.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snippet := regexp.MustCompile("(?s)```html\n(<script>\nconst form = .*?</script>)").FindSubmatch(docs)
+	if snippet == nil {
+		t.Fatal("docs/captcha.md has no snippet that enables a button")
+	}
 	s := newCaptchaSite(t, map[string]string{
-		"/": captchaForm(""),
-		// The snippet of docs/captcha.md.
-		"/button": captchaForm("") + `<script>
-const form = document.querySelector('#form');
-const update = () => { form.querySelector('#send').disabled = !serviceCaptcha.getResponse(form); };
-form.addEventListener('service-captcha:verified', update);
-form.addEventListener('service-captcha:expired', update);
-addEventListener('DOMContentLoaded', update);
-</script>`,
+		"/":       captchaForm(""),
+		"/button": captchaForm("") + strings.Replace(string(snippet[1]), "#contact", "#form", 1),
 	})
 	page := s.browser.NewPage()
 	page.Before(moving + `window.seen = []; for (const name of ['verified', 'expired', 'error'])

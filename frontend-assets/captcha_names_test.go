@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// manyForms builds forms whose fields have every name that a form's own properties have, ten in each, and one form with all of
-// them. The last form is a widget itself; its fields stand outside. What a page calls its fields hides the form's properties.
+// manyForms builds forms whose fields have every name that a form's own properties have, ten in
+// each, and one form with all of them. The last form is a widget itself; its fields stand outside.
+// What a page calls its fields hides the form's properties.
 const manyForms = `<html lang="en"><body><script>
 	const names = [...new Set([HTMLFormElement, HTMLElement, Element, Node, EventTarget].flatMap((each) => Object.getOwnPropertyNames(each.prototype)))]
 	const groups = [names]
@@ -100,7 +101,8 @@ func TestChromiumCaptchaIsNotSwitchedOffByAnID(t *testing.T) {
 	}
 }
 
-// An error in one widget, here of a page that breaks the browser's functions for it, must reach neither the page nor the others.
+// An error in one widget, here of a page that breaks the browser's functions for it, must reach
+// neither the page nor the others.
 func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 	widget := `<form id="%s"><input name="q"><div class="service-captcha" data-sitekey="SITEKEY"></div></form>`
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en">` + fmt.Sprintf(widget, "bad") + fmt.Sprintf(widget, "good") + captchaScript})

@@ -14,7 +14,8 @@ import (
 // firefoxNames are the names under which Firefox is known, best first.
 var firefoxNames = []string{"firefox-esr", "firefox"}
 
-// firefoxPrefs are the settings of every profile: nothing is asked, updated or reported. The proxy settings come with the gate.
+// firefoxPrefs are the settings of every profile: nothing is asked, updated or reported. The proxy
+// settings come with the gate.
 var firefoxPrefs = []string{
 	`user_pref("app.normandy.enabled", false)`,
 	`user_pref("app.update.enabled", false)`,
@@ -34,9 +35,10 @@ var firefoxPrefs = []string{
 	`user_pref("toolkit.telemetry.reportingpolicy.firstRun", false)`,
 }
 
-// OpenFirefox starts a headless Firefox with an empty profile on an address, and ends it with the test. It reaches the hosts of
-// the Host options only; other options do not apply. Nothing drives it: its pages lead to each other and tell the test's servers
-// what they see. Without a Firefox on the PATH the test is skipped, in CI too, since not every distribution packages one.
+// OpenFirefox starts a headless Firefox with an empty profile on an address, and ends it with the
+// test. It reaches the hosts of the Host options only; other options do not apply. Nothing drives
+// it: its pages lead to each other and report to the test's servers what they see. Without a Firefox on
+// the PATH the test is skipped, in CI too, since not every distribution packages one.
 func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	t.Helper()
 	executable := ""

@@ -4,14 +4,18 @@ import { auto, debug, endpoint, siteKey } from './tag';
 import { current } from './view';
 
 /**
- * Whether fetch outlives the page, as a beacon does. Then it is preferred: under Referrer-Policy no-referrer or same-origin,
- * Firefox and WebKit send a beacon with "Origin: null", which the server refuses; to a request in CORS mode they tell the origin.
+ * Whether fetch outlives the page, as a beacon does. Then it is preferred: under Referrer-Policy
+ * no-referrer or same-origin, Firefox and WebKit send a beacon with "Origin: null", which the
+ * server refuses; a request in CORS mode carries the page's origin.
  */
 const keepalive = 'keepalive' in Request.prototype;
 
 let userId: string | undefined;
 
-/** Sets the pseudonymous user id of all later messages. Anything but a SHA-256 in hexadecimal clears it: no address slips out. */
+/**
+ * Sets the pseudonymous user id of all later messages. Anything but a SHA-256 in hexadecimal clears
+ * it: no address slips out.
+ */
 export const identify = (hash: unknown): void => {
   const id = String(hash).toLowerCase();
   userId = /^[\da-f]{64}$/.test(id) ? id : undefined;
@@ -36,8 +40,8 @@ const write = (message: Message): string => {
 };
 
 /**
- * Sends one message about the current page view, once: what gets lost stays lost. Returns false when it cannot be written as
- * JSON, or is larger than 8 KB.
+ * Sends one message about the current page view, once: what gets lost stays lost. Returns false
+ * when it cannot be written as JSON, or is larger than 8 KB.
  */
 export const send = (message: Message): boolean => {
   const body = write(message);

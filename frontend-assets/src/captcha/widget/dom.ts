@@ -1,7 +1,8 @@
 /**
- * Views a node without the names that a page gives to its elements: a field named "append" hides the form's own method, and an
- * image named "head" the document's property. Properties come from the node's prototypes, methods are bound to the node. DOM
- * functions do not accept the view as an argument; pass the node itself.
+ * Views a node without the names that a page gives to its elements: a field named "append" hides
+ * the form's own method, and an image named "head" the document's property. Properties come from
+ * the node's prototypes, methods are bound to the node. DOM functions do not accept the view as an
+ * argument; pass the node itself.
  */
 export const bare = <T extends object>(node: T): T => {
   const prototype: object = Object.getPrototypeOf(node);

@@ -1,5 +1,5 @@
-// The one name that the script adds to a page. Whether the script runs already is known by the symbol of main.ts, since an
-// element with the same id also answers to this name.
+// The one name that the script adds to a page. Whether the script runs already is known by the
+// symbol of main.ts, since an element with the same id also answers to this name.
 
 interface Window {
   serviceCaptcha?: {

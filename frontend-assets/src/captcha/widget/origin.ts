@@ -2,15 +2,18 @@ import { Problem } from './api';
 import { page } from './dom';
 
 /**
- * The script's own element. It has to be read while the script first runs: currentScript is empty afterwards, and always in a
- * module, hence the second way.
+ * The script's own element. It has to be read while the script first runs: currentScript is empty
+ * afterwards, and always in a module, hence the second way.
  */
 const current = page.currentScript;
 const script = current instanceof HTMLScriptElement ? current : page.querySelector<HTMLScriptElement>('script[src*="/captcha."]');
 
 const own = script && script.src ? new URL(script.src).origin : location.origin;
 
-/** {captcha_url} without a slash at its end: data-api, or where the script itself came from. Throws a Problem. */
+/**
+ * {captcha_url} without a slash at its end: data-api, or where the script itself came from. Throws
+ * a Problem.
+ */
 export const apiOf = (dataApi: string): string => {
   if (!dataApi) {
     // The script is a local file, or part of a page that is one or is sandboxed.

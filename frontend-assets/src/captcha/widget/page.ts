@@ -6,15 +6,24 @@ import type { Widget } from './widget';
 const selector = '.service-captcha';
 const widgets = new Map<Element, Widget>();
 
-/** How often tokens are looked at, in milliseconds. Not one long timer: timers stop while a computer sleeps. */
+/**
+ * How often tokens are looked at, in milliseconds. Not one long timer: timers stop while a computer
+ * sleeps.
+ */
 const beat = 10_000;
-/** How long a tab may be hidden until its tokens are no longer renewed, in milliseconds. They are when it is looked at again. */
+/**
+ * How long a tab may be hidden until its tokens are no longer renewed, in milliseconds. They are
+ * when it is looked at again.
+ */
 const patience = 900_000;
 
 let timer = 0;
 let seenAt = 0;
 
-/** Lets a widget do something. An error ends in its own error state, and reaches neither the page nor the other widgets. */
+/**
+ * Lets a widget do something. An error ends in its own error state, and reaches neither the page
+ * nor the other widgets.
+ */
 const guard = (widget: Widget, does: (widget: Widget) => void): void => {
   try {
     does(widget);
@@ -43,7 +52,10 @@ const watch = (change: 'addEventListener' | 'removeEventListener'): void => {
   window[change]('pageshow', shown);
 };
 
-/** Makes widgets of elements that came, lets the others follow the page, and ends those whose element went or lost the class. */
+/**
+ * Makes widgets of elements that came, lets the others follow the page, and ends those whose
+ * element went or lost the class.
+ */
 const scan = (): void => {
   const before = widgets.size;
   widgets.forEach((widget, element) => {
@@ -62,7 +74,8 @@ const scan = (): void => {
 const take = (element: HTMLElement): void => {
   if (widgets.has(element)) return;
   const widget = mount(element);
-  // Before it is drawn: drawing changes the page, which is scanned again, and an error must not make another widget of it.
+  // Before it is drawn: drawing changes the page, which is scanned again, and an error must not
+  // make another widget of it.
   widgets.set(element, widget);
   guard(widget, () => {
     addStyle();
@@ -70,7 +83,10 @@ const take = (element: HTMLElement): void => {
   });
 };
 
-/** Returns whether a change of the page may concern a widget. Pages change texts and classes all the time. */
+/**
+ * Returns whether a change of the page may concern a widget. Pages change texts and classes all the
+ * time.
+ */
 const concerns = (record: MutationRecord): boolean => {
   const target = record.target as Element;
   if (record.attributeName === 'class') return widgets.has(target) || Element.prototype.matches.call(target, selector);
@@ -90,7 +106,10 @@ export const keep = (): void => {
   scan();
 };
 
-/** Finds widgets: those that the selector finds or the element is, and those inside of these; all without a target. */
+/**
+ * Finds widgets: those that the selector finds or the element is, and those inside of these; all
+ * without a target.
+ */
 const find = (target?: Element | string | null): Widget[] => {
   scan();
   let within: Element[] = [];

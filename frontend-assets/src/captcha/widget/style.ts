@@ -4,8 +4,9 @@ import { page } from './dom';
 let done = false;
 
 /**
- * Gives the page our style, once, unless it has the stylesheet's link (captcha contract, section 4). An adopted sheet is no
- * inline style to a Content-Security-Policy; browsers without them get a style element.
+ * Gives the page our style, once, unless it has the stylesheet's link (captcha contract, section
+ * 4). An adopted sheet is no inline style to a Content-Security-Policy; browsers without them get a
+ * style element.
  */
 export const addStyle = (): void => {
   if (done || page.getElementById('svc-captcha-css')) return;

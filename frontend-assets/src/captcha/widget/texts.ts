@@ -30,8 +30,9 @@ const languages: Record<string, string> = {
 };
 
 /**
- * Chooses the language of a widget: the first of data-lang, the page's lang and the browser's languages that is there decides. Of
- * the browser's list the first one that we speak is taken. Regions and case do not matter; anything unknown is English.
+ * Chooses the language of a widget: the first of data-lang, the page's lang and the browser's
+ * languages that is there decides. Of the browser's list the first one that we speak is taken.
+ * Regions and case do not matter; anything unknown is English.
  */
 export const languageOf = (dataLang: string): string => {
   const named = dataLang || page.documentElement.lang.trim();

@@ -2,8 +2,8 @@
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs the work of the page's widgets one after another, so that a page has one crew of workers, however many widgets it has.
- * Work whose signal is aborted before its turn is not begun.
+ * Runs the work of the page's widgets one after another, so that a page has one crew of workers,
+ * however many widgets it has. Work whose signal is aborted before its turn is not begun.
  */
 export const inTurn = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
   const turn = last.then(() => {

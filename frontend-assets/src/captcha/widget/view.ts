@@ -9,11 +9,16 @@ const states: State[] = ['idle', 'verifying', 'done', 'error'];
 
 /** What a visitor sees of a widget. */
 export interface View {
-  /** Shows a state; the element has the class is-<state>. A problem is explained beneath the button. */
+  /**
+   * Shows a state; the element has the class is-<state>. A problem is explained beneath the button.
+   */
   show(state: State, problem?: Problem): void;
   /** Shows how much of the work is done, 0 to 1. */
   progress(share: number): void;
-  /** Follows the language, puts back what the page has taken out or rewritten, and returns whether there was such a thing. */
+  /**
+   * Follows the language, puts back what the page has taken out or rewritten, and returns whether
+   * there was such a thing.
+   */
   restore(): boolean;
   /** Takes the view out of the page. */
   remove(): void;
@@ -23,9 +28,9 @@ export interface View {
 let drawn = 0;
 
 /**
- * Makes the view of a widget; the first restore() puts it into the element, in place of whatever is there. The whole widget is
- * one real button. It has the role of a checkbox, since a plain button may not carry aria-checked. What is said beneath it is
- * announced to screen readers.
+ * Makes the view of a widget; the first restore() puts it into the element, in place of whatever is
+ * there. The whole widget is one real button. It has the role of a checkbox, since a plain button
+ * may not carry aria-checked. What is said beneath it is announced to screen readers.
  */
 export const draw = (element: HTMLElement, pressed: () => void): View => {
   const own = bare(element);
@@ -64,7 +69,8 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
     // Success is said aloud too, but only there: the button shows it already.
     const said = shown === 'done' ? text : explain();
     const detail = trouble && trouble.reason === 'setup' ? trouble.detail : '';
-    // Written a second time, the same would be said a second time, at each retry while a server is down.
+    // Written a second time, the same would be said a second time, at each retry while a server is
+    // down.
     if (note.textContent !== said + detail) {
       note.textContent = said;
       if (detail) note.append(inEnglish(detail));
@@ -74,7 +80,10 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
     button.style.removeProperty(progress);
   };
 
-  /** Returns what to say about the problem in the visitor's language. Only a host needs no translation. */
+  /**
+   * Returns what to say about the problem in the visitor's language. Only a host needs no
+   * translation.
+   */
   const explain = (): string => {
     if (!trouble) return '';
     const text = texts[trouble.reason];
@@ -99,7 +108,8 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
       }
       const away = root.parentNode !== element;
       if (away) {
-        // The view takes the place of what the element came with, and stands behind what the page adds later.
+        // The view takes the place of what the element came with, and stands behind what the page
+        // adds later.
         if (!placed) own.textContent = '';
         placed = true;
         own.append(root);

@@ -11,9 +11,15 @@ import type { State } from './view';
 export interface Widget {
   /** Clears the field, goes back to idle and solves again at once. */
   reset(): void;
-  /** Follows the page: another form, other attributes, content or classes taken away. Called at each change of the page. */
+  /**
+   * Follows the page: another form, other attributes, content or classes taken away. Called at each
+   * change of the page.
+   */
   follow(): void;
-  /** Renews the token when its time has come. Called every few seconds, and whenever time may have been lost. */
+  /**
+   * Renews the token when its time has come. Called every few seconds, and whenever time may have
+   * been lost.
+   */
   tick(): void;
   /** Returns the token, or an empty string when there is none that is still good. */
   response(): string;
@@ -39,38 +45,52 @@ interface Work {
 const lifetime = 300_000; // of a token (captcha contract, section 8)
 const renewal = 210_000; // early enough for a hidden tab, whose timers run once a minute
 
-// Pauses before a retry, in milliseconds: doubled each time, and spread so that a server that comes back is not overrun.
+// Pauses before a retry, in milliseconds: doubled each time, and spread so that a server that comes
+// back is not overrun.
 const firstPause = 1000;
 const longestPause = 60_000;
 
 /**
- * How many times the usual patience (api.ts) each sixteenth of the work may take. Two minutes are enough for the hardest one at
- * 20,000 hashes a second.
+ * How many times the usual patience (api.ts) each sixteenth of the work may take. Two minutes are
+ * enough for the hardest one at 20,000 hashes a second.
  */
 const workPatience = 6;
 
-/** A server that asks for no longer wait than this, in milliseconds, is not reported to be in trouble at its first failure. */
+/**
+ * A server that asks for no longer wait than this, in milliseconds, is not reported to be in
+ * trouble at its first failure.
+ */
 const passingWait = 2000;
 
-/** How often what the page takes away is put back between two ticks. A page that keeps taking it away must not hang. */
+/**
+ * How often what the page takes away is put back between two ticks. A page that keeps taking it
+ * away must not hang.
+ */
 const mostRepairs = 100;
 
-// Some pages keep copies of themselves to go back to. A copied field would send an old token before the new one.
+// Some pages keep copies of themselves to go back to. A copied field would send an old token before
+// the new one.
 const fieldClass = 'svc-captcha-field';
 const fields = new WeakSet<Element>();
 
-/** What counts as interaction with a form. Typing needs a click or focus first, but autofill and autofocus give neither. */
+/**
+ * What counts as interaction with a form. Typing needs a click or focus first, but autofill and
+ * autofocus give neither.
+ */
 const interactions = ['focusin', 'pointerdown', 'input', 'keydown', 'submit'];
 
-/** Returns whether the visitor went into a form before the script ran. Where the page itself has put the focus does not count. */
+/**
+ * Returns whether the visitor went into a form before the script ran. Where the page itself has put
+ * the focus does not count.
+ */
 const isUsed = (form: HTMLFormElement): boolean => {
   const active = page.activeElement as HTMLInputElement | null;
   return bare(form).contains(active) && !bare(active!).autofocus;
 };
 
 /**
- * Makes the widget of an element. The first follow() draws it. It starts at the first interaction with its form, or at once if it
- * is in none.
+ * Makes the widget of an element. The first follow() draws it. It starts at the first interaction
+ * with its form, or at once if it is in none.
  */
 export const mount = (element: HTMLElement): Widget => {
   const view = draw(element, () => state === 'idle' || state === 'error' ? run() : undefined);
@@ -78,7 +98,8 @@ export const mount = (element: HTMLElement): Widget => {
   input.type = 'hidden';
   input.className = fieldClass;
   fields.add(input);
-  input.autocomplete = 'off'; // a reload must not bring an old token back
+  // A reload must not bring an old token back.
+  input.autocomplete = 'off';
 
   let state: State = 'idle';
   let form: HTMLFormElement | null = null;
@@ -94,7 +115,7 @@ export const mount = (element: HTMLElement): Widget => {
   let logged = '';
   let wake = () => {};
 
-  /** Tells the page, by an event of the widget's element that bubbles. */
+  /** Fires an event on the widget's element. It bubbles. */
   const notify = (name: string, detail?: object) =>
     bare(element).dispatchEvent(new CustomEvent('service-captcha:' + name, { bubbles: true, detail }));
 
@@ -103,7 +124,8 @@ export const mount = (element: HTMLElement): Widget => {
     view.show((state = next), problem);
     if (!problem) return;
     const line = 'service-captcha: ' + problem.reason + ': ' + problem.detail;
-    // The network's failures are in the console already. A retry that fails for the same reason is no news.
+    // The network's failures are in the console already. A retry that fails for the same reason is
+    // no news.
     if (problem.detail && problem.reason !== 'unreachable' && line !== logged) console.warn((logged = line));
     if (before !== 'error') notify('error', { reason: problem.reason });
   };
@@ -117,7 +139,8 @@ export const mount = (element: HTMLElement): Widget => {
     return true;
   };
 
-  const age = () => Math.abs(Date.now() - solvedAt); // a clock that was set back makes the age unknown, so old
+  // A clock that was set back makes the age unknown, so old.
+  const age = () => Math.abs(Date.now() - solvedAt);
 
   /** Takes the token out of the form and solves again. */
   const giveUp = () => {
@@ -184,7 +207,8 @@ export const mount = (element: HTMLElement): Widget => {
     api = apiOf(setting(element, 'api'));
     // After a failure of the network or the server, the work of the try before is still good.
     if (!solved || solved.api !== api || solved.sitekey !== sitekey) solved = await inTurn(signal, () => workOut(signal));
-    const at = Date.now(); // the token's life begins at the server, sometime after this
+    // The token's life begins at the server, sometime after this.
+    const at = Date.now();
     const token = await redeem(solved, signal);
     if (signal.aborted) return;
     solved = undefined;
@@ -214,7 +238,8 @@ export const mount = (element: HTMLElement): Widget => {
       };
       return solve(task, api, progress, signal);
     }).catch((problem) => {
-      // Once it works, it no longer depends on the server. And a browser that is too slow would be no faster the next time.
+      // Once it works, it no longer depends on the server. And a browser that is too slow would be
+      // no faster the next time.
       throw new Problem(working || problem instanceof Unsupported ? 'unsupported' : 'unreachable');
     });
     return { api, sitekey, challenge: task.challenge, nonce };
@@ -246,7 +271,10 @@ export const mount = (element: HTMLElement): Widget => {
     if (state === 'idle') run();
   };
 
-  /** Keeps a form from sending a token that grew old while the computer slept. Sent by script, it fires no submit event. */
+  /**
+   * Keeps a form from sending a token that grew old while the computer slept. Sent by script, it
+   * fires no submit event.
+   */
   const sending = (event: Event) => {
     const token = input.value;
     if (token === current()) return;
@@ -291,13 +319,15 @@ export const mount = (element: HTMLElement): Widget => {
       repair();
       const before = sitekey;
       sitekey = setting(element, 'sitekey');
-      // Work, token and error are those of the sitekey before. Where there was none, nothing has begun.
+      // Work, token and error are those of the sitekey before. Where there was none, nothing has
+      // begun.
       if (sitekey !== before && state !== 'idle') {
         if (before) widget.reset();
         else show('idle');
       }
       if (state !== 'idle' || page.prerendering) return;
-      // The page's author sees at once that the sitekey is missing. And the visitor may be in the form already.
+      // The page's author sees at once that the sitekey is missing. And the visitor may be in the
+      // form already.
       if (!form || !sitekey || isUsed(form)) run();
     },
     tick() {
