@@ -37,7 +37,7 @@ var firefoxPrefs = []string{
 
 // OpenFirefox starts a headless Firefox with an empty profile on an address, and ends it with the
 // test. It reaches the hosts of the Host options only; other options do not apply. Nothing drives
-// it: its pages lead to each other and report to the test's servers what they see. Without a Firefox on
+// it: its pages lead to each other and report to the test's servers. Without a Firefox on
 // the PATH the test is skipped, in CI too, since not every distribution packages one.
 func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	t.Helper()
