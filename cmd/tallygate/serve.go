@@ -88,6 +88,8 @@ type app struct {
 	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without a Redis to ring in
 	metrics       *server            // nil unless asked for
 
+	baseConfigured bool // the base URL is set, not derived from the control address
+
 	draining atomic.Bool
 }
 
@@ -121,6 +123,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	if err := a.db.UseApplicationKey(secret); err != nil {
 		return nil, err
 	}
+	a.baseConfigured = c.BaseURL != ""
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
@@ -245,7 +248,11 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	mux.Handle("GET "+auth.InvitationPage, auth.Page())
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
-	a.control.Handler = recovering(a.log, mux)
+	handler := onlyFor(c.BaseURL, a.baseConfigured, recovering(a.log, mux))
+	if c.BaseURL.isHTTPS() {
+		handler = overTLS(handler)
+	}
+	a.control.Handler = handler
 	return nil
 }
 
@@ -274,13 +281,18 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 	mux := http.NewServeMux()
 	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log}))
 	a.health(mux)
-	a.data.Handler = recovering(a.log, mux)
+	handler := recovering(a.log, mux)
+	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() { // one plain origin may share the host
+		handler = overTLS(handler)
+	}
+	a.data.Handler = handler
 	return nil
 }
 
 // run serves until ctx ends, then drains.
 func (a *app) run(ctx context.Context) error {
 	defer a.close()
+	a.warnOfPlainOrigins()
 	defer a.writeBack()()
 	if a.analytics != nil {
 		a.analytics.Start()
