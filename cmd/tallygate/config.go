@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
@@ -41,6 +42,7 @@ type Config struct {
 	WebhookCAFile      string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`
 	SMTPURL            SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: no mails are sent; the log says which would have been, without their links."`
 	MailFrom           string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS" help:"Sender of mails."`
+	DrainDelay         time.Duration      `env:"TALLYGATE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"How long the process serves on after the signal to stop, while /readyz answers 503, so that load balancers stop sending before the listeners close: 0s to 60s. Slightly more than the interval of their checks."`
 	MetricsAddr        Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT" help:"Where the worker serves /metrics for Prometheus. Empty: nowhere."`
 	GraphiQL           bool               `name:"graphiql" env:"TALLYGATE_GRAPHIQL" default:"true" negatable:"" help:"Give browsers GraphiQL, a page to try the schema with, at /graphql."`
 	Introspection      bool               `env:"TALLYGATE_INTROSPECTION" default:"true" negatable:"" help:"Let callers read the GraphQL schema. GraphiQL needs it for its help."`
@@ -65,6 +67,9 @@ func (c *Config) Validate() error {
 	if c.CaptchaDifficulty < captcha.MinDifficulty || c.CaptchaDifficulty > captcha.MaxDifficulty {
 		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, captcha.MinDifficulty, captcha.MaxDifficulty)
 	}
+	if c.DrainDelay < 0 || c.DrainDelay > maxDrainDelay {
+		return fmt.Errorf("--drain-delay: %v is not from 0s to %v", c.DrainDelay, maxDrainDelay)
+	}
 	if c.RetentionMonths < 0 || c.RetentionMonths > maxRetentionMonths {
 		return fmt.Errorf("--retention-months: %d is not from 0 to %d", c.RetentionMonths, maxRetentionMonths)
 	}
@@ -73,6 +78,9 @@ func (c *Config) Validate() error {
 
 // maxRetentionMonths is the largest retention that can be set, ten years. Who wants more keeps everything.
 const maxRetentionMonths = 120
+
+// maxDrainDelay is the longest wait between the signal to stop and the stop.
+const maxDrainDelay = time.Minute
 
 // databaseURL is the configured database, or the embedded one.
 func (c *Config) databaseURL() string {

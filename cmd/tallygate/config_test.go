@@ -51,6 +51,8 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_WEBHOOK_CA_FILE", value: "/nowhere.pem", flag: "--webhook-ca-file"},
 		{setting: "TALLYGATE_SMTP_URL", value: "pop3://user:hunter2@mail.example.com", flag: "--smtp-url", secret: true},
 		{setting: "TALLYGATE_MAIL_FROM", value: "nobody", flag: "--mail-from"},
+		{setting: "TALLYGATE_DRAIN_DELAY", value: "61s", flag: "--drain-delay"},
+		{setting: "TALLYGATE_DRAIN_DELAY", value: "soon", flag: "--drain-delay"},
 		{setting: "TALLYGATE_METRICS_ADDR", value: "9090", flag: "--metrics-addr"},
 		{setting: "TALLYGATE_LOG_LEVEL", value: "loud", flag: "--log-level"},
 		{setting: "TALLYGATE_LOG_FORMAT", value: "xml", flag: "--log-format"},

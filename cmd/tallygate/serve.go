@@ -10,8 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -90,6 +93,9 @@ type app struct {
 
 	baseConfigured bool // the base URL is set, not derived from the control address
 
+	readiness readiness
+	warnings  []func() string // of /readyz, see warn
+
 	draining atomic.Bool
 }
 
@@ -104,6 +110,7 @@ type server struct {
 // takes the addresses. Nothing is served before run.
 func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) {
 	a := &app{config: c, log: log}
+	a.readiness.check, a.readiness.log = a.checkDatabase, log
 	defer func() {
 		if err != nil {
 			a.close()
@@ -252,7 +259,7 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	if c.BaseURL.isHTTPS() {
 		handler = overTLS(handler)
 	}
-	a.control.Handler = handler
+	a.control.Handler = a.leaving(handler)
 	return nil
 }
 
@@ -285,7 +292,7 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() { // one plain origin may share the host
 		handler = overTLS(handler)
 	}
-	a.data.Handler = handler
+	a.data.Handler = a.leaving(handler)
 	return nil
 }
 
@@ -318,6 +325,7 @@ func (a *app) run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
+		a.announceStop()
 	case err = <-failed:
 	}
 	return errors.Join(err, a.drain())
@@ -336,14 +344,13 @@ func (a *app) writeBack() (stop func()) {
 
 // drain ends the process's work in the order that loses nothing:
 //
-//  1. say "not ready", so that a load balancer stops sending;
+//  1. say "not ready", so that a load balancer stops sending (announceStop, before it);
 //  2. stop accepting on all listeners at once and finish the requests under way, which still need the writer; what takes
 //     longer than its share of the time, such as a download to a slow reader, is cut off;
 //  3. stop the writers, which store whatever a request left behind;
 //  4. stop the workers, whose tasks still need the database;
 //  5. close the database (in run).
 func (a *app) drain() error {
-	a.log.Info("draining")
 	a.draining.Store(true)
 	err := a.finishRequests()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout)
@@ -359,6 +366,37 @@ func (a *app) drain() error {
 	}
 	a.log.Info("stopped", "clean", err == nil)
 	return err
+}
+
+// announceStop answers "draining" to readiness checks and serves on for the configured time, so that load balancers take the
+// process out before its listeners close. A second signal ends the wait.
+func (a *app) announceStop() {
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(again)
+	a.log.Info("draining", "delay", a.config.DrainDelay.String())
+	a.draining.Store(true)
+	if a.config.DrainDelay == 0 {
+		return
+	}
+	delay := time.NewTimer(a.config.DrainDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-again:
+		a.log.Info("a second signal ends the wait")
+	}
+}
+
+// leaving ends each connection with its answer while the process drains. A connection that a load balancer keeps would
+// otherwise be closed when the next request is on it.
+func (a *app) leaving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // finishRequests stops all listeners. A hit is answered within seconds, whatever happens; only the control plane's requests
