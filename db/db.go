@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -60,9 +61,17 @@ func Open(rawURL string) (*DB, error) {
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
 }
 
+// sqlitePath returns the file of an embedded database; ok is false for another one.
+func sqlitePath(rawURL string) (path string, ok bool) {
+	return strings.CutPrefix(rawURL, sqliteScheme)
+}
+
 func openSQLite(path string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
+	}
+	if err := protectSQLiteFiles(path); err != nil {
+		return nil, fmt.Errorf("protect the database file: %w", err)
 	}
 	write, err := openSQLiteWriter(sqliteDSN(path, "immediate"))
 	if err != nil {
@@ -82,6 +91,47 @@ func openSQLite(path string) (*DB, error) {
 
 		exportReads: make(chan struct{}, maxExportReads),
 	}, nil
+}
+
+// protectSQLiteFiles sees to it that only the owner can read the database: its files hold password hashes and visits. SQLite
+// gives its log and index the mode of the database file, so that is made here, whatever the umask.
+func protectSQLiteFiles(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		return errors.Join(file.Chmod(0o600), file.Close())
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(name, info.Mode().Perm()&^0o077)
+		}
+		if err != nil && !errors.Is(err, fs.ErrPermission) { // another user's file: Exposed reports it
+			return err
+		}
+	}
+	return nil
+}
+
+// Exposed lists the files of an embedded database, and its folder, that other users of the machine can read. On PostgreSQL
+// there are none.
+func Exposed(databaseURL string) []string {
+	path, ok := sqlitePath(databaseURL)
+	if !ok {
+		return nil
+	}
+	var exposed []string
+	for _, name := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
+		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o055 != 0 {
+			exposed = append(exposed, name)
+		}
+	}
+	return exposed
 }
 
 // sqliteDSN carries every option in the address, so that each pooled connection has them. Writers take the lock when they

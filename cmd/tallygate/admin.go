@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -205,10 +206,11 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 
 // withDatabase runs a command on the migrated database. What it reports about its input is for people.
 func withDatabase(ctx context.Context, c *Config, run func(*db.DB) error) error {
-	d, err := openDatabase(ctx, c)
+	d, hold, err := openDatabase(ctx, c, logger(c, os.Stderr))
 	if err != nil {
 		return err
 	}
+	defer hold.release()
 	err = errors.Join(run(d), d.Close())
 	if shown, ok := errors.AsType[*model.Error](err); ok {
 		return errors.New(shown.Message)

@@ -31,6 +31,7 @@ type Config struct {
 	AnalyticsURL       Origin             `env:"TALLYGATE_ANALYTICS_URL" placeholder:"ORIGIN" help:"Public origin of the script and the analytics endpoints. Empty: http and the data address."`
 	CaptchaURL         Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN" help:"Public origin of the captcha endpoints. Empty: as analytics-url."`
 	Secret             Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: made once into the data folder."`
+	AcceptLostLog      bool               `env:"TALLYGATE_ACCEPT_LOST_LOG" help:"Start although the log of the embedded database was removed or replaced after a kill, without the commits that were in it."`
 	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed, as addresses or networks. Empty: none."`
 	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"open" help:"Who may sign up: open (anybody), first-only (only the first account, the operator's) or closed."`
 	DefaultSitePlan    model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
@@ -81,6 +82,9 @@ const maxRetentionMonths = 120
 
 // maxDrainDelay is the longest wait between the signal to stop and the stop.
 const maxDrainDelay = time.Minute
+
+// usesDataFolder reports whether the process keeps its database or its application key in the data folder.
+func (c *Config) usesDataFolder() bool { return c.DatabaseURL == "" || c.Secret == "" }
 
 // databaseURL is the configured database, or the embedded one.
 func (c *Config) databaseURL() string {

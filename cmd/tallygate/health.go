@@ -43,6 +43,13 @@ func (a *app) health(mux *http.ServeMux) {
 // by several goroutines at once, so it must not block. Add warnings in open, before anything is served.
 func (a *app) warn(warning func() string) { a.warnings = append(a.warnings, warning) }
 
+// addWarnings adds the warnings of this package.
+func (a *app) addWarnings() {
+	if a.hold != nil {
+		a.warn(func() string { return a.hold.logLost })
+	}
+}
+
 // notReady returns why no requests should be sent here, or "".
 func (a *app) notReady() string {
 	if a.draining.Load() {

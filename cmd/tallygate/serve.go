@@ -51,10 +51,11 @@ type migrateCommand struct {
 
 // Run migrates and exits.
 func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
-	d, err := openDatabase(ctx, &c.Config)
+	d, hold, err := openDatabase(ctx, &c.Config, logger(&c.Config, term.log))
 	if err != nil {
 		return err
 	}
+	defer hold.release()
 	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return errors.Join(fmt.Errorf("make partitions: %w", err), d.Close())
 	}
@@ -83,6 +84,7 @@ type app struct {
 	config *Config
 	log    *slog.Logger
 	db     *db.DB
+	hold   *folderHold // on the data folder; nil without one
 
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role
@@ -116,7 +118,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 			a.close()
 		}
 	}()
-	if a.db, err = openDatabase(ctx, c); err != nil {
+	if a.db, a.hold, err = openDatabase(ctx, c, log); err != nil {
 		return nil, err
 	}
 	// Not a reason to stay away: rows without a partition go to the default one, and the worker tries again.
@@ -130,6 +132,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	if err := a.db.UseApplicationKey(secret); err != nil {
 		return nil, err
 	}
+	a.addWarnings()
 	a.baseConfigured = c.BaseURL != ""
 	if err := a.listen(); err != nil {
 		return nil, err
@@ -151,10 +154,30 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	return a, nil
 }
 
-func openDatabase(ctx context.Context, c *Config) (*db.DB, error) {
+// openDatabase takes hold of the data folder, if it is used, and opens and migrates the database. The caller closes the
+// database and then releases the hold.
+func openDatabase(ctx context.Context, c *Config, log *slog.Logger) (d *db.DB, hold *folderHold, err error) {
+	if c.usesDataFolder() {
+		if hold, err = holdFolder(ctx, c, log); err != nil {
+			return nil, nil, err
+		}
+	}
+	if d, err = prepareDatabase(ctx, c, hold); err != nil {
+		hold.release()
+		return nil, nil, err
+	}
+	return d, hold, nil
+}
+
+func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, error) {
 	d, err := db.Open(c.databaseURL())
 	if err != nil {
 		return nil, err
+	}
+	if hold != nil && hold.accepted {
+		if err := d.QuickCheck(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("without its log the database is damaged, restore a backup: %w", err), d.Close())
+		}
 	}
 	if err := d.Migrate(ctx, time.Now); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), d.Close())
@@ -299,6 +322,7 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 // run serves until ctx ends, then drains.
 func (a *app) run(ctx context.Context) error {
 	defer a.close()
+	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()
 	defer a.writeBack()()
 	if a.analytics != nil {
@@ -431,6 +455,7 @@ func (a *app) close() {
 			a.log.Error("close the database", "error", err)
 		}
 	}
+	a.hold.release()
 }
 
 // servers are the listeners of this process, by role.
