@@ -4,7 +4,6 @@ package db
 
 import (
 	"context"
-	"crypto/cipher"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ type DB struct {
 	pg    *pgx.ConnConfig // nil on SQLite
 
 	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
-	secrets                   cipher.AEAD  // nil before UseApplicationKey
+	keys                      []*heldKey   // the current key, then a previous one; none before UseApplicationKey
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
 }

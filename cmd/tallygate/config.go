@@ -19,7 +19,8 @@ import (
 )
 
 // Config is every setting of a serving process. Each can be given as a flag or as an environment variable; `tallygate
-// serve --help` lists them with their defaults and limits. Nothing else in the program reads the environment.
+// serve --help` lists them with their defaults and limits. Nothing else in the program reads the
+// environment, except for the log format of a start whose settings cannot be read.
 type Config struct {
 	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
 	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`
@@ -31,6 +32,7 @@ type Config struct {
 	AnalyticsURL       Origin             `env:"TALLYGATE_ANALYTICS_URL" placeholder:"ORIGIN" help:"Public origin of the script and the analytics endpoints. Empty: http and the data address."`
 	CaptchaURL         Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN" help:"Public origin of the captcha endpoints. Empty: as analytics-url."`
 	Secret             Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: made once into the data folder."`
+	SecretPrevious     Secret             `env:"TALLYGATE_SECRET_PREVIOUS" placeholder:"TEXT" help:"The application key before this one, while it is being replaced: still accepted, and in use until tallygate admin rotate-secret ran. 32 to 1024 characters. Empty: the file secret.previous in the data folder, if the key is a file there."`
 	AcceptLostLog      bool               `env:"TALLYGATE_ACCEPT_LOST_LOG" help:"Start although the log of the embedded database was removed or replaced after a kill, without the commits that were in it."`
 	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed, as addresses or networks. Empty: none."`
 	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"open" help:"Who may sign up: open (anybody), first-only (only the first account, the operator's) or closed."`
@@ -58,6 +60,9 @@ func (c *Config) Has(r Role) bool { return slices.Contains(c.Roles, r) }
 func (c *Config) Validate() error {
 	if len(c.Roles) == 0 {
 		return errors.New("--roles: name at least one of control, data, worker")
+	}
+	if c.SecretPrevious != "" && c.SecretPrevious == c.Secret {
+		return errors.New("--secret-previous: this is the same key as --secret")
 	}
 	if _, ok := c.DefaultSitePlan.MonthlyPageviews(); !ok {
 		return fmt.Errorf("--default-site-plan: %q is not a plan with a fixed volume", c.DefaultSitePlan)

@@ -40,6 +40,7 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_ANALYTICS_URL", value: "https://stats.example.com/path", flag: "--analytics-url"},
 		{setting: "TALLYGATE_CAPTCHA_URL", value: "ftp://captcha.example.com", flag: "--captcha-url"},
 		{setting: "TALLYGATE_SECRET", value: "hunter2", flag: "--secret", secret: true},
+		{setting: "TALLYGATE_SECRET_PREVIOUS", value: "hunter2", flag: "--secret-previous", secret: true},
 		{setting: "TALLYGATE_ACCEPT_LOST_LOG", value: "perhaps", flag: "--accept-lost-log"},
 		{setting: "TALLYGATE_TRUSTED_PROXIES", value: "10.0.0.0/8,10.0.0.0/33", flag: "--trusted-proxies"},
 		{setting: "TALLYGATE_SIGNUPS", value: "sometimes", flag: "--signups"},

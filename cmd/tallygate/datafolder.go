@@ -19,6 +19,9 @@ const (
 	holdInUse = "in use\n"
 )
 
+// errInUse means that a process uses the data folder.
+var errInUse = errors.New("tallygate is running on this data folder; stop it first")
+
 // folderHold is a process's use of the data folder, shared with other processes. A nil hold is valid and holds nothing.
 type folderHold struct {
 	file *os.File
@@ -45,6 +48,26 @@ func holdFolder(ctx context.Context, c *Config, log *slog.Logger) (*folderHold, 
 	}
 	if err == nil {
 		err = h.note(holdInUse)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return h, nil
+}
+
+// holdFolderAlone is holdFolder for a command that must not run beside another process.
+func holdFolderAlone(ctx context.Context, c *Config, log *slog.Logger) (*folderHold, error) {
+	file, err := openHoldFile(c.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	h := &folderHold{file: file}
+	alone, err := tryLock(file)
+	switch {
+	case err == nil && alone:
+		err = h.inspectLog(ctx, c, log)
+	case err == nil && canLock:
+		err = errInUse
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

@@ -45,6 +45,12 @@ func (a *app) warn(warning func() string) { a.warnings = append(a.warnings, warn
 
 // addWarnings adds the warnings of this package.
 func (a *app) addWarnings() {
+	a.warn(func() string {
+		if a.keyReplaced.Load() {
+			return keyReplacedMessage
+		}
+		return ""
+	})
 	if a.hold != nil {
 		a.warn(func() string { return a.hold.logLost })
 	}

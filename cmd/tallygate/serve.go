@@ -84,6 +84,7 @@ type app struct {
 	config *Config
 	log    *slog.Logger
 	db     *db.DB
+	keys   *applicationKeys
 	hold   *folderHold // on the data folder; nil without one
 
 	control, data *server            // nil without the role
@@ -98,7 +99,8 @@ type app struct {
 	readiness readiness
 	warnings  []func() string // of /readyz, see warn
 
-	draining atomic.Bool
+	draining    atomic.Bool
+	keyReplaced atomic.Bool // the database uses an application key that this process does not have
 }
 
 // server is one listener with its HTTP server.
@@ -125,11 +127,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	if err := a.db.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		log.WarnContext(ctx, "make partitions", "error", err)
 	}
-	secret, err := applicationKey(ctx, c, a.db, log)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.db.UseApplicationKey(secret); err != nil {
+	if a.keys, err = openApplicationKeys(ctx, c, a.db, log); err != nil {
 		return nil, err
 	}
 	a.addWarnings()
@@ -142,12 +140,12 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		return nil, err
 	}
 	if a.control != nil {
-		if err := a.openControl(secret, clientAddr); err != nil {
+		if err := a.openControl(clientAddr); err != nil {
 			return nil, err
 		}
 	}
 	if a.data != nil {
-		if err := a.openData(secret, clientAddr); err != nil {
+		if err := a.openData(ctx, clientAddr); err != nil {
 			return nil, err
 		}
 	}
@@ -231,11 +229,12 @@ func listen(role, addr string, origin *Origin) (*server, error) {
 	}}, nil
 }
 
-func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Addr) error {
+func (a *app) openControl(clientAddr func(*http.Request) netip.Addr) error {
 	c := a.config
 	sessions, err := auth.New(auth.Options{
 		DB:          a.db,
-		Secret:      secret,
+		Secret:      a.keys.current,
+		Rotation:    a.keys.rotation,
 		BaseURL:     string(c.BaseURL),
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
@@ -286,10 +285,15 @@ func (a *app) openControl(secret []byte, clientAddr func(*http.Request) netip.Ad
 	return nil
 }
 
-func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr) (err error) {
+func (a *app) openData(ctx context.Context, clientAddr func(*http.Request) netip.Addr) (err error) {
+	userIDKey, err := a.db.UserIDKey(ctx)
+	if err != nil {
+		return err
+	}
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
-		Secret:     secret,
+		UserIDKey:  userIDKey,
+		VisitorKey: a.db.VisitorKey,
 		ClientAddr: clientAddr,
 		Now:        time.Now,
 		Store:      a.db.HitStore(),
@@ -298,7 +302,8 @@ func (a *app) openData(secret []byte, clientAddr func(*http.Request) netip.Addr)
 	})
 	a.captcha, err = captcha.New(captcha.Options{
 		DB:         a.db,
-		Secret:     secret,
+		Secret:     a.keys.current,
+		Rotation:   a.keys.rotation,
 		ClientAddr: clientAddr,
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
@@ -324,7 +329,7 @@ func (a *app) run(ctx context.Context) error {
 	defer a.close()
 	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()
-	defer a.writeBack()()
+	defer a.background(a.db.WriteBack, a.watchKeys)()
 	if a.analytics != nil {
 		a.analytics.Start()
 		a.captcha.Start()
@@ -355,11 +360,13 @@ func (a *app) run(ctx context.Context) error {
 	return errors.Join(err, a.drain())
 }
 
-// writeBack starts what keeps the database's log short, and returns what ends it.
-func (a *app) writeBack() (stop func()) {
+// background starts tasks that run until their context ends, and returns what ends them and waits for them.
+func (a *app) background(tasks ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { a.db.WriteBack(ctx) })
+	for _, task := range tasks {
+		wg.Go(func() { task(ctx) })
+	}
 	return func() {
 		cancel()
 		wg.Wait()

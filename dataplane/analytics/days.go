@@ -14,14 +14,14 @@ import (
 // destroyed in the database, and must not outlive that here.
 type dayKeys struct {
 	salt   func(context.Context, model.Day) ([]byte, error)
-	secret []byte
+	secret VisitorKey
 	flight singleflight.Group
 
 	mu   sync.RWMutex
 	keys map[model.Day]*visitor.DayKey
 }
 
-func newDayKeys(salt func(context.Context, model.Day) ([]byte, error), secret []byte) *dayKeys {
+func newDayKeys(salt func(context.Context, model.Day) ([]byte, error), secret VisitorKey) *dayKeys {
 	return &dayKeys{salt: salt, secret: secret, keys: make(map[model.Day]*visitor.DayKey)}
 }
 
@@ -49,7 +49,11 @@ func (d *dayKeys) fetch(ctx context.Context, day model.Day) (*visitor.DayKey, er
 	if err != nil {
 		return nil, err
 	}
-	key := visitor.NewDayKey(d.secret, salt, day)
+	secret, err := d.secret(ctx, day)
+	if err != nil {
+		return nil, err
+	}
+	key := visitor.NewDayKey(secret, salt, day)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.keys[day] = key

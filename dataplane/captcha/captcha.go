@@ -7,24 +7,22 @@ package captcha
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/captcha/pow"
-	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. All fields are required.
+// Options are what a Service works with. All fields but Rotation are required.
 type Options struct {
 	DB         *db.DB
-	Secret     []byte // application key, at least 16 bytes; the keys of challenges and tokens are derived from it
+	Secret     []byte             // application key, at least 16 bytes; the keys of challenges and tokens are derived from it
+	Rotation   *model.KeyRotation // of the application key; nil: there is no previous one
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // expected hashes of a challenge without any pressure; see MinDifficulty
 	Now        func() time.Time
@@ -32,17 +30,13 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-// keyID names the key of challenges and tokens that is derived from the application key.
-const keyID = 1
-
 // Service answers the captcha endpoints. It is safe for concurrent use.
 type Service struct {
 	clientAddr func(*http.Request) netip.Addr
 	now        func() time.Time
 	log        *slog.Logger
 
-	work      *pow.Keyring
-	tokens    *token.Keyring
+	keys      *keys
 	pressure  *pressure
 	bySitekey *snapshot.Cache[sitekey]
 	bySecret  *snapshot.Cache[sitekey] // names are the bytes of a secret's hash
@@ -57,11 +51,7 @@ type Service struct {
 func New(o Options) (*Service, error) { return newService(o, storeTimeout) }
 
 func newService(o Options, timeout time.Duration) (*Service, error) {
-	work, err := pow.New(rand.Reader, pow.Key{ID: keyID, Secret: o.Secret})
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := token.New(token.Key{ID: keyID, Secret: o.Secret})
+	keys, err := newKeys(o.Secret, o.Rotation)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +59,7 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 		clientAddr: o.ClientAddr,
 		now:        o.Now,
 		log:        o.Log,
-		work:       work,
-		tokens:     tokens,
+		keys:       keys,
 		pressure:   newPressure(o.Difficulty),
 		bySitekey:  snapshot.New(loadSitekey(o.DB.SitekeyByKey), o.Now),
 		bySecret: snapshot.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {

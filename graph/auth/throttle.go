@@ -2,8 +2,6 @@ package auth
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -27,18 +25,6 @@ const (
 	accountInvites  = model.MaxMembers // a whole account can be invited at once
 	longestDelay    = 15 * time.Minute
 )
-
-// throttleKey is the key under which tried addresses and networks are hashed, so that the table of failures tells nobody
-// who tried to sign in or from where.
-type throttleKey []byte
-
-func (k throttleKey) hash(kind string, what []byte) []byte {
-	mac := hmac.New(sha256.New, k)
-	mac.Write([]byte(kind))
-	mac.Write([]byte{0})
-	mac.Write(what)
-	return mac.Sum(nil)
-}
 
 // limits are the counters that an attempt is held against.
 //
