@@ -41,6 +41,15 @@ func RowsForTest(d *DB, rows any, query string, args ...any) error {
 	return d.read.NewRaw(query, args...).Scan(context.Background(), rows)
 }
 
+// WebhookSecretForTest opens a site's webhook secret. Only tests of this package call it.
+func WebhookSecretForTest(ctx context.Context, d *DB, siteID int64) (string, error) {
+	var sealed []byte
+	if err := d.read.NewSelect().Table("sites").Column("conversion_webhook_secret").Where("id = ?", siteID).Scan(ctx, &sealed); err != nil {
+		return "", err
+	}
+	return d.openSecret(siteID, sealed)
+}
+
 // IsBusyForTest reports whether all pooled connections are in use. Only package dbtest calls it.
 func IsBusyForTest(d *DB) bool {
 	stats := d.write.Stats()
