@@ -52,6 +52,9 @@ func TestCollectErrors(t *testing.T) {
 			{"cut off", call{body: body(nil)[:20], origin: own}, 400, "bad_json"},
 			{"something after the object", call{body: body(nil) + "{}", origin: own}, 400, "bad_json"},
 			{"a key twice", call{body: `{"k":"a","k":"` + site.SiteKey + `","t":"pageview","p":"/"}`, origin: own}, 400, "bad_json"},
+			{"another key twice", call{body: strings.TrimSuffix(body(nil), "}") + `,"x":1,"x":2}`, origin: own}, 400, "bad_json"},
+			{"a key twice behind many others", call{body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key20":1}`, origin: own}, 400, "bad_json"},
+			{"a key twice behind all others", call{body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key39":1}`, origin: own}, 400, "bad_json"},
 			{"a byte order mark", call{body: "\ufeff" + body(nil), origin: own}, 400, "bad_json"},
 			{"no t", call{body: body(map[string]any{"t": nil}), origin: own}, 400, "bad_json"},
 			{"another t", call{body: body(map[string]any{"t": "click"}), origin: own}, 400, "bad_json"},
@@ -63,6 +66,7 @@ func TestCollectErrors(t *testing.T) {
 			{"nobody's key", call{body: body(map[string]any{"k": model.NewSiteKey()}), origin: own}, 404, "unknown_site_key"},
 			{"the key and a character", call{body: body(map[string]any{"k": site.SiteKey + "0"}), origin: own}, 404, "unknown_site_key"},
 			{"the key in capitals", call{body: body(map[string]any{"k": "ABCDEF" + site.SiteKey[6:]}), origin: own}, 404, "unknown_site_key"},
+			{"the key and NUL", call{body: body(map[string]any{"k": site.SiteKey + "\x00"}), origin: own}, 404, "unknown_site_key"},
 			{"the key and a newline", call{body: body(map[string]any{"k": site.SiteKey + "\n"}), origin: own}, 404, "unknown_site_key"},
 			{"a newline within the kind", call{body: body(map[string]any{"t": "page\nview"}), origin: own}, 400, "bad_json"},
 			{"the key comes before the domain", call{body: body(map[string]any{"k": "x"}), origin: foreign}, 404, "unknown_site_key"},
@@ -94,6 +98,15 @@ func TestCollectErrors(t *testing.T) {
 			}
 		})
 	})
+}
+
+// manyKeys are n members of an object.
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"key%d":1`, i)
+	}
+	return b.String()
 }
 
 // TestDomainBinding goes through the rules of the contract's section 5. The site is on example.com.
@@ -205,7 +218,8 @@ func TestStoredPageview(t *testing.T) {
 			{"path is cut at the fragment", map[string]any{"p": "/shop#a?b"}, is("/shop", path)},
 			{"path may be all of 2,048 characters", map[string]any{"p": "/" + long}, is("/"+long, path)},
 			{"path is cut at 2,048 characters", map[string]any{"p": "/" + long + "ö"}, is("/"+long, path)},
-			{"path without control characters", map[string]any{"p": "/a\x00b\nc\td"}, is("/abcd", path)},
+			{"path with control characters as sent", map[string]any{"p": "/a\nb\tc\r\x01\x7f"}, is("/a\nb\tc\r\x01\x7f", path)},
+			{"path with NUL", map[string]any{"p": "/a\x00b"}, is("/a\ufffdb", path)},
 			{"path with a lone surrogate", map[string]any{"p": raw(`"/a\ud800b"`)}, is("/a\ufffdb", path)},
 			{"path with capitals and escapes as sent", map[string]any{"p": "/A%20b/"}, is("/A%20b/", path)},
 			{"page view id", map[string]any{"i": "00000000000000ff"}, is(int64(255), func(r db.ExportedPageview) int64 { return r.ID })},

@@ -91,7 +91,16 @@ func TestCollectEvents(t *testing.T) {
 			{name: "purchase without value", event: "purchase", properties: m{"transaction_id": "T4", "currency": "USD"}, code: "bad_event"},
 			{name: "purchase with a text for a value", event: "purchase", properties: m{"transaction_id": "T4", "value": "1", "currency": "USD"}, code: "bad_event"},
 			{name: "purchase with a currency that is none", event: "purchase", properties: m{"transaction_id": "T4", "value": 1, "currency": "$"}, code: "bad_event"},
-			{name: "purchase with items that are none", event: "purchase", properties: m{"transaction_id": "T4", "value": 1, "currency": "USD", "items": "x"}, code: "bad_event"},
+			{name: "purchase with items that are none", event: "purchase", properties: m{"transaction_id": "T5", "value": 1, "currency": "USD", "items": "x"}, want: row{value: "1", currency: "USD", transaction: "T5"}},
+			{name: "purchase with numbers for ids and unreadable details", event: "purchase",
+				properties: m{"transaction_id": 1001, "value": 1, "currency": "USD", "items": []any{m{"item_id": 5, "item_name": "a", "price": -5, "quantity": 1.5}}},
+				want:       row{value: "1", currency: "USD", transaction: "1001", properties: `{"items":[{"item_id":"5","item_name":"a"}]}`}},
+			{name: "purchase with a key twice", event: "purchase", properties: raw(`{"transaction_id":"T6","value":1,"currency":"USD","value":2}`), want: row{value: "2", currency: "USD", transaction: "T6"}},
+			{name: "properties as sent", event: "signup", properties: raw(`{ "a\n\u0001" : "\t\r\n\u007f", "b\u0000": "\ud800", "n": 1e400 }`),
+				want: row{properties: `{"a\n\u0001":"\t\r\n` + "\x7f" + `","b` + "\ufffd" + `":"` + "\ufffd" + `","n":"1e400"}`}},
+			{name: "properties with a key twice", event: "signup", properties: raw(`{"a":1,"b":2,"a":3}`), want: row{properties: `{"b":2,"a":3}`}},
+			{name: "properties over 4 KB until they are compact", event: "signup", properties: raw(`{"x":` + strings.Repeat(" ", 4_096) + `"` + strings.Repeat(`\u00e9`, 500) + `"}`),
+				want: row{properties: `{"x":"` + strings.Repeat("é", 500) + `"}`}},
 			{name: "refund", event: "refund", properties: m{"transaction_id": "R1", "value": raw("5.50"), "currency": "EUR"}, want: row{value: "-5.5", currency: "EUR", transaction: "R1"}},
 			{name: "refund under the purchase's id", event: "refund", properties: m{"transaction_id": "T1", "value": 5, "currency": "EUR"}, code: "bad_event"},
 			{name: "e-commerce where it is not measured", site: off, event: "purchase", properties: m{"transaction_id": "T9", "value": 1, "currency": "USD"}, code: "unknown_event"},
@@ -297,6 +306,22 @@ func TestConversions(t *testing.T) {
 		}
 		if n := len(p.deliveries(silent)); n != 0 {
 			t.Errorf("%d deliveries for a site without webhook", n)
+		}
+	})
+}
+
+// TestConversionOfAnOddPath: a path with control characters leaves the webhook's body JSON, and arrives as it was sent.
+func TestConversionOfAnOddPath(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		const path = "/a\tb\nc\r\"d\"\x01\x7f"
+		if status, code := p.collect(eventCall(site, "", "signup", nil, m{"p": path})); status != http.StatusNoContent {
+			t.Fatalf("%d %s, want 204", status, code)
+		}
+		var sent struct{ Path string }
+		if err := json.Unmarshal([]byte(p.deliveries(site)[0].Body), &sent); err != nil || sent.Path != path {
+			t.Errorf("path %q, %v; want %q", sent.Path, err, path)
 		}
 	})
 }
