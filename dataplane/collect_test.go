@@ -2,12 +2,15 @@ package dataplane_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -107,6 +110,86 @@ func manyKeys(n int) string {
 		fmt.Fprintf(&b, `,"key%d":1`, i)
 	}
 	return b.String()
+}
+
+// TestUnreadableBodiesAreCounted: a call whose body cannot be read counts for the site that the body names, if it comes from one of
+// the site's pages (analytics contract, section 6).
+func TestUnreadableBodiesAreCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		large := `,"x":"` + strings.Repeat("x", 9_000) + `"}`
+		counted := make(map[*model.Site]map[string]int64)
+		for i, test := range []struct {
+			name   string
+			body   string // KEY stands for the site's key
+			origin string // default the site's own
+			code   string // of the answer
+			counts bool
+		}{
+			{name: "another t", body: `{"k":"KEY","t":"nope","p":"/"}`, code: "bad_json", counts: true},
+			{name: "no t", body: `{"k":"KEY","p":"/"}`, code: "bad_json", counts: true},
+			{name: "t before the key", body: `{"t":"nope","k":"KEY"}`, code: "bad_json", counts: true},
+			{name: "a key twice", body: `{"k":"KEY","t":"pageview","p":"/","p":"/"}`, code: "bad_json", counts: true},
+			{name: "cut off", body: `{"k":"KEY","t":"pagev`, code: "bad_json", counts: true},
+			{name: "something after the object", body: `{"k":"KEY","t":"pageview","p":"/"}1`, code: "bad_json", counts: true},
+			{name: "too large", body: `{"k":"KEY","t":"pageview","p":"/"` + large, code: "bad_body", counts: true},
+			{name: "on a subdomain", body: `{"k":"KEY"}`, origin: "https://www.site7.example", code: "bad_json", counts: true},
+
+			{name: "on another domain", body: `{"k":"KEY"}`, origin: "https://other.example", code: "bad_json"},
+			{name: "on no domain", body: `{"k":"KEY"}`, origin: "null", code: "bad_json"},
+			{name: "too large on another domain", body: `{"k":"KEY"` + large, origin: "https://other.example", code: "bad_body"},
+			{name: "the key behind the fault", body: `{"t":"pageview","t":"pageview","k":"KEY"}`, code: "bad_json"},
+			{name: "the key beyond 8 KB", body: `{"x":"` + strings.Repeat("x", 9_000) + `","k":"KEY"}`, code: "bad_body"},
+			{name: "the key below", body: `{"m":{"k":"KEY"}}`, code: "bad_json"},
+			{name: "the key in a list", body: `[{"k":"KEY"}]`, code: "bad_json"},
+			{name: "the key and NUL", body: `{"k":"KEY\u0000"}`, code: "bad_json"},
+			{name: "an unknown key", body: `{"k":"` + model.NewSiteKey() + `"}`, code: "bad_json"},
+			{name: "empty", body: "", code: "bad_body"},
+		} {
+			domain := fmt.Sprintf("site%d.example", i)
+			site := p.site(domain, quota)
+			if test.origin == "" {
+				test.origin = "https://" + domain
+			}
+			status, code := p.collect(call{body: strings.ReplaceAll(test.body, "KEY", site.SiteKey), origin: test.origin})
+			if status != http.StatusBadRequest || code != test.code {
+				t.Errorf("%s: %d %s, want 400 %s", test.name, status, code, test.code)
+			}
+			counted[site] = map[string]int64{}
+			if test.counts {
+				counted[site]["collect "+test.code] = 1
+			}
+		}
+		for site, want := range counted {
+			p.rejected(site, want)
+		}
+	})
+}
+
+// TestBrokenBodyIsNotCounted: a body that ends before its length, such as that of a phone that loses its network, counts nowhere.
+func TestBrokenBodyIsNotCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		whole := mustJSON(t, viewCall(site, "", nil).body)
+		for _, test := range []struct {
+			name string
+			rest io.Reader
+			want string
+		}{
+			{"whole", strings.NewReader("}"), ""},
+			{"broken", iotest.ErrReader(io.ErrUnexpectedEOF), "bad_body"},
+		} {
+			request := httptest.NewRequest(http.MethodPost, "/collect.php", io.MultiReader(strings.NewReader(strings.TrimSuffix(whole, "}")), test.rest))
+			request.Header = http.Header{"Origin": {"https://example.com"}, "User-Agent": {chrome}}
+			response := httptest.NewRecorder()
+			p.handler.ServeHTTP(response, request)
+			if got := response.Body.String(); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+				t.Errorf("%s: %d %q, want %q", test.name, response.Code, got, test.want)
+			}
+		}
+		p.rejected(site, map[string]int64{})
+	})
 }
 
 // TestDomainBinding goes through the rules of the contract's section 5. The site is on example.com.

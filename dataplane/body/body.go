@@ -32,11 +32,26 @@ func Read(r *http.Request) (*bytes.Buffer, error) {
 	if r.ContentLength > Max {
 		return nil, ErrTooLarge
 	}
+	b, err := ReadStart(r)
+	if err != nil {
+		Free(b)
+		return nil, err
+	}
+	return b, nil
+}
+
+// ReadStart is Read for a caller that can use the beginning of a body that is too large: with ErrTooLarge it returns the first
+// Max bytes, or none of a body that is cut off. The caller hands the buffer to Free in either case.
+func ReadStart(r *http.Request) (*bytes.Buffer, error) {
 	b := buffers.Get().(*bytes.Buffer)
 	b.Reset()
-	if _, err := b.ReadFrom(io.LimitReader(r.Body, Max+1)); err != nil || b.Len() > Max {
-		buffers.Put(b)
-		return nil, ErrTooLarge
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, Max+1)); err != nil {
+		b.Reset()
+		return b, ErrTooLarge
+	}
+	if b.Len() > Max {
+		b.Truncate(Max)
+		return b, ErrTooLarge
 	}
 	return b, nil
 }
