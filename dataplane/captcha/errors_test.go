@@ -2,8 +2,10 @@ package captcha_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +163,23 @@ func TestErrors(t *testing.T) {
 		p.clock.add(pow.Lifetime + time.Second)
 		p.refusal(t, "stale challenge", call{path: verifyPath, body: stale, origin: siteOrigin}, 400)
 	})
+}
+
+// TestNonceInAnyNotation: verify takes the nonce in each notation of its value.
+func TestNonceInAnyNotation(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	for _, notation := range []string{"%d", "%d.0", "%d.000", "%d0e-1", "%dE+0"} {
+		work := p.solved(testPair, "")
+		number := json.RawMessage(fmt.Sprintf(notation, work["nonce"]))
+		if response, body := p.send(call{path: verifyPath, body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
+			t.Errorf("nonce %s: %d %s", number, response.StatusCode, body)
+		}
+	}
+	work := p.solved(testPair, "")
+	number := json.RawMessage(strconv.FormatFloat(float64(work["nonce"].(uint64)), 'e', -1, 64))
+	if response, body := p.send(call{path: verifyPath, body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
+		t.Errorf("nonce %s: %d %s", number, response.StatusCode, body)
+	}
 }
 
 // TestDomainBinding: a bound sitekey serves its domains and their subdomains only, an unbound one every page (captcha contract,

@@ -3,12 +3,10 @@ package captcha
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tallygate/tallygate/dataplane/body"
-	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -33,7 +31,6 @@ func (c *widgetCall) member(d *jsontext.Decoder, key string) error {
 	return d.SkipValue()
 }
 
-// readNonce takes decimal digits only: a number that went through floating point on its way may be another one.
 func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
 	if d.PeekKind() != '0' {
 		return d.SkipValue()
@@ -42,8 +39,7 @@ func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	nonce, err := strconv.ParseUint(string(value), 10, 64)
-	c.nonce, c.hasNonce = nonce, err == nil && nonce <= pow.MaxNonce
+	c.nonce, c.hasNonce = parseNonce(value)
 	return nil
 }
 
