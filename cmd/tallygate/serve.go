@@ -285,10 +285,19 @@ func (a *app) openData(secret []byte, clients *dataplane.Clients) (err error) {
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log}))
-	a.health(mux)
-	a.data.Handler = recovering(a.log, mux)
+	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log})
+	health := http.NewServeMux()
+	a.health(health)
+
+	// The data plane is not behind a ServeMux, which would redirect a path such as //collect.php.
+	a.data.Handler = recovering(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz":
+			health.ServeHTTP(w, r)
+		default:
+			data.ServeHTTP(w, r)
+		}
+	}))
 	return nil
 }
 
