@@ -254,6 +254,26 @@ func TestDomainBinding(t *testing.T) {
 	}
 }
 
+// TestLocalhostBinding: a sitekey that names localhost serves pages of it, next to its other domains, and no address.
+func TestLocalhostBinding(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	account := p.account("a", model.CaptchaPlanFree)
+	local, other := p.pair(account, "example.com", "localhost"), p.pair(account, "example.com")
+	for origin, status := range map[string]int{
+		"http://localhost:3000": 200, "https://localhost": 200, "http://app.localhost": 200, "https://www.example.com": 200,
+		"http://127.0.0.1:3000": 403, "http://[::1]": 403, "https://notlocalhost": 403, "https://localhost.evil.example": 403, "null": 403,
+	} {
+		work := p.solved(local, "https://example.com")
+		for path, body := range map[string]any{configPath: m{"sitekey": local.Sitekey.Sitekey}, verifyPath: work} {
+			response, text := p.send(call{path: path, body: body, origin: origin, client: nextClient()})
+			if response.StatusCode != status {
+				t.Errorf("%s from %s: %d %s, want %d", path, origin, response.StatusCode, text, status)
+			}
+		}
+	}
+	p.refusal(t, "localhost, not named", call{path: configPath, body: m{"sitekey": other.Sitekey.Sitekey}, origin: "http://localhost"}, 403)
+}
+
 // TestPreflight: a page may ask before it sends JSON with its type.
 func TestPreflight(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))

@@ -61,7 +61,7 @@ func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall,
 		return call, nil, "", err
 	}
 	hostname, ok := pageHost(r)
-	if len(key.domains) > 0 && (!ok || !model.HostBelongs(hostname, key.domains)) {
+	if len(key.domains) > 0 && (!ok || !model.HostServed(hostname, key.domains)) {
 		return call, nil, "", errDomain
 	}
 	return call, key, hostname, nil
