@@ -71,7 +71,8 @@ func NewMailServer(smtpURL, from string, authorities *x509.CertPool) (*MailServe
 	return m, nil
 }
 
-// send hands one mail over, which names the installation by its base URL, if that is not empty. It has the same Message-ID at each attempt, so that a mail which was sent twice is shown once.
+// send hands one mail over, which names the installation by its base URL, if that is not empty. It has the same Message-ID at
+// each attempt, so that a mail which was sent twice is shown once.
 func (m *MailServer) send(ctx context.Context, stored *model.Mail, baseURL string) error {
 	message, err := m.message(stored, baseURL)
 	if err != nil {
