@@ -417,7 +417,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		p := newPlane(t, d)
 		p.http.Timeout = hang
 		site := p.site("example.com", quota)
-		const first = 4 // seconds for which the site cannot be read
+		const first = 4                                                         // seconds for which the site cannot be read
 		if _, err := d.DaySalt(t.Context(), model.At(noon).Day()); err != nil { // makes the day's table
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -176,7 +177,11 @@ func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.De
 		}
 		return err
 	}
+	var names []string
+	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).Scan(ctx, &names); err != nil {
+		return err
+	}
 	return d.mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
-		Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
+		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
 	}, now)
 }

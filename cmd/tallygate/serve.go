@@ -331,10 +331,19 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log}))
-	a.health(mux)
-	handler := recovering(a.log, mux)
+	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log})
+	health := http.NewServeMux()
+	a.health(health)
+
+	// The data plane is not behind a ServeMux, which would redirect a path such as //collect.php.
+	handler := recovering(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz":
+			health.ServeHTTP(w, r)
+		default:
+			data.ServeHTTP(w, r)
+		}
+	}))
 	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() { // one plain origin may share the host
 		handler = overTLS(handler)
 	}

@@ -39,6 +39,10 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	if result != claimed {
 		return errWork
 	}
+	if !s.isShared(r) {
+		s.pressure.solved(key.id, s.clientAddr(r), work.Issued, now)
+	}
+
 	t := token.Token{SitekeyID: key.id, Issued: now, Hostname: hostname}
 	rand.Read(t.ID[:]) // never fails
 	reply(w, tokenAnswer{Token: s.keys.sign(&t)})

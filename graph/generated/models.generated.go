@@ -121,7 +121,8 @@ type CreateSitePayload struct {
 type CreateSitekeyInput struct {
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. None: every page may.
+	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. `localhost` may be one of them,
+	// for development; addresses such as 127.0.0.1 may not. None: every page may.
 	Domains []string `json:"domains"`
 }
 
