@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -182,4 +183,16 @@ func PagesReadForTest(d *DB) (pages int, err error) {
 		return nil
 	})
 	return pages, err
+}
+
+// SnapshotForTest lets read see one state of the database: several queries of it belong together. Only package dbtest calls it.
+func SnapshotForTest(d *DB, read func(rows func(into any, query string, args ...any) error) error) error {
+	ctx := context.Background()
+	options := &sql.TxOptions{ReadOnly: true}
+	if d.pg != nil {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	return d.read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
+		return read(func(into any, query string, args ...any) error { return tx.NewRaw(query, args...).Scan(ctx, into) })
+	})
 }
