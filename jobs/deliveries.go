@@ -235,12 +235,25 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 }
 
 // planDailyExports writes the deliveries of days that are over. It lets some minutes pass, for hits that were still in flight at
-// midnight and for clocks that differ. A day is planned once for good, so the time must be certain.
+// midnight and for clocks that differ. A day is planned once for good, so the time must be certain. A site that cannot be planned
+// does not stop the others: it is logged, and tried again in the next period.
 func (j *Jobs) planDailyExports(ctx context.Context, now model.Instant) error {
-	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now)
+	failures := 0
+	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now, func(siteID int64, err error) {
+		if failures++; failures <= maxPlanLines {
+			j.log.ErrorContext(ctx, "plan a daily export; other sites' exports go on, this one is tried again in 5 minutes",
+				"site", siteID, "error", err)
+		}
+	})
+	if more := failures - maxPlanLines; more > 0 {
+		j.log.ErrorContext(ctx, "more daily exports could not be planned", "count", more)
+	}
 	j.report(ctx, "parts of daily exports planned", int64(n))
 	return err
 }
+
+// maxPlanLines is how many sites one run logs whose export could not be planned.
+const maxPlanLines = 10
 
 // exportDelay is how long after midnight UTC the day before is planned.
 const exportDelay = 5 * time.Minute
