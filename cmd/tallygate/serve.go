@@ -131,7 +131,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		return nil, err
 	}
 	if a.jobs != nil {
-		a.warnings = append(a.warnings, a.jobs.ClockWarning)
+		a.warnings = append(a.warnings, a.jobs.ClockWarning, a.jobs.QueueWarning)
 	}
 	if a.control != nil {
 		if err := a.openControl(secret, clients); err != nil {
