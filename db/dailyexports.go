@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -14,31 +15,69 @@ import (
 // MaxDailyCatchUp is how many days of daily exports are caught up after a downtime. Earlier days are left out.
 const MaxDailyCatchUp = 30
 
+// planTimeout bounds the planning of one site's day, most of which is counting its events.
+const planTimeout = 2 * time.Minute
+
 // PlanDailyExports writes the deliveries of all days before the given one that are still to be sent, for each site with an
-// address for them: a day's events in parts of model.DailyPartRows. A day is planned once, whoever calls this and how often. It
+// address for them: a day's events in parts of model.DailyPartRows. A day is planned once, however many callers there are. It
 // returns how many parts it wrote. Memory does not grow with the number of events.
-func (d *DB) PlanDailyExports(ctx context.Context, before model.Day, now model.Instant) (int, error) {
-	all := 0
+//
+// A site that cannot be planned is passed to failed, with the reason, and skipped: it is due again in the next call. The error
+// is another one, such as a database that is away.
+func (d *DB) PlanDailyExports(ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error)) (int, error) {
+	parts := 0
+	var last dueExport
 	for {
-		var sites []int64
-		err := d.read.NewSelect().Table("sites").Column("id").Where("daily_export_url IS NOT NULL AND daily_export_day < ?", before).
-			OrderExpr("daily_export_day, id").Limit(1).Scan(ctx, &sites)
+		next, err := d.nextDueExport(ctx, before, last)
+		if next == nil || err != nil {
+			return parts, err
+		}
+
+		n, err := d.planInTime(ctx, next.ID, before, now)
+		parts += n
+		if ctx.Err() != nil {
+			return parts, ctx.Err()
+		}
 		if err != nil {
-			return all, fmt.Errorf("look for daily exports: %w", err)
+			failed(next.ID, err)
 		}
-		if len(sites) == 0 {
-			return all, nil
-		}
-		var n int
-		err = repeat(func() error { // the deliveries' ids are partly random
-			var err error
-			n, err = d.planDailyExport(ctx, sites[0], before, now)
-			return err
-		})
-		if all += n; err != nil {
-			return all, fmt.Errorf("plan the daily export of site %d: %w", sites[0], err)
-		}
+		last = *next
 	}
+}
+
+// dueExport is a site and the next day of its daily export.
+type dueExport struct {
+	DailyExportDay model.Day
+	ID             int64
+}
+
+// nextDueExport returns the first due export behind last, in the order of days and then sites, or nil. A site that was planned
+// is due again behind last if more of its days are over; one that failed is not.
+func (d *DB) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
+	var due []dueExport
+	err := d.read.NewSelect().Table("sites").Column("daily_export_day", "id").
+		Where("daily_export_url IS NOT NULL AND daily_export_day < ?", before).
+		Where("(daily_export_day, id) > (?, ?)", last.DailyExportDay, last.ID).
+		OrderExpr("daily_export_day, id").Limit(1).Scan(ctx, &due)
+	if err != nil {
+		return nil, fmt.Errorf("look for daily exports: %w", err)
+	}
+	if len(due) == 0 {
+		return nil, nil
+	}
+	return &due[0], nil
+}
+
+// planInTime is planDailyExport within planTimeout, so that a site with a huge day leaves time for others.
+func (d *DB) planInTime(ctx context.Context, siteID int64, before model.Day, now model.Instant) (parts int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	err = repeat(func() error { // the deliveries' ids are partly random
+		var err error
+		parts, err = d.planDailyExport(ctx, siteID, before, now)
+		return err
+	})
+	return parts, err
 }
 
 // planDailyExport plans the site's next day. The day is over, so its events can be counted before the site's row is locked.

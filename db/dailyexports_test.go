@@ -44,6 +44,60 @@ func exports(t *testing.T, d *db.DB, siteID int64) []model.DailyPart {
 	return parts
 }
 
+// noFailedPlan is for plans of which none may fail.
+func noFailedPlan(t testing.TB) func(siteID int64, err error) {
+	return func(siteID int64, err error) { t.Errorf("plan the daily export of site %d: %v", siteID, err) }
+}
+
+// TestFailingPlan: a site whose exports cannot be planned is skipped and reported, once for each call, while all days of the
+// others are planned. It is tried again by the next call.
+func TestFailingPlan(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		today := outboxNoon.Day()
+		sites := make([]*model.Site, 5)
+		for i := range sites {
+			sites[i] = outboxSite(t, d, fmt.Sprintf("shop%d.example", i))
+			err := d.SetDailyExportWebhook(t.Context(), sites[i].AccountID, sites[i].ID, "https://shop.example/daily", model.ChangedBy{At: outboxNoon})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dayEvents(t, d, sites[i].ID, today, 10)
+		}
+		failing := map[int64]bool{sites[0].ID: true, sites[3].ID: true}
+		repair := dbtest.RefuseDeliveries(t, d, sites[0].ID, sites[3].ID)
+
+		for range 2 {
+			reported := map[int64]int{}
+			_, err := d.PlanDailyExports(t.Context(), today+3, (today + 3).Start(), func(siteID int64, err error) {
+				reported[siteID]++
+				if !strings.Contains(err.Error(), "planted") {
+					t.Errorf("site %d: %v", siteID, err)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(reported) != 2 || reported[sites[0].ID] != 1 || reported[sites[3].ID] != 1 {
+				t.Errorf("reported: %v, want sites %v once each", reported, failing)
+			}
+		}
+		for _, site := range sites {
+			want := 3
+			if failing[site.ID] {
+				want = 0
+			}
+			if got := len(exports(t, d, site.ID)); got != want {
+				t.Errorf("%s: %d parts, want %d", site.Domain, got, want)
+			}
+		}
+
+		repair()
+		if n, err := d.PlanDailyExports(t.Context(), today+3, (today + 3).Start(), noFailedPlan(t)); err != nil || n != 6 {
+			t.Errorf("after the repair %d parts were planned, %v; want 6", n, err)
+		}
+	})
+}
+
 // TestPlanDailyExports: each day from the one on which the address was set has its parts once, with each of its events in one of
 // them, whoever plans how often; days missed are caught up, within bounds.
 func TestPlanDailyExports(t *testing.T) {
@@ -62,7 +116,7 @@ func TestPlanDailyExports(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 3 {
 				wg.Go(func() {
-					if _, err := d.PlanDailyExports(t.Context(), before, before.Start()); err != nil {
+					if _, err := d.PlanDailyExports(t.Context(), before, before.Start(), noFailedPlan(t)); err != nil {
 						t.Error(err)
 					}
 				})
@@ -187,7 +241,7 @@ SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0
 			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
 				b.Fatal(err)
 			}
-			n, err := d.PlanDailyExports(b.Context(), day+1, (day + 1).Start())
+			n, err := d.PlanDailyExports(b.Context(), day+1, (day + 1).Start(), noFailedPlan(b))
 			if err != nil || n != 200 {
 				b.Fatal(n, err)
 			}

@@ -97,7 +97,7 @@ func (t jsonPost) answerSchema(w http.ResponseWriter, r *http.Request, params *g
 		return
 	}
 	ctx := r.Context()
-	end, err := t.reading.take(ctx, requestOf(ctx).network)
+	end, err := t.reading.Take(ctx, requestOf(ctx).network)
 	if err != nil {
 		refuseLate(w, r, err)
 		return

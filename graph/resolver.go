@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/schema"
+	"github.com/tallygate/tallygate/graph/turns"
 )
 
 // Resolver holds what the resolvers in *.resolvers.go use. They convert, make one call, and convert back; every rule
@@ -32,8 +33,8 @@ type Resolver struct {
 	timeout      time.Duration // of a request
 	points       *points       // of accounts
 	schemaReads  *points       // of client networks without an account, one for each request that reads the schema
-	writes       *turns        // of mutations, by account
-	openWrites   *turns        // of mutations for everybody, by client network
+	writes       *turns.Queue  // of mutations, by account
+	openWrites   *turns.Queue  // of mutations for everybody, by client network
 	refusals     *refusals
 	purging      chan struct{} // holds one value while a request deletes the rows of deleted sites
 	log          *slog.Logger

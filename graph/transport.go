@@ -17,6 +17,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/turns"
 )
 
 // The two content types of answers. The second is sent to callers that ask for it.
@@ -32,7 +33,7 @@ const (
 // what ErrorCode in errors.graphqls says.
 type jsonPost struct {
 	resolver *Resolver
-	reading  *turns // of requests that are parsed and validated, or read the schema, by client network
+	reading  *turns.Queue // of requests that are parsed and validated, or read the schema, by client network
 	answers  *schemaAnswers
 }
 
@@ -46,7 +47,7 @@ const (
 
 func newJSONPost(r *Resolver) jsonPost {
 	most := max(1, runtime.GOMAXPROCS(0)/2)
-	reading := &turns{most: most, mostPerKey: most, line: readLine, linePerKey: readLinePerPeer, patience: readPatience}
+	reading := &turns.Queue{Most: most, MostPerKey: most, Line: readLine, LinePerKey: readLinePerPeer, Patience: readPatience}
 	return jsonPost{resolver: r, reading: reading, answers: newSchemaAnswers()}
 }
 
@@ -118,7 +119,7 @@ func (t jsonPost) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphE
 func (t jsonPost) prepare(ctx context.Context, r *http.Request, exec graphql.GraphExecutor, body []byte, start time.Time) (
 	*graphql.RawParams, *graphql.OperationContext, gqlerror.List, error,
 ) {
-	end, err := t.reading.take(ctx, requestOf(ctx).network)
+	end, err := t.reading.Take(ctx, requestOf(ctx).network)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -169,7 +170,7 @@ func readParams(body []byte) (*graphql.RawParams, *gqlerror.Error) {
 // no answer.
 func refuseLate(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, turns.ErrBusy):
 		refuse(w, r, http.StatusServiceUnavailable,
 			busyError(generated.ErrorCodeUnavailable, time.Second, "Too many requests are being read. Try again."))
 	case !hasLeft(r.Context()):

@@ -14,6 +14,8 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/tallygate/tallygate/graph/turns"
 )
 
 // reader is an executor that only notes how many requests it parses at once. The rest of it is not called.
@@ -56,7 +58,7 @@ func newRequest(query string) *http.Request {
 func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 	const most, line, sent = 2, 5, 10
 	transport := newJSONPost(&Resolver{now: time.Now})
-	transport.reading = &turns{most: most, mostPerKey: most, line: line, linePerKey: line, patience: time.Minute}
+	transport.reading = &turns.Queue{Most: most, MostPerKey: most, Line: line, LinePerKey: line, Patience: time.Minute}
 	exec := &reader{entered: make(chan struct{}, sent), release: make(chan struct{})}
 	statuses := make(chan int, sent)
 	var requests sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/turns"
 )
 
 // The bounds of changes in progress in this process. A change takes a few milliseconds, so that an account's line is served
@@ -29,19 +30,19 @@ var openMutations = map[string]bool{
 	"requestPasswordReset": true, "resetPassword": true, "acceptInvitation": true,
 }
 
-func newWrites() *turns {
-	return &turns{
-		most: writesAtOnce, mostPerKey: writesAtOncePerAccount,
-		line: writeLine, linePerKey: writeLinePerCaller, patience: writePatience,
+func newWrites() *turns.Queue {
+	return &turns.Queue{
+		Most: writesAtOnce, MostPerKey: writesAtOncePerAccount,
+		Line: writeLine, LinePerKey: writeLinePerCaller, Patience: writePatience,
 	}
 }
 
 // newOpenWrites makes the turns of openMutations. One network may have all of them: behind a proxy that is not configured,
 // all clients are one.
-func newOpenWrites() *turns {
-	return &turns{
-		most: openWritesAtOnce, mostPerKey: openWritesAtOnce,
-		line: writeLine, linePerKey: writeLinePerCaller, patience: openWritePatience,
+func newOpenWrites() *turns.Queue {
+	return &turns.Queue{
+		Most: openWritesAtOnce, MostPerKey: openWritesAtOnce,
+		Line: writeLine, LinePerKey: writeLinePerCaller, Patience: openWritePatience,
 	}
 }
 
@@ -89,11 +90,11 @@ func (r *Resolver) takeTurn(ctx context.Context, mutation string) (end func(), e
 		return nil, request.refused
 	}
 	if openMutations[mutation] {
-		end, err = r.openWrites.take(ctx, request.network)
+		end, err = r.openWrites.Take(ctx, request.network)
 	} else {
 		end, err = r.takeAccountTurn(ctx)
 	}
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, turns.ErrBusy) {
 		err = &model.Error{
 			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second, Message: "Too many changes are in progress. Try again.",
 		}
@@ -112,5 +113,5 @@ func (r *Resolver) takeAccountTurn(ctx context.Context) (end func(), err error) 
 	if err := r.charge(ctx, caller); err != nil {
 		return nil, err
 	}
-	return r.writes.take(ctx, accountKey(caller))
+	return r.writes.Take(ctx, accountKey(caller))
 }

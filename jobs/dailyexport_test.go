@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
 )
 
 // TestDailyExport: when a day is over its events arrive in parts of at most 5,000 rows as in the download, signed, each part
@@ -69,6 +70,43 @@ func TestDailyExport(t *testing.T) {
 		if len(calls) != 3 || len(seen) != 2 {
 			t.Errorf("%d calls for %d parts, want three for two", len(calls), len(seen))
 		}
+	})
+}
+
+// TestFailingExportPlan: a site whose exports cannot be planned is logged, and those of the others arrive. Its own arrive
+// when a later run can plan them.
+func TestFailingExportPlan(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, logged := newReceiver(t, a, status(200)), &countHandler{}
+		sites := make([]*model.Site, 3)
+		for i := range sites {
+			sites[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
+			if err := d.SetDailyExportWebhook(t.Context(), sites[i].AccountID, sites[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		repair := dbtest.RefuseDeliveries(t, d, sites[0].ID)
+		clock := &clock{now: noon.Add(24 * time.Hour)}
+		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) { j.LogTo(logged) })
+
+		arrived := func(want int) {
+			t.Helper()
+			awaitThat(t, func() (string, bool) {
+				got := len(r.all())
+				return fmt.Sprintf("%d of %d exports arrived", got, want), got == want
+			})
+		}
+		arrived(2)
+		awaitThat(t, func() (string, bool) {
+			n := logged.of("plan a daily export; other sites' exports go on, this one is tried again in 5 minutes")
+			return fmt.Sprintf("the failure was logged %d times, want once", n), n == 1
+		})
+
+		repair()
+		clock.add(5 * time.Minute)
+		arrived(3)
 	})
 }
 

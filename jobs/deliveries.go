@@ -36,8 +36,8 @@ const (
 	sweepLanes = 500              // lanes that are looked up at once
 )
 
-// sweep looks for what is due and rings for it, again and again, until Stop. Every worker does: it is what makes an empty or
-// absent Redis, a lost task or a dead worker harmless.
+// sweep looks for what is due and rings for it, or runs it in this process while there is no queue, again and again, until Stop.
+// Every worker does: it is what makes an empty or absent Redis, a lost task or a dead worker harmless.
 func (j *Jobs) sweep() {
 	ticker := time.NewTicker(j.timing.sweepEvery)
 	defer ticker.Stop()
@@ -91,31 +91,38 @@ func (j *Jobs) ringLane(lane model.Lane, now model.Instant) error {
 		return err
 	}
 	for _, delivery := range due {
-		if err := enqueueDelivery(j.ctx, j.client, delivery, now.Sub(delivery.NextAttemptAt)); err != nil {
-			return err
+		queued := j.queued(func() error {
+			return enqueueDelivery(j.ctx, j.client, delivery, now.Sub(delivery.NextAttemptAt))
+		})
+		if !queued {
+			j.deliverDirectly(lane)
 		}
 	}
 	return nil
 }
 
-// runLane handles a task: it sends what is due in the lane, one after another, until nothing is, there is no place for it or
-// its turn is over. A slow lane's turn is one attempt, so that slow lanes take turns. Errors are logged and not returned, since
-// the sweeper asks again soon enough.
+// runLane handles a task: it sends what is due in the lane.
 func (j *Jobs) runLane(ctx context.Context, task *asynq.Task) error {
 	var lane model.Lane
-	if err := json.Unmarshal(task.Payload(), &lane); err != nil || lane.SiteID == 0 {
-		return nil
+	if err := json.Unmarshal(task.Payload(), &lane); err == nil && lane.SiteID != 0 {
+		j.drainLane(ctx, lane)
 	}
+	return nil
+}
+
+// drainLane sends what is due in the lane, one after another, until nothing is, there is no place for it or its turn is over. A
+// slow lane's turn is one attempt, so that slow lanes take turns. Errors are logged and not returned, since the sweeper asks
+// again soon enough.
+func (j *Jobs) drainLane(ctx context.Context, lane model.Lane) {
 	for began := time.Now(); time.Since(began) < laneTurn && ctx.Err() == nil && j.ctx.Err() == nil; {
 		more, err := j.deliver(ctx, lane)
 		if err != nil {
 			j.log.ErrorContext(ctx, "delivery", "site", lane.SiteID, "kind", lane.Kind, "error", err)
 		}
 		if !more || err != nil || j.lanes.isSlow(lane) {
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due or there is no place. It never
@@ -235,12 +242,25 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 }
 
 // planDailyExports writes the deliveries of days that are over. It lets some minutes pass, for hits that were still in flight at
-// midnight and for clocks that differ. A day is planned once for good, so the time must be certain.
+// midnight and for clocks that differ. A day is planned once for good, so the time must be certain. A site that cannot be planned
+// does not stop the others: it is logged, and tried again in the next period.
 func (j *Jobs) planDailyExports(ctx context.Context, now model.Instant) error {
-	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now)
+	failures := 0
+	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now, func(siteID int64, err error) {
+		if failures++; failures <= maxPlanLines {
+			j.log.ErrorContext(ctx, "plan a daily export; other sites' exports go on, this one is tried again in 5 minutes",
+				"site", siteID, "error", err)
+		}
+	})
+	if more := failures - maxPlanLines; more > 0 {
+		j.log.ErrorContext(ctx, "more daily exports could not be planned", "count", more)
+	}
 	j.report(ctx, "parts of daily exports planned", int64(n))
 	return err
 }
+
+// maxPlanLines is how many sites one run logs whose export could not be planned.
+const maxPlanLines = 10
 
 // exportDelay is how long after midnight UTC the day before is planned.
 const exportDelay = 5 * time.Minute

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"time"
@@ -18,6 +19,9 @@ import (
 func (j *Jobs) Quick(sweepEvery, lease time.Duration) {
 	j.timing = timing{sweepEvery: sweepEvery, lease: lease, attempt: usualTiming.attempt}
 }
+
+// LogTo replaces a worker's log, before it is started.
+func (j *Jobs) LogTo(h slog.Handler) { j.log = slog.New(h) }
 
 // AttemptTimeout bounds claiming and calling, before a worker is started.
 func (j *Jobs) AttemptTimeout(d time.Duration) { j.timing.attempt = d }

@@ -172,7 +172,7 @@ func TestClockSteps(t *testing.T) {
 
 // TestLostInACallRealRedis: a Redis that is lost in the middle of a call and comes back empty ends neither the call nor its
 // claim, and neither does asynq when it gives up the call's task. Nothing is lost or called twice: not that delivery, and none
-// that became due while Redis was away.
+// that became due while Redis was away, which are made without it.
 func TestLostInACallRealRedis(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -192,18 +192,15 @@ func TestLostInACallRealRedis(t *testing.T) {
 			later = append(later, due(t, d, other, noon))
 		}
 		awaitThat(t, func() (string, bool) {
-			return "nobody noticed that Redis is away", logged.of("the queue is away; background work waits") > 0
+			return "nobody noticed that Redis is away", logged.of("the queue is away; workers take due work from the database") > 0
 		})
-		if n := len(r.all()); n != 0 {
-			t.Errorf("%d calls were made while Redis was away", n)
-		}
-		server.Start()
 		for _, delivery := range later {
 			if log := awaitEnd(t, d, other, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 {
 				t.Errorf("%s after %d attempts", log.State, len(log.Attempts))
 			}
 		}
 
+		server.Start()
 		failed := logged.of("task failed")
 		inspector := asynq.NewInspectorFromRedisClient(server.Client())
 		awaitThat(t, func() (string, bool) { // as it does by itself when Redis stays away for half a minute

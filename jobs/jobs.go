@@ -1,6 +1,7 @@
 // Package jobs is what happens after a request, or without one: the worker role. Tasks travel through Redis with asynq, but
-// Redis is only a bell: what must happen follows from rows in the database and from the clock, so that an empty or absent
-// Redis delays work and loses none. The program starts and stops it; requests never wait for it.
+// Redis is only a bell: what must happen follows from rows in the database and from the clock, so that an empty Redis delays
+// work and loses none, and workers do it themselves while Redis is unavailable. The program starts and stops it; requests never
+// wait for it.
 package jobs
 
 import (
@@ -12,6 +13,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -70,13 +72,18 @@ type Jobs struct {
 	baseURL string
 	metrics *metrics
 	bell    *Bell
+	direct  *direct
 
 	servers  *redisServers         // nil until Start with an embedded Redis
 	embedded *miniredis.Miniredis  // nil with a real Redis
 	redis    redis.UniversalClient // what client and server share
 	quiet    *quietLog
-	client   *asynq.Client
-	server   *asynq.Server
+
+	redisWatch *watch      // of the commands to Redis
+	refused    atomic.Bool // the last attempt to put work into the queue failed
+
+	client *asynq.Client
+	server *asynq.Server
 
 	start, stop sync.Once
 	started     chan struct{}   // closed when begin has succeeded
@@ -100,6 +107,7 @@ func New(o Options) (*Jobs, error) {
 		baseURL: o.BaseURL,
 		metrics: newMetrics(),
 		bell:    newBell(),
+		direct:  newDirect(),
 		started: make(chan struct{}), ended: make(chan struct{})}
 	j.sender = newSender(o.WebhookNets, o.WebhookAuthorities, j.dbTime)
 	j.send = j.sender.send
@@ -126,9 +134,9 @@ func (j *Jobs) begin() error {
 			return fmt.Errorf("embedded queue: %w", err)
 		}
 	}
-	seen := &watch{log: j.log}
-	j.quiet = &quietLog{log: j.log, now: j.now, troubled: seen.troubled}
-	j.redis = connect(j.servers, seen)
+	j.redisWatch = &watch{log: j.log}
+	j.quiet = &quietLog{log: j.log, now: j.now, troubled: j.redisWatch.troubled}
+	j.redis = connect(j.servers, j.redisWatch)
 	j.client = asynq.NewClientFromRedisClient(j.redis)
 	j.server = asynq.NewServerFromRedisClient(j.redis, asynq.Config{
 		Concurrency:       concurrency,
@@ -157,7 +165,7 @@ func (j *Jobs) begin() error {
 	return nil
 }
 
-// Ping reports whether the queue answers. A worker is of use without it: work only waits until it is back.
+// Ping reports whether the queue answers. A worker does its work without it, too.
 func (j *Jobs) Ping(ctx context.Context) error {
 	select {
 	case <-j.started:
@@ -172,7 +180,7 @@ func (j *Jobs) Ping(ctx context.Context) error {
 func (j *Jobs) Ring(deliveries []model.Delivery) { j.bell.Ring(deliveries) }
 
 // Stop takes no more tasks, waits for those under way and ends. A task that takes longer than 15 s is put back into the
-// queue. When ctx ends first, Stop returns its error and the rest goes on. It may be called again, and without Start.
+// queue, or canceled if it runs without the queue. When ctx ends first, Stop returns its error and the rest goes on. It may be called again, and without Start.
 func (j *Jobs) Stop(ctx context.Context) error {
 	j.start.Do(func() {}) // a worker that never started never will
 	j.stop.Do(func() {
@@ -191,10 +199,13 @@ func (j *Jobs) Stop(ctx context.Context) error {
 func (j *Jobs) end() {
 	defer close(j.ended)
 	j.ticker.Wait()
+	var drained sync.WaitGroup
+	drained.Go(j.direct.drain)
 	if j.server != nil {
 		j.server.Shutdown()
 		j.endErr = j.redis.Close()
 	}
+	drained.Wait()
 	if j.embedded != nil {
 		j.embedded.Close()
 	}

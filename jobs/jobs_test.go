@@ -303,12 +303,12 @@ func TestRestartRealRedis(t *testing.T) {
 		}
 		awaitThat(t, func() (string, bool) {
 			ping()
-			return "no line says that the queue is away", logged.of("the queue is away; background work waits") > 0
+			return "no line says that the queue is away", logged.of("the queue is away; workers take due work from the database") > 0
 		})
 		for range 3 {
 			ping()
 		}
-		if away, all := logged.of("the queue is away; background work waits"), logged.all()-before; away != 1 || all > 2 {
+		if away, all := logged.of("the queue is away; workers take due work from the database"), logged.all()-before; away != 1 || all > 2 {
 			t.Errorf("%d lines say that the queue is away, among %d in all; want 1 of at most 2", away, all)
 		}
 

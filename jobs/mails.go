@@ -30,19 +30,27 @@ func (j *Jobs) ringMails(now model.Instant) error {
 			return err
 		}
 		id := fmt.Sprintf("mail:%d:%d", mail.ID, mail.Attempts+1)
-		if err := enqueue(j.ctx, j.client, asynq.NewTask(mailTask, payload), defaultQueue, id, now.Sub(mail.NextAttemptAt)); err != nil {
-			return err
+		queued := j.queued(func() error {
+			return enqueue(j.ctx, j.client, asynq.NewTask(mailTask, payload), defaultQueue, id, now.Sub(mail.NextAttemptAt))
+		})
+		if !queued {
+			j.mailDirectly(mail.ID)
 		}
 	}
 	return nil
 }
 
-// runMail handles a task: it sends one mail. Errors are logged and not returned, since the sweeper asks again.
+// runMail handles a task: it sends one mail.
 func (j *Jobs) runMail(ctx context.Context, task *asynq.Task) error {
 	var id int64
-	if err := json.Unmarshal(task.Payload(), &id); err != nil {
-		return nil
+	if err := json.Unmarshal(task.Payload(), &id); err == nil {
+		j.deliverMail(ctx, id)
 	}
+	return nil
+}
+
+// deliverMail claims a mail and sends it. Errors are logged and not returned, since the sweeper asks again.
+func (j *Jobs) deliverMail(ctx context.Context, id int64) {
 	work, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
 	now, err := j.dbNow(work)
@@ -54,7 +62,7 @@ func (j *Jobs) runMail(ctx context.Context, task *asynq.Task) error {
 		j.log.ErrorContext(ctx, mailFailures, "mail", id, "error", err)
 	}
 	if mail == nil {
-		return nil
+		return
 	}
 	j.sendMail(work, mail)
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
@@ -62,7 +70,6 @@ func (j *Jobs) runMail(ctx context.Context, task *asynq.Task) error {
 	if err := j.db.FinishMail(record, mail); err != nil {
 		j.log.ErrorContext(ctx, mailFailures, "mail", id, "error", err)
 	}
-	return nil
 }
 
 // sendMail makes one attempt and sets what becomes of the mail. What the mail says and to whom stays out of the log: it may hold

@@ -39,7 +39,7 @@ func (m *metrics) mail(outcome string) {
 }
 
 // WriteMetrics writes what the worker does and what waits for it in Prometheus' text form. Numbers of the database and of Redis
-// are left out while these do not answer; then it returns their errors.
+// are left out while these do not answer. It returns their errors, except while tallygate_queue_up is 0, which says it.
 func (j *Jobs) WriteMetrics(ctx context.Context, w io.Writer) error {
 	var b strings.Builder
 	var backlog db.Backlog
@@ -71,6 +71,16 @@ func (j *Jobs) writeQueues(b *strings.Builder) error {
 	default:
 		return errors.New("the worker was not started")
 	}
+	up := 1
+	if j.queueAway() {
+		up = 0
+	}
+	head(b, "tallygate_queue_up", "gauge", "1 while the job queue works; 0 while it does not and this worker takes due work from the database.")
+	fmt.Fprintf(b, "tallygate_queue_up %d\n", up)
+	if up == 0 {
+		return nil
+	}
+
 	inspector := asynq.NewInspectorFromRedisClient(j.redis)
 	var lines strings.Builder
 	for _, queue := range []string{defaultQueue, deliveryQueue} {

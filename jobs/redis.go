@@ -192,6 +192,20 @@ func (w *watch) troubled() bool {
 	return !w.since.IsZero() || time.Since(w.failed) < settle
 }
 
+// failing reports whether the last command failed.
+func (w *watch) failing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.since.IsZero()
+}
+
+// away reports whether commands have failed for so long that it was logged.
+func (w *watch) away() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said
+}
+
 // note takes the outcome of a command.
 func (w *watch) note(err error) {
 	if errors.Is(err, redis.ErrClosed) || errors.Is(err, context.Canceled) {
@@ -213,7 +227,7 @@ func (w *watch) note(err error) {
 	}
 	if !w.said && now.Sub(w.since) >= settle {
 		w.said = true
-		w.log.Error("the queue is away; background work waits", "error", err)
+		w.log.Error("the queue is away; workers take due work from the database", "error", err)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestOutageIsSaidOnce(t *testing.T) {
 		w.note(nil)
 		w.note(failure) // an old error once more
 		w.note(nil)
-		want := `level=ERROR msg="the queue is away; background work waits" error="connection refused"` + "\n" +
+		want := `level=ERROR msg="the queue is away; workers take due work from the database" error="connection refused"` + "\n" +
 			`level=INFO msg="the queue is back" after=10s` + "\n"
 		if got := lines.String(); got != want {
 			t.Errorf("logged\n%swant\n%s", got, want)

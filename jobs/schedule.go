@@ -36,14 +36,16 @@ var schedule = []periodic{
 }
 
 // tick puts the tasks of the current periods into the queue, again and again, until Stop. Every worker does: the task's id
-// carries its period, so that the queue takes it once.
+// carries its period, so that the queue takes it once. While there is no queue, every worker runs them.
 func (j *Jobs) tick() {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	for {
 		j.watchClock()
-		if err := j.enqueueDue(); err != nil {
-			j.quiet.Error(err)
+		err := j.enqueueDue()
+		j.noteQueue(err)
+		if err != nil && j.ctx.Err() == nil {
+			j.runScheduleDirectly()
 		}
 		select {
 		case <-j.ctx.Done():

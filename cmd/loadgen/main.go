@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tallygate/tallygate/cmd/internal/environment"
 )
 
 // commands is the command line.
@@ -45,15 +47,7 @@ func main() {
 func run(ctx context.Context, args []string, term terminal) int {
 	var cli commands
 	exited := -1
-	parser, err := kong.New(&cli,
-		kong.Name("loadgen"),
-		kong.Description("Load, checks and measurements for Tallygate."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(term.out, term.log),
-		kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(term),
-	)
+	parser, err := newParser(ctx, &cli, term, func(status int) { exited = status })
 	if err != nil {
 		fmt.Fprintln(term.log, "loadgen:", err)
 		return 2
@@ -71,4 +65,18 @@ func run(ctx context.Context, args []string, term terminal) int {
 		return 1
 	}
 	return 0
+}
+
+// newParser returns what reads the command line and the environment into cli. exit gets the status where --help ends the run.
+func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
+	return kong.New(cli,
+		kong.Name("loadgen"),
+		kong.Description("Load, checks and measurements for Tallygate."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		environment.IgnoreEmpty(),
+		kong.Writers(term.out, term.log),
+		kong.Exit(exit),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(term),
+	)
 }

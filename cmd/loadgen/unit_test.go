@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -293,5 +294,36 @@ func TestConnection(t *testing.T) {
 	}
 	if c.net != nil {
 		t.Error("a broken connection is kept")
+	}
+}
+
+// TestEmptyVariables: an empty environment variable is an unset one.
+func TestEmptyVariables(t *testing.T) {
+	var want, got commands
+	read := func(cli *commands) {
+		t.Helper()
+		parser, err := newParser(t.Context(), cli, quiet(), func(int) {})
+		if err == nil {
+			_, err = parser.Parse([]string{"run"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	variables := []string{"LOADGEN_CONTROL", "LOADGEN_DATA", "LOADGEN_EMAIL", "LOADGEN_PASSWORD", "LOADGEN_TOKEN", "LOADGEN_CAPTCHA_SECRET"}
+	for _, name := range variables {
+		t.Setenv(name, "") // so that the test's end restores it
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(&want)
+
+	for _, name := range variables {
+		t.Setenv(name, "")
+	}
+	read(&got)
+	if !reflect.DeepEqual(got, want) || got.Run.Control == "" {
+		t.Errorf("with empty variables: %+v, want %+v", got.Run, want.Run)
 	}
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // Config is every setting of a serving process. Each can be given as a flag or as an environment variable; `tallygate
-// serve --help` lists them with their defaults and limits. Nothing else in the program reads the
-// environment, except for the log format of a start whose settings cannot be read.
+// serve --help` lists them with their defaults and limits. An empty variable is an unset one. Nothing else in the program reads
+// the environment, except for the log format of a start whose settings cannot be read.
 type Config struct {
 	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
 	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`

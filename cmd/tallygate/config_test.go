@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,73 @@ func TestHelpTellsEverySetting(t *testing.T) {
 			t.Errorf("%s has no variable or no help", fields.Field(i).Name)
 		}
 	}
+}
+
+// TestEmptyVariables: compose and systemd files write empty variables for what is not configured. The program starts with
+// all of them, and every setting has its default.
+func TestEmptyVariables(t *testing.T) {
+	variables := environmentOf(reflect.TypeFor[commands]())
+	if len(variables) < reflect.TypeFor[Config]().NumField() {
+		t.Fatalf("%d variables found, fewer than there are settings", len(variables))
+	}
+
+	for _, commandLine := range [][]string{{"serve"}, {"demo"}, {"migrate"}, {"admin", "reset-password", "owner@example.com"}} {
+		for _, name := range variables {
+			t.Setenv(name, "") // so that the test's end restores it
+			if err := os.Unsetenv(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := parsed(t, commandLine)
+
+		for _, name := range variables {
+			t.Setenv(name, "")
+		}
+		if got := parsed(t, commandLine); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v with empty variables:\n%+v, want\n%+v", commandLine, got, want)
+		}
+	}
+
+	// The whole program, on free ports and with log lines that this test can read.
+	t.Chdir(t.TempDir())
+	settings := make(map[string]string)
+	for _, name := range variables {
+		settings[name] = ""
+	}
+	start(t, settings, []string{"control", "data"},
+		"serve", "--control-addr", "127.0.0.1:0", "--data-addr", "127.0.0.1:0", "--log-format", "json")
+	if _, err := os.Stat("tallygate-data/tallygate.sqlite"); err != nil {
+		t.Errorf("the default data folder was not used: %v", err)
+	}
+}
+
+// environmentOf returns the environment variables of a command line's type.
+func environmentOf(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if name := field.Tag.Get("env"); name != "" {
+			names = append(names, name)
+		} else if field.Type.Kind() == reflect.Struct {
+			names = append(names, environmentOf(field.Type)...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// parsed is the command line as run reads it.
+func parsed(t *testing.T, args []string) *commands {
+	t.Helper()
+	var cli commands
+	parser, err := newParser(t.Context(), &cli, terminal{out: t.Output(), log: t.Output()}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(args); err != nil {
+		t.Errorf("%v: %v", args, err)
+	}
+	return &cli
 }
 
 func TestUnknownCommand(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tallygate/tallygate/cmd/internal/environment"
 )
 
 // commands is the command line.
@@ -58,16 +60,7 @@ func main() {
 func run(ctx context.Context, args []string, term terminal) int {
 	var cli commands
 	exited := -1
-	parser, err := kong.New(&cli,
-		kong.Name("tallygate"),
-		kong.Description("Cookieless web analytics and an invisible proof-of-work captcha."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.ValueFormatter(describe),
-		kong.Writers(term.out, term.log),
-		kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(term),
-	)
+	parser, err := newParser(ctx, &cli, term, func(status int) { exited = status })
 	if err != nil {
 		fmt.Fprintln(term.log, "tallygate:", err)
 		return 2
@@ -130,6 +123,21 @@ func wantsJSON(args []string) bool {
 
 // formatJSON is the log format for machines.
 const formatJSON = "json"
+
+// newParser returns what reads the command line and the environment into cli. exit gets the status where --help ends the run.
+func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
+	return kong.New(cli,
+		kong.Name("tallygate"),
+		kong.Description("Cookieless web analytics and an invisible proof-of-work captcha."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ValueFormatter(describe),
+		environment.IgnoreEmpty(),
+		kong.Writers(term.out, term.log),
+		kong.Exit(exit),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(term),
+	)
+}
 
 // describe is a setting's text in the help: what it is, its default and its environment variable.
 func describe(v *kong.Value) string {

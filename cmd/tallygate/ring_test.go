@@ -61,3 +61,34 @@ func TestControlRingsInRealRedis(t *testing.T) {
 		}
 	})
 }
+
+// TestReadyWithoutQueueRealRedis: while Redis is away the process is ready, and says in a warning and in a metric that the queue
+// is not, until it is back.
+func TestReadyWithoutQueueRealRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	p := start(t, map[string]string{
+		"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_REDIS_URL": server.URL(), "TALLYGATE_METRICS_ADDR": "127.0.0.1:0",
+	}, []string{"control", "data", "metrics"})
+	await := func(want, metric string) {
+		t.Helper()
+		awaitMetric(t, "http://"+p.addr["metrics"], metric)
+		for role, addr := range p.addr {
+			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+				status, body := get(t, "http://"+addr+"/readyz")
+				if status == http.StatusOK && body == want {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: %d %q, want 200 %q", role, status, body, want)
+				}
+			}
+		}
+	}
+	const well, away = "ok\n", "ok\nwarning: the job queue (Redis) is unavailable; this worker takes due work from the database\n"
+	await(well, "\ntallygate_queue_up 1\n")
+	server.Kill()
+	await(away, "\ntallygate_queue_up 0\n")
+	server.Start()
+	await(well, "\ntallygate_queue_up 1\n")
+}

@@ -142,6 +142,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	}
 	if a.jobs != nil {
 		a.warn(a.jobs.ClockWarning)
+		a.warn(a.jobs.QueueWarning)
 	}
 	if a.control != nil {
 		if err := a.openControl(clients); err != nil {

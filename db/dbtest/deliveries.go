@@ -1,6 +1,10 @@
 package dbtest
 
 import (
+	"fmt"
+	"strings"
+	"testing"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -35,4 +39,35 @@ func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error
 		logs[i] = DeliveryLog{delivery, of[delivery.ID]}
 	}
 	return logs, nil
+}
+
+// RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that says "planted", until repair is
+// called.
+func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func()) {
+	tb.Helper()
+	ids := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(siteIDs)), ", "), "[]")
+	plant := []string{"CREATE TRIGGER refuse_deliveries BEFORE INSERT ON deliveries WHEN NEW.site_id IN (" + ids + `)
+		BEGIN SELECT RAISE(ABORT, 'planted'); END`}
+	remove := []string{"DROP TRIGGER refuse_deliveries"}
+	if d.Dialect() == "postgres" {
+		plant = []string{
+			"CREATE FUNCTION refuse_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'planted'; END $$",
+			"CREATE TRIGGER refuse_deliveries BEFORE INSERT ON deliveries FOR EACH ROW WHEN (NEW.site_id IN (" + ids + ")) EXECUTE FUNCTION refuse_deliveries()",
+		}
+		remove = []string{"DROP TRIGGER refuse_deliveries ON deliveries", "DROP FUNCTION refuse_deliveries"}
+	}
+	execAll(tb, d, plant)
+	return func() {
+		tb.Helper()
+		execAll(tb, d, remove)
+	}
+}
+
+func execAll(tb testing.TB, d *db.DB, statements []string) {
+	tb.Helper()
+	for _, statement := range statements {
+		if err := Exec(d, statement); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/exported"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/turns"
 )
 
 // Path is where the handler is mounted.
@@ -29,10 +30,14 @@ const (
 	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
 )
 
-// An account can have so many downloads running in a process at once. One more is told when to try again.
+// The bounds of downloads in this process. One that waits costs its connection and some kilobytes; it has read nothing but its
+// site yet, and holds no database connection.
 const (
-	maxRunning = 2
-	retryAfter = 5 * time.Second
+	runningPerAccount = 2
+	waitingPerAccount = 20
+	waitingInAll      = 400
+	queueTimeout      = 30 * time.Second // longest wait for a turn
+	retryAfter        = 5 * time.Second  // after a wait in vain, or when too many wait
 )
 
 // Options are what the handler works with.
@@ -42,13 +47,13 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// downloads serves downloads, and knows which are running.
+// downloads serves downloads.
 type downloads struct {
 	Options
 
-	mu      sync.Mutex
-	running map[int64]int // by account
+	queue turns.Queue // of downloads, by account
 
+	mu      sync.Mutex
 	logged  time.Time // when a failure was logged last
 	skipped int       // failures since then
 }
@@ -56,15 +61,28 @@ type downloads struct {
 // Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in (401, also for an API token
 // that is none), forbidden (403, for an API token without the scope EXPORT), unknown_site
 // (404, also for a site of another account), bad_parameter (400, with the parameter's name), method_not_allowed (405),
-// too_many_downloads (429, with Retry-After, while two others of the account are running), unavailable (503, with Retry-After).
-func Handler(options Options) http.Handler {
-	o := &downloads{Options: options, running: make(map[int64]int)}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A download that its owner cancels ends here too: the request's context cancels the query.
-		if err := o.serve(w, r); err != nil && r.Context().Err() == nil {
-			o.fail(w, r, err)
-		}
-	})
+// too_many_downloads (429, with Retry-After), unavailable (503, with Retry-After).
+//
+// Of an account, two downloads run at once. Up to 20 more wait for their turn, first come, first served, for up to 30 seconds;
+// then, and when more wait, the answer is too_many_downloads.
+func Handler(options Options) http.Handler { return newDownloads(options) }
+
+func newDownloads(options Options) *downloads {
+	return &downloads{Options: options, queue: turns.Queue{
+		Most:       math.MaxInt, // a slow reader of one account must not keep another one waiting
+		MostPerKey: runningPerAccount,
+		Line:       waitingInAll,
+		LinePerKey: waitingPerAccount,
+		Patience:   queueTimeout,
+	}}
+}
+
+// ServeHTTP implements http.Handler.
+func (o *downloads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// A download that its owner cancels ends here too: the request's context cancels the wait and the query.
+	if err := o.serve(w, r); err != nil && r.Context().Err() == nil {
+		o.fail(w, r, err)
+	}
 }
 
 func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
@@ -87,30 +105,27 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	request.rows.SiteID = site.ID
-	if !o.begin(user.AccountID) {
-		return &model.Error{Kind: model.RateLimited, Code: "too_many_downloads", RetryAfter: retryAfter}
+
+	end, err := o.takeTurn(w, r, user.AccountID)
+	if err != nil {
+		return err
 	}
-	defer o.end(user.AccountID)
+	defer end()
 	return o.stream(w, r, site, request)
 }
 
-// begin counts a download of the account, unless it has too many.
-func (o *downloads) begin(accountID int64) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.running[accountID] >= maxRunning {
-		return false
-	}
-	o.running[accountID]++
-	return true
-}
+// takeTurn waits until the account may run one more download, and returns what ends it. The server's write deadline does not
+// run while it waits: the answer, also a refusal, has stallTimeout from then on.
+func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID int64) (end func(), err error) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(o.queue.Patience + stallTimeout))
+	end, err = o.queue.Take(r.Context(), strconv.FormatInt(accountID, 10))
+	_ = control.SetWriteDeadline(time.Now().Add(stallTimeout))
 
-func (o *downloads) end(accountID int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.running[accountID]--; o.running[accountID] == 0 {
-		delete(o.running, accountID)
+	if errors.Is(err, turns.ErrBusy) {
+		return nil, &model.Error{Kind: model.RateLimited, Code: "too_many_downloads", RetryAfter: retryAfter}
 	}
+	return end, err
 }
 
 var errUnknownSite = &model.Error{Kind: model.NotFound, Code: "unknown_site"}

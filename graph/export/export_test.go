@@ -578,34 +578,152 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 	})
 }
 
-// TestRunningDownloadsAreBounded: an account has two downloads at once; more are told when to try again, and nobody else is.
-func TestRunningDownloadsAreBounded(t *testing.T) {
+// queued serves the shop's downloads with another longest wait, and with a write deadline for requests that do not wait.
+func (s *shop) queued(wait, writeTimeout time.Duration) export.Queue {
+	s.t.Helper()
+	queue := export.NewQueue(export.Options{DB: s.db, User: s.user, Log: slog.New(slog.NewTextHandler(s.t.Output(), nil))}, wait)
+	server := httptest.NewUnstartedServer(queue)
+	server.Config.WriteTimeout = writeTimeout
+	server.Start()
+	s.t.Cleanup(server.Close)
+	s.url = server.URL + export.Path
+	return queue
+}
+
+// outcome is how a download ended.
+type outcome struct {
+	status int
+	rows   int
+	err    error
+}
+
+// start starts a download of everything in the background.
+func (s *shop) start(ctx context.Context) <-chan outcome {
+	ended := make(chan outcome, 1)
+	go func() {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"?"+url.Values{"site_id": {model.NodeID("Site", s.site.ID)},
+			"type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}.Encode(), nil)
+		if err != nil {
+			ended <- outcome{err: err}
+			return
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			ended <- outcome{err: err}
+			return
+		}
+		defer response.Body.Close()
+		var rows []json.RawMessage
+		if response.StatusCode == http.StatusOK {
+			err = json.NewDecoder(response.Body).Decode(&rows)
+		}
+		ended <- outcome{response.StatusCode, len(rows), err}
+	}()
+	return ended
+}
+
+// await waits until a condition of the server holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// TestSixDownloadsAtOnce: an account's downloads wait for each other, and all of them succeed.
+func TestSixDownloadsAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
+		s := newShop(t, d, "shop.example")
 		s.storeMany()
-		s.unread()
-		second := s.unread()
-		for _, parameters := range []map[string]string{nil, {"offset": "1000"}, {"type": "events", "format": "csv"}} {
-			response, body := s.get(parameters, nil)
-			if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` ||
-				response.Header.Get("Retry-After") != "5" || response.Header.Get("Content-Disposition") != "" {
-				t.Errorf("a third: %s %v %s", response.Status, response.Header, body)
+		first, second := s.unread(), s.unread() // so that the six have to wait
+		var all []<-chan outcome
+		for range 6 {
+			all = append(all, s.start(t.Context()))
+		}
+		for _, response := range []*http.Response{first, second} {
+			if _, err := io.Copy(io.Discard, response.Body); err != nil {
+				t.Error(err)
 			}
 		}
-		if response, body := s.get(map[string]string{"limit": "0"}, nil); response.StatusCode != http.StatusBadRequest {
-			t.Errorf("a third with a mistake: %s %s", response.Status, body)
-		}
-		other.rows(nil)
-		second.Body.Close()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until the server has noticed
-			if response, _ := s.get(map[string]string{"limit": "1"}, nil); response.StatusCode == http.StatusOK {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("a download that has ended still counts")
+		for _, ended := range all {
+			if got := <-ended; got.status != http.StatusOK || got.rows != 8_000 || got.err != nil {
+				t.Errorf("%+v, want 8000 rows", got)
 			}
 		}
 	})
+}
+
+// TestDownloadsQueue: an account has two downloads at once, and a bounded number that wait in the order in which they came.
+// One whose client leaves gives up its place. Those that wait hold no database connection, and other accounts do not wait.
+func TestDownloadsQueue(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
+		s.storeMany()
+		queue := s.queued(time.Hour, 0)
+		first, second := s.unread(), s.unread()
+
+		const line = 20 // more than either pool has connections
+		leaving, leave := context.WithCancel(t.Context())
+		defer leave()
+		gone := s.start(leaving)
+		await(t, "the first one does not wait", func() bool { return queue.Waiting() == 1 })
+		next := s.start(t.Context())
+		await(t, "the second one does not wait", func() bool { return queue.Waiting() == 2 })
+		var waiting []<-chan outcome
+		for range line - 2 {
+			waiting = append(waiting, s.start(leaving))
+		}
+		await(t, "the line is not full", func() bool { return queue.Waiting() == line })
+
+		response, body := s.get(nil, nil)
+		if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` ||
+			response.Header.Get("Retry-After") != "5" || response.Header.Get("Content-Disposition") != "" {
+			t.Errorf("one more than may wait: %s %v %s", response.Status, response.Header, body)
+		}
+		if response, body := s.get(map[string]string{"limit": "0"}, nil); response.StatusCode != http.StatusBadRequest {
+			t.Errorf("one with a mistake: %s %s", response.Status, body)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+			t.Errorf("another query: %v", err)
+		}
+		other.rows(nil)
+
+		leave()
+		for _, ended := range append(waiting, gone) {
+			if got := <-ended; !errors.Is(got.err, context.Canceled) {
+				t.Errorf("one that has left: %+v", got)
+			}
+		}
+		await(t, "those that have left still wait", func() bool { return queue.Waiting() == 1 })
+		second.Body.Close()
+		if got := <-next; got.status != http.StatusOK || got.rows != 8_000 || got.err != nil {
+			t.Errorf("the one that stayed: %+v", got)
+		}
+		first.Body.Close()
+	})
+}
+
+// TestWaitInVain: a download that has waited for long enough is refused, also when the wait is longer than the server's write
+// deadline.
+func TestWaitInVain(t *testing.T) {
+	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), "shop.example")
+	s.storeMany()
+	const wait = 400 * time.Millisecond
+	s.queued(wait, wait/4)
+	s.unread()
+	s.unread()
+	began := time.Now()
+	response, body := s.get(nil, nil)
+	if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` || response.Header.Get("Retry-After") != "5" {
+		t.Errorf("%s %v %s", response.Status, response.Header, body)
+	}
+	if took := time.Since(began); took < wait {
+		t.Errorf("refused after %v, before %v", took, wait)
+	}
 }
 
 // TestBrokenDownload: an error after the first bytes breaks the connection, so that half a file cannot pass for a whole one.

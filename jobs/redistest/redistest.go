@@ -92,3 +92,16 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 	s.cmd = nil
 }
+
+// Pause stops the server's process: connections stay open and nothing is answered.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume continues a paused server, with all it knows.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(signal syscall.Signal) {
+	s.tb.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.tb.Fatal(err)
+	}
+}

@@ -1,4 +1,4 @@
-package graph
+package turns
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 // others waiting for one turn.
 func TestTurnsGoRoundTheKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tt := &turns{most: 3, mostPerKey: 2, line: 100, linePerKey: 100, patience: time.Hour}
+		q := &Queue{Most: 3, MostPerKey: 2, Line: 100, LinePerKey: 100, Patience: time.Hour}
 		var order []string
 		working := map[string]int{}
 		var callers sync.WaitGroup
 		work := func(key string) {
 			callers.Go(func() {
-				end, err := tt.take(t.Context(), key)
+				end, err := q.Take(t.Context(), key)
 				if err != nil {
 					t.Error(err)
 					return
@@ -50,8 +50,8 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 		if got, want := strings.Join(order, " "), "a a b c a b a b a a"; got != want {
 			t.Errorf("the turns went to %s, want %s", got, want)
 		}
-		if tt.working != 0 || tt.waiting != 0 || len(tt.keys) != 0 {
-			t.Errorf("%d work, %d wait, %d keys are known; want none", tt.working, tt.waiting, len(tt.keys))
+		if q.working != 0 || q.waiting != 0 || len(q.keys) != 0 {
+			t.Errorf("%d work, %d wait, %d keys are known; want none", q.working, q.waiting, len(q.keys))
 		}
 	})
 }
@@ -59,8 +59,8 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 // TestTurnsAreBounded: one caller too many is refused at once, and one that has waited too long or left does not keep its place.
 func TestTurnsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tt := &turns{most: 1, mostPerKey: 1, line: 3, linePerKey: 2, patience: time.Second}
-		end, err := tt.take(t.Context(), "a")
+		q := &Queue{Most: 1, MostPerKey: 1, Line: 3, LinePerKey: 2, Patience: time.Second}
+		end, err := q.Take(t.Context(), "a")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +68,8 @@ func TestTurnsAreBounded(t *testing.T) {
 		outcomes := make(chan string, 10)
 		wait := func(ctx context.Context, key string) {
 			go func() {
-				_, err := tt.take(ctx, key)
-				outcomes <- fmt.Sprint(key, " ", errors.Is(err, errBusy), errors.Is(err, context.Canceled), " ", time.Since(began))
+				_, err := q.Take(ctx, key)
+				outcomes <- fmt.Sprint(key, " ", errors.Is(err, ErrBusy), errors.Is(err, context.Canceled), " ", time.Since(began))
 			}()
 			synctest.Wait()
 		}
@@ -95,22 +95,8 @@ func TestTurnsAreBounded(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		end()
-		if tt.working != 0 || tt.waiting != 0 || len(tt.keys) != 0 {
-			t.Errorf("%d work, %d wait, %d keys are known; want none", tt.working, tt.waiting, len(tt.keys))
+		if q.working != 0 || q.waiting != 0 || len(q.keys) != 0 {
+			t.Errorf("%d work, %d wait, %d keys are known; want none", q.working, q.waiting, len(q.keys))
 		}
 	})
-}
-
-// TestItemsOfInputs: the items of all lists count, at any depth.
-func TestItemsOfInputs(t *testing.T) {
-	for _, test := range []struct {
-		input any
-		want  int
-	}{
-		{nil, 0}, {"text", 0}, {map[string]any{"a": []any{1, 2}, "b": map[string]any{"c": []any{[]any{1}}}}, 4},
-	} {
-		if got := items(test.input); got != test.want {
-			t.Errorf("%v has %d items, want %d", test.input, got, test.want)
-		}
-	}
 }
