@@ -44,6 +44,8 @@ type DB struct {
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
 
+	nodeIDs atomic.Pointer[model.NodeIDs] // nil before the first NodeIDs
+
 	newSignInFailures atomic.Int64 // rows since this process last looked at their bound
 }
 

@@ -64,11 +64,12 @@ func (d *DB) DueDeliveries(ctx context.Context, lane model.Lane, now model.Insta
 // Claim is an attempt that is under way, with what it needs to know of the site as it is now.
 type Claim struct {
 	model.Delivery
-	Manual  bool // asked for by hand
-	SiteKey string
-	URL     string // empty: the site has none any more
-	Secret  string // empty: nothing is signed
-	Fault   error  // why the delivery cannot be sent as it should, which is our own fault; nil: it can
+	MessageID string // names the delivery to its receiver: the same at each attempt, and no other delivery's
+	Manual    bool   // asked for by hand
+	SiteKey   string
+	URL       string // empty: the site has none any more
+	Secret    string // empty: nothing is signed
+	Fault     error  // why the delivery cannot be sent as it should, which is our own fault; nil: it can
 }
 
 // ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and records it as unfinished.
@@ -78,6 +79,10 @@ type Claim struct {
 // A due delivery that is claimed still had a worker that died. Its attempt was made, so when it was the last one, the
 // delivery has failed; ClaimDelivery notes that and looks on.
 func (d *DB) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (*Claim, error) {
+	ids, err := d.NodeIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for {
 		var claim *Claim
 		again := false
@@ -88,6 +93,9 @@ func (d *DB) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("claim a delivery of site %d: %w", lane.SiteID, err)
+		}
+		if claim != nil {
+			claim.MessageID = ids.OfDelivery(claim.SiteID, claim.ID)
 		}
 		if !again {
 			return claim, nil

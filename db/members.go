@@ -173,6 +173,17 @@ func (d *DB) Invitations(ctx context.Context, accountID int64, now model.Instant
 	return list, nil
 }
 
+// Invitation returns an invitation of the account that can be accepted, or model.ErrNotFound.
+func (d *DB) Invitation(ctx context.Context, accountID, id int64, now model.Instant) (*model.Invitation, error) {
+	var invitation model.Invitation
+	err := d.read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
+		Where("expires_at > ?", now).Scan(ctx)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	return &invitation, nil
+}
+
 // DeleteInvitation takes an invitation of the account back and returns it, or model.ErrNotFound.
 func (d *DB) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
 	var invitation model.Invitation

@@ -123,6 +123,17 @@ func (d *DB) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*
 	return list, nil
 }
 
+// Session returns a session of the user that has not ended. One of another user is model.ErrNotFound.
+func (d *DB) Session(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
+	var s model.Session
+	err := d.read.NewSelect().Model(&s).Where("user_id = ?", userID).Where("id_hash = ?", idHash).
+		Where("expires_at > ?", now).Scan(ctx)
+	if err != nil {
+		return nil, orNotFound(err)
+	}
+	return &s, nil
+}
+
 // DeleteUserSession ends a session of the user. One of another user is model.ErrNotFound.
 func (d *DB) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
 	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Where("id_hash = ?", idHash).Exec(ctx)

@@ -161,12 +161,19 @@ func setIfGiven[T any](field, value *T) {
 func networkTexts(networks []netip.Prefix) ([]string, error) {
 	const field = "excludedAddresses"
 	texts := make([]string, 0, len(networks))
-	for _, network := range networks {
+	var wrong []error
+	for i, network := range networks {
 		network = model.UnmapNetwork(network).Masked()
 		if !network.IsValid() {
-			return nil, model.InvalidField(field, "invalid_network", "Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more.")
+			wrong = append(wrong, model.InvalidItem(field, i, "invalid_network", "Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more."))
+			if len(wrong) == model.MaxListErrors {
+				break
+			}
 		}
 		texts = append(texts, network.String())
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	slices.Sort(texts)
 	texts = slices.Compact(texts)

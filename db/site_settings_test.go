@@ -245,7 +245,7 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 		err := d.UpdateSite(t.Context(), site.AccountID, site.ID, db.SiteUpdate{Name: new("refused"), ExcludedAddresses: &many})
 		wantCode(t, err, model.Conflict, "too_many_networks", "excludedAddresses")
 		err = d.UpdateSite(t.Context(), site.AccountID, site.ID, db.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{{}}})
-		wantCode(t, err, model.Invalid, "invalid_network", "excludedAddresses")
+		wantCode(t, err, model.Invalid, "invalid_network", "excludedAddresses.0")
 		err = d.UpdateSite(t.Context(), site.AccountID, site.ID, db.SiteUpdate{Name: new(" ")})
 		wantCode(t, err, model.Invalid, "invalid_name", "name")
 		many = many[1:]

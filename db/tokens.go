@@ -49,6 +49,15 @@ func (d *DB) APITokens(ctx context.Context, userID int64) ([]*model.APIToken, er
 	return tokens, nil
 }
 
+// APIToken returns a token of the user. One of another user is model.ErrNotFound.
+func (d *DB) APIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
+	var token model.APIToken
+	if err := d.read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx); err != nil {
+		return nil, orNotFound(err)
+	}
+	return &token, nil
+}
+
 // DeleteAPIToken ends a token of the user and returns what it was. One of another user is model.ErrNotFound.
 func (d *DB) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken

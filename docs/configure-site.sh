@@ -53,7 +53,7 @@ case $answer in
 *'"userErrors":[]'*)
 	site=$(echo "$answer" | text id)
 	echo "createSite: done" ;;
-*'"domain_taken"'*)
+*'"DOMAIN_TAKEN"'*)
 	# Find it among the sites: one pair of id and domain in each line.
 	site=$(graphql '{ sites(first: 100) { edges { node { id domain } } } }' '{}' | tr '{' '\n' | grep -F "\"domain\":\"$domain\"" | text id)
 	echo "createSite: the site is there already" ;;

@@ -13,19 +13,25 @@ import (
 )
 
 func (r *accountResolver) ID(ctx context.Context, obj *model.Account) (string, error) {
-	return model.NodeID(kindAccount, obj.ID), nil
+	return r.ids.Of(model.NodeAccount, obj.ID), nil
 }
 
 func (r *accountResolver) Sites(ctx context.Context, obj *model.Account, first int, after *string) (*generated.SiteConnection, error) {
-	return r.siteConnection(ctx, obj.ID, first, after)
+	key := accountRead{what: "sites", accountID: obj.ID, first: first}
+	if after != nil {
+		key.after, key.paged = *after, true
+	}
+	return shared(ctx, key, func() (*generated.SiteConnection, error) { return r.siteConnection(ctx, obj.ID, first, after) })
 }
 
 func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*model.User, error) {
-	return r.db.Members(ctx, obj.ID)
+	key := accountRead{what: "members", accountID: obj.ID}
+	return shared(ctx, key, func() ([]*model.User, error) { return r.db.Members(ctx, obj.ID) })
 }
 
 func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error) {
-	return r.invitations(ctx, obj)
+	key := accountRead{what: "invitations", accountID: obj.ID}
+	return shared(ctx, key, func() ([]*model.Invitation, error) { return r.invitations(ctx, obj) })
 }
 
 func (r *mutationResolver) SignUp(ctx context.Context, input generated.SignUpInput) (*generated.SignUpPayload, error) {
@@ -61,7 +67,7 @@ func (r *queryResolver) Viewer(ctx context.Context) (*model.User, error) {
 }
 
 func (r *userResolver) ID(ctx context.Context, obj *model.User) (string, error) {
-	return model.NodeID(kindUser, obj.ID), nil
+	return r.ids.Of(model.NodeUser, obj.ID), nil
 }
 
 func (r *Resolver) Account() generated.AccountResolver { return &accountResolver{r} }

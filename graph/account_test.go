@@ -29,10 +29,10 @@ func TestSignUpInAndOut(t *testing.T) {
 		}
 		got := c.query(signUpMutation, "email", " Owner@Example.COM ", "password", password, "name", "Example Ltd").ok(t, "signUp")
 		want := map[string]any{
-			"signUp.viewer.id":           "VXNlcjox",
+			"signUp.viewer.id":           a.ids.Of(model.NodeUser, 1),
 			"signUp.viewer.email":        "owner@example.com",
 			"signUp.viewer.operator":     true,
-			"signUp.viewer.account.id":   "QWNjb3VudDox",
+			"signUp.viewer.account.id":   a.ids.Of(model.NodeAccount, 1),
 			"signUp.viewer.account.name": "Example Ltd",
 		}
 		for path, value := range want {
@@ -62,17 +62,17 @@ func TestSignUpInAndOut(t *testing.T) {
 
 func TestSignUpReportsEveryMistake(t *testing.T) {
 	tests := []struct{ name, email, password, account, want string }{
-		{"address", "owner", password, "Example", "email:invalid_email"},
-		{"address with a name", "Owner <owner@example.com>", password, "Example", "email:invalid_email"},
-		{"long address", strings.Repeat("a", 250) + "@example.com", password, "Example", "email:invalid_email"},
-		{"short password", "owner@example.com", "1234567", "Example", "password:invalid_password"},
-		{"long password", "owner@example.com", strings.Repeat("x", 1025), "Example", "password:invalid_password"},
-		{"empty name", "owner@example.com", password, " ", "accountName:invalid_name"},
-		{"control character", "owner@example.com", password, "a\x00b", "accountName:invalid_name"},
-		{"web address", "owner@example.com", password, "Win at https://example.com", "accountName:invalid_name"},
-		{"another web address", "owner@example.com", password, "Win at WWW.example.com", "accountName:invalid_name"},
-		{"everything", "", "", "", "email:invalid_email password:invalid_password accountName:invalid_name"},
-		{"taken", "TAKEN@example.com", password, "Example", "email:email_taken"},
+		{"address", "owner", password, "Example", "email:INVALID_EMAIL"},
+		{"address with a name", "Owner <owner@example.com>", password, "Example", "email:INVALID_EMAIL"},
+		{"long address", strings.Repeat("a", 250) + "@example.com", password, "Example", "email:INVALID_EMAIL"},
+		{"short password", "owner@example.com", "1234567", "Example", "password:INVALID_PASSWORD"},
+		{"long password", "owner@example.com", strings.Repeat("x", 1025), "Example", "password:INVALID_PASSWORD"},
+		{"empty name", "owner@example.com", password, " ", "accountName:INVALID_NAME"},
+		{"control character", "owner@example.com", password, "a\x00b", "accountName:INVALID_NAME"},
+		{"web address", "owner@example.com", password, "Win at https://example.com", "accountName:INVALID_NAME"},
+		{"another web address", "owner@example.com", password, "Win at WWW.example.com", "accountName:INVALID_NAME"},
+		{"everything", "", "", "", "email:INVALID_EMAIL password:INVALID_PASSWORD accountName:INVALID_NAME"},
+		{"taken", "TAKEN@example.com", password, "Example", "email:EMAIL_TAKEN"},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, noMail)
@@ -96,8 +96,8 @@ func TestSignUpPolicies(t *testing.T) {
 		want   [2]string // userErrors of the first and second sign-up
 	}{
 		{model.SignupsOpen, [2]string{"", ""}},
-		{model.SignupsFirstOnly, [2]string{"", ":signups_closed"}},
-		{model.SignupsClosed, [2]string{":signups_closed", ":signups_closed"}},
+		{model.SignupsFirstOnly, [2]string{"", ":SIGNUPS_CLOSED"}},
+		{model.SignupsClosed, [2]string{":SIGNUPS_CLOSED", ":SIGNUPS_CLOSED"}},
 	}
 	for _, test := range tests {
 		t.Run(test.policy.String(), func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 			{"owner@example.com", strings.Repeat("x", 1025)},
 		} {
 			got := c.signIn(try[0], try[1])
-			if got.userErrors("signIn") != ":wrong_credentials" || len(got.Errors) > 0 || got.at("signIn.viewer") != nil {
+			if got.userErrors("signIn") != ":WRONG_CREDENTIALS" || len(got.Errors) > 0 || got.at("signIn.viewer") != nil {
 				t.Errorf("%q: %s", try, got.Body)
 			}
 			if got.Header.Get("Set-Cookie") != "" {
@@ -206,7 +206,7 @@ func TestSignInThrottle(t *testing.T) {
 		attacker := a.client()
 		attacker.address = "198.51.100.7"
 		for i := range 5 {
-			if got := attacker.signIn("owner@example.com", "wrong password"); got.userErrors("signIn") != ":wrong_credentials" {
+			if got := attacker.signIn("owner@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d: %s", i+1, got.Body)
 			}
 		}
@@ -215,7 +215,7 @@ func TestSignInThrottle(t *testing.T) {
 			stranger := a.client()
 			stranger.address = address
 			got := stranger.signIn("owner@example.com", password)
-			if got.codes() != "rate_limited" || got.Status != http.StatusOK || got.at("signIn") != nil {
+			if got.codes() != "RATE_LIMITED" || got.Status != http.StatusOK || got.at("signIn") != nil {
 				t.Fatalf("during the wait: %s", got.Body)
 			}
 			if after := got.Errors[0].Extensions["retryAfter"]; after != 1.0 {
@@ -226,7 +226,7 @@ func TestSignInThrottle(t *testing.T) {
 		for range 5 {
 			attacker.signIn("nobody@example.com", "wrong password")
 		}
-		if got := attacker.signIn("nobody@example.com", "wrong password"); got.codes() != "rate_limited" {
+		if got := attacker.signIn("nobody@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("unknown address: %s", got.Body)
 		}
 		// The browser that the owner has used before is not shut out by strangers.
@@ -234,7 +234,7 @@ func TestSignInThrottle(t *testing.T) {
 			t.Errorf("the owner's own browser: %s", got.Body)
 		}
 		// That did not help the attacker.
-		if got := attacker.signIn("owner@example.com", password); got.codes() != "rate_limited" {
+		if got := attacker.signIn("owner@example.com", password); got.codes() != "RATE_LIMITED" {
 			t.Errorf("after the owner signed in: %s", got.Body)
 		}
 		// After the wait the right password works, and clears the counter.
@@ -243,11 +243,11 @@ func TestSignInThrottle(t *testing.T) {
 		fresh.address = "203.0.113.9"
 		fresh.signIn("owner@example.com", password).ok(t, "signIn")
 		for i := range 5 {
-			if got := attacker.signIn("owner@example.com", "wrong password"); got.userErrors("signIn") != ":wrong_credentials" {
+			if got := attacker.signIn("owner@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d after a success: %s", i+1, got.Body)
 			}
 		}
-		if got := attacker.signIn("owner@example.com", "wrong password"); got.codes() != "rate_limited" {
+		if got := attacker.signIn("owner@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("the sixth: %s", got.Body)
 		}
 	})
@@ -259,15 +259,15 @@ func TestSignInThrottleOfOneNetwork(t *testing.T) {
 		attacker := a.client()
 		for i := range 30 {
 			attacker.address = fmt.Sprintf("2001:db8:0:1::%x", i+1) // one network of 64 bits
-			if got := attacker.signIn(fmt.Sprintf("u%d@example.com", i), "wrong password"); got.userErrors("signIn") != ":wrong_credentials" {
+			if got := attacker.signIn(fmt.Sprintf("u%d@example.com", i), "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d: %s", i+1, got.Body)
 			}
 		}
-		if got := attacker.signIn("another@example.com", "wrong password"); got.codes() != "rate_limited" {
+		if got := attacker.signIn("another@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("guess 31: %s", got.Body)
 		}
 		attacker.address = "2001:db8:0:2::1"
-		if got := attacker.signIn("another@example.com", "wrong password"); got.userErrors("signIn") != ":wrong_credentials" {
+		if got := attacker.signIn("another@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 			t.Errorf("from another network: %s", got.Body)
 		}
 	})
@@ -284,17 +284,17 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 			attacker.signIn("owner@example.com", "wrong password")
 		}
 		for name, c := range map[string]*client{"another address's": attacker, "a forged": forger} {
-			if got := c.signIn("owner@example.com", "wrong password"); got.codes() != "rate_limited" {
+			if got := c.signIn("owner@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 				t.Errorf("with %s device cookie: %s", name, got.Body)
 			}
 		}
 		// A device is throttled by itself.
 		for i := range 5 {
-			if got := attacker.signIn("attacker@example.com", "wrong password"); got.userErrors("signIn") != ":wrong_credentials" {
+			if got := attacker.signIn("attacker@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d on a known device: %s", i+1, got.Body)
 			}
 		}
-		if got := attacker.signIn("attacker@example.com", password); got.codes() != "rate_limited" {
+		if got := attacker.signIn("attacker@example.com", password); got.codes() != "RATE_LIMITED" {
 			t.Errorf("guess 6 on a known device: %s", got.Body)
 		}
 	})
@@ -315,7 +315,7 @@ func TestANewPasswordEndsKnownDevices(t *testing.T) {
 		}
 		refused := func(c *client, what string, want bool) {
 			t.Helper()
-			if got := c.signIn("owner@example.com", "wrong password"); (got.codes() == "rate_limited") != want {
+			if got := c.signIn("owner@example.com", "wrong password"); (got.codes() == "RATE_LIMITED") != want {
 				t.Errorf("%s: %s", what, got.Body)
 			}
 		}
@@ -444,7 +444,7 @@ func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
 		if c.viewer() != "" {
 			t.Error("still there after two idle weeks")
 		}
-		if got := c.query(`{ sites { totalCount } }`); got.codes() != "unauthenticated" {
+		if got := c.query(`{ sites { totalCount } }`); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("got %s", got.Body)
 		}
 	})

@@ -150,7 +150,7 @@ func TestDeleteSite(t *testing.T) {
 		}
 		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) {
 			site { id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
-		want := `{"data":{"deleteSite":{"site":{"id":"U2l0ZTox","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
+		want := `{"data":{"deleteSite":{"site":{"id":"` + first.ids["siteId"] + `","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
 		if got.Body != want {
 			t.Errorf("got %s, want %s", got.Body, want)
 		}
@@ -179,7 +179,7 @@ func TestDeleteSite(t *testing.T) {
 		if got := left(t, d, owners{site: 1}); len(got) != 0 {
 			t.Errorf("an hour later: rows in %v", got)
 		}
-		if got := second.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { site { id } userErrors { field code } } }`, "id", first.ids["siteId"]); got.userErrors("deleteSite") != "siteId:not_found" {
+		if got := second.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { site { id } userErrors { field code } } }`, "id", first.ids["siteId"]); got.userErrors("deleteSite") != "siteId:NOT_FOUND" {
 			t.Errorf("once more, by another: %s", got.Body)
 		}
 	})
@@ -206,15 +206,15 @@ func TestDeleteAccount(t *testing.T) {
 				t.Fatalf("account %d, before: rows in %v, want %v", id, got, all)
 			}
 		}
-		if got := operator.query(mutation, "password", password); got.userErrors("deleteAccount") != ":last_operator" || operator.viewer() == "" {
+		if got := operator.query(mutation, "password", password); got.userErrors("deleteAccount") != ":LAST_OPERATOR" || operator.viewer() == "" {
 			t.Errorf("the operator: %s", got.Body)
 		}
-		if got := first.owner.query(mutation, "password", "wrong password"); got.userErrors("deleteAccount") != "password:wrong_credentials" {
+		if got := first.owner.query(mutation, "password", "wrong password"); got.userErrors("deleteAccount") != "password:WRONG_CREDENTIALS" {
 			t.Errorf("a wrong password: %s", got.Body)
 		}
 		told := watchSitekeys(t, d)
 		got := first.owner.query(mutation, "password", password).ok(t, "deleteAccount")
-		if got.Body != `{"data":{"deleteAccount":{"accountId":"QWNjb3VudDoy","userErrors":[]}}}` {
+		if got.Body != `{"data":{"deleteAccount":{"accountId":"`+first.ids["accountId"]+`","userErrors":[]}}}` {
 			t.Errorf("got %s", got.Body)
 		}
 		if first.owner.viewer() != "" || first.owner.cookies()[sessionCookie] != "" {
@@ -255,7 +255,7 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 			},
 			func() error { owner.query(roleMutation, "id", id, "role", "VIEWER"); return nil })
 		inTime := d.Dialect() == "sqlite" && got.userErrors("deleteAccount") == "" && owner.viewer() == "" // it may delete first
-		if !inTime && (got.codes() != "forbidden" || owner.viewer() == "") {
+		if !inTime && (got.codes() != "FORBIDDEN" || owner.viewer() == "") {
 			t.Errorf("got %s", got.Body)
 		}
 	})

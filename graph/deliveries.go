@@ -9,7 +9,8 @@ import (
 
 // deliveryConnection loads one page of a site's deliveries, the newest first.
 func (r *Resolver) deliveryConnection(ctx context.Context, site *model.Site, first int, after *string) (*generated.DeliveryConnection, error) {
-	before, err := listDeliveries.parsePage(first, after)
+	list := r.listOf(model.AfterDelivery)
+	before, err := list.parsePage(first, after)
 	if err != nil {
 		return nil, err
 	}
@@ -17,17 +18,17 @@ func (r *Resolver) deliveryConnection(ctx context.Context, site *model.Site, fir
 	if err != nil {
 		return nil, err
 	}
-	deliveries, page := cutPage(listDeliveries, deliveries, first, after, func(d *model.Delivery) int64 { return d.ID })
+	deliveries, page := cutPage(list, deliveries, first, after, func(d *model.Delivery) int64 { return d.ID })
 	edges := make([]*generated.DeliveryEdge, len(deliveries))
 	for i, delivery := range deliveries {
-		edges[i] = &generated.DeliveryEdge{Cursor: listDeliveries.cursor(delivery.ID), Node: delivery}
+		edges[i] = &generated.DeliveryEdge{Cursor: list.cursor(delivery.ID), Node: delivery}
 	}
 	return &generated.DeliveryConnection{Edges: edges, PageInfo: page}, nil
 }
 
 // delivery returns a delivery of the account by its global id, or nil.
 func (r *Resolver) delivery(ctx context.Context, accountID int64, id string) (*model.Delivery, error) {
-	siteID, number, ok := model.ParseDeliveryNodeID(id)
+	siteID, number, ok := r.ids.ParseDelivery(id)
 	if !ok {
 		return nil, nil
 	}
@@ -39,7 +40,7 @@ func (r *Resolver) sendTestWebhook(ctx context.Context, id string) (*model.Deliv
 	if err != nil {
 		return nil, err
 	}
-	siteID, ok := model.ParseNodeID(kindSite, id)
+	siteID, ok := r.ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, notFound("siteId")
 	}
@@ -56,7 +57,7 @@ func (r *Resolver) redeliver(ctx context.Context, id string) (*model.Delivery, e
 	if err != nil {
 		return nil, err
 	}
-	siteID, number, ok := model.ParseDeliveryNodeID(id)
+	siteID, number, ok := r.ids.ParseDelivery(id)
 	if !ok {
 		return nil, notFound("deliveryId")
 	}

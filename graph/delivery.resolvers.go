@@ -15,7 +15,7 @@ import (
 )
 
 func (r *deliveryResolver) ID(ctx context.Context, obj *model.Delivery) (string, error) {
-	return obj.NodeID(), nil
+	return r.ids.OfDelivery(obj.SiteID, obj.ID), nil
 }
 
 func (r *deliveryResolver) Kind(ctx context.Context, obj *model.Delivery) (generated.DeliveryKind, error) {

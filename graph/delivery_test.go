@@ -24,7 +24,7 @@ func TestDeliveries(t *testing.T) {
 		send := func() *answer {
 			return c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id}) { delivery `+deliveryFields+` userErrors { field code } } }`, "id", id)
 		}
-		if got := send(); got.userErrors("sendTestWebhook") != "siteId:no_webhook" {
+		if got := send(); got.userErrors("sendTestWebhook") != "siteId:NO_WEBHOOK" {
 			t.Errorf("without a webhook: %s", got.Body)
 		}
 		c.change("setConversionWebhook", id, `url: "https://example.com/hook", secret: "whisper whisper whisper"`).ok(t, "setConversionWebhook")
@@ -33,12 +33,12 @@ func TestDeliveries(t *testing.T) {
 			t.Helper()
 			a.clock.Advance(time.Second)
 			made = append(made, send().ok(t, "sendTestWebhook").at("sendTestWebhook.delivery.id").(string))
-			if rings := bell.take(); fmt.Sprint(rings) != fmt.Sprint(made[len(made)-1:]) {
+			if rings := bell.take(a); fmt.Sprint(rings) != fmt.Sprint(made[len(made)-1:]) {
 				t.Errorf("the workers are woken for %v", rings)
 			}
 		}
 		sent()
-		if got := send(); got.userErrors("sendTestWebhook") != "siteId:delivery_in_progress" || got.at("sendTestWebhook.delivery") != nil {
+		if got := send(); got.userErrors("sendTestWebhook") != "siteId:DELIVERY_IN_PROGRESS" || got.at("sendTestWebhook.delivery") != nil {
 			t.Errorf("another test at once: %s", got.Body)
 		}
 		first := `{"id":"` + made[0] + `","kind":"TEST","event":"test","state":"PENDING","nextAttemptAt":"2026-11-20T09:30:01Z","createdAt":"2026-11-20T09:30:01Z","attempts":[]}`
@@ -55,13 +55,13 @@ func TestDeliveries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if claim.NodeID() != made[0] || claim.URL != "https://example.com/hook" || claim.Secret != "whisper whisper whisper" {
+		if claim.MessageID != made[0] || claim.URL != "https://example.com/hook" || claim.Secret != "whisper whisper whisper" {
 			t.Errorf("the worker has %+v", claim)
 		}
 		redeliver := func() *answer {
 			return c.query(`mutation($id: ID!) { redeliver(input: {deliveryId: $id}) { delivery `+deliveryFields+` userErrors { field code } } }`, "id", made[0])
 		}
-		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:delivery_in_progress" {
+		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:DELIVERY_IN_PROGRESS" {
 			t.Errorf("under way: %s", got.Body)
 		}
 		result := db.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
@@ -76,7 +76,7 @@ func TestDeliveries(t *testing.T) {
 		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" || got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:02Z" || got.at("redeliver.delivery.attempts.0.error") != "server_error" {
 			t.Errorf("once more: %s", got.Body)
 		}
-		if rings := bell.take(); fmt.Sprint(rings) != fmt.Sprint(made) {
+		if rings := bell.take(a); fmt.Sprint(rings) != fmt.Sprint(made) {
 			t.Errorf("the workers are woken for %v", rings)
 		}
 		if claim, err = d.ClaimDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
@@ -94,7 +94,7 @@ func TestDeliveries(t *testing.T) {
 		if err := dbtest.Exec(d, "UPDATE deliveries SET attempts = 1, tries = 21"); err != nil {
 			t.Fatal(err)
 		}
-		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:too_many_redeliveries" || got.at("redeliver.delivery") != nil || len(bell.take()) > 0 {
+		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:TOO_MANY_REDELIVERIES" || got.at("redeliver.delivery") != nil || len(bell.take(a)) > 0 {
 			t.Errorf("after 20 by hand: %s", got.Body)
 		}
 
@@ -120,7 +120,7 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("%d pages list %v, want %s", pages, listed, want)
 		}
 		for _, arguments := range []string{"first: 0", "first: 101", `after: "x"`} {
-			if got := c.query(`query($id: ID!) { site(id: $id) { deliveries(`+arguments+`) { edges { cursor } } } }`, "id", id); got.codes() != "invalid_argument" {
+			if got := c.query(`query($id: ID!) { site(id: $id) { deliveries(`+arguments+`) { edges { cursor } } } }`, "id", id); got.codes() != "INVALID_ARGUMENT" {
 				t.Errorf("%s: %s", arguments, got.Body)
 			}
 		}
@@ -132,23 +132,24 @@ func TestDeliveries(t *testing.T) {
 
 // bell collects the deliveries that the workers are woken for.
 type bell struct {
-	mu  sync.Mutex
-	ids []string
+	mu   sync.Mutex
+	rung []model.Delivery
 }
 
 func (b *bell) ring(deliveries []model.Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range deliveries {
-		b.ids = append(b.ids, deliveries[i].NodeID())
-	}
+	b.rung = append(b.rung, deliveries...)
 }
 
-func (b *bell) take() []string {
+// take returns the ids of the deliveries since the last call.
+func (b *bell) take(a *app) (ids []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ids := b.ids
-	b.ids = nil
+	for _, delivery := range b.rung {
+		ids = append(ids, a.ids.OfDelivery(delivery.SiteID, delivery.ID))
+	}
+	b.rung = nil
 	return ids
 }
 
@@ -159,7 +160,7 @@ func TestWebhookNets(t *testing.T) {
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		c.change("setConversionWebhook", id, `url: "https://10.0.0.1:9000/"`).ok(t, "setConversionWebhook")
-		if got := c.change("setConversionWebhook", id, `url: "https://127.0.0.1/"`); got.userErrors("setConversionWebhook") != "url:invalid_url" {
+		if got := c.change("setConversionWebhook", id, `url: "https://127.0.0.1/"`); got.userErrors("setConversionWebhook") != "url:INVALID_URL" {
 			t.Errorf("of another network: %s", got.Body)
 		}
 	})

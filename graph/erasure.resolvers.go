@@ -19,7 +19,7 @@ func (r *mutationResolver) DeleteUserData(ctx context.Context, input generated.D
 }
 
 func (r *userDataErasureResolver) ID(ctx context.Context, obj *model.UserErasure) (string, error) {
-	return model.NodeID(kindErasure, obj.ID), nil
+	return r.ids.Of(model.NodeErasure, obj.ID), nil
 }
 
 func (r *userDataErasureResolver) FinishedAt(ctx context.Context, obj *model.UserErasure) (*model.Instant, error) {

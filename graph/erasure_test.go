@@ -33,12 +33,12 @@ func TestDeleteUserData(t *testing.T) {
 			}
 		}
 		erase := `mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) { erasure { ` + fields + ` } userErrors { field code } } }`
-		if got := member.query(erase, "id", id, "user", userID+"0"); got.userErrors("deleteUserData") != "userId:invalid_user_id" || got.at("deleteUserData.erasure") != nil {
+		if got := member.query(erase, "id", id, "user", userID+"0"); got.userErrors("deleteUserData") != "userId:INVALID_USER_ID" || got.at("deleteUserData.erasure") != nil {
 			t.Errorf("a wrong id: %s", got.Body)
 		}
 		token := owner.createToken("READ", "WRITE", "EXPORT")
 		refused := a.with(token.secret, `mutation { deleteUserData(input: {siteId: "`+id+`", userId: "`+userID+`"}) { erasure { id } } }`)
-		if refused.codes() != "forbidden" {
+		if refused.codes() != "FORBIDDEN" {
 			t.Errorf("a token: %s", refused.Body)
 		}
 

@@ -9,7 +9,7 @@ import (
 
 // erasure returns an erasure of the account by its global id, or nil.
 func (r *Resolver) erasure(ctx context.Context, accountID int64, id string) (*model.UserErasure, error) {
-	number, ok := model.ParseNodeID(kindErasure, id)
+	number, ok := r.ids.Parse(model.NodeErasure, id)
 	if !ok {
 		return nil, nil
 	}
@@ -22,7 +22,7 @@ func (r *Resolver) deleteUserData(ctx context.Context, input generated.DeleteUse
 	if err != nil {
 		return nil, err
 	}
-	siteID, ok := model.ParseNodeID(kindSite, input.SiteID)
+	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
 	if !ok {
 		return nil, notFound("siteId")
 	}

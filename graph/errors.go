@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,20 +26,31 @@ import (
 
 // userErrors splits what a mutation's call returned into the mistakes to report and the error that is left. Joined errors
 // are reported one by one. The codes that belong here are the schema's UserErrorCode.
+//
+// Go code has its codes in lower case, as the contract's HTTP endpoints show them; the schema has them in upper case. This
+// file converts them.
 func userErrors(err error) ([]*generated.UserError, error) {
 	found := []*generated.UserError{}
 	for _, one := range joined(err) {
 		e, ok := errors.AsType[*model.Error](one)
-		if !ok || !generated.UserErrorCode(e.Code).IsValid() {
+		if !ok {
 			return nil, err
 		}
-		u := &generated.UserError{Code: generated.UserErrorCode(e.Code), Message: e.Message}
-		if e.Field != "" {
-			u.Field = &e.Field
+		code := generated.UserErrorCode(strings.ToUpper(e.Code))
+		if !code.IsValid() {
+			return nil, err
 		}
-		found = append(found, u)
+		found = append(found, &generated.UserError{Code: code, Field: fieldPath(e.Field), Message: e.Message})
 	}
 	return found, nil
+}
+
+// fieldPath is the path of a field of the input, beginning with the mutation's argument; nil for no field.
+func fieldPath(field string) []string {
+	if field == "" {
+		return nil
+	}
+	return append([]string{"input"}, strings.Split(field, ".")...)
 }
 
 func joined(err error) []error {
@@ -46,7 +58,11 @@ func joined(err error) []error {
 		return nil
 	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		return many.Unwrap()
+		var all []error
+		for _, one := range many.Unwrap() {
+			all = append(all, joined(one)...)
+		}
+		return all
 	}
 	return []error{err}
 }
@@ -100,13 +116,15 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 			shown.Path = library.Path
 		}
 	}
-	if e, ok := errors.AsType[*model.Error](err); ok && generated.ErrorCode(e.Code).IsValid() {
-		shown.Message = e.Message
-		shown.Extensions = map[string]any{"code": e.Code}
-		if e.RetryAfter > 0 {
-			shown.Extensions["retryAfter"] = int64(math.Ceil(e.RetryAfter.Seconds()))
+	if e, ok := errors.AsType[*model.Error](err); ok {
+		if code := generated.ErrorCode(strings.ToUpper(e.Code)); code.IsValid() {
+			shown.Message = e.Message
+			shown.Extensions = map[string]any{"code": string(code)}
+			if e.RetryAfter > 0 {
+				shown.Extensions["retryAfter"] = int64(math.Ceil(e.RetryAfter.Seconds()))
+			}
+			return shown
 		}
-		return shown
 	}
 	// An error that gqlgen or its parser made carries a code and wraps nothing. All others come from our code.
 	if isLibrary && library.Err == nil {

@@ -43,7 +43,7 @@ func (a *app) records() []record {
 func (a *app) wantInternal(got *answer, status int, path, logged string) {
 	a.t.Helper()
 	records := a.records()
-	if got.Status != status || got.codes() != "internal" || len(records) != 1 {
+	if got.Status != status || got.codes() != "INTERNAL" || len(records) != 1 {
 		a.t.Fatalf("status %d, %s, log %+v; want %d, one error internal, one record", got.Status, got.Body, records, status)
 	}
 	id := got.Errors[0].Extensions["requestId"]
@@ -100,10 +100,10 @@ func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 			for _, f := range fieldsOf(def) {
 				a.log.buf.Reset()
 				got := owner.owner.call(t, op, f, func(name string) string { return owner.ids[name] })
-				if known := strings.Contains(got.Body, "invalid_token"); known {
+				if known := strings.Contains(got.Body, "INVALID_TOKEN"); known {
 					continue // refused by its form already
 				}
-				if got.codes() != "internal" || strings.Contains(got.Body, "sql") || strings.Contains(got.Body, "closed") || len(a.records()) != 1 {
+				if got.codes() != "INTERNAL" || strings.Contains(got.Body, "sql") || strings.Contains(got.Body, "closed") || len(a.records()) != 1 {
 					t.Errorf("%s answers %s, and logs %s", f.Name, got.Body, a.log)
 				}
 			}

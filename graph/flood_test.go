@@ -78,7 +78,7 @@ func TestChangesTakeTurns(t *testing.T) {
 		}
 		for range sent - 2 {
 			got := <-answers
-			if got.codes() != "rate_limited" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
+			if got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
 				t.Errorf("one too many: %s", got.Body)
 			}
 		}
@@ -127,7 +127,7 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 		got := owner.query(`mutation {
 			a: createSite(input: {domain: "a.example"}) { userErrors { code } }
 			b: createSite(input: {domain: "b.example"}) { userErrors { code } } }`)
-		if got.codes() != "rate_limited rate_limited" {
+		if got.codes() != "RATE_LIMITED RATE_LIMITED" {
 			t.Errorf("two changes without a turn: %s", got.Body)
 		}
 		release()
@@ -190,13 +190,13 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 			a.with(token.secret, query).ok(t, "")
 		}
 		for range 20 {
-			if got := a.with(token.secret, query); got.codes() != "rate_limited" || got.Status != http.StatusOK {
+			if got := a.with(token.secret, query); got.codes() != "RATE_LIMITED" || got.Status != http.StatusOK {
 				t.Fatalf("without points: status %d, %s", got.Status, got.Body)
 			}
 		}
 		statements.Take()
 		got := a.with(token.secret, query)
-		if sent := statements.Take(); len(sent) > 0 || got.Status != http.StatusTooManyRequests || got.codes() != "rate_limited" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
+		if sent := statements.Take(); len(sent) > 0 || got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
 			t.Errorf("refused too often: status %d, %s, statements %q", got.Status, got.Body, sent)
 		}
 		if got := a.with(other.secret, query); got.Status != http.StatusOK {
@@ -216,7 +216,7 @@ func TestRequestsEnd(t *testing.T) {
 		release := lockSites(t, d, 1)
 		began := time.Now()
 		got := owner.query(updateSiteMutation, "id", site, "name", "late")
-		if took := time.Since(began); got.Status != http.StatusOK || got.codes() != "timeout" || took > 10*time.Second {
+		if took := time.Since(began); got.Status != http.StatusOK || got.codes() != "TIMEOUT" || took > 10*time.Second {
 			t.Errorf("status %d, %s after %v; want the code timeout", got.Status, got.Body, took)
 		}
 		if records := a.records(); len(records) != 1 || records[0].Stack != "" {
@@ -300,7 +300,7 @@ func TestStacksAreRare(t *testing.T) {
 func TestDatabaseAway(t *testing.T) {
 	unavailable := func(t *testing.T, got *answer) {
 		t.Helper()
-		if got.Status != http.StatusOK || got.codes() != "unavailable" || got.Errors[0].Extensions["retryAfter"] != 5.0 {
+		if got.Status != http.StatusOK || got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 5.0 {
 			t.Errorf("status %d, %s; want unavailable with retryAfter", got.Status, got.Body)
 		}
 	}
@@ -374,7 +374,7 @@ func TestSchemaHasAPrice(t *testing.T) {
 	}
 	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`,
 		`{ viewer { id } __schema { types { name } } }`} {
-		if got := stranger.query(query); got.Status != http.StatusTooManyRequests || got.codes() != "rate_limited" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
+		if got := stranger.query(query); got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
 			t.Errorf("the 61st time: status %d, %.200s", got.Status, got.Body)
 		}
 	}

@@ -73,6 +73,7 @@ type app struct {
 	url   string // of /graphql
 	clock *clock
 	log   *logged
+	ids   *model.NodeIDs
 }
 
 // setting changes one option of an app.
@@ -118,6 +119,9 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	}
 	s.auth.BaseURL, s.graph.BaseURL = base, base
 	var err error
+	if a.ids, err = d.NodeIDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if a.auth, err = auth.New(s.auth); err != nil {
 		t.Fatal(err)
 	}
@@ -248,19 +252,31 @@ func (a *answer) codes() string {
 	return strings.Join(codes, " ")
 }
 
-// userErrors are the mutation's userErrors as "field:code", in order.
+// userErrors are the mutation's userErrors as "field:code", in order. The field is the path within the input, with points. A
+// path that leads to no field of the input is shown as it is.
 func (a *answer) userErrors(mutation string) string {
 	list, _ := a.at(mutation + ".userErrors").([]any)
 	var codes []string
 	for _, e := range list {
 		m := e.(map[string]any)
-		field := m["field"]
-		if field == nil {
-			field = ""
+		path, _ := m["field"].([]any)
+		if len(path) > 1 && isInput(mutation, path) {
+			path = path[1:]
 		}
-		codes = append(codes, fmt.Sprintf("%v:%v", field, m["code"]))
+		codes = append(codes, fmt.Sprintf("%s:%v", strings.Trim(strings.ReplaceAll(fmt.Sprint(path), " ", "."), "[]"), m["code"]))
 	}
 	return strings.Join(codes, " ")
+}
+
+// isInput reports whether a path leads from a mutation's argument to a field of it, or to an element of a list there.
+func isInput(mutation string, path []any) bool {
+	arg := schema.Mutation.Fields.ForName(mutation).Arguments.ForName(fmt.Sprint(path[0]))
+	if arg == nil {
+		return false
+	}
+	field := schema.Types[arg.Type.Name()].Fields.ForName(fmt.Sprint(path[1]))
+	isItem := len(path) == 3 && field != nil && field.Type.Elem != nil
+	return field != nil && (len(path) == 2 || isItem)
 }
 
 // ok fails the test when the answer has top-level errors or userErrors of the mutation.

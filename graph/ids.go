@@ -5,40 +5,24 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// The kinds of objects that have a global id (model.NodeID): their type names. That of a delivery is in
-// db/model.
-const (
-	kindUser       = "User"
-	kindMember     = "Member" // a user, to the other members of the account
-	kindAccount    = "Account"
-	kindSite       = "Site"
-	kindErasure    = "UserDataErasure"
-	kindInvitation = "Invitation"
-	kindAPIToken   = "ApiToken"
-	kindSession    = "Session"
-	kindSitekey    = "Sitekey"
-)
+// cursors write and read the places in a list of objects that is in the order of their ids. Their kind is the list's own, so
+// that neither a global id nor another list's cursor is taken for one.
+type cursors struct {
+	ids  *model.NodeIDs
+	kind model.NodeKind
+}
 
-// list names a list of objects that is in the order of their ids. Its cursors carry the name, so that neither a global id nor
-// another list's cursor is taken for one.
-type list string
-
-// The lists that come in pages.
-const (
-	listSites      list = "sites"
-	listSitekeys   list = "sitekeys"
-	listDeliveries list = "deliveries"
-)
+func (r *Resolver) listOf(kind model.NodeKind) cursors { return cursors{r.ids, kind} }
 
 // cursor names the place after the object with this id in the list.
-func (l list) cursor(id int64) string { return model.NodeID("after-"+string(l), id) }
+func (c cursors) cursor(id int64) string { return c.ids.Of(c.kind, id) }
 
-// parseCursor reads exactly what cursor writes. None means the beginning of the list.
-func (l list) parseCursor(s *string) (after int64, err error) {
+// parse reads exactly what cursor writes. None means the beginning of the list.
+func (c cursors) parse(s *string) (after int64, err error) {
 	if s == nil {
 		return 0, nil
 	}
-	after, ok := model.ParseNodeID("after-"+string(l), *s)
+	after, ok := c.ids.Parse(c.kind, *s)
 	if !ok {
 		return 0, invalidArgument("after", "The argument after is not a cursor of this list.")
 	}
@@ -49,15 +33,15 @@ func (l list) parseCursor(s *string) (after int64, err error) {
 const maxFirst = 100
 
 // parsePage reads the arguments of a connection of the list.
-func (l list) parsePage(first int, after *string) (afterID int64, err error) {
+func (c cursors) parsePage(first int, after *string) (afterID int64, err error) {
 	if first < 1 || first > maxFirst {
 		return 0, invalidArgument("first", "The argument first must be from 1 to 100.")
 	}
-	return l.parseCursor(after)
+	return c.parse(after)
 }
 
 // cutPage takes a page from the rows that were read, one more than it has, and tells where it lies.
-func cutPage[T any](l list, rows []T, first int, after *string, id func(T) int64) ([]T, *generated.PageInfo) {
+func cutPage[T any](l cursors, rows []T, first int, after *string, id func(T) int64) ([]T, *generated.PageInfo) {
 	page := &generated.PageInfo{HasNextPage: len(rows) > first, HasPreviousPage: after != nil}
 	rows = rows[:min(first, len(rows))]
 	if len(rows) > 0 {

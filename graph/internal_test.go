@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,12 +13,17 @@ import (
 )
 
 func FuzzCursor(f *testing.F) {
-	for _, s := range []string{"", listSites.cursor(1), listSites.cursor(math.MaxInt64), listSitekeys.cursor(1), "YWZ0ZXI6MDE=", "YWZ0ZXI6MQ==\n", model.NodeID(kindSite, 1)} {
+	ids, err := model.NewNodeIDs(strings.Repeat("0f", model.NodeIDKeySize))
+	if err != nil {
+		f.Fatal(err)
+	}
+	sites, sitekeys := cursors{ids, model.AfterSite}, cursors{ids, model.AfterSitekey}
+	for _, s := range []string{"", sites.cursor(1), sites.cursor(math.MaxInt64), sitekeys.cursor(1), sites.cursor(1) + "\n", ids.Of(model.NodeSite, 1)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if id, err := listSites.parseCursor(&s); err == nil && (listSites.cursor(id) != s || id < 1) {
-			t.Errorf("%q is read as %d, which is written %q", s, id, listSites.cursor(id))
+		if id, err := sites.parse(&s); err == nil && (sites.cursor(id) != s || id < 1) {
+			t.Errorf("%q is read as %d, which is written %q", s, id, sites.cursor(id))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
@@ -13,17 +12,6 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
-
-func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-
-func decode(t *testing.T, s string) []byte {
-	t.Helper()
-	b, err := base64.StdEncoding.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // byID are all fields at the top that take an id. Those that delete come last.
 func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) {
@@ -68,12 +56,12 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 			for kind, id := range first.ids {
 				same := func(id string) func(string) string { return func(string) string { return id } }
 				foreign := second.owner.call(t, operation[f.Name], f, same(id))
-				nothing := second.owner.call(t, operation[f.Name], f, same(unknown(t, id)))
+				nothing := second.owner.call(t, operation[f.Name], f, same(a.unknown(id)))
 				if foreign.Body != nothing.Body {
 					t.Errorf("%s with another tenant's %s answers %s, with an unknown one %s", f.Name, kind, foreign.Body, nothing.Body)
 				}
-				if strings.Contains(foreign.Body, "first") || !strings.Contains(foreign.Body, "not_found") &&
-					!strings.Contains(foreign.Body, "forbidden") && foreign.Body != `{"data":{"`+f.Name+`":null}}` {
+				if strings.Contains(foreign.Body, "first") || !strings.Contains(foreign.Body, "NOT_FOUND") &&
+					!strings.Contains(foreign.Body, "FORBIDDEN") && foreign.Body != `{"data":{"`+f.Name+`":null}}` {
 					t.Errorf("%s with another tenant's %s answers %s", f.Name, kind, foreign.Body)
 				}
 			}
@@ -93,9 +81,72 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 				return first.ids[name]
 			}
 			own := first.owner.call(t, operation[f.Name], f, id)
-			if strings.Contains(own.Body, "not_found") || own.codes() != "" || own.at(f.Name) == nil {
+			if strings.Contains(own.Body, "NOT_FOUND") || own.codes() != "" || own.at(f.Name) == nil {
 				t.Errorf("%s with an id of one's own answers %s", f.Name, own.Body)
 			}
+		}
+	})
+}
+
+// nodes are the types that node answers with, and the input of a tenant's that names one.
+var nodes = map[string]string{
+	"Account": "accountId", "User": "userId", "Invitation": "invitationId", "ApiToken": "apiTokenId", "Session": "sessionId",
+	"Site": "siteId", "Sitekey": "sitekeyId", "Delivery": "deliveryId", "UserDataErasure": "erasureId",
+}
+
+// TestNodeAnswersEveryType: each type that implements Node is read by its owner, and is like an unknown id to another tenant and
+// to those of the same account who do not see it elsewhere.
+func TestNodeAnswersEveryType(t *testing.T) {
+	const fields = `{ node(id: $id) { __typename id } }`
+	const query = `query($id: ID!) ` + fields
+	const null = `{"data":{"node":null}}`
+	hidden := map[string][]string{ // from whom in the same account
+		"Invitation": {"member"}, "ApiToken": {"member", "token"}, "Session": {"member", "token"},
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		first, second := a.tenant("first.example"), a.tenant("second.example")
+		token := first.owner.createToken("READ", "WRITE", "EXPORT")
+		member := a.client()
+		member.signIn("member@first.example", password).ok(t, "signIn")
+		ask := map[string]func(id string) *answer{
+			"member": func(id string) *answer { return member.query(query, "id", id) },
+			"token":  func(id string) *answer { return a.with(token.secret, strings.Replace(fields, "$id", `"`+id+`"`, 1)) },
+		}
+		for _, def := range schema.GetPossibleTypes(schema.Types["Node"]) {
+			id := first.ids[nodes[def.Name]]
+			if id == "" {
+				t.Errorf("no tenant has a %s: add it", def.Name)
+				continue
+			}
+			got := first.owner.query(query, "id", id)
+			if got.at("node.__typename") != def.Name || got.at("node.id") != id || got.codes() != "" {
+				t.Errorf("the owner's %s: %s", def.Name, got.Body)
+			}
+			if got := second.owner.query(query, "id", id); got.Body != null {
+				t.Errorf("another tenant's %s: %s", def.Name, got.Body)
+			}
+			if got := first.owner.query(query, "id", a.unknown(id)); got.Body != null {
+				t.Errorf("an unknown %s: %s", def.Name, got.Body)
+			}
+			for name, as := range ask {
+				if got := as(id); (got.Body == null) != slices.Contains(hidden[def.Name], name) || got.codes() != "" {
+					t.Errorf("a %s, to the %s of its account: %s", def.Name, name, got.Body)
+				}
+			}
+		}
+
+		// What has ended is like unknown, too.
+		a.clock.Advance(8 * 24 * time.Hour)
+		if got := ask["member"](first.ids["userId"]); got.Body == null {
+			t.Errorf("after 8 days, the member's session has ended: %s", got.Body)
+		}
+		if got := first.owner.query(query, "id", first.ids["invitationId"]); got.Body != null {
+			t.Errorf("an invitation that has ended: %s", got.Body)
+		}
+		a.clock.Advance(7 * 24 * time.Hour)
+		if got := first.owner.query(query, "id", first.ids["sessionId"]); got.Body != null {
+			t.Errorf("a session that has ended: %s", got.Body)
 		}
 	})
 }
@@ -142,22 +193,21 @@ func TestRoles(t *testing.T) {
 
 		"setSitePlan": {role: viewer, operator: true}, "setCaptchaPlan": {role: viewer, operator: true},
 	}
-	kinds := map[string]string{"siteId": "Site", "id": "Site", "userId": "User", "invitationId": "Invitation", "apiTokenId": "ApiToken",
-		"sitekeyId": "Sitekey", "accountId": "Account"}
-	ids := func(name string) string {
-		switch name {
-		case "sessionId":
-			return encode("Session:" + strings.Repeat("ab", 32))
-		case "deliveryId":
-			return encode("Delivery:987654321:987654321")
-		}
-		if kinds[name] == "" {
-			t.Fatalf("the input %s takes an id of unknown kind: add it", name)
-		}
-		return model.NodeID(kinds[name], 987_654_321)
+	kinds := map[string]model.NodeKind{
+		"siteId": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
+		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
+		ids := func(name string) string {
+			if name == "sessionId" {
+				return unknownSession
+			}
+			if kinds[name] == 0 {
+				t.Fatalf("the input %s takes an id of unknown kind: add it", name)
+			}
+			return a.unknownOf(kinds[name])
+		}
 		operator := a.owner("operator@example.com")
 		first := a.owner("owner@example.com")
 		callers := []struct {
@@ -202,13 +252,13 @@ func TestRoles(t *testing.T) {
 					want := ""
 					switch {
 					case caller.scopes != nil && rule.export && !slices.Contains(caller.scopes, "EXPORT"):
-						want = "forbidden"
+						want = "FORBIDDEN"
 					case caller.scopes != nil && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope) && !(rule.scope == "READ" && slices.Contains(caller.scopes, "WRITE"))),
 						caller.role < rule.role, rule.operator && !caller.operator:
-						want = "forbidden"
+						want = "FORBIDDEN"
 					}
 					if caller.name == "nobody" && rule.role > anybody {
-						want = "unauthenticated"
+						want = "UNAUTHENTICATED"
 					}
 					sender := caller.client
 					if op == ast.Mutation && rule.role == anybody {

@@ -17,7 +17,7 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// The limits of one request. ErrorCode.too_complex in errors.graphqls tells callers the same numbers.
+// The limits of one request. ErrorCode.TOO_COMPLEX in errors.graphqls tells callers the same numbers.
 const (
 	maxBody               = 64 << 10
 	maxTokens             = 4_000

@@ -29,48 +29,48 @@ func TestHostileRequests(t *testing.T) {
 		return b.String()
 	}
 	queries := []struct{ name, query, want string }{
-		{"depth 13", `{ viewer { account` + strings.Repeat(` { sites { edges { node`, 4) + strings.Repeat(` } } }`, 4) + ` } }`, "too_complex"},
-		{"depth 200", strings.Repeat("{ a ", 200) + strings.Repeat("}", 200), "too_complex"},
-		{"31 aliases", "{ viewer { " + many(31, func(i int) string { return fmt.Sprintf("a%d: id ", i) }) + "} }", "too_complex"},
-		{"10,000 aliases", "{ " + many(10_000, func(i int) string { return fmt.Sprintf("a%d:id ", i%10) }) + "}", "too_complex"},
-		{"5,000 aliases", "{ " + many(5_000, func(i int) string { return fmt.Sprintf("a%d:id ", i) }) + "}", "too_complex"},
-		{"11 root fields", "{ " + strings.Repeat("viewer { id } ", 11) + "}", "too_complex"},
-		{"root fields in a fragment", "{ ...f } fragment f on Query { " + strings.Repeat("viewer { id } ", 11) + "}", "too_complex"},
-		{"501 fields", "{ viewer { " + strings.Repeat("id ", 501) + "} }", "too_complex"},
-		{"fields of an unused fragment", "{ viewer { id } } fragment f on User { " + strings.Repeat("id ", 501) + "}", "too_complex"},
-		{"complexity", `{ sites(first: 100) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "too_complex"},
-		{"complexity in a variable", `query($n: Int! = 100) { sites(first: $n) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "too_complex"},
+		{"depth 13", `{ viewer { account` + strings.Repeat(` { sites { edges { node`, 4) + strings.Repeat(` } } }`, 4) + ` } }`, "TOO_COMPLEX"},
+		{"depth 200", strings.Repeat("{ a ", 200) + strings.Repeat("}", 200), "TOO_COMPLEX"},
+		{"31 aliases", "{ viewer { " + many(31, func(i int) string { return fmt.Sprintf("a%d: id ", i) }) + "} }", "TOO_COMPLEX"},
+		{"10,000 aliases", "{ " + many(10_000, func(i int) string { return fmt.Sprintf("a%d:id ", i%10) }) + "}", "TOO_COMPLEX"},
+		{"5,000 aliases", "{ " + many(5_000, func(i int) string { return fmt.Sprintf("a%d:id ", i) }) + "}", "TOO_COMPLEX"},
+		{"11 root fields", "{ " + strings.Repeat("viewer { id } ", 11) + "}", "TOO_COMPLEX"},
+		{"root fields in a fragment", "{ ...f } fragment f on Query { " + strings.Repeat("viewer { id } ", 11) + "}", "TOO_COMPLEX"},
+		{"501 fields", "{ viewer { " + strings.Repeat("id ", 501) + "} }", "TOO_COMPLEX"},
+		{"fields of an unused fragment", "{ viewer { id } } fragment f on User { " + strings.Repeat("id ", 501) + "}", "TOO_COMPLEX"},
+		{"complexity", `{ sites(first: 100) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "TOO_COMPLEX"},
+		{"complexity in a variable", `query($n: Int! = 100) { sites(first: $n) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "TOO_COMPLEX"},
 		{"a password and a mail", `mutation { requestPasswordReset(input: {email: "a@example.com"}) { userErrors { code } }
-			signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "too_complex"},
-		{"rejections of many days", `{ sites(first: 100) { edges { node { rejections(days: 90) { day } } } } }`, "too_complex"},
-		{"deliveries of many sites", `{ sites(first: 50) { edges { node { deliveries(first: 50) { edges { node { kind } } } } } } }`, "too_complex"},
+			signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "TOO_COMPLEX"},
+		{"rejections of many days", `{ sites(first: 100) { edges { node { rejections(days: 90) { day } } } } }`, "TOO_COMPLEX"},
+		{"deliveries of many sites", `{ sites(first: 50) { edges { node { deliveries(first: 50) { edges { node { kind } } } } } } }`, "TOO_COMPLEX"},
 		{"two passwords", `mutation { a: signIn(input: {email: "a@example.com", password: "12345678"}) { userErrors { code } }
-			b: signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "too_complex"},
-		{"3,000 directives", "{ viewer { id " + strings.Repeat("@skip(if: true) ", 3_000) + "} }", "too_complex"},
-		{"10,000 directives", "{ viewer { id " + strings.Repeat("@a ", 10_000) + "} }", "too_complex"},
-		{"500 directives", "{ viewer { id " + strings.Repeat("@x ", 500) + "} }", "validation_failed"},
+			b: signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "TOO_COMPLEX"},
+		{"3,000 directives", "{ viewer { id " + strings.Repeat("@skip(if: true) ", 3_000) + "} }", "TOO_COMPLEX"},
+		{"10,000 directives", "{ viewer { id " + strings.Repeat("@a ", 10_000) + "} }", "TOO_COMPLEX"},
+		{"500 directives", "{ viewer { id " + strings.Repeat("@x ", 500) + "} }", "VALIDATION_FAILED"},
 		{"fragment bomb", "{ viewer { ...f0 } } " + many(40, func(i int) string {
 			return fmt.Sprintf("fragment f%d on User { ...f%d ...f%d } ", i, i+1, i+1)
-		}) + "fragment f40 on User { id }", "too_complex"},
+		}) + "fragment f40 on User { id }", "TOO_COMPLEX"},
 		{"hollow fragment bomb", "{ viewer { ...f0 } } " + many(40, func(i int) string {
 			return fmt.Sprintf("fragment f%d on User { ...f%d ...f%d } ", i, i+1, i+1)
-		}), "too_complex"},
-		{"fragment cycle", "{ viewer { ...a } } fragment a on User { ...b } fragment b on User { ...a }", "validation_failed"},
-		{"fragment of itself", "{ viewer { ...a } } fragment a on User { ...a }", "validation_failed"},
-		{"many operations", many(300, func(i int) string { return fmt.Sprintf("query q%d { viewer { id } } ", i) }), "too_complex"},
-		{"deep value", `{ node(id: ` + strings.Repeat("[", 1_900) + strings.Repeat("]", 1_900) + `) { id } }`, "validation_failed"},
-		{"deep type", `query($a: ` + strings.Repeat("[", 1_500) + "ID" + strings.Repeat("]", 1_500) + `) { viewer { id } }`, "validation_failed"},
-		{"long introspection", `{ __schema { types { ` + strings.Repeat("fields { type { ", 12) + "name" + strings.Repeat(" } }", 12) + ` } } }`, "too_complex"},
-		{"wide introspection", "{ " + strings.Repeat("__schema { types { name } } ", 11) + "}", "too_complex"},
-		{"pairs to compare", "{ viewer { " + strings.Repeat("account { id name: id } ", 160) + "} }", "too_complex"},
-		{"pairs that conflict", "{ viewer { " + strings.Repeat("sites: id sites: email ", 14) + strings.Repeat("account { id name } ", 150) + "} }", "validation_failed"},
-		{"unknown field", `{ viewer { emial } }`, "validation_failed"},
-		{"unknown operation type", `subscription { viewer { id } }`, "validation_failed"},
-		{"two operations, none named", `query a { viewer { id } } query b { viewer { id } }`, "validation_failed"},
-		{"no operation", `fragment a on User { id }`, "validation_failed"},
-		{"nothing", `#`, "validation_failed"},
-		{"syntax", `{ viewer {`, "parse_failed"},
-		{"bad character", "{ viewer { \x01 } }", "parse_failed"},
+		}), "TOO_COMPLEX"},
+		{"fragment cycle", "{ viewer { ...a } } fragment a on User { ...b } fragment b on User { ...a }", "VALIDATION_FAILED"},
+		{"fragment of itself", "{ viewer { ...a } } fragment a on User { ...a }", "VALIDATION_FAILED"},
+		{"many operations", many(300, func(i int) string { return fmt.Sprintf("query q%d { viewer { id } } ", i) }), "TOO_COMPLEX"},
+		{"deep value", `{ node(id: ` + strings.Repeat("[", 1_900) + strings.Repeat("]", 1_900) + `) { id } }`, "VALIDATION_FAILED"},
+		{"deep type", `query($a: ` + strings.Repeat("[", 1_500) + "ID" + strings.Repeat("]", 1_500) + `) { viewer { id } }`, "VALIDATION_FAILED"},
+		{"long introspection", `{ __schema { types { ` + strings.Repeat("fields { type { ", 12) + "name" + strings.Repeat(" } }", 12) + ` } } }`, "TOO_COMPLEX"},
+		{"wide introspection", "{ " + strings.Repeat("__schema { types { name } } ", 11) + "}", "TOO_COMPLEX"},
+		{"pairs to compare", "{ viewer { " + strings.Repeat("account { id name: id } ", 160) + "} }", "TOO_COMPLEX"},
+		{"pairs that conflict", "{ viewer { " + strings.Repeat("sites: id sites: email ", 14) + strings.Repeat("account { id name } ", 150) + "} }", "VALIDATION_FAILED"},
+		{"unknown field", `{ viewer { emial } }`, "VALIDATION_FAILED"},
+		{"unknown operation type", `subscription { viewer { id } }`, "VALIDATION_FAILED"},
+		{"two operations, none named", `query a { viewer { id } } query b { viewer { id } }`, "VALIDATION_FAILED"},
+		{"no operation", `fragment a on User { id }`, "VALIDATION_FAILED"},
+		{"nothing", `#`, "VALIDATION_FAILED"},
+		{"syntax", `{ viewer {`, "PARSE_FAILED"},
+		{"bad character", "{ viewer { \x01 } }", "PARSE_FAILED"},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -114,27 +114,27 @@ func TestHostileHTTP(t *testing.T) {
 		status                          int
 		code                            string
 	}{
-		{"1 MB document", "POST", jsonType, `{"query":"` + strings.Repeat("#", 1<<20) + `"}`, nil, 413, "too_large"},
-		{"64 KB and a bit", "POST", jsonType, `{"query":"{ viewer { id } }` + strings.Repeat(" ", 64<<10) + `"}`, nil, 413, "too_large"},
-		{"form", "POST", "application/x-www-form-urlencoded", "query=%7Bviewer%7Bid%7D%7D", nil, 415, "bad_request"},
-		{"multipart", "POST", "multipart/form-data; boundary=x", "--x--", nil, 415, "bad_request"},
-		{"text", "POST", "text/plain", viewer, nil, 415, "bad_request"},
-		{"graphql", "POST", "application/graphql", "{ viewer { id } }", nil, 415, "bad_request"},
-		{"no content type", "POST", "", viewer, nil, 415, "bad_request"},
-		{"empty body", "POST", jsonType, "", nil, 400, "bad_request"},
-		{"no query", "POST", jsonType, `{"variables":{}}`, nil, 400, "bad_request"},
-		{"no object", "POST", jsonType, `"{ viewer { id } }"`, nil, 400, "bad_request"},
-		{"persisted query", "POST", jsonType, `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + strings.Repeat("a", 64) + `"}}}`, nil, 400, "bad_request"},
-		{"batch", "POST", jsonType, "[" + viewer + "," + viewer + "]", nil, 400, "bad_request"},
-		{"two objects", "POST", jsonType, viewer + viewer, nil, 400, "bad_request"},
-		{"deep variables", "POST", jsonType, `{"query":"{ viewer { id } }","variables":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, nil, 400, "bad_request"},
-		{"cross-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, 403, "cross_origin"},
-		{"same-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"}, 403, "cross_origin"},
-		{"old browser", "POST", jsonType, viewer, []string{"Origin", "https://evil.example"}, 403, "cross_origin"},
-		{"opaque origin", "POST", jsonType, viewer, []string{"Origin", "null"}, 403, "cross_origin"},
-		{"GET with a query", "GET", "", "", nil, 405, "bad_request"},
-		{"PUT", "PUT", jsonType, viewer, nil, 405, "bad_request"},
-		{"websocket", "GET", "", "", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}, 405, "bad_request"},
+		{"1 MB document", "POST", jsonType, `{"query":"` + strings.Repeat("#", 1<<20) + `"}`, nil, 413, "TOO_LARGE"},
+		{"64 KB and a bit", "POST", jsonType, `{"query":"{ viewer { id } }` + strings.Repeat(" ", 64<<10) + `"}`, nil, 413, "TOO_LARGE"},
+		{"form", "POST", "application/x-www-form-urlencoded", "query=%7Bviewer%7Bid%7D%7D", nil, 415, "BAD_REQUEST"},
+		{"multipart", "POST", "multipart/form-data; boundary=x", "--x--", nil, 415, "BAD_REQUEST"},
+		{"text", "POST", "text/plain", viewer, nil, 415, "BAD_REQUEST"},
+		{"graphql", "POST", "application/graphql", "{ viewer { id } }", nil, 415, "BAD_REQUEST"},
+		{"no content type", "POST", "", viewer, nil, 415, "BAD_REQUEST"},
+		{"empty body", "POST", jsonType, "", nil, 400, "BAD_REQUEST"},
+		{"no query", "POST", jsonType, `{"variables":{}}`, nil, 400, "BAD_REQUEST"},
+		{"no object", "POST", jsonType, `"{ viewer { id } }"`, nil, 400, "BAD_REQUEST"},
+		{"persisted query", "POST", jsonType, `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + strings.Repeat("a", 64) + `"}}}`, nil, 400, "BAD_REQUEST"},
+		{"batch", "POST", jsonType, "[" + viewer + "," + viewer + "]", nil, 400, "BAD_REQUEST"},
+		{"two objects", "POST", jsonType, viewer + viewer, nil, 400, "BAD_REQUEST"},
+		{"deep variables", "POST", jsonType, `{"query":"{ viewer { id } }","variables":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, nil, 400, "BAD_REQUEST"},
+		{"cross-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"same-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"old browser", "POST", jsonType, viewer, []string{"Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"opaque origin", "POST", jsonType, viewer, []string{"Origin", "null"}, 403, "CROSS_ORIGIN"},
+		{"GET with a query", "GET", "", "", nil, 405, "BAD_REQUEST"},
+		{"PUT", "PUT", jsonType, viewer, nil, 405, "BAD_REQUEST"},
+		{"websocket", "GET", "", "", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}, 405, "BAD_REQUEST"},
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -206,7 +206,7 @@ func TestIntrospectionIsASetting(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.Introspection = false }).client()
 		for _, query := range []string{`{ __schema { types { name } } }`, `{ a: __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`} {
-			if got := c.query(query); got.codes() != "validation_failed" || got.Status != 400 {
+			if got := c.query(query); got.codes() != "VALIDATION_FAILED" || got.Status != 400 {
 				t.Errorf("%s: %s", query, got.Body)
 			}
 		}

@@ -13,11 +13,7 @@ import (
 )
 
 func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (string, error) {
-	return model.NodeID(kindInvitation, obj.ID), nil
-}
-
-func (r *memberResolver) ID(ctx context.Context, obj *model.User) (string, error) {
-	return model.NodeID(kindMember, obj.ID), nil
+	return r.ids.Of(model.NodeInvitation, obj.ID), nil
 }
 
 func (r *mutationResolver) InviteMember(ctx context.Context, input generated.InviteMemberInput) (*generated.InviteMemberPayload, error) {
@@ -60,9 +56,4 @@ func (r *mutationResolver) DeleteAccount(ctx context.Context, input generated.De
 
 func (r *Resolver) Invitation() generated.InvitationResolver { return &invitationResolver{r} }
 
-func (r *Resolver) Member() generated.MemberResolver { return &memberResolver{r} }
-
-type (
-	invitationResolver struct{ *Resolver }
-	memberResolver     struct{ *Resolver }
-)
+type invitationResolver struct{ *Resolver }

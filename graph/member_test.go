@@ -33,7 +33,7 @@ func TestInvitations(t *testing.T) {
 		accept := func(c *client, token, password string) *answer {
 			return c.query(acceptMutation, "token", token, "password", password)
 		}
-		for email, want := range map[string]string{"nobody": "email:invalid_email", "OWNER@example.com": "email:already_member"} {
+		for email, want := range map[string]string{"nobody": "email:INVALID_EMAIL", "OWNER@example.com": "email:ALREADY_MEMBER"} {
 			if got := invite(email, "MEMBER"); got.userErrors("inviteMember") != want || got.at("inviteMember.invitation") != nil {
 				t.Errorf("%s: %s", email, got.Body)
 			}
@@ -50,18 +50,18 @@ func TestInvitations(t *testing.T) {
 
 		guest := a.client()
 		for name, secret := range map[string]string{"replaced": void, "unknown": model.NewSecret("tgi_"), "empty": "", "of another kind": model.NewSecret("tgr_")} {
-			if got := accept(guest, secret, password); got.userErrors("acceptInvitation") != "token:invalid_token" || guest.viewer() != "" {
+			if got := accept(guest, secret, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" || guest.viewer() != "" {
 				t.Errorf("a token that is %s: %s", name, got.Body)
 			}
 		}
-		if got := accept(guest, token, "short"); got.userErrors("acceptInvitation") != "password:invalid_password" {
+		if got := accept(guest, token, "short"); got.userErrors("acceptInvitation") != "password:INVALID_PASSWORD" {
 			t.Errorf("a short password: %s", got.Body)
 		}
 		got := accept(guest, token, password).ok(t, "acceptInvitation")
 		if got.at("acceptInvitation.viewer.role") != "VIEWER" || guest.viewer() != "guest@example.com" {
 			t.Errorf("joining: %s", got.Body)
 		}
-		if got := accept(a.client(), token, password); got.userErrors("acceptInvitation") != "token:invalid_token" {
+		if got := accept(a.client(), token, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" {
 			t.Errorf("a second time: %s", got.Body)
 		}
 		invite("later@example.com", "MEMBER").ok(t, "inviteMember")
@@ -75,14 +75,14 @@ func TestInvitations(t *testing.T) {
 
 		late := a.mailedSecret("later@example.com")
 		a.clock.Advance(model.InvitationLifetime)
-		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:invalid_token" {
+		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" {
 			t.Errorf("after a week: %s", got.Body)
 		}
 		revoked := owner.query(inviteMutation, "email", "later@example.com", "role", "MEMBER").ok(t, "inviteMember")
 		late = a.mailedSecret("later@example.com")
 		owner.query(`mutation($id: ID!) { revokeInvitation(input: {invitationId: $id}) { invitation { email } userErrors { code } } }`,
 			"id", revoked.at("inviteMember.invitation.id")).ok(t, "revokeInvitation")
-		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:invalid_token" {
+		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" {
 			t.Errorf("revoked: %s", got.Body)
 		}
 		if n, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM mails WHERE recipient = 'later@example.com'"); err != nil || n[0].N != 0 {
@@ -98,7 +98,7 @@ func TestAnInvitationOfAnotherAccountsUser(t *testing.T) {
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 		owner.query(inviteMutation, "email", "other@example.com", "role", "MEMBER").ok(t, "inviteMember") // as for anybody
 		got := other.query(acceptMutation, "token", a.mailedSecret("other@example.com"), "password", "a new password")
-		if got.userErrors("acceptInvitation") != "token:email_taken" {
+		if got.userErrors("acceptInvitation") != "token:EMAIL_TAKEN" {
 			t.Errorf("got %s", got.Body)
 		}
 		a.client().signIn("other@example.com", password).ok(t, "signIn")
@@ -120,14 +120,14 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 				"id", invited.at("inviteMember.invitation.id")).ok(t, "revokeInvitation")
 		}
 		for range 10 { // mail nothing, so they do not count
-			if got := invite("owner@example.com", inATime); got.userErrors("inviteMember") != "email:already_member" {
+			if got := invite("owner@example.com", inATime); got.userErrors("inviteMember") != "email:ALREADY_MEMBER" {
 				t.Fatalf("the owner: %s", got.Body)
 			}
 		}
 		for range 5 {
 			invite("guest@example.com", inATime).ok(t, "inviteMember")
 		}
-		if got := invite("guest@example.com", 0); got.codes() != "rate_limited" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
+		if got := invite("guest@example.com", 0); got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
 			t.Errorf("the sixth to one address: %s", got.Body)
 		}
 		for i := range 95 {
@@ -137,7 +137,7 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 		midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 		before := a.dump("signin_failures")
 		got := invite("later@example.com", 0)
-		if got.codes() != "rate_limited" || got.Errors[0].Extensions["retryAfter"] != midnight.Sub(a.clock.Now()).Seconds() {
+		if got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != midnight.Sub(a.clock.Now()).Seconds() {
 			t.Errorf("the 101st of the day: %s", got.Body)
 		}
 		if after := a.dump("signin_failures"); after != before {
@@ -154,7 +154,7 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := invite("other@example.com", time.Hour); got.userErrors("inviteMember") != ":too_many_members" {
+		if got := invite("other@example.com", time.Hour); got.userErrors("inviteMember") != ":TOO_MANY_MEMBERS" {
 			t.Errorf("the 101st member: %s", got.Body)
 		}
 	})
@@ -167,7 +167,7 @@ func TestInvitingWithoutMail(t *testing.T) {
 		owner := a.owner("owner@example.com")
 		before := a.dump("sessions")
 		got := owner.query(inviteMutation, "email", "guest@example.com", "role", "MEMBER")
-		if got.userErrors("inviteMember") != ":no_mail_server" || got.at("inviteMember.invitation") != nil {
+		if got.userErrors("inviteMember") != ":NO_MAIL_SERVER" || got.at("inviteMember.invitation") != nil {
 			t.Errorf("got %s", got.Body)
 		}
 		if a.dump("sessions") != before {
@@ -186,7 +186,7 @@ func TestGoodLinksAreNotThrottled(t *testing.T) {
 		}
 		const free = 30
 		for range free - 1 {
-			if got := wrong(); got.userErrors("resetPassword") != "token:invalid_token" {
+			if got := wrong(); got.userErrors("resetPassword") != "token:INVALID_TOKEN" {
 				t.Fatalf("a wrong link: %s", got.Body)
 			}
 		}
@@ -196,10 +196,10 @@ func TestGoodLinksAreNotThrottled(t *testing.T) {
 			a.client().query(requestResetMutation, "email", email).ok(t, "requestPasswordReset")
 			a.client().query(resetMutation, "token", a.mailedSecret(email), "password", "a new password").ok(t, "resetPassword")
 		}
-		if got := wrong(); got.userErrors("resetPassword") != "token:invalid_token" {
+		if got := wrong(); got.userErrors("resetPassword") != "token:INVALID_TOKEN" {
 			t.Errorf("the last free one: %s", got.Body)
 		}
-		if got := wrong(); got.codes() != "rate_limited" {
+		if got := wrong(); got.codes() != "RATE_LIMITED" {
 			t.Errorf("one too many: %s", got.Body)
 		}
 	})
@@ -216,7 +216,7 @@ func TestMembers(t *testing.T) {
 			"the last owner steps back": owner.query(roleMutation, "id", self, "role", "MEMBER"),
 			"the last owner leaves":     owner.query(removeMutation, "id", self),
 		} {
-			if wrong := got.userErrors("setMemberRole") + got.userErrors("removeMember"); wrong != "userId:last_owner" || strings.Contains(got.Body, "owner@") {
+			if wrong := got.userErrors("setMemberRole") + got.userErrors("removeMember"); wrong != "userId:LAST_OWNER" || strings.Contains(got.Body, "owner@") {
 				t.Errorf("%s: %s", name, got.Body)
 			}
 		}
@@ -229,12 +229,12 @@ func TestMembers(t *testing.T) {
 		if owner.viewer() != "" {
 			t.Error("the removed owner is still signed in")
 		}
-		if got := owner.signIn("owner@example.com", password); got.userErrors("signIn") != ":wrong_credentials" {
+		if got := owner.signIn("owner@example.com", password); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 			t.Errorf("the removed owner signs in: %s", got.Body)
 		}
 		// The only operator stays as long as there is anybody else.
 		second := a.join(operator, "second@example.com", model.RoleOwner)
-		if got := second.query(removeMutation, "id", operator.id()); got.userErrors("removeMember") != ":last_operator" {
+		if got := second.query(removeMutation, "id", operator.id()); got.userErrors("removeMember") != ":LAST_OPERATOR" {
 			t.Errorf("removing the operator: %s", got.Body)
 		}
 	})

@@ -10,15 +10,17 @@ import (
 
 // invitations are the owners' to see.
 func (r *Resolver) invitations(ctx context.Context, account *model.Account) ([]*model.Invitation, error) {
-	caller, err := auth.Who(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !caller.User.May(model.MayManage, nil) {
-		return []*model.Invitation{}, nil
+	if sees, err := seesInvitations(ctx); !sees || err != nil {
+		return []*model.Invitation{}, err
 	}
 	list, err := r.db.Invitations(ctx, account.ID, requestOf(ctx).now)
 	return orEmpty(list), err
+}
+
+// seesInvitations reports whether the caller is an owner or an owner's API token.
+func seesInvitations(ctx context.Context) (bool, error) {
+	caller, err := auth.Who(ctx)
+	return err == nil && caller.User.May(model.MayManage, nil), err
 }
 
 func (r *Resolver) inviteMember(ctx context.Context, input generated.InviteMemberInput) (*model.Invitation, error) {
@@ -34,7 +36,7 @@ func (r *Resolver) revokeInvitation(ctx context.Context, id string) (*model.Invi
 	if err != nil {
 		return nil, err
 	}
-	number, ok := model.ParseNodeID(kindInvitation, id)
+	number, ok := r.ids.Parse(model.NodeInvitation, id)
 	if !ok {
 		return nil, notFound("invitationId")
 	}
@@ -42,16 +44,13 @@ func (r *Resolver) revokeInvitation(ctx context.Context, id string) (*model.Invi
 	return invitation, orNotFound("invitationId", err)
 }
 
-// changeMember runs a change of a member, by the member's id or the user's, and returns the member as they were.
+// changeMember runs a change of a member and returns the member as they were.
 func (r *Resolver) changeMember(ctx context.Context, id string, change func(accountID, userID int64) error) (*model.User, error) {
 	viewer, err := r.require(ctx, model.MayManage)
 	if err != nil {
 		return nil, err
 	}
-	userID, ok := model.ParseNodeID(kindMember, id)
-	if !ok {
-		userID, ok = model.ParseNodeID(kindUser, id)
-	}
+	userID, ok := r.ids.Parse(model.NodeUser, id)
 	if !ok {
 		return nil, notFound("userId")
 	}
@@ -94,5 +93,5 @@ func (r *Resolver) deleteAccount(ctx context.Context, password string) (*string,
 		ids[i] = site.ID
 	}
 	r.purge(ctx, ids...)
-	return orNil(model.NodeID(kindAccount, viewer.AccountID)), nil
+	return orNil(r.ids.Of(model.NodeAccount, viewer.AccountID)), nil
 }

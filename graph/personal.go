@@ -3,8 +3,8 @@ package graph
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
@@ -14,20 +14,21 @@ import (
 
 // This file is about what is one person's own: sessions, API tokens and points.
 
-// sessionID is the global id of a session. It holds the hash under which the session is stored, which opens nothing.
+const sessionIDPrefix = "session_"
+
+// sessionID is the global id of a session: the hash under which it is stored, which opens nothing. A session has no number.
 func sessionID(idHash []byte) string {
-	return base64.StdEncoding.EncodeToString([]byte(kindSession + ":" + hex.EncodeToString(idHash)))
+	return sessionIDPrefix + base64.RawURLEncoding.EncodeToString(idHash)
 }
 
 // parseSessionID reads exactly what sessionID writes.
 func parseSessionID(s string) ([]byte, bool) {
-	raw, err := base64.StdEncoding.DecodeString(s)
-	if err != nil {
+	text, ok := strings.CutPrefix(s, sessionIDPrefix)
+	if !ok {
 		return nil, false
 	}
-	digits, _ := strings.CutPrefix(string(raw), kindSession+":")
-	idHash, err := hex.DecodeString(digits)
-	return idHash, err == nil && sessionID(idHash) == s
+	idHash, err := base64.RawURLEncoding.DecodeString(text)
+	return idHash, err == nil && len(idHash) == sha256.Size && sessionID(idHash) == s
 }
 
 func (r *Resolver) sessions(ctx context.Context) ([]*generated.Session, error) {
@@ -42,12 +43,16 @@ func (r *Resolver) sessions(ctx context.Context) ([]*generated.Session, error) {
 	rows, err := r.auth.Sessions(ctx, viewer)
 	list := make([]*generated.Session, len(rows))
 	for i, row := range rows {
-		list[i] = &generated.Session{
-			ID: sessionID(row.IDHash), Current: bytes.Equal(row.IDHash, current),
-			CreatedAt: row.CreatedAt, LastSeenAt: row.LastSeenAt, ExpiresAt: row.ExpiresAt,
-		}
+		list[i] = shownSession(row, current)
 	}
 	return list, err
+}
+
+func shownSession(row *model.Session, current []byte) *generated.Session {
+	return &generated.Session{
+		ID: sessionID(row.IDHash), Current: bytes.Equal(row.IDHash, current),
+		CreatedAt: row.CreatedAt, LastSeenAt: row.LastSeenAt, ExpiresAt: row.ExpiresAt,
+	}
 }
 
 func (r *Resolver) revokeSession(ctx context.Context, id string) (*string, error) {
@@ -99,7 +104,7 @@ func (r *Resolver) revokeAPIToken(ctx context.Context, id string) (*model.APITok
 	if err != nil {
 		return nil, err
 	}
-	number, ok := model.ParseNodeID(kindAPIToken, id)
+	number, ok := r.ids.Parse(model.NodeAPIToken, id)
 	if !ok {
 		return nil, notFound("apiTokenId")
 	}

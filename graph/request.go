@@ -24,6 +24,7 @@ type request struct {
 
 	mu        sync.Mutex
 	loads     *loaders
+	reads     map[any]*sharedRead
 	budget    *budget // nil before the caller is known
 	surcharge int     // points beyond the complexity
 	refused   error   // of the first change that got no turn: later ones get none either
@@ -104,5 +105,43 @@ func (r *request) purgeEnd() time.Time {
 func (r *request) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.loads = nil
+	r.loads, r.reads = nil, nil
+}
+
+// sharedRead is one call of shared.
+type sharedRead struct {
+	once  sync.Once
+	value any
+	err   error
+}
+
+var errSharedRead = errors.New("graph: the read that others wait for panicked")
+
+// shared returns what read returns, and calls it once in a request for each key until something is changed. A list of users
+// has the same account many times, and must not read the account's lists as often.
+func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, error) {
+	r := requestOf(ctx)
+	r.mu.Lock()
+	one := r.reads[key]
+	if one == nil {
+		one = &sharedRead{err: errSharedRead}
+		if r.reads == nil {
+			r.reads = make(map[any]*sharedRead)
+		}
+		r.reads[key] = one
+	}
+	r.mu.Unlock()
+
+	one.once.Do(func() { one.value, one.err = read() })
+	value, _ := one.value.(T)
+	return value, one.err
+}
+
+// accountRead is the key of a shared read of something that an account has.
+type accountRead struct {
+	what      string
+	accountID int64
+	first     int
+	after     string
+	paged     bool // after is given
 }

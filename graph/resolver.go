@@ -11,7 +11,6 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
-	"github.com/tallygate/tallygate/graph/schema"
 	"github.com/tallygate/tallygate/graph/turns"
 )
 
@@ -20,6 +19,7 @@ import (
 type Resolver struct {
 	db           *db.DB
 	auth         *auth.Auth
+	ids          *model.NodeIDs
 	analyticsURL string // without a final slash
 	captchaURL   string // likewise
 	allowLocal   bool
@@ -72,35 +72,11 @@ func (r *Resolver) scriptTag(siteKey string) string {
 
 // site returns a site of the account by its global id, or nil.
 func (r *Resolver) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
-	number, ok := model.ParseNodeID(kindSite, id)
+	number, ok := r.ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, nil
 	}
 	return orNull(r.db.SiteByID(ctx, accountID, number))
-}
-
-// node returns any object that the viewer may see, or nil.
-func (r *Resolver) node(ctx context.Context, viewer *model.User, id string) (schema.Node, error) {
-	switch id {
-	case model.NodeID(kindUser, viewer.ID):
-		return viewer, nil
-	case model.NodeID(kindAccount, viewer.AccountID):
-		return viewer.Account, nil
-	}
-	// A nil *model.Site in a Node would be an object, so what is not found is left out one by one.
-	if site, err := r.site(ctx, viewer.AccountID, id); site != nil || err != nil {
-		return site, err
-	}
-	if delivery, err := r.delivery(ctx, viewer.AccountID, id); delivery != nil || err != nil {
-		return delivery, err
-	}
-	if erasure, err := r.erasure(ctx, viewer.AccountID, id); erasure != nil || err != nil {
-		return erasure, err
-	}
-	if sitekey, err := r.sitekey(ctx, viewer.AccountID, id); sitekey != nil || err != nil {
-		return sitekey, err
-	}
-	return nil, nil
 }
 
 // orNull turns "not found" into null: an unknown id and another account's id get the same answer.

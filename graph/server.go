@@ -3,6 +3,7 @@
 package graph
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,7 +47,8 @@ type Options struct {
 	Ring func([]model.Delivery) // wakes the workers for what was asked for by hand; nil: they find it by themselves
 }
 
-// New checks the options and returns the GraphQL endpoint, to be mounted at /graphql. It starts nothing.
+// New checks the options, reads the key of ids from the database, which must be migrated, and returns the GraphQL endpoint, to
+// be mounted at /graphql. It starts nothing.
 func New(o Options) (http.Handler, error) {
 	return newWithin(o, bounds{timeout: requestTimeout, points: pointsPerMinute})
 }
@@ -83,9 +85,14 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 		o.ClientAddr = func(*http.Request) netip.Addr { return netip.Addr{} }
 	}
 
+	ids, err := nodeIDs(o.DB)
+	if err != nil {
+		return nil, err
+	}
 	resolver := &Resolver{
 		db:           o.DB,
 		auth:         o.Auth,
+		ids:          ids,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
 		captchaURL:   strings.TrimRight(o.CaptchaURL, "/"),
 		allowLocal:   o.AllowLocalDomains,
@@ -107,6 +114,12 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 	}
 	post := o.Auth.Middleware(newExecutor(resolver, o))
 	return byMethod(origins.Handler(resolver.withRequest(post)), o.GraphiQL), nil
+}
+
+func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	return d.NodeIDs(ctx)
 }
 
 // newExecutor is gqlgen with our limits, our errors and our one transport.

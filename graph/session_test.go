@@ -38,11 +38,11 @@ func TestSessionsList(t *testing.T) {
 		if laptop.viewer() != "" || phone.viewer() == "" {
 			t.Error("the other session did not end, or not it alone")
 		}
-		if got := revoke(phone, other); got.userErrors("revokeSession") != "sessionId:not_found" {
+		if got := revoke(phone, other); got.userErrors("revokeSession") != "sessionId:NOT_FOUND" {
 			t.Errorf("a second time: %s", got.Body)
 		}
-		for _, id := range []string{"", "U2Vzc2lvbjo=", "U2Vzc2lvbjphYg", encode("Session:AB"), encode("Site:ab")} {
-			if got := revoke(phone, id); got.userErrors("revokeSession") != "sessionId:not_found" {
+		for _, id := range []string{"", "session_", "session_qw", "session_q6ur", own.(string) + "=", a.unknownOf(model.NodeSite), strings.TrimPrefix(own.(string), "session_")} {
+			if got := revoke(phone, id); got.userErrors("revokeSession") != "sessionId:NOT_FOUND" {
 				t.Errorf("%q: %s", id, got.Body)
 			}
 		}
@@ -65,10 +65,10 @@ func TestChangePassword(t *testing.T) {
 		phone.signIn("owner@example.com", password).ok(t, "signIn")
 		before := laptop.cookies()[sessionCookie]
 		for _, test := range []struct{ current, password, want string }{
-			{"wrong password", next, "currentPassword:wrong_credentials"},
-			{"short", next, "currentPassword:wrong_credentials"},
-			{password, "short", "password:invalid_password"},
-			{password, strings.Repeat("x", 1025), "password:invalid_password"},
+			{"wrong password", next, "currentPassword:WRONG_CREDENTIALS"},
+			{"short", next, "currentPassword:WRONG_CREDENTIALS"},
+			{password, "short", "password:INVALID_PASSWORD"},
+			{password, strings.Repeat("x", 1025), "password:INVALID_PASSWORD"},
 		} {
 			if got := laptop.query(changePasswordMutation, "current", test.current, "password", test.password); got.userErrors("changePassword") != test.want || phone.viewer() == "" {
 				t.Errorf("%+v: %s", test, got.Body)
@@ -86,7 +86,7 @@ func TestChangePassword(t *testing.T) {
 		if thief.viewer() != "" {
 			t.Error("the old id still works")
 		}
-		if got := phone.signIn("owner@example.com", password); got.userErrors("signIn") != ":wrong_credentials" {
+		if got := phone.signIn("owner@example.com", password); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 			t.Errorf("the old password: %s", got.Body)
 		}
 		phone.signIn("owner@example.com", next).ok(t, "signIn")
@@ -136,7 +136,7 @@ func TestGuessingTheCurrentPasswordIsThrottled(t *testing.T) {
 				t.Fatalf("got %s", got.Body)
 			}
 		}
-		if got := c.query(changePasswordMutation, "current", password, "password", "a new password"); got.codes() != "rate_limited" {
+		if got := c.query(changePasswordMutation, "current", password, "password", "a new password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("got %s", got.Body)
 		}
 	})
@@ -165,11 +165,11 @@ func TestPasswordReset(t *testing.T) {
 		for name, token := range map[string]string{
 			"replaced": first, "unknown": model.NewSecret("tgr_"), "of another kind": model.NewSecret("tgi_"), "empty": "", "cut off": second[:len(second)-1],
 		} {
-			if got := reset(token, next); got != "token:invalid_token" {
+			if got := reset(token, next); got != "token:INVALID_TOKEN" {
 				t.Errorf("a token that is %s: %q", name, got)
 			}
 		}
-		if got := reset(second, "short"); got != "password:invalid_password" {
+		if got := reset(second, "short"); got != "password:INVALID_PASSWORD" {
 			t.Errorf("a short password: %q", got)
 		}
 		if laptop.viewer() == "" {
@@ -182,14 +182,14 @@ func TestPasswordReset(t *testing.T) {
 		if c.viewer() != "" || laptop.viewer() != "" {
 			t.Error("somebody is signed in after the reset")
 		}
-		if got := reset(second, "yet another password"); got != "token:invalid_token" {
+		if got := reset(second, "yet another password"); got != "token:INVALID_TOKEN" {
 			t.Errorf("a second time: %q", got)
 		}
 		c.signIn("owner@example.com", next).ok(t, "signIn")
 
 		late := request()
 		a.clock.Advance(model.ResetLifetime)
-		if got := reset(late, next); got != "token:invalid_token" {
+		if got := reset(late, next); got != "token:INVALID_TOKEN" {
 			t.Errorf("after an hour: %q", got)
 		}
 		if n, err := d.DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n != 1 {
@@ -198,7 +198,7 @@ func TestPasswordReset(t *testing.T) {
 		// A password that changes otherwise ends the mailed secret, too.
 		pending := request()
 		c.query(changePasswordMutation, "current", next, "password", password).ok(t, "changePassword")
-		if got := reset(pending, next); got != "token:invalid_token" {
+		if got := reset(pending, next); got != "token:INVALID_TOKEN" {
 			t.Errorf("after another change: %q", got)
 		}
 	})
@@ -225,7 +225,7 @@ func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 				dbtest.Race(t, d, `DELETE FROM "signin_failures"`, // the password was found to be right
 					func() error { got = thief.signIn("owner@example.com", password); return nil },
 					func() error { change(a, owner); return nil })
-				if wrong := got.userErrors("signIn"); wrong != ":wrong_credentials" && (wrong != "" || d.Dialect() == "postgres") {
+				if wrong := got.userErrors("signIn"); wrong != ":WRONG_CREDENTIALS" && (wrong != "" || d.Dialect() == "postgres") {
 					t.Errorf("the sign-in: %s", got.Body)
 				}
 				if thief.viewer() != "" {
@@ -304,7 +304,7 @@ func TestOneResetWinsOfMany(t *testing.T) {
 			case "":
 				won++
 				a.client().signIn("owner@example.com", fmt.Sprintf("password %d", i)).ok(t, "signIn")
-			case "token:invalid_token":
+			case "token:INVALID_TOKEN":
 			default:
 				t.Errorf("got %q", wrong)
 			}
@@ -334,7 +334,7 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 			if body != other || known != unknown {
 				t.Errorf("request %d: %s by\n%s\nand %s by\n%s", i, body, known, other, unknown)
 			}
-			if throttled := strings.Contains(body, "rate_limited"); throttled != (i >= 3) {
+			if throttled := strings.Contains(body, "RATE_LIMITED"); throttled != (i >= 3) {
 				t.Errorf("request %d: %s", i, body)
 			}
 		}
@@ -347,7 +347,7 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 				t.Errorf("a mail %+v", m)
 			}
 		}
-		if got := c.query(requestResetMutation, "email", "no address"); got.userErrors("requestPasswordReset") != "email:invalid_email" {
+		if got := c.query(requestResetMutation, "email", "no address"); got.userErrors("requestPasswordReset") != "email:INVALID_EMAIL" {
 			t.Errorf("no address: %s", got.Body)
 		}
 		// The throttle of resets keeps nobody from signing in.
@@ -367,7 +367,7 @@ func TestAWideNetworkIsThrottledAsWell(t *testing.T) {
 		for i := range 200 { // 20 from each of 10 narrow networks
 			request(fmt.Sprintf("2001:db8:1:%x::1", i/20), i).ok(t, "requestPasswordReset")
 		}
-		if got := request("2001:db8:1:ffff::1", 201); got.codes() != "rate_limited" {
+		if got := request("2001:db8:1:ffff::1", 201); got.codes() != "RATE_LIMITED" {
 			t.Errorf("from a fresh network of 64 bits: %s", got.Body)
 		}
 		request("2001:db8:2:ffff::1", 202).ok(t, "requestPasswordReset")
@@ -383,13 +383,13 @@ func TestSignUpThrottle(t *testing.T) {
 		for range 4 { // the fifth to this address
 			c.signUp("taken@example.com")
 		}
-		if got := c.signUp("taken@example.com"); got.codes() != "rate_limited" {
+		if got := c.signUp("taken@example.com"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("many times one address: %s", got.Body)
 		}
 		for i := range 16 {
 			c.signUp(fmt.Sprintf("u%d@example.com", i)).ok(t, "signUp")
 		}
-		if got := c.signUp("one-more@example.com"); got.codes() != "rate_limited" {
+		if got := c.signUp("one-more@example.com"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("many from one network: %s", got.Body)
 		}
 		c.address = "203.0.113.9"

@@ -30,7 +30,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		if n, err := dbtest.Count(d, "accounts"); n != 1 || err != nil {
 			t.Fatalf("%d accounts, %v; want the operator's", n, err)
 		}
-		if got := c.signIn("new@example.com", password); got.userErrors("signIn") != ":wrong_credentials" {
+		if got := c.signIn("new@example.com", password); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 			t.Errorf("sign-in before the verification: %s", got.Body)
 		}
 
@@ -42,12 +42,12 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 			"unknown": {model.NewSecret("tgs_"), password}, "of another kind": {model.NewSecret("tgi_"), password}, "empty": {"", password},
 			"cut off": {secret[:len(secret)-1], password},
 		} {
-			if got := c.confirm(try[0], try[1]); got.userErrors("confirmSignUp") != "secret:invalid_token" {
+			if got := c.confirm(try[0], try[1]); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 				t.Errorf("a secret that is %s: %s", name, got.Body)
 			}
 		}
 		for _, wrong := range []string{"another password", "short"} {
-			if got := c.confirm(secret, wrong); got.userErrors("confirmSignUp") != "password:wrong_credentials" || c.viewer() != "" {
+			if got := c.confirm(secret, wrong); got.userErrors("confirmSignUp") != "password:WRONG_CREDENTIALS" || c.viewer() != "" {
 				t.Errorf("the password %q: %s", wrong, got.Body)
 			}
 		}
@@ -59,7 +59,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 			got.at("confirmSignUp.viewer.account.name") != "Example Ltd" || phone.viewer() != "new@example.com" {
 			t.Errorf("the confirmation: %s", got.Body)
 		}
-		if got := c.confirm(secret, password); got.userErrors("confirmSignUp") != "secret:invalid_token" {
+		if got := c.confirm(secret, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("a second time: %s", got.Body)
 		}
 		c.signIn("new@example.com", password).ok(t, "signIn")
@@ -67,7 +67,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		c.query(signUpMutation, "email", "late@example.com", "password", password, "name", "Late").ok(t, "signUp")
 		late := a.mailedSecret("late@example.com")
 		a.clock.Advance(model.SignUpLifetime)
-		if got := c.confirm(late, password); got.userErrors("confirmSignUp") != "secret:invalid_token" {
+		if got := c.confirm(late, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("after a day: %s", got.Body)
 		}
 		if n, err := d.DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); n != 1 || err != nil {
@@ -115,7 +115,7 @@ func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 			if body != other || known != unknown || rows != otherRows {
 				t.Errorf("sign-up %d: %s, %s by\n%s\nand %s, %s by\n%s", i, body, rows, known, other, otherRows, unknown)
 			}
-			if throttled := strings.Contains(body, "rate_limited"); throttled != (i >= 4) || !throttled && rows != "mails +1, pending_sign_ups +1" {
+			if throttled := strings.Contains(body, "RATE_LIMITED"); throttled != (i >= 4) || !throttled && rows != "mails +1, pending_sign_ups +1" {
 				t.Errorf("sign-up %d: %s, %s", i, body, rows)
 			}
 		}
@@ -164,11 +164,11 @@ func TestASignUpReservesNothing(t *testing.T) {
 		}
 		first := signUp(attacker, "victim@example.com", "the attacker's password")
 		second := signUp(victim, "victim@example.com", password)
-		if got := victim.confirm(first, password); got.userErrors("confirmSignUp") != "password:wrong_credentials" {
+		if got := victim.confirm(first, password); got.userErrors("confirmSignUp") != "password:WRONG_CREDENTIALS" {
 			t.Errorf("the link of another one's sign-up: %s", got.Body)
 		}
 		victim.confirm(second, password).ok(t, "confirmSignUp")
-		if got := attacker.confirm(first, "the attacker's password"); got.userErrors("confirmSignUp") != "secret:invalid_token" {
+		if got := attacker.confirm(first, "the attacker's password"); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("after the address was confirmed: %s", got.Body)
 		}
 
@@ -177,7 +177,7 @@ func TestASignUpReservesNothing(t *testing.T) {
 		third := signUp(attacker, "guest@example.com", password)
 		a.join(operator, "guest@example.com", model.RoleViewer)
 		got := attacker.confirm(third, password)
-		if got.userErrors("confirmSignUp") != "secret:email_taken" || attacker.viewer() != "" {
+		if got.userErrors("confirmSignUp") != "secret:EMAIL_TAKEN" || attacker.viewer() != "" {
 			t.Errorf("after the invitation was accepted: %s", got.Body)
 		}
 		if n, err := dbtest.Count(d, "accounts"); n != 2 || err != nil {
@@ -196,7 +196,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 		secret := a.mailedSecret("new@example.com")
 
 		closed := newApp(t, d, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly })
-		if got := closed.client().confirm(secret, password); got.userErrors("confirmSignUp") != ":signups_closed" {
+		if got := closed.client().confirm(secret, password); got.userErrors("confirmSignUp") != ":SIGNUPS_CLOSED" {
 			t.Errorf("with sign-ups closed since: %s", got.Body)
 		}
 
@@ -209,7 +209,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 		}
 		wg.Wait()
 		slices.Sort(answers)
-		if got := strings.Join(slices.Compact(answers), ","); answers[0] != "" || answers[1] == "" || got != ",secret:invalid_token" {
+		if got := strings.Join(slices.Compact(answers), ","); answers[0] != "" || answers[1] == "" || got != ",secret:INVALID_TOKEN" {
 			t.Errorf("the answers are %q", answers)
 		}
 		if n, err := dbtest.Count(d, "accounts"); n != 2 || err != nil {
@@ -234,7 +234,7 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 		if n, err := dbtest.Count(d, "pending_sign_ups"); n != 10 || err != nil {
 			t.Errorf("%d sign-ups of one address, %v", n, err)
 		}
-		if got := c.confirm(secrets[1], password); got.userErrors("confirmSignUp") != "secret:invalid_token" {
+		if got := c.confirm(secrets[1], password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("the second of 12: %s", got.Body)
 		}
 
@@ -254,7 +254,7 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := c.signUp("another@example.com")
-		if got.codes() != "unavailable" || got.Errors[0].Extensions["retryAfter"] != 3600.0 {
+		if got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 3600.0 {
 			t.Errorf("with 10,000 sign-ups: %s", got.Body)
 		}
 		if n, err := dbtest.Count(d, "mails"); n != mails || err != nil {

@@ -39,7 +39,7 @@ func (r *queryResolver) Sites(ctx context.Context, first int, after *string) (*g
 }
 
 func (r *siteResolver) ID(ctx context.Context, obj *model.Site) (string, error) {
-	return model.NodeID(kindSite, obj.ID), nil
+	return r.ids.Of(model.NodeSite, obj.ID), nil
 }
 
 func (r *siteResolver) ExtraDomains(ctx context.Context, obj *model.Site) ([]string, error) {
@@ -103,7 +103,8 @@ func (r *siteResolver) CspLines(ctx context.Context, obj *model.Site) ([]string,
 }
 
 func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.SiteConnection) (int, error) {
-	n, err := r.db.SiteCount(ctx, obj.AccountID)
+	key := accountRead{what: "number of sites", accountID: obj.AccountID}
+	n, err := shared(ctx, key, func() (int64, error) { return r.db.SiteCount(ctx, obj.AccountID) })
 	return int(n), err
 }
 

@@ -28,7 +28,7 @@ func (r *Resolver) changeSite(ctx context.Context, id string, change func(accoun
 }
 
 func (r *Resolver) changed(ctx context.Context, accountID int64, id string, change func(accountID, siteID int64) error) (*model.Site, error) {
-	siteID, ok := model.ParseNodeID(kindSite, id)
+	siteID, ok := r.ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, notFound("siteId")
 	}
@@ -115,7 +115,7 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
-	siteID, ok := model.ParseNodeID(kindSite, input.SiteID)
+	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
 	if !ok {
 		return nil, notFound("siteId")
 	}
@@ -213,7 +213,7 @@ func (r *Resolver) deleteSite(ctx context.Context, id string) (*model.Site, erro
 	if err != nil {
 		return nil, err
 	}
-	siteID, ok := model.ParseNodeID(kindSite, id)
+	siteID, ok := r.ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, notFound("siteId")
 	}

@@ -40,60 +40,62 @@ func TestSiteSettings(t *testing.T) {
 		{"updateSite", `automaticEvents: false`, "", "automaticEvents", false},
 		{"updateSite", `excludedAddresses: ["2001:db8::1", "192.0.2.7", "198.51.100.9/24", "::ffff:192.0.2.7"]`, "", "excludedAddresses",
 			list("192.0.2.7/32", "198.51.100.0/24", "2001:db8::1/128")},
-		{"updateSite", `name: "", excludedAddresses: ["x"], measureSiteSearch: false`, "name:invalid_name excludedAddresses:invalid_network", "measureSiteSearch", true},
-		{"updateSite", `excludedAddresses: ["10.0.0.0/33"]`, "excludedAddresses:invalid_network", "", nil},
+		{"updateSite", `name: "", excludedAddresses: ["x"], measureSiteSearch: false`, "name:INVALID_NAME excludedAddresses.0:INVALID_NETWORK", "measureSiteSearch", true},
+		{"updateSite", `excludedAddresses: ["10.0.0.0/33"]`, "excludedAddresses.0:INVALID_NETWORK", "", nil},
+		{"updateSite", `excludedAddresses: ["192.0.2.1", "x", "10.0.0.0/8", ""]`, "excludedAddresses.1:INVALID_NETWORK excludedAddresses.3:INVALID_NETWORK", "", nil},
+		{"updateSite", `excludedAddresses: [` + strings.Repeat(`"x", `, 100) + `]`, wrongItems("excludedAddresses", "INVALID_NETWORK"), "", nil},
 		{"updateSite", `excludedAddresses: ["::ffff:198.51.100.0/120"]`, "", "excludedAddresses", list("198.51.100.0/24")},
-		{"updateSite", `excludedAddresses: ["::ffff:0.0.0.0/90"]`, "excludedAddresses:invalid_network", "", nil},
+		{"updateSite", `excludedAddresses: ["::ffff:0.0.0.0/90"]`, "excludedAddresses.0:INVALID_NETWORK", "", nil},
 		{"updateSite", `excludedAddresses: []`, "", "excludedAddresses", list()},
 		{"addSiteDomain", `domain: "WWW.Example.NET."`, "", "extraDomains", list("www.example.net")},
 		{"addSiteDomain", `domain: "www.example.net"`, "", "extraDomains", list("www.example.net")},
 		{"addSiteDomain", `domain: "a.example"`, "", "extraDomains", list("a.example", "www.example.net")},
-		{"addSiteDomain", `domain: "example.com"`, "domain:own_domain", "", nil},
-		{"addSiteDomain", `domain: "localhost"`, "domain:invalid_domain", "", nil},
-		{"addSiteDomain", `domain: "127.0.0.1"`, "domain:invalid_domain", "", nil},
+		{"addSiteDomain", `domain: "example.com"`, "domain:OWN_DOMAIN", "", nil},
+		{"addSiteDomain", `domain: "localhost"`, "domain:INVALID_DOMAIN", "", nil},
+		{"addSiteDomain", `domain: "127.0.0.1"`, "domain:INVALID_DOMAIN", "", nil},
 		{"removeSiteDomain", `domain: "A.example"`, "", "extraDomains", list("www.example.net")},
 		{"removeSiteDomain", `domain: "never.example"`, "", "extraDomains", list("www.example.net")},
-		{"removeSiteDomain", `domain: "/"`, "domain:invalid_domain", "", nil},
+		{"removeSiteDomain", `domain: "/"`, "domain:INVALID_DOMAIN", "", nil},
 		{"registerEvent", `name: "signup"`, "", "registeredEvents", list("signup")},
 		{"registerEvent", `name: "lead"`, "", "registeredEvents", list("lead", "signup")},
-		{"registerEvent", `name: "Sign up"`, "name:invalid_event_name", "", nil},
-		{"registerEvent", `name: ""`, "name:invalid_event_name", "", nil},
-		{"registerEvent", `name: "purchase"`, "name:reserved_event_name", "", nil},
-		{"registerEvent", `name: "scroll"`, "name:reserved_event_name", "", nil},
+		{"registerEvent", `name: "Sign up"`, "name:INVALID_EVENT_NAME", "", nil},
+		{"registerEvent", `name: ""`, "name:INVALID_EVENT_NAME", "", nil},
+		{"registerEvent", `name: "purchase"`, "name:RESERVED_EVENT_NAME", "", nil},
+		{"registerEvent", `name: "scroll"`, "name:RESERVED_EVENT_NAME", "", nil},
 		{"markKeyEvent", `name: "signup"`, "", "keyEvents", list("purchase", "signup")},
 		{"markKeyEvent", `name: "file_download"`, "", "keyEvents", list("file_download", "purchase", "signup")},
 		{"markKeyEvent", `name: "purchase"`, "", "keyEvents", list("file_download", "purchase", "signup")},
-		{"markKeyEvent", `name: "unknown"`, "name:event_not_registered", "", nil},
-		{"unmarkKeyEvent", `name: "purchase"`, "name:always_key_event", "", nil},
+		{"markKeyEvent", `name: "unknown"`, "name:EVENT_NOT_REGISTERED", "", nil},
+		{"unmarkKeyEvent", `name: "purchase"`, "name:ALWAYS_KEY_EVENT", "", nil},
 		{"unmarkKeyEvent", `name: "file_download"`, "", "keyEvents", list("purchase", "signup")},
 		{"unregisterEvent", `name: "signup"`, "", "keyEvents", list("purchase")},
 		{"unregisterEvent", `name: "signup"`, "", "registeredEvents", list("lead")},
 		{"setConversionWebhook", `url: "https://example.com/hook?a=b"`, "", "conversionWebhookUrl", "https://example.com/hook?a=b"},
-		{"setConversionWebhook", `url: "http://example.com/hook"`, "url:invalid_url", "", nil},
-		{"setConversionWebhook", `url: "https://user:password@example.com/"`, "url:invalid_url", "", nil},
-		{"setConversionWebhook", `url: "https://"`, "url:invalid_url", "", nil},
-		{"setConversionWebhook", `url: "javascript:alert(1)"`, "url:invalid_url", "", nil},
-		{"setConversionWebhook", `url: "https://10.0.0.1/"`, "url:invalid_url", "", nil},
-		{"setConversionWebhook", `url: "https://example.com:444/"`, "url:invalid_url", "", nil},
+		{"setConversionWebhook", `url: "http://example.com/hook"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://user:password@example.com/"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "javascript:alert(1)"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://10.0.0.1/"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://example.com:444/"`, "url:INVALID_URL", "", nil},
 		{"setConversionWebhook", `url: "https://example.com/hook", secret: "whsec_!234567890123456"`, "", "conversionWebhookSigned", true},
 		{"setConversionWebhook", `url: "https://example.com/other"`, "", "conversionWebhookSigned", true},
-		{"setConversionWebhook", `url: "http://", secret: "a\u0000"`, "url:invalid_url secret:invalid_secret", "", nil},
-		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 257) + `"`, "secret:invalid_secret", "", nil},
+		{"setConversionWebhook", `url: "http://", secret: "a\u0000"`, "url:INVALID_URL secret:INVALID_SECRET", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 257) + `"`, "secret:INVALID_SECRET", "", nil},
 		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 256) + `"`, "", "conversionWebhookUrl", "https://example.com/"},
 		{"setConversionWebhook", `url: "https://example.com/", secret: ""`, "", "conversionWebhookSigned", false},
 		{"setConversionWebhook", `secret: "another secret!!"`, "", "conversionWebhookUrl", "https://example.com/"},
-		{"setConversionWebhook", `secret: "a"`, "secret:secret_too_short", "", nil},
-		{"setConversionWebhook", `url: "https://example.com/other", secret: "15 characters.."`, "secret:secret_too_short", "", nil},
-		{"setConversionWebhook", `secret: "whsec_15 characters.."`, "secret:secret_too_short", "", nil},
+		{"setConversionWebhook", `secret: "a"`, "secret:SECRET_TOO_SHORT", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/other", secret: "15 characters.."`, "secret:SECRET_TOO_SHORT", "", nil},
+		{"setConversionWebhook", `secret: "whsec_15 characters.."`, "secret:SECRET_TOO_SHORT", "", nil},
 		{"setConversionWebhook", `secret: "16 characters..."`, "", "conversionWebhookSigned", true},
 		{"setConversionWebhook", `secret: "ÄÖÜ sixteen char"`, "", "conversionWebhookSigned", true},
-		{"setConversionWebhook", `secret: "a\u0000"`, "secret:invalid_secret", "", nil},
+		{"setConversionWebhook", `secret: "a\u0000"`, "secret:INVALID_SECRET", "", nil},
 		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
 		{"setConversionWebhook", `url: null`, "", "conversionWebhookUrl", nil},
 		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
 		{"setConversionWebhook", `url: "", secret: ""`, "", "conversionWebhookSigned", false},
 		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
-		{"setDailyExportWebhook", `url: "https://localhost/"`, "url:invalid_url", "", nil},
+		{"setDailyExportWebhook", `url: "https://localhost/"`, "url:INVALID_URL", "", nil},
 		{"setDailyExportWebhook", ``, "", "dailyExportUrl", "https://example.com/daily"},
 		{"setDailyExportWebhook", `url: ""`, "", "dailyExportUrl", nil},
 		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
@@ -142,7 +144,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 				c.createSite(fmt.Sprintf("%s-%d.example", name, i)).ok(t, "createSite")
 			}
 		}
-		if got := other.createSite("example.com"); got.userErrors("createSite") != ":too_many_sites" || got.at("createSite.site") != nil ||
+		if got := other.createSite("example.com"); got.userErrors("createSite") != ":TOO_MANY_SITES" || got.at("createSite.site") != nil ||
 			!strings.Contains(got.Body, "at most 50 sites on the plan FREE") {
 			t.Errorf("the 51st of an owner: %s", got.Body)
 		}
@@ -159,10 +161,10 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := c.createSite("example.com"); got.userErrors("createSite") != ":too_many_sites" || got.at("createSite.site") != nil {
+		if got := c.createSite("example.com"); got.userErrors("createSite") != ":TOO_MANY_SITES" || got.at("createSite.site") != nil {
 			t.Errorf("createSite: %s", got.Body)
 		}
-		if got := c.createSitekey("form"); got.userErrors("createSitekey") != ":too_many_sitekeys" || got.at("createSitekey.secret") != nil {
+		if got := c.createSitekey("form"); got.userErrors("createSitekey") != ":TOO_MANY_SITEKEYS" || got.at("createSitekey.secret") != nil {
 			t.Errorf("createSitekey: %s", got.Body)
 		}
 	})
@@ -186,12 +188,12 @@ func TestSitePlans(t *testing.T) {
 		}{
 			{`plan: PRO_500K`, "", 500_000},
 			{`plan: PRO_500K, monthlyPageviews: 500000`, "", 500_000},
-			{`plan: PRO_1M, monthlyPageviews: 7`, "monthlyPageviews:invalid_volume", 0},
-			{`plan: PRO_1M, monthlyPageviews: 0`, "monthlyPageviews:invalid_volume", 0},
-			{`plan: ENTERPRISE`, "monthlyPageviews:invalid_volume", 0},
-			{`plan: ENTERPRISE, monthlyPageviews: 0`, "monthlyPageviews:invalid_volume", 0},
-			{`plan: ENTERPRISE, monthlyPageviews: -5`, "monthlyPageviews:invalid_volume", 0},
-			{`plan: ENTERPRISE, monthlyPageviews: 9007199254740993`, "monthlyPageviews:invalid_volume", 0},
+			{`plan: PRO_1M, monthlyPageviews: 7`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: PRO_1M, monthlyPageviews: 0`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 0`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: -5`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 9007199254740993`, "monthlyPageviews:INVALID_VOLUME", 0},
 			{`plan: ENTERPRISE, monthlyPageviews: 70000000`, "", 70_000_000},
 		} {
 			const selection = `{ siteId plan usage { period pageviews quota } userErrors { field code } }`
@@ -216,7 +218,7 @@ func TestSitePlans(t *testing.T) {
 		if got := operator.call(t, ast.Mutation, set, ids); strings.Contains(got.Body, "secret") || got.at("setSitePlan.plan") != "ENTERPRISE" {
 			t.Errorf("all there is of another account's site: %s", got.Body)
 		}
-		if got := operator.call(t, ast.Mutation, set, func(string) string { return unknown(t, id) }); got.userErrors("setSitePlan") != "siteId:not_found" {
+		if got := operator.call(t, ast.Mutation, set, func(string) string { return a.unknown(id) }); got.userErrors("setSitePlan") != "siteId:NOT_FOUND" {
 			t.Errorf("an unknown site: %s", got.Body)
 		}
 	})
@@ -241,9 +243,9 @@ func TestLimitsOfLists(t *testing.T) {
 		}
 		c.change("updateSite", id, networks(model.MaxExcludedNetworks)).ok(t, "updateSite")
 		for _, test := range [][3]string{
-			{"addSiteDomain", `domain: "more.example"`, "domain:too_many_domains"},
-			{"registerEvent", `name: "more"`, "name:too_many_events"},
-			{"updateSite", networks(model.MaxExcludedNetworks + 1), "excludedAddresses:too_many_networks"},
+			{"addSiteDomain", `domain: "more.example"`, "domain:TOO_MANY_DOMAINS"},
+			{"registerEvent", `name: "more"`, "name:TOO_MANY_EVENTS"},
+			{"updateSite", networks(model.MaxExcludedNetworks + 1), "excludedAddresses:TOO_MANY_NETWORKS"},
 		} {
 			if got := c.change(test[0], id, test[1]); got.userErrors(test[0]) != test[2] {
 				t.Errorf("%s: %s", test[0], got.Body)
@@ -284,8 +286,8 @@ func TestServerSecret(t *testing.T) {
 		if got.at("revokeServerSecret.site.serverSecretHint") != nil || works(second) {
 			t.Errorf("after revoking: %s", got.Body)
 		}
-		if got := c.query(`mutation { rotateServerSecret(input: {siteId: "U2l0ZTo5OQ=="}) { serverSecret site { id } userErrors { field code } } }`); got.Body !=
-			`{"data":{"rotateServerSecret":{"serverSecret":null,"site":null,"userErrors":[{"field":"siteId","code":"not_found"}]}}}` {
+		if got := c.query(`mutation { rotateServerSecret(input: {siteId: "site_x"}) { serverSecret site { id } userErrors { field code } } }`); got.Body !=
+			`{"data":{"rotateServerSecret":{"serverSecret":null,"site":null,"userErrors":[{"field":["input","siteId"],"code":"NOT_FOUND"}]}}}` {
 			t.Errorf("of an unknown site: %s", got.Body)
 		}
 	})
@@ -335,7 +337,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 			t.Errorf("got %v, want %v", row, want)
 		}
 		for _, days := range []string{"(days: 0)", "(days: 91)", "(days: -1)"} {
-			if got := read(days); got.codes() != "invalid_argument" {
+			if got := read(days); got.codes() != "INVALID_ARGUMENT" {
 				t.Errorf("%s: %s", days, got.Body)
 			}
 		}
@@ -373,4 +375,13 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 			t.Errorf("policy %v", lines)
 		}
 	})
+}
+
+// wrongItems are the userErrors of a list whose elements are all wrong: the first 20 of them.
+func wrongItems(field, code string) string {
+	var all []string
+	for i := range model.MaxListErrors {
+		all = append(all, fmt.Sprintf("%s.%d:%s", field, i, code))
+	}
+	return strings.Join(all, " ")
 }

@@ -22,7 +22,7 @@ func TestCreateSite(t *testing.T) {
 			t.Errorf("site key %q", key)
 		}
 		want := map[string]any{
-			"id":              "U2l0ZTox",
+			"id":              a.ids.Of(model.NodeSite, 1),
 			"domain":          "shop.example.com",
 			"name":            "shop.example.com",
 			"plan":            "FREE",
@@ -89,7 +89,7 @@ func TestCreateSiteDomains(t *testing.T) {
 		for _, test := range tests {
 			got := c.createSite(test.domain)
 			if test.want == "" {
-				if got.userErrors("createSite") != "domain:invalid_domain" || len(got.Errors) > 0 || got.at("createSite.site") != nil {
+				if got.userErrors("createSite") != "domain:INVALID_DOMAIN" || len(got.Errors) > 0 || got.at("createSite.site") != nil {
 					t.Errorf("%q: %s", test.domain, got.Body)
 				}
 			} else if got.userErrors("createSite") != "" || got.at("createSite.site.domain") != test.want {
@@ -97,12 +97,12 @@ func TestCreateSiteDomains(t *testing.T) {
 			}
 		}
 		both := c.query(createSiteMutation, "domain", "localhost", "name", "")
-		if both.userErrors("createSite") != "domain:invalid_domain name:invalid_name" {
+		if both.userErrors("createSite") != "domain:INVALID_DOMAIN name:INVALID_NAME" {
 			t.Errorf("two mistakes: %s", both.Body)
 		}
 		// Every written form of a domain is the same domain.
 		for _, again := range []string{"example.com", "Example.Com.", "bücher.example", "XN--bcher-kva.example"} {
-			if got := c.createSite(again); got.userErrors("createSite") != "domain:domain_taken" {
+			if got := c.createSite(again); got.userErrors("createSite") != "domain:DOMAIN_TAKEN" {
 				t.Errorf("%q a second time: %s", again, got.Body)
 			}
 		}
@@ -114,7 +114,7 @@ func TestLocalDomainsAreASetting(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d, func(s *settings) { s.graph.AllowLocalDomains = true }).owner("owner@example.com")
 		c.createSite("demo.localhost").ok(t, "createSite")
-		if got := c.createSite("localhost"); got.userErrors("createSite") != "domain:invalid_domain" {
+		if got := c.createSite("localhost"); got.userErrors("createSite") != "domain:INVALID_DOMAIN" {
 			t.Errorf("localhost itself: %s", got.Body)
 		}
 	})
@@ -187,13 +187,13 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 			t.Errorf("the stranger's list: %s", got.Body)
 		}
 		// The owner sees each of them, and a user's id does not open a site.
-		got := owner.query(`query($site: ID!) {
+		got := owner.query(`query($site: ID!, $user: ID!, $account: ID!) {
 			site(id: $site) { domain }
 			a: node(id: $site) { __typename id ... on Site { domain } }
-			b: node(id: "VXNlcjox") { __typename ... on User { email } }
-			c: node(id: "QWNjb3VudDox") { __typename ... on Account { name } }
-			d: site(id: "VXNlcjox") { domain } }`, "site", site).ok(t, "")
-		want := `{"data":{"site":{"domain":"example.com"},"a":{"__typename":"Site","id":"U2l0ZTox","domain":"example.com"},` +
+			b: node(id: $user) { __typename ... on User { email } }
+			c: node(id: $account) { __typename ... on Account { name } }
+			d: site(id: $user) { domain } }`, "site", site, "user", owner.id(), "account", a.ids.Of(model.NodeAccount, 1)).ok(t, "")
+		want := `{"data":{"site":{"domain":"example.com"},"a":{"__typename":"Site","id":"` + site.(string) + `","domain":"example.com"},` +
 			`"b":{"__typename":"User","email":"owner@example.com"},"c":{"__typename":"Account","name":"Example"},"d":null}}`
 		if got.Body != want {
 			t.Errorf("the owner: got %s, want %s", got.Body, want)
@@ -205,13 +205,13 @@ func TestNobodySignedIn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).client()
 		for _, query := range []string{
-			`{ site(id: "U2l0ZTox") { id } }`,
+			`{ site(id: "x") { id } }`,
 			`{ sites { totalCount } }`,
-			`{ node(id: "U2l0ZTox") { id } }`,
+			`{ node(id: "x") { id } }`,
 			`mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`,
 		} {
 			got := c.query(query)
-			if got.Status != 200 || got.codes() != "unauthenticated" {
+			if got.Status != 200 || got.codes() != "UNAUTHENTICATED" {
 				t.Errorf("%s: status %d, %s", query, got.Status, got.Body)
 			}
 		}
@@ -271,7 +271,7 @@ func TestPagingThroughManySites(t *testing.T) {
 			}
 		}
 		past := c.query(`query($after: String) { sites(after: $after) { pageInfo { hasNextPage startCursor endCursor } edges { cursor } } }`,
-			"after", model.NodeID("after-sites", 99999))
+			"after", a.ids.Of(model.AfterSite, 99999))
 		if past.Body != `{"data":{"sites":{"pageInfo":{"hasNextPage":false,"startCursor":null,"endCursor":null},"edges":[]}}}` {
 			t.Errorf("after the end: %s", past.Body)
 		}
@@ -283,13 +283,14 @@ func TestPagingThroughManySites(t *testing.T) {
 
 func TestPagingArguments(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		c := newApp(t, d).owner("owner@example.com")
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
 		for _, arguments := range []string{
 			"first: 0", "first: -1", "first: 101", "first: 2147483648", "first: 9223372036854775807",
-			`after: ""`, `after: "x"`, `after: "U2l0ZTox"`, `after: "YWZ0ZXI6MQ"`, `after: "YWZ0ZXI6MDE="`, `after: "YWZ0ZXI6LTE="`,
+			`after: ""`, `after: "x"`, `after: "after_"`, `after: "after_AAAAAAAAAAAAAAAAAAAAAA"`, `after: "` + a.ids.Of(model.NodeSite, 1) + `"`, `after: "` + a.ids.Of(model.AfterSite, 0) + `"`,
 		} {
 			got := c.query(`{ sites(` + arguments + `) { totalCount } }`)
-			if got.codes() != "invalid_argument" || got.Status != 200 {
+			if got.codes() != "INVALID_ARGUMENT" || got.Status != 200 {
 				t.Errorf("%s: status %d, %s", arguments, got.Status, got.Body)
 			}
 		}
@@ -297,7 +298,7 @@ func TestPagingArguments(t *testing.T) {
 			"first: null", `first: "1"`, "first: 1.5", "first: 9223372036854775808", "after: 1", "last: 1",
 		} {
 			got := c.query(`{ sites(` + arguments + `) { totalCount } }`)
-			if got.codes() != "validation_failed" || got.Status != 400 {
+			if got.codes() != "VALIDATION_FAILED" || got.Status != 400 {
 				t.Errorf("%s: status %d, %s", arguments, got.Status, got.Body)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 )
 
 func (r *accountResolver) CaptchaUsage(ctx context.Context, obj *model.Account) (*generated.CaptchaUsage, error) {
-	return r.captchaUsage(ctx, obj.ID)
+	key := accountRead{what: "captcha usage", accountID: obj.ID}
+	return shared(ctx, key, func() (*generated.CaptchaUsage, error) { return r.captchaUsage(ctx, obj.ID) })
 }
 
 func (r *mutationResolver) CreateSitekey(ctx context.Context, input generated.CreateSitekeyInput) (*generated.SitekeySecretPayload, error) {
@@ -62,7 +63,7 @@ func (r *queryResolver) Sitekeys(ctx context.Context, first int, after *string) 
 }
 
 func (r *sitekeyResolver) ID(ctx context.Context, obj *model.Sitekey) (string, error) {
-	return model.NodeID(kindSitekey, obj.ID), nil
+	return r.ids.Of(model.NodeSitekey, obj.ID), nil
 }
 
 func (r *sitekeyResolver) WidgetTag(ctx context.Context, obj *model.Sitekey) (string, error) {

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,11 +33,11 @@ func TestSitekeyDomains(t *testing.T) {
 		if got := fmt.Sprint(wildcard.at("createSitekey.userErrors")); !strings.Contains(got, `"*.shop.example" has a wildcard`) || !strings.Contains(got, "subdomains are implied") {
 			t.Errorf("of a wildcard the error says %s", got)
 		}
-		if got := c.createSitekey("Address", "127.0.0.1"); got.userErrors("createSitekey") != "domains:invalid_domain" {
+		if got := c.createSitekey("Address", "127.0.0.1"); got.userErrors("createSitekey") != "domains.0:INVALID_DOMAIN" {
 			t.Errorf("with an address: %s", got.Body)
 		}
 		site := c.query(`mutation { createSite(input: {domain: "localhost"}) { site { id } userErrors { field code message } } }`)
-		if site.userErrors("createSite") != "domain:invalid_domain" {
+		if site.userErrors("createSite") != "domain:INVALID_DOMAIN" {
 			t.Errorf("a site on localhost: %s", site.Body)
 		}
 	})
@@ -82,8 +83,8 @@ func TestSitekeys(t *testing.T) {
 			{`name: "Other"`, "", "name", "Other"},
 			{`name: null, domains: []`, "", "domains", "[]"},
 			{`domains: ["b.example"]`, "", "domains", "[b.example]"},
-			{`name: "", domains: ["127.0.0.1"]`, "name:invalid_name domains:invalid_domain", "", ""},
-			{`name: "x", domains: [` + many + `]`, "domains:too_many_domains", "", ""},
+			{`name: "", domains: ["127.0.0.1"]`, "name:INVALID_NAME domains.0:INVALID_DOMAIN", "", ""},
+			{`name: "x", domains: [` + many + `]`, "domains:TOO_MANY_DOMAINS", "", ""},
 			{`name: "Last"`, "", "domains", "[b.example]"},
 		} {
 			got := c.query(`mutation($id: ID!) { updateSitekey(input: {sitekeyId: $id `+step.input+`}) { sitekey `+sitekeyFields+` userErrors { field code } } }`, "id", id)
@@ -91,12 +92,16 @@ func TestSitekeys(t *testing.T) {
 				t.Errorf("%s: %s", step.input, got.Body)
 			}
 		}
-		several := c.createSitekey("Several", "good.example", "-bad.example", "also-good.example")
-		if got := fmt.Sprint(several.at("createSitekey.userErrors")); several.userErrors("createSitekey") != "domains:invalid_domain" || !strings.Contains(got, `"-bad.example" is not a domain name`) {
+		several := c.createSitekey("Several", "good.example", "-bad.example", "also-good.example", "app.localhost")
+		if got := fmt.Sprint(several.at("createSitekey.userErrors")); several.userErrors("createSitekey") != "domains.1:INVALID_DOMAIN domains.3:INVALID_DOMAIN" || !strings.Contains(got, `"-bad.example" is not a domain name`) {
 			t.Errorf("of several domains the error names %s, want -bad.example", got)
 		}
-		if got := c.createSitekey("", "app.localhost"); got.userErrors("createSitekey") != "name:invalid_name domains:invalid_domain" || got.at("createSitekey.secret") != nil {
+		if got := c.createSitekey("", "app.localhost"); got.userErrors("createSitekey") != "name:INVALID_NAME domains.0:INVALID_DOMAIN" || got.at("createSitekey.secret") != nil {
 			t.Errorf("a wrong one: %s", got.Body)
+		}
+		all := slices.Repeat([]string{"app.localhost"}, 100)
+		if got := c.createSitekey("All", all...); got.userErrors("createSitekey") != wrongItems("domains", "INVALID_DOMAIN") {
+			t.Errorf("a hundred wrong ones: %s", got.Body)
 		}
 		c.createSitekey("Unbound").ok(t, "createSitekey")
 		list := c.query(`{ sitekeys(first: 1) { totalCount edges { cursor node { name domains } } pageInfo { hasNextPage endCursor } } }`).ok(t, "")
@@ -131,11 +136,12 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
+		account := a.ids.Of(model.NodeAccount, 2)
 		set := func(plan string) {
 			t.Helper()
-			got := operator.query(`mutation($plan: CaptchaPlan!) { setCaptchaPlan(input: {accountId: "QWNjb3VudDoy", plan: $plan}) {
-				accountId captchaPlan captchaUsage { verifications } userErrors { code } } }`, "plan", plan).ok(t, "setCaptchaPlan")
-			if got.at("setCaptchaPlan.captchaPlan") != plan || got.at("setCaptchaPlan.accountId") != "QWNjb3VudDoy" {
+			got := operator.query(`mutation($id: ID!, $plan: CaptchaPlan!) { setCaptchaPlan(input: {accountId: $id, plan: $plan}) {
+				accountId captchaPlan captchaUsage { verifications } userErrors { code } } }`, "id", account, "plan", plan).ok(t, "setCaptchaPlan")
+			if got.at("setCaptchaPlan.captchaPlan") != plan || got.at("setCaptchaPlan.accountId") != account {
 				t.Errorf("set to %s: %s", plan, got.Body)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 // sitekey returns a sitekey of the account by its global id, or nil.
 func (r *Resolver) sitekey(ctx context.Context, accountID int64, id string) (*model.Sitekey, error) {
-	number, ok := model.ParseNodeID(kindSitekey, id)
+	number, ok := r.ids.Parse(model.NodeSitekey, id)
 	if !ok {
 		return nil, nil
 	}
@@ -23,7 +23,8 @@ func (r *Resolver) sitekey(ctx context.Context, accountID int64, id string) (*mo
 
 // sitekeyConnection loads one page of an account's sitekeys.
 func (r *Resolver) sitekeyConnection(ctx context.Context, accountID int64, first int, after *string) (*generated.SitekeyConnection, error) {
-	afterID, err := listSitekeys.parsePage(first, after)
+	list := r.listOf(model.AfterSitekey)
+	afterID, err := list.parsePage(first, after)
 	if err != nil {
 		return nil, err
 	}
@@ -31,10 +32,10 @@ func (r *Resolver) sitekeyConnection(ctx context.Context, accountID int64, first
 	if err != nil {
 		return nil, err
 	}
-	keys, page := cutPage(listSitekeys, keys, first, after, func(k *model.Sitekey) int64 { return k.ID })
+	keys, page := cutPage(list, keys, first, after, func(k *model.Sitekey) int64 { return k.ID })
 	edges := make([]*generated.SitekeyEdge, len(keys))
 	for i, key := range keys {
-		edges[i] = &generated.SitekeyEdge{Cursor: listSitekeys.cursor(key.ID), Node: key}
+		edges[i] = &generated.SitekeyEdge{Cursor: list.cursor(key.ID), Node: key}
 	}
 	return &generated.SitekeyConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }
@@ -106,7 +107,7 @@ func (r *Resolver) changeSitekey(ctx context.Context, p model.Permission, nodeID
 	if err != nil {
 		return err
 	}
-	id, ok := model.ParseNodeID(kindSitekey, nodeID)
+	id, ok := r.ids.Parse(model.NodeSitekey, nodeID)
 	if !ok {
 		return notFound("sitekeyId")
 	}
@@ -125,14 +126,15 @@ func secretPayload(key *model.Sitekey, secret string, err error) (*generated.Sit
 // parseDomains normalises the domains of a sitekey.
 func (r *Resolver) parseDomains(texts []string) ([]string, error) {
 	domains := make([]string, len(texts))
+	var wrong []error
 	for i, text := range texts {
 		domain, err := model.ParseSitekeyDomain(text, r.allowLocal)
-		if shown, ok := errors.AsType[*model.Error](err); ok {
-			return nil, model.InvalidField("domains", shown.Code, shown.Message)
+		if shown, ok := errors.AsType[*model.Error](err); ok && len(wrong) < model.MaxListErrors {
+			wrong = append(wrong, model.InvalidItem("domains", i, shown.Code, shown.Message))
 		}
 		domains[i] = domain
 	}
-	return domains, nil
+	return domains, errors.Join(wrong...)
 }
 
 // widgetTag is what an owner pastes into a form (docs/captcha.md).
@@ -176,7 +178,7 @@ func (r *Resolver) setCaptchaPlan(ctx context.Context, input generated.SetCaptch
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
-	accountID, ok := model.ParseNodeID(kindAccount, input.AccountID)
+	accountID, ok := r.ids.Parse(model.NodeAccount, input.AccountID)
 	if !ok {
 		return nil, notFound("accountId")
 	}

@@ -10,7 +10,8 @@ import (
 
 // siteConnection loads one page of an account's sites.
 func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first int, after *string) (*generated.SiteConnection, error) {
-	afterID, err := listSites.parsePage(first, after)
+	list := r.listOf(model.AfterSite)
+	afterID, err := list.parsePage(first, after)
 	if err != nil {
 		return nil, err
 	}
@@ -18,10 +19,10 @@ func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first in
 	if err != nil {
 		return nil, err
 	}
-	sites, page := cutPage(listSites, sites, first, after, func(s *model.Site) int64 { return s.ID })
+	sites, page := cutPage(list, sites, first, after, func(s *model.Site) int64 { return s.ID })
 	edges := make([]*generated.SiteEdge, len(sites))
 	for i, site := range sites {
-		edges[i] = &generated.SiteEdge{Cursor: listSites.cursor(site.ID), Node: site}
+		edges[i] = &generated.SiteEdge{Cursor: list.cursor(site.ID), Node: site}
 	}
 	requestOf(ctx).loaders().expect(sites)
 	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil

@@ -122,6 +122,51 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
+// TestManyMembersTakeAsManyStatementsAsOne: each member names the account, whose lists are read once for all of them.
+func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
+	const query = `{ viewer { account { members { email account { name captchaUsage { verifications } sites(first: 1) { totalCount edges { node { id usage { pageviews } } } } } } } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		sites(t, d, 1)
+		var taken []int
+		for i, members := range []int{1, 30} {
+			for n := range members - 1 {
+				if err := dbtest.Exec(d, fmt.Sprintf("INSERT INTO users (account_id, email, password_hash, password_generation, role, operator, created_at) VALUES (1, 'm%d@example.com', '-', 0, 'VIEWER', false, 1)", n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			statements.Take()
+			got := c.query(query).ok(t, "")
+			taken = append(taken, len(statements.Take()))
+			last := fmt.Sprintf("viewer.account.members.%d.account.", members-1)
+			if got.at(last+"sites.totalCount") != 1.0 || got.at(last+"sites.edges.0.node.usage.pageviews") != 7.0 || got.at(last+"captchaUsage.verifications") != 0.0 {
+				t.Errorf("%d members: %s", members, got.Body)
+			}
+			if taken[i] != taken[0] {
+				t.Errorf("one member takes %d statements, %d take %d", taken[0], members, taken[i])
+			}
+		}
+	})
+}
+
+// TestChangesOfOneRequestAreSeen: what is read for one change of a request is read again for the next one.
+func TestChangesOfOneRequestAreSeen(t *testing.T) {
+	const query = `mutation($id: ID!) {
+		a: setMemberRole(input: {userId: $id, role: OWNER}) { member { account { members { role } } } }
+		b: setMemberRole(input: {userId: $id, role: VIEWER}) { member { account { members { role } } } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		guest := a.join(c, "guest@example.com", model.RoleMember)
+		got := c.query(query, "id", guest.id()).ok(t, "")
+		if a, b := got.at("a.member.account.members.1.role"), got.at("b.member.account.members.1.role"); a != "OWNER" || b != "VIEWER" {
+			t.Errorf("the roles are %v and %v: %s", a, b, got.Body)
+		}
+	})
+}
+
 func BenchmarkEverything(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		a := newApp(b, d)

@@ -13,7 +13,7 @@ import (
 )
 
 func (r *apiTokenResolver) ID(ctx context.Context, obj *model.APIToken) (string, error) {
-	return model.NodeID(kindAPIToken, obj.ID), nil
+	return r.ids.Of(model.NodeAPIToken, obj.ID), nil
 }
 
 func (r *apiTokenResolver) LastUsedAt(ctx context.Context, obj *model.APIToken) (*model.Instant, error) {

@@ -70,7 +70,7 @@ func TestAPITokens(t *testing.T) {
 			"long": strings.Repeat("a", 5000),
 		} {
 			got := c.send("POST", "application/json", `{"query":"{ viewer { id } }"}`, "Authorization", "Bearer "+bad)
-			if got.codes() != "unauthenticated" || got.at("viewer") != nil {
+			if got.codes() != "UNAUTHENTICATED" || got.at("viewer") != nil {
 				t.Errorf("%s: %s", name, got.Body)
 			}
 		}
@@ -80,7 +80,7 @@ func TestAPITokens(t *testing.T) {
 
 		id := c.query(list).at("apiTokens.0.id")
 		c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { apiToken { name } userErrors { code } } }`, "id", id).ok(t, "revokeApiToken")
-		if got := a.with(secret, `{ viewer { id } }`); got.codes() != "unauthenticated" {
+		if got := a.with(secret, `{ viewer { id } }`); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("a revoked token: %s", got.Body)
 		}
 		if got := c.query(list); got.Body != `{"data":{"apiTokens":[]}}` {
@@ -96,13 +96,13 @@ func TestAPITokenMistakes(t *testing.T) {
 			return c.query(`mutation($name: String!, $scopes: [ApiTokenScope!]!) { createApiToken(input: {name: $name, scopes: $scopes}) {
 				apiToken { id } token userErrors { field code } } }`, "name", name, "scopes", append([]string{}, scopes...))
 		}
-		if got := create(""); got.userErrors("createApiToken") != "name:invalid_name scopes:invalid_scopes" || got.at("createApiToken.token") != nil {
+		if got := create(""); got.userErrors("createApiToken") != "name:INVALID_NAME scopes:INVALID_SCOPES" || got.at("createApiToken.token") != nil {
 			t.Errorf("two mistakes: %s", got.Body)
 		}
 		for i := range model.MaxAPITokens {
 			create(fmt.Sprint(i), "READ").ok(t, "createApiToken")
 		}
-		if got := create("more", "READ"); got.userErrors("createApiToken") != ":too_many_tokens" || got.at("createApiToken.token") != nil {
+		if got := create("more", "READ"); got.userErrors("createApiToken") != ":TOO_MANY_TOKENS" || got.at("createApiToken.token") != nil {
 			t.Errorf("one too many: %s", got.Body)
 		}
 	})
@@ -118,7 +118,7 @@ func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
 			{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"},
 			{"Origin", "https://evil.example"},
 		} {
-			if got := a.with(token.secret, `{ viewer { id } }`, header...); got.Status != 403 || got.codes() != "cross_origin" {
+			if got := a.with(token.secret, `{ viewer { id } }`, header...); got.Status != 403 || got.codes() != "CROSS_ORIGIN" {
 				t.Errorf("%v: status %d, %s", header, got.Status, got.Body)
 			}
 		}
@@ -162,7 +162,7 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 		for mutation, field := range map[string]string{"setConversionWebhook": "conversionWebhookUrl", "setDailyExportWebhook": "dailyExportUrl"} {
 			path := mutation + ".site." + field
 			before := a.dump("api_tokens", "users", "sessions")
-			if got := set(write, mutation, `url: "https://attacker.example/drop"`); got.codes() != "forbidden" || !strings.Contains(got.Body, "EXPORT") || got.at(mutation) != nil {
+			if got := set(write, mutation, `url: "https://attacker.example/drop"`); got.codes() != "FORBIDDEN" || !strings.Contains(got.Body, "EXPORT") || got.at(mutation) != nil {
 				t.Errorf("%s with WRITE: %s", mutation, got.Body)
 			}
 			if after := a.dump("api_tokens", "users", "sessions"); after != before {
@@ -204,11 +204,11 @@ func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 		id := member.query(`{ viewer { id } }`).at("viewer.id")
 		a.with(token.secret, create).ok(t, "createSite")
 		owner.query(`mutation($id: ID!) { setMemberRole(input: {userId: $id, role: VIEWER}) { member { role } userErrors { code } } }`, "id", id).ok(t, "setMemberRole")
-		if got := a.with(token.secret, create); got.codes() != "forbidden" {
+		if got := a.with(token.secret, create); got.codes() != "FORBIDDEN" {
 			t.Errorf("of a viewer: %s", got.Body)
 		}
 		owner.query(`mutation($id: ID!) { removeMember(input: {userId: $id}) { userErrors { code } } }`, "id", id).ok(t, "removeMember")
-		if got := a.with(token.secret, `{ viewer { id } }`); got.codes() != "unauthenticated" {
+		if got := a.with(token.secret, `{ viewer { id } }`); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("of nobody: %s", got.Body)
 		}
 		if member.viewer() != "" {
@@ -237,7 +237,7 @@ func TestPointsOfAMinute(t *testing.T) {
 		}
 		a.clock.Advance(15 * time.Second)
 		refused := a.with(token.secret, page)
-		if refused.codes() != "rate_limited rate_limited" && refused.codes() != "rate_limited" || refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
+		if refused.codes() != "RATE_LIMITED RATE_LIMITED" && refused.codes() != "RATE_LIMITED" || refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
 			t.Errorf("without points: %s", refused.Body)
 		}
 		// What is refused costs nothing, and a small request still fits in.
@@ -245,10 +245,10 @@ func TestPointsOfAMinute(t *testing.T) {
 			t.Errorf("a small request: %s", got.Body)
 		}
 		// The points are the account's: its users and other tokens have none either. Another account has its own.
-		if got := c.query(page); !strings.HasPrefix(got.codes(), "rate_limited") {
+		if got := c.query(page); !strings.HasPrefix(got.codes(), "RATE_LIMITED") {
 			t.Errorf("the user: %s", got.Body)
 		}
-		if got := a.with(other.secret, page); !strings.HasPrefix(got.codes(), "rate_limited") {
+		if got := a.with(other.secret, page); !strings.HasPrefix(got.codes(), "RATE_LIMITED") {
 			t.Errorf("another token: %s", got.Body)
 		}
 		if got := a.owner("other@example.com").query(page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {

@@ -192,7 +192,7 @@ type answer struct {
 func reply(w http.ResponseWriter, r *http.Request, status int, response *graphql.Response) {
 	body, err := json.Marshal(answer{Errors: response.Errors, Data: response.Data})
 	if err != nil {
-		panic(err) // Server turns it into "internal"
+		panic(err) // Server turns it into INTERNAL
 	}
 	send(w, r, status, body)
 }

@@ -122,7 +122,7 @@ func takesID(f *ast.FieldDefinition) bool {
 // tenant is an account with one of everything.
 type tenant struct {
 	owner *client
-	ids   map[string]string // by the name of the input that takes it
+	ids   map[string]string // by the name of the input that takes it; no input takes erasureId
 }
 
 func (a *app) tenant(domain string) *tenant {
@@ -152,6 +152,8 @@ func (a *app) tenant(domain string) *tenant {
 	sitekey := c.createSitekey("form", domain)
 	member := a.join(c, "member@"+domain, model.RoleMember)
 	invited := c.query(`mutation { inviteMember(input: {email: "guest@` + domain + `", role: VIEWER}) { invitation { id } userErrors { code } } }`)
+	erasure := c.query(`mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) {
+		erasure { id } userErrors { code } } }`, "id", site, "user", samples["userId"])
 	token := c.createToken("READ")
 	a.client().signIn("owner@"+domain, password).ok(a.t, "signIn") // a second session
 	sessions := c.query(`{ sessions { id current } }`).ok(a.t, "")
@@ -168,21 +170,28 @@ func (a *app) tenant(domain string) *tenant {
 		"invitationId": text(invited.ok(a.t, "inviteMember"), "inviteMember.invitation.id"),
 		"apiTokenId":   token.id,
 		"sessionId":    session,
+		"erasureId":    text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
 	}}
 }
 
 // unknown is an id of the same kind that nothing has.
-func unknown(t *testing.T, id string) string {
-	t.Helper()
-	kind, _, _ := strings.Cut(string(decode(t, id)), ":")
-	if kind == "Session" {
-		return encode("Session:" + strings.Repeat("ab", 32))
+func (a *app) unknown(id string) string {
+	if strings.HasPrefix(id, "session_") {
+		return unknownSession
 	}
-	if kind == "Delivery" {
-		return encode("Delivery:987654321:987654321")
-	}
-	return model.NodeID(kind, 987_654_321)
+	return a.unknownOf(a.ids.KindOf(id))
 }
+
+func (a *app) unknownOf(kind model.NodeKind) string {
+	const number = 987_654_321
+	if kind == model.NodeDelivery {
+		return a.ids.OfDelivery(number, number)
+	}
+	return a.ids.Of(kind, number)
+}
+
+// unknownSession is the id of a session that nobody has.
+var unknownSession = "session_" + strings.Repeat("q6ur", 10) + "q6s"
 
 // mailedSecret is the secret in the newest mail to an address.
 func (a *app) mailedSecret(recipient string) string {

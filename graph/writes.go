@@ -69,6 +69,7 @@ func (w writeTurns) InterceptField(ctx context.Context, next graphql.Resolver) (
 		return nil, err
 	}
 	defer end()
+	defer requestOf(ctx).forget() // the answer's fields are read after it
 	return next(context.WithValue(ctx, turnEnd{}, end))
 }
 

@@ -300,6 +300,10 @@ func TestSignatures(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				ids, err := d.NodeIDs(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
 				for i, call := range calls {
 					mac := hmac.New(sha256.New, []byte(test.secret))
 					mac.Write([]byte(call.body))
@@ -312,7 +316,7 @@ func TestSignatures(t *testing.T) {
 					if err := verifier.Verify([]byte(call.body+" "), call.header); err == nil {
 						t.Errorf("call %d: another body is verified, too", i)
 					}
-					if call.id() != delivery.MessageID() || strings.Contains(call.id(), ".") || call.body != delivery.Body {
+					if call.id() != ids.OfDelivery(delivery.SiteID, delivery.ID) || strings.Contains(call.id(), ".") || call.body != delivery.Body {
 						t.Errorf("call %d has id %q and body %s", i, call.id(), call.body)
 					}
 				}

@@ -160,6 +160,10 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 			successes[call.id()]++
 		}
 	}
+	ids, err := d.NodeIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, site := range sites {
 		logs, err := dbtest.Deliveries(d, site.ID, 0, 100_000)
 		if err != nil {
@@ -173,7 +177,7 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 					unfinished++
 				}
 			}
-			id, tries := log.MessageID(), len(log.Attempts)
+			id, tries := ids.OfDelivery(log.SiteID, log.ID), len(log.Attempts)
 			switch {
 			case log.State == model.DeliveryDelivered && successes[id] == 0:
 				t.Errorf("%s is delivered, and the receiver never said so", id)

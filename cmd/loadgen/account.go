@@ -94,7 +94,7 @@ func (a *account) call(ctx context.Context, query string, variables, data any) e
 	for {
 		err := a.ask(ctx, query, variables, data)
 		e, ok := errors.AsType[*callError](err)
-		if !ok || e.Code != "rate_limited" || e.retryAfter <= 0 || e.retryAfter > longestWait {
+		if !ok || e.Code != "RATE_LIMITED" || e.retryAfter <= 0 || e.retryAfter > longestWait {
 			return err
 		}
 		if err := a.wait(ctx, e.retryAfter); err != nil {
@@ -182,7 +182,7 @@ func (a *account) signIn(ctx context.Context) error {
 	}
 	input := map[string]any{"email": a.target.Email, "password": a.target.Password}
 	err := a.change(ctx, "signIn", "", input, nil)
-	if e, ok := errors.AsType[*callError](err); !ok || e.Code != "wrong_credentials" {
+	if e, ok := errors.AsType[*callError](err); !ok || e.Code != "WRONG_CREDENTIALS" {
 		return err
 	}
 	input["accountName"] = "Load test"

@@ -30,10 +30,10 @@ const (
 )
 
 // newFiller prepares rows page views that end before today.
-func newFiller(sites []site, rows int, seed uint64, now time.Time) (*filler, error) {
+func newFiller(ids *model.NodeIDs, sites []site, rows int, seed uint64, now time.Time) (*filler, error) {
 	f := &filler{random: rand.New(rand.NewPCG(seed, 1<<32))}
 	for _, s := range sites {
-		id, ok := model.ParseNodeID("Site", s.ID)
+		id, ok := ids.Parse(model.NodeSite, s.ID)
 		if !ok {
 			return nil, fmt.Errorf("%q is not a site's id", s.ID)
 		}
@@ -67,7 +67,11 @@ func (f *filler) next(n int) db.BulkRows {
 
 // fill loads rows page views into a database that nobody else uses meanwhile, and prints progress.
 func fill(ctx context.Context, d *db.DB, sites []site, rows int, seed uint64, progress io.Writer) error {
-	f, err := newFiller(sites, rows, seed, time.Now())
+	ids, err := d.NodeIDs(ctx)
+	if err != nil {
+		return err
+	}
+	f, err := newFiller(ids, sites, rows, seed, time.Now())
 	if err != nil {
 		return err
 	}

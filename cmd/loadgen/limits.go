@@ -102,7 +102,11 @@ func (b *bench) bulkRate(ctx context.Context, rows int) (float64, error) {
 		if err != nil {
 			return err
 		}
-		f, err := newFiller(sites, rows, 1, time.Now())
+		ids, err := d.NodeIDs(ctx)
+		if err != nil {
+			return err
+		}
+		f, err := newFiller(ids, sites, rows, 1, time.Now())
 		if err != nil {
 			return err
 		}
@@ -127,6 +131,10 @@ func bulkSites(ctx context.Context, d *db.DB) ([]site, error) {
 	if err != nil {
 		return nil, err
 	}
+	ids, err := d.NodeIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var sites []site
 	for i := range 20 {
 		s, err := d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("bulk-%d.example", i),
@@ -134,7 +142,7 @@ func bulkSites(ctx context.Context, d *db.DB) ([]site, error) {
 		if err != nil {
 			return nil, err
 		}
-		sites = append(sites, site{ID: model.NodeID("Site", s.ID), Key: s.SiteKey, Domain: s.Domain})
+		sites = append(sites, site{ID: ids.Of(model.NodeSite, s.ID), Key: s.SiteKey, Domain: s.Domain})
 	}
 	return sites, nil
 }

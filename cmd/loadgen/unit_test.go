@@ -192,10 +192,10 @@ func TestReadRows(t *testing.T) {
 // TestPointsUsedUp: who has no points left waits as long as the answer says, and goes on.
 func TestPointsUsedUp(t *testing.T) {
 	answers := []string{
-		`{"errors":[{"message":"Used up.","extensions":{"code":"rate_limited","retryAfter":7}}]}`,
+		`{"errors":[{"message":"Used up.","extensions":{"code":"RATE_LIMITED","retryAfter":7}}]}`,
 		`{"data":{"site":{"usage":{"period":"2026-11","pageviews":5}}}}`,
-		`{"errors":[{"message":"Too often.","extensions":{"code":"rate_limited","retryAfter":900}}]}`,
-		`{"errors":[{"message":"No.","extensions":{"code":"forbidden"}}]}`,
+		`{"errors":[{"message":"Too often.","extensions":{"code":"RATE_LIMITED","retryAfter":900}}]}`,
+		`{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN"}}]}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, answers[0])
@@ -211,7 +211,7 @@ func TestPointsUsedUp(t *testing.T) {
 	if used, err := a.usage(t.Context(), "x"); err != nil || used.Pageviews != 5 {
 		t.Errorf("%+v, %v", used, err)
 	}
-	for _, code := range []string{"rate_limited", "forbidden"} {
+	for _, code := range []string{"RATE_LIMITED", "FORBIDDEN"} {
 		if _, err := a.usage(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), code) {
 			t.Errorf("%v, want %s", err, code)
 		}

@@ -64,15 +64,15 @@ func TestAdmin(t *testing.T) {
 			SignUp struct{ UserErrors []struct{ Code string } }
 		}
 		refused.do(`mutation { signUp(input: {email: "x@example.com", password: "correct horse", accountName: "X"}) { userErrors { code } } }`, &signUp)
-		if len(signUp.SignUp.UserErrors) != 1 || signUp.SignUp.UserErrors[0].Code != "signups_closed" {
+		if len(signUp.SignUp.UserErrors) != 1 || signUp.SignUp.UserErrors[0].Code != "SIGNUPS_CLOSED" {
 			t.Errorf("sign-up: %+v", signUp)
 		}
-		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`}, {second, "invalid_token"}} {
+		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`}, {second, "INVALID_TOKEN"}} {
 			if got := choose(t, p, step[0]); !strings.Contains(got, step[1]) { // the last is the same user's earlier link
 				t.Errorf("%s: %s, want %s", step[0], got, step[1])
 			}
 		}
-		for _, step := range [][2]string{{void, "invalid_token"}, {joining, `"role":"VIEWER"`}} {
+		for _, step := range [][2]string{{void, "INVALID_TOKEN"}, {joining, `"role":"VIEWER"`}} {
 			if got := post(t, p, `mutation { acceptInvitation(input: {token: "`+step[0]+`", password: "a long password"}) { viewer { role account { name } } userErrors { code } } }`); !strings.Contains(got, step[1]) {
 				t.Errorf("joining: %s, want %s", got, step[1])
 			}
@@ -94,7 +94,7 @@ func TestAdmin(t *testing.T) {
 			InviteMember struct{ UserErrors []struct{ Code string } }
 		}
 		owner.do(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`, &invited)
-		if len(invited.InviteMember.UserErrors) != 1 || invited.InviteMember.UserErrors[0].Code != "no_mail_server" {
+		if len(invited.InviteMember.UserErrors) != 1 || invited.InviteMember.UserErrors[0].Code != "NO_MAIL_SERVER" {
 			t.Errorf("an invitation without mail: %+v", invited)
 		}
 

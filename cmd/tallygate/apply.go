@@ -328,14 +328,22 @@ func differences(before, after *model.SiteRules) []string {
 	return lines
 }
 
+// separate returns the errors that were joined, also those of several levels.
+func separate(err error) (list []error) {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, one := range many.Unwrap() {
+		list = append(list, separate(one)...)
+	}
+	return list
+}
+
 // refused names the site and the fields that are wrong; every one of them, when there are several.
 func refused(domain string, err error) error {
-	list := []error{err}
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		list = many.Unwrap()
-	}
 	var texts []string
-	for _, one := range list {
+	for _, one := range separate(err) {
 		shown, ok := errors.AsType[*model.Error](one)
 		if !ok {
 			return fmt.Errorf("%s: %w", domain, err)

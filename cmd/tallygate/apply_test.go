@@ -192,7 +192,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 			{good + "  - domain: NEW.example\n", "NEW.example: domain: The file has this site twice."},
 			{good + "  - domain: localhost\n", "localhost: domain: "},
 			{good + "  - name: nothing\n", "domain: "},
-			{good + "    excludedAddresses: [x]\n", "example.com: excludedAddresses: Enter addresses"},
+			{good + "    excludedAddresses: [x]\n", "example.com: excludedAddresses.0: Enter addresses"},
 			{good + "    extraDomains: [a.example, 10.0.0.1]\n", "example.com: extraDomains: 10.0.0.1: "},
 			{good + "    extraDomains: [example.com]\n", "example.com: extraDomains: example.com: This is the site's own domain"},
 			{good + "    extraDomains: [" + many(21, "d%d.example") + "]\n", "A site has at most 20 extra domains."},

@@ -38,7 +38,11 @@ func TestControlRingsInRealRedis(t *testing.T) {
 		}
 		owner.do(`mutation { setConversionWebhook(input: {siteId: "`+site.ID+`", url: "https://shop.example/hook"}) { userErrors { code } } }`, &sent)
 		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`, &sent)
-		_, id, ok := model.ParseDeliveryNodeID(sent.SendTestWebhook.Delivery.ID)
+		ids, err := a.db.NodeIDs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, id, ok := ids.ParseDelivery(sent.SendTestWebhook.Delivery.ID)
 		if !ok {
 			t.Fatalf("sendTestWebhook: %+v", sent)
 		}

@@ -1,7 +1,11 @@
 package captcha_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"strings"
@@ -545,6 +549,31 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		failsClosed(t, p, key, work, token)
 		if took := time.Since(began); took > 5*time.Second { // three calls; each lookup gives up after 5 s
 			t.Errorf("three calls were answered after %v, want 1.5s", took)
+		}
+	})
+}
+
+// TestTokensShowNoRowNumbers: neither a token nor a challenge contains the number of the sitekey's row or of the account's, in any
+// byte order.
+func TestTokensShowNoRowNumbers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		var key pair
+		for range 3 {
+			key = p.pair(p.account(rand.Text(), model.CaptchaPlanFree))
+		}
+		for name, text := range map[string]string{"token": p.token(key, ""), "challenge": p.config(key, "").Challenge} {
+			raw, err := base64.RawURLEncoding.DecodeString(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, number := range []int64{key.ID, key.AccountID} {
+				for _, shown := range [][]byte{binary.BigEndian.AppendUint64(nil, uint64(number)), binary.LittleEndian.AppendUint64(nil, uint64(number))} {
+					if bytes.Contains(raw, shown) {
+						t.Errorf("a %s of sitekey %d contains %x: %x", name, key.ID, shown, raw)
+					}
+				}
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -14,12 +15,13 @@ type sitekey struct {
 	id         int64 // 0 for the test sitekey
 	accountID  int64 // 0 for the test sitekey
 	text       string
+	inTokens   token.Sitekey
 	domains    []string // normalised; subdomains are implied; none: the key works everywhere
 	secretHash []byte
 }
 
 // testSitekey is in no database (captcha contract, section 5), and may be switched off.
-var testSitekey = &sitekey{text: model.TestSitekey, secretHash: model.HashToken(model.TestSitekeySecret)}
+var testSitekey = &sitekey{text: model.TestSitekey, inTokens: token.SitekeyOf(model.TestSitekey), secretHash: model.HashToken(model.TestSitekeySecret)}
 
 // isCounted reports whether verifications count against an account's quota.
 func (k *sitekey) isCounted() bool { return k.accountID != 0 }
@@ -35,7 +37,9 @@ func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) sna
 		if err != nil {
 			return 0, nil, err
 		}
-		return k.ID, &sitekey{id: k.ID, accountID: k.AccountID, text: k.Sitekey, domains: k.Domains, secretHash: k.SecretHash}, nil
+		return k.ID, &sitekey{
+			id: k.ID, accountID: k.AccountID, text: k.Sitekey, inTokens: token.SitekeyOf(k.Sitekey), domains: k.Domains, secretHash: k.SecretHash,
+		}, nil
 	}
 }
 

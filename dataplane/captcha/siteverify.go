@@ -84,7 +84,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, text string) (outcome, *token.Token, error) {
 	now := s.now()
 	t, err := s.keys.read(text, now)
-	if err != nil || t.SitekeyID != key.id {
+	if err != nil || t.Sitekey != key.inTokens {
 		return notOurs, nil, nil
 	}
 	if t.Expired(now) {

@@ -43,7 +43,7 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 		s.pressure.solved(key.id, s.clientAddr(r), work.Issued, now)
 	}
 
-	t := token.Token{SitekeyID: key.id, Issued: now, Hostname: hostname}
+	t := token.Token{Sitekey: key.inTokens, Issued: now, Hostname: hostname}
 	rand.Read(t.ID[:]) // never fails
 	reply(w, tokenAnswer{Token: s.keys.sign(&t)})
 	return nil

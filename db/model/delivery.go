@@ -1,12 +1,6 @@
 package model
 
-import (
-	"encoding/base64"
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-)
+import "time"
 
 // Delivery is something that has to be sent to a site's owner, stored together with the fact that it tells.
 type Delivery struct {
@@ -133,32 +127,6 @@ func (d *Delivery) AfterFailure(class string, retryAfter time.Duration, now Inst
 	}
 	delay := RetryDelay(d.ID, d.Attempts)
 	return DeliveryPending, now.Add(max(delay, min(retryAfter, MaxRetryAfter)))
-}
-
-// MessageID names a delivery to its receiver: the same at each attempt, and no other delivery's.
-func (d *Delivery) MessageID() string {
-	return "dlv_" + strconv.FormatInt(d.SiteID, 36) + "_" + strconv.FormatInt(d.ID, 36)
-}
-
-// NodeID is the delivery's global id for GraphQL, see ParseDeliveryNodeID.
-func (d *Delivery) NodeID() string {
-	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "Delivery:%d:%d", d.SiteID, d.ID))
-}
-
-// ParseDeliveryNodeID reads what Delivery.NodeID writes, and nothing else.
-func ParseDeliveryNodeID(s string) (siteID, id int64, ok bool) {
-	raw, err := base64.StdEncoding.DecodeString(s)
-	if err != nil {
-		return 0, 0, false
-	}
-	parts := strings.Split(string(raw), ":")
-	if len(parts) != 3 {
-		return 0, 0, false
-	}
-	siteID, err1 := strconv.ParseInt(parts[1], 10, 64)
-	id, err2 := strconv.ParseInt(parts[2], 10, 64)
-	ok = err1 == nil && err2 == nil && siteID > 0 && id > 0 && (&Delivery{SiteID: siteID, ID: id}).NodeID() == s
-	return siteID, id, ok
 }
 
 // DailyPart says which rows a part of a daily export has: the events of the day after After, up to and including Last, in the

@@ -56,16 +56,3 @@ func TestAfterFailure(t *testing.T) {
 		}
 	}
 }
-
-func TestDeliveryNodeID(t *testing.T) {
-	d := &model.Delivery{SiteID: 7, ID: 890221363200002549}
-	siteID, id, ok := model.ParseDeliveryNodeID(d.NodeID())
-	if !ok || siteID != d.SiteID || id != d.ID {
-		t.Errorf("got %d, %d, %v", siteID, id, ok)
-	}
-	for _, bad := range []string{"", "x", model.NodeID("Delivery", 7), (&model.Delivery{SiteID: 0, ID: 1}).NodeID(), "RGVsaXZlcnk6MDc6MQ==", d.NodeID() + "="} {
-		if _, _, ok := model.ParseDeliveryNodeID(bad); ok {
-			t.Errorf("%q is accepted", bad)
-		}
-	}
-}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -26,7 +27,7 @@ const (
 type Error struct {
 	Kind       Kind
 	Code       string        // stable, machine-readable, for instance "bad_path"
-	Field      string        // the input field at fault, when there is one
+	Field      string        // the input field at fault, when there is one; of a list's element as "domains.3", from 0
 	Message    string        // one sentence for a person
 	RetryAfter time.Duration // when it makes sense to try again; zero says nothing
 	Cause      error
@@ -49,6 +50,14 @@ func (e *Error) Unwrap() error { return e.Cause }
 // InvalidField is the error for one input field that does not follow its rule.
 func InvalidField(field, code, message string) *Error {
 	return &Error{Kind: Invalid, Code: code, Field: field, Message: message}
+}
+
+// MaxListErrors is how many wrong elements of one list are reported at once.
+const MaxListErrors = 20
+
+// InvalidItem is InvalidField for one element of a list, by its index from 0.
+func InvalidItem(field string, index int, code, message string) *Error {
+	return InvalidField(field+"."+strconv.Itoa(index), code, message)
 }
 
 // KindOf returns the kind of the first Error in err's chain, or Internal.

@@ -1,26 +1,121 @@
 package model
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"encoding/base64"
-	"strconv"
-	"strings"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 )
 
-// NodeID is the global id under which GraphQL and the export know a row, for instance base64("Site:1").
-func NodeID(kind string, id int64) string {
-	return base64.StdEncoding.EncodeToString([]byte(kind + ":" + strconv.FormatInt(id, 10)))
+// NodeKind is what an opaque id names: an object of a type, or a place in a list. The values are in stored ids and never
+// change.
+type NodeKind byte
+
+// The kinds of objects and, from AfterSite on, of places in lists: after an object in the order of ids.
+const (
+	NodeAccount    NodeKind = 1
+	NodeUser       NodeKind = 2
+	NodeInvitation NodeKind = 3
+	NodeAPIToken   NodeKind = 4
+	NodeSite       NodeKind = 5
+	NodeSitekey    NodeKind = 6
+	NodeDelivery   NodeKind = 7
+	NodeErasure    NodeKind = 8
+
+	AfterSite     NodeKind = 65
+	AfterSitekey  NodeKind = 66
+	AfterDelivery NodeKind = 67
+)
+
+// nodePrefixes begin the ids, so that a person recognises the type.
+var nodePrefixes = map[NodeKind]string{
+	NodeAccount: "account_", NodeUser: "user_", NodeInvitation: "invitation_", NodeAPIToken: "token_",
+	NodeSite: "site_", NodeSitekey: "sitekey_", NodeDelivery: "delivery_", NodeErasure: "erasure_",
+	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_",
 }
 
-// ParseNodeID reads the global id of a row of the given kind. It accepts exactly what NodeID writes.
-func ParseNodeID(kind, s string) (int64, bool) {
-	raw, err := base64.StdEncoding.DecodeString(s)
+// NodeIDs writes and reads the ids under which GraphQL, the export and webhook calls know a row. An id is a prefix and 22
+// characters of [A-Za-z0-9_-]. They are one block of AES, so that they show neither the row's number nor how many rows there
+// are, and one row always has the same id. It is safe for concurrent use.
+//
+// A block is, before its encryption, and big-endian:
+//
+//	kind u8 | site of a delivery, else 0, u56 | row u64
+type NodeIDs struct{ block cipher.Block }
+
+// NodeIDKeySize is the number of bytes of a key of NodeIDs.
+const NodeIDKeySize = 32
+
+// NewNodeIDs returns the ids under a key of NodeIDKeySize bytes, given in hexadecimal digits.
+func NewNodeIDs(key string) (*NodeIDs, error) {
+	raw, err := hex.DecodeString(key)
+	if err != nil || len(raw) != NodeIDKeySize {
+		return nil, fmt.Errorf("the key of ids does not have %d bytes in hexadecimal digits", NodeIDKeySize)
+	}
+	block, err := aes.NewCipher(raw)
 	if err != nil {
-		return 0, false
+		return nil, err
 	}
-	digits, ok := strings.CutPrefix(string(raw), kind+":")
-	if !ok {
-		return 0, false
+	return &NodeIDs{block: block}, nil
+}
+
+// Of returns the id of a row that has one number.
+func (n *NodeIDs) Of(kind NodeKind, id int64) string { return n.seal(kind, 0, id) }
+
+// OfDelivery returns the id of a delivery, which is also its webhook-id.
+func (n *NodeIDs) OfDelivery(siteID, id int64) string { return n.seal(NodeDelivery, siteID, id) }
+
+// Parse reads the id of a row of the given kind. It accepts exactly what Of writes for a positive number.
+func (n *NodeIDs) Parse(kind NodeKind, s string) (id int64, ok bool) {
+	got, siteID, id, ok := n.open(s)
+	return id, ok && got == kind && siteID == 0 && id > 0
+}
+
+// ParseDelivery reads what OfDelivery writes for positive numbers, and nothing else.
+func (n *NodeIDs) ParseDelivery(s string) (siteID, id int64, ok bool) {
+	kind, siteID, id, ok := n.open(s)
+	return siteID, id, ok && kind == NodeDelivery && siteID > 0 && id > 0
+}
+
+// KindOf returns the kind of an id, or 0 for a text that is none.
+func (n *NodeIDs) KindOf(s string) NodeKind {
+	kind, _, _, _ := n.open(s)
+	return kind
+}
+
+// nodeText is strict: there is one text for one block.
+var nodeText = base64.RawURLEncoding.Strict()
+
+// maxNodeSite bounds the sites whose deliveries have an id: 56 bits.
+const maxNodeSite = 1<<56 - 1
+
+func (n *NodeIDs) seal(kind NodeKind, siteID, id int64) string {
+	var b [aes.BlockSize]byte
+	binary.BigEndian.PutUint64(b[:], uint64(kind)<<56|uint64(siteID)&maxNodeSite)
+	binary.BigEndian.PutUint64(b[8:], uint64(id))
+	n.block.Encrypt(b[:], b[:])
+	return nodePrefixes[kind] + nodeText.EncodeToString(b[:])
+}
+
+// open reads any id. Its kind is 0 if ok is false.
+func (n *NodeIDs) open(s string) (kind NodeKind, siteID, id int64, ok bool) {
+	at := len(s) - nodeText.EncodedLen(aes.BlockSize)
+	if at < 0 {
+		return 0, 0, 0, false
 	}
-	id, err := strconv.ParseInt(digits, 10, 64)
-	return id, err == nil && id > 0 && NodeID(kind, id) == s
+	// The decoder skips line breaks, so that a text with one gives fewer bytes.
+	b, err := nodeText.DecodeString(s[at:])
+	if err != nil || len(b) != aes.BlockSize {
+		return 0, 0, 0, false
+	}
+
+	n.block.Decrypt(b, b)
+	kind = NodeKind(b[0])
+	if prefix, known := nodePrefixes[kind]; !known || prefix != s[:at] {
+		return 0, 0, 0, false
+	}
+	first := binary.BigEndian.Uint64(b)
+	return kind, int64(first & maxNodeSite), int64(binary.BigEndian.Uint64(b[8:])), true
 }

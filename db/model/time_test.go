@@ -46,18 +46,6 @@ func TestTimeIDGrowsWithTime(t *testing.T) {
 	}
 }
 
-func TestNodeID(t *testing.T) {
-	id := model.NodeID("Site", 42)
-	if n, ok := model.ParseNodeID("Site", id); !ok || n != 42 {
-		t.Errorf("ParseNodeID(%s) = %d, %v", id, n, ok)
-	}
-	for _, bad := range []string{"", "42", "U2l0ZTo0Mg", "U2l0ZTowNDI=", "U2l0ZTotMQ==", model.NodeID("User", 42), id + "\n", model.NodeID("Site", 0)} {
-		if n, ok := model.ParseNodeID("Site", bad); ok {
-			t.Errorf("ParseNodeID(%q) = %d", bad, n)
-		}
-	}
-}
-
 func TestClean(t *testing.T) {
 	for _, test := range []struct {
 		in    string

@@ -131,7 +131,11 @@ func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID i
 var errUnknownSite = &model.Error{Kind: model.NotFound, Code: "unknown_site"}
 
 func (o *downloads) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
-	siteID, ok := model.ParseNodeID("Site", id)
+	ids, err := o.DB.NodeIDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	siteID, ok := ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, errUnknownSite
 	}

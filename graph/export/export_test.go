@@ -35,6 +35,7 @@ type shop struct {
 	db    *db.DB
 	owner *model.User
 	site  *model.Site
+	ids   *model.NodeIDs
 	url   string
 }
 
@@ -51,7 +52,11 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{t: t, db: d, owner: owner, site: site}
+	ids, err := d.NodeIDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{t: t, db: d, owner: owner, site: site, ids: ids}
 	server := httptest.NewServer(export.Handler(export.Options{
 		DB:   d,
 		User: func(r *http.Request) (*model.User, error) { return s.user(r) },
@@ -118,7 +123,7 @@ func (s *shop) storeEvent(v model.Visit, e model.Event) {
 // get downloads with parameters on top of those that every download needs; an empty value takes one away.
 func (s *shop) get(parameters map[string]string, header http.Header) (*http.Response, string) {
 	s.t.Helper()
-	all := url.Values{"site_id": {model.NodeID("Site", s.site.ID)}, "type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}
+	all := url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)}, "type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}
 	for name, value := range parameters {
 		if all.Set(name, value); value == "" {
 			all.Del(name)
@@ -162,7 +167,7 @@ func paths(rows []map[string]any) []string {
 func TestErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
-		foreign := model.NodeID("Site", other.site.ID)
+		foreign := s.ids.Of(model.NodeSite, other.site.ID)
 		for _, test := range []struct {
 			name       string
 			parameters map[string]string
@@ -174,9 +179,9 @@ func TestErrors(t *testing.T) {
 			{"no session comes before a bad parameter", map[string]string{"limit": "x"}, http.Header{"X-Nobody": {"1"}}, 401, `{"error":"not_signed_in"}`},
 			{"no site", map[string]string{"site_id": ""}, nil, 400, `{"error":"bad_parameter","parameter":"site_id"}`},
 			{"an id of no form", map[string]string{"site_id": "7"}, nil, 404, `{"error":"unknown_site"}`},
-			{"an unknown site", map[string]string{"site_id": model.NodeID("Site", 999)}, nil, 404, `{"error":"unknown_site"}`},
+			{"an unknown site", map[string]string{"site_id": s.ids.Of(model.NodeSite, 999)}, nil, 404, `{"error":"unknown_site"}`},
 			{"a foreign site", map[string]string{"site_id": foreign}, nil, 404, `{"error":"unknown_site"}`},
-			{"the id of something else", map[string]string{"site_id": model.NodeID("User", s.site.ID)}, nil, 404, `{"error":"unknown_site"}`},
+			{"the id of something else", map[string]string{"site_id": s.ids.Of(model.NodeUser, s.site.ID)}, nil, 404, `{"error":"unknown_site"}`},
 			{"no from", map[string]string{"from": ""}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
 			{"a day that is none", map[string]string{"from": "2026-02-30"}, nil, 400, `{"error":"bad_parameter","parameter":"from"}`},
 			{"a day in another form", map[string]string{"to": "20.11.2026"}, nil, 400, `{"error":"bad_parameter","parameter":"to"}`},
@@ -535,7 +540,7 @@ func TestDatabaseAway(t *testing.T) {
 // unread starts a download that nobody reads. The rows are more than the sockets' buffers hold.
 func (s *shop) unread() *http.Response {
 	s.t.Helper()
-	response, err := http.Get(s.url + "?" + url.Values{"site_id": {model.NodeID("Site", s.site.ID)}, "type": {"pageviews"},
+	response, err := http.Get(s.url + "?" + url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)}, "type": {"pageviews"},
 		"from": {"2026-11-20"}, "to": {"2026-11-20"}, "limit": {"50000"}}.Encode())
 	if err != nil {
 		s.t.Fatal(err)
@@ -601,7 +606,7 @@ type outcome struct {
 func (s *shop) start(ctx context.Context) <-chan outcome {
 	ended := make(chan outcome, 1)
 	go func() {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"?"+url.Values{"site_id": {model.NodeID("Site", s.site.ID)},
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"?"+url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)},
 			"type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}.Encode(), nil)
 		if err != nil {
 			ended <- outcome{err: err}
@@ -749,7 +754,7 @@ func TestBrokenDownload(t *testing.T) {
 func TestServerAway(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		s := newShop(t, dbtest.Open(t, dbtest.PostgresURL(t)), "example.com")
-		address := s.url + "?type=pageviews&from=2026-11-20&to=2026-11-20&site_id=" + url.QueryEscape(model.NodeID("Site", s.site.ID))
+		address := s.url + "?type=pageviews&from=2026-11-20&to=2026-11-20&site_id=" + url.QueryEscape(s.ids.Of(model.NodeSite, s.site.ID))
 		download := func() *http.Response {
 			t.Helper()
 			response, err := http.Get(address)

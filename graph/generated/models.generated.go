@@ -24,7 +24,7 @@ type AcceptInvitationInput struct {
 type AcceptInvitationPayload struct {
 	// The new user, signed in.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// What is wrong with the input: `invalid_token`, `invalid_password`, `email_taken`.
+	// What is wrong with the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `EMAIL_TAKEN`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -62,7 +62,7 @@ type ChangePasswordPayload struct {
 	Viewer *model.User `json:"viewer,omitempty"`
 	// The user's API tokens, which are still valid: end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
 	APITokens []*model.APIToken `json:"apiTokens"`
-	// What is wrong with the input: `wrong_credentials`, `invalid_password`.
+	// What is wrong with the input: `WRONG_CREDENTIALS`, `INVALID_PASSWORD`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -78,7 +78,7 @@ type ConfirmSignUpInput struct {
 type ConfirmSignUpPayload struct {
 	// The new user, signed in.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// What is wrong with the input: `invalid_token`, `wrong_credentials`, `email_taken`, `signups_closed`.
+	// What is wrong with the input: `INVALID_TOKEN`, `WRONG_CREDENTIALS`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -96,7 +96,7 @@ type CreateAPITokenPayload struct {
 	APIToken *model.APIToken `json:"apiToken,omitempty"`
 	// The secret, beginning with `tga_`. It is shown this once; only its hash is stored.
 	Token *string `json:"token,omitempty"`
-	// What is wrong with the input: `invalid_name`, `invalid_scopes`, `too_many_tokens`.
+	// What is wrong with the input: `INVALID_NAME`, `INVALID_SCOPES`, `TOO_MANY_TOKENS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -113,7 +113,7 @@ type CreateSiteInput struct {
 type CreateSitePayload struct {
 	// The new site.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`, `too_many_sites`.
+	// What is wrong with the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -136,7 +136,7 @@ type DeleteAccountInput struct {
 type DeleteAccountPayload struct {
 	// The global id of the account that was deleted.
 	AccountID *string `json:"accountId,omitempty"`
-	// What is wrong with the input: `wrong_credentials`, `last_operator`.
+	// What is wrong with the input: `WRONG_CREDENTIALS`, `LAST_OPERATOR`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -164,7 +164,7 @@ type DeleteUserDataInput struct {
 type DeleteUserDataPayload struct {
 	// How far the erasure is.
 	Erasure *model.UserErasure `json:"erasure,omitempty"`
-	// What is wrong with the input: `not_found`, `invalid_user_id`, `too_many_erasures`.
+	// What is wrong with the input: `NOT_FOUND`, `INVALID_USER_ID`, `TOO_MANY_ERASURES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -188,7 +188,7 @@ type DeliveryEdge struct {
 type DeliveryPayload struct {
 	// The delivery as it is now. What becomes of it can be read with `node`, some moments later.
 	Delivery *model.Delivery `json:"delivery,omitempty"`
-	// What is wrong with the input: `not_found`, `delivery_in_progress`; `sendTestWebhook` `no_webhook`, `too_many_tests`; `redeliver` `too_many_redeliveries`.
+	// What is wrong with the input: `NOT_FOUND`, `DELIVERY_IN_PROGRESS`; `sendTestWebhook` `NO_WEBHOOK`, `TOO_MANY_TESTS`; `redeliver` `TOO_MANY_REDELIVERIES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -204,7 +204,7 @@ type InviteMemberInput struct {
 type InviteMemberPayload struct {
 	// The new invitation.
 	Invitation *model.Invitation `json:"invitation,omitempty"`
-	// What is wrong with the input: `invalid_email`, `already_member`, `too_many_members`, `no_mail_server`.
+	// What is wrong with the input: `INVALID_EMAIL`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -230,7 +230,7 @@ type PageInfo struct {
 type Query struct {
 }
 
-// The points of an account. Each field of a query costs one and each mutation at least 100, see `too_complex`; a request that
+// The points of an account. Each field of a query costs one and each mutation at least 100, see `TOO_COMPLEX`; a request that
 // reads the schema costs 1,000 more. The minute begins with the first request. Without an account the schema can be read 60
 // times a minute from one network.
 type RateLimit struct {
@@ -268,7 +268,7 @@ type Rejection struct {
 
 // Input of `removeMember`.
 type RemoveMemberInput struct {
-	// The member's global id; the user's does as well.
+	// The user's global id.
 	UserID string `json:"userId"`
 }
 
@@ -276,7 +276,7 @@ type RemoveMemberInput struct {
 type RemoveMemberPayload struct {
 	// The member as they were.
 	Member *model.User `json:"member,omitempty"`
-	// What is wrong with the input: `not_found`, `last_owner`, `last_operator`.
+	// What is wrong with the input: `NOT_FOUND`, `LAST_OWNER`, `LAST_OPERATOR`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -288,7 +288,7 @@ type RequestPasswordResetInput struct {
 
 // Answer of `requestPasswordReset`.
 type RequestPasswordResetPayload struct {
-	// What is wrong with the input: `invalid_email`.
+	// What is wrong with the input: `INVALID_EMAIL`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -304,7 +304,7 @@ type ResetPasswordInput struct {
 type ResetPasswordPayload struct {
 	// The user's API tokens, which are still valid: sign in and end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
 	APITokens []*model.APIToken `json:"apiTokens"`
-	// What is wrong with the input: `invalid_token`, `invalid_password`.
+	// What is wrong with the input: `INVALID_TOKEN`, `INVALID_PASSWORD`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -318,7 +318,7 @@ type RevokeAPITokenInput struct {
 type RevokeAPITokenPayload struct {
 	// The token as it was.
 	APIToken *model.APIToken `json:"apiToken,omitempty"`
-	// What is wrong with the input: `not_found`.
+	// What is wrong with the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -332,7 +332,7 @@ type RevokeInvitationInput struct {
 type RevokeInvitationPayload struct {
 	// The invitation as it was.
 	Invitation *model.Invitation `json:"invitation,omitempty"`
-	// What is wrong with the input: `not_found`.
+	// What is wrong with the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -352,7 +352,7 @@ type RevokeSessionInput struct {
 type RevokeSessionPayload struct {
 	// The global id of the session that ended.
 	SessionID *string `json:"sessionId,omitempty"`
-	// What is wrong with the input: `not_found`.
+	// What is wrong with the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -368,7 +368,7 @@ type RotateServerSecretPayload struct {
 	ServerSecret *string `json:"serverSecret,omitempty"`
 	// The site.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input: `not_found`.
+	// What is wrong with the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -398,6 +398,8 @@ type Session struct {
 	ExpiresAt model.Instant `json:"expiresAt"`
 }
 
+func (Session) IsNode() {}
+
 // Input of `setCaptchaPlan`.
 type SetCaptchaPlanInput struct {
 	// The account's global id.
@@ -414,7 +416,7 @@ type SetCaptchaPlanPayload struct {
 	CaptchaPlan *model.CaptchaPlan `json:"captchaPlan,omitempty"`
 	// What it has used of that plan's quota.
 	CaptchaUsage *CaptchaUsage `json:"captchaUsage,omitempty"`
-	// What is wrong with the input: `not_found`.
+	// What is wrong with the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -441,7 +443,7 @@ type SetDailyExportWebhookInput struct {
 
 // Input of `setMemberRole`.
 type SetMemberRoleInput struct {
-	// The member's global id; the user's does as well.
+	// The user's global id.
 	UserID string `json:"userId"`
 	// The new role.
 	Role model.Role `json:"role"`
@@ -451,7 +453,7 @@ type SetMemberRoleInput struct {
 type SetMemberRolePayload struct {
 	// The member as they are now.
 	Member *model.User `json:"member,omitempty"`
-	// What is wrong with the input: `not_found`, `last_owner`.
+	// What is wrong with the input: `NOT_FOUND`, `LAST_OWNER`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -473,7 +475,7 @@ type SetSitePlanPayload struct {
 	Plan *model.Plan `json:"plan,omitempty"`
 	// What it has used of that plan's quota.
 	Usage *Usage `json:"usage,omitempty"`
-	// What is wrong with the input: `not_found`, `invalid_volume`.
+	// What is wrong with the input: `NOT_FOUND`, `INVALID_VOLUME`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -489,7 +491,7 @@ type SignInInput struct {
 type SignInPayload struct {
 	// The user who is signed in now.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// What is wrong with the input: `wrong_credentials`.
+	// What is wrong with the input: `WRONG_CREDENTIALS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -521,7 +523,7 @@ type SignUpPayload struct {
 	Viewer *model.User `json:"viewer,omitempty"`
 	// Whether a mail was sent to verify the address. The account is created by `confirmSignUp`.
 	VerificationSent bool `json:"verificationSent"`
-	// What is wrong with the input: `invalid_email`, `invalid_password`, `invalid_name`, `email_taken`, `signups_closed`.
+	// What is wrong with the input: `INVALID_EMAIL`, `INVALID_PASSWORD`, `INVALID_NAME`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -565,12 +567,12 @@ type SiteEventInput struct {
 type SitePayload struct {
 	// The site as it is now.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
-	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
-	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
-	// `secret_too_short`;
-	// `setDailyExportWebhook` `invalid_url`.
+	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
+	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
+	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook` `INVALID_URL`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -598,7 +600,7 @@ type SitekeyEdge struct {
 type SitekeyPayload struct {
 	// The sitekey as it is now or, deleted, as it was.
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
-	// What is wrong with the input: `not_found`; `updateSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`.
+	// What is wrong with the input: `NOT_FOUND`; `updateSitekey` `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -608,8 +610,8 @@ type SitekeySecretPayload struct {
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
 	// The new secret. It is shown this once; only its hash is stored.
 	Secret *string `json:"secret,omitempty"`
-	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`, `too_many_sitekeys`;
-	// `rotateSitekeySecret` `not_found`.
+	// What is wrong with the input: `createSitekey` `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
+	// `rotateSitekeySecret` `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -657,8 +659,9 @@ type Usage struct {
 
 // Something the person who filled in a form can put right.
 type UserError struct {
-	// The input field at fault, by its name in the mutation's `input`. Null when it is not one field's fault.
-	Field *string `json:"field,omitempty"`
+	// The path of the input field at fault, beginning with the mutation's argument: `["input", "name"]`, or `["input", "domains", "3"]`
+	// for the fourth element of a list. Of one list the first 20 wrong elements are reported. Null when it is not one field's fault.
+	Field []string `json:"field,omitempty"`
 	// What is wrong, for programs. New codes may be added.
 	Code UserErrorCode `json:"code"`
 	// What is wrong, as one sentence for people.
@@ -793,41 +796,41 @@ type ErrorCode string
 
 const (
 	// Nobody is signed in, the session has ended, or the API token is wrong or was revoked.
-	ErrorCodeUnauthenticated ErrorCode = "unauthenticated"
+	ErrorCodeUnauthenticated ErrorCode = "UNAUTHENTICATED"
 	// The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up.
-	ErrorCodeForbidden ErrorCode = "forbidden"
+	ErrorCodeForbidden ErrorCode = "FORBIDDEN"
 	// Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
 	// 50 that wait for 3 seconds at most. `extensions.retryAfter` says in how many seconds the next one makes sense. Of a request
 	// with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
 	// caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
-	ErrorCodeRateLimited ErrorCode = "rate_limited"
+	ErrorCodeRateLimited ErrorCode = "RATE_LIMITED"
 	// The service cannot answer just now. `extensions.retryAfter` may say in how many seconds to try again. Nothing was changed,
 	// except when the database was lost while it confirmed a change: read before you repeat one. 503 when nothing was run.
-	ErrorCodeUnavailable ErrorCode = "unavailable"
+	ErrorCodeUnavailable ErrorCode = "UNAVAILABLE"
 	// The request took longer than 10 seconds and was stopped. Mutations before the first one with this error were made; that one
 	// may have been made if only its answer was missing: read before you repeat it. No later one was. 503 when nothing was run.
-	ErrorCodeTimeout ErrorCode = "timeout"
+	ErrorCodeTimeout ErrorCode = "TIMEOUT"
 	// An argument does not follow its rule; the message says which.
-	ErrorCodeInvalidArgument ErrorCode = "invalid_argument"
+	ErrorCodeInvalidArgument ErrorCode = "INVALID_ARGUMENT"
 	// 400: the query has a syntax error.
-	ErrorCodeParseFailed ErrorCode = "parse_failed"
+	ErrorCodeParseFailed ErrorCode = "PARSE_FAILED"
 	// 400: the query does not fit this schema, or its variables do not.
-	ErrorCodeValidationFailed ErrorCode = "validation_failed"
+	ErrorCodeValidationFailed ErrorCode = "VALIDATION_FAILED"
 	// 400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
 	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
 	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of `apiTokens`
 	// 50 times, that of `members`, `invitations` and `sessions` 100 times, a
 	// mutation costs 100 and one for each item of the lists in its input, one that checks a password or sends a mail 3,000, and one that
 	// erases a user's data 1,000.
-	ErrorCodeTooComplex ErrorCode = "too_complex"
+	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"
 	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.
-	ErrorCodeBadRequest ErrorCode = "bad_request"
+	ErrorCodeBadRequest ErrorCode = "BAD_REQUEST"
 	// 413: the request's body is larger than 64 KB.
-	ErrorCodeTooLarge ErrorCode = "too_large"
+	ErrorCodeTooLarge ErrorCode = "TOO_LARGE"
 	// 403: a browser sent the request from another site's page.
-	ErrorCodeCrossOrigin ErrorCode = "cross_origin"
+	ErrorCodeCrossOrigin ErrorCode = "CROSS_ORIGIN"
 	// Our mistake. It is logged with the number in `extensions.requestId`; nothing more is told.
-	ErrorCodeInternal ErrorCode = "internal"
+	ErrorCodeInternal ErrorCode = "INTERNAL"
 )
 
 var AllErrorCode = []ErrorCode{
@@ -894,85 +897,85 @@ type UserErrorCode string
 
 const (
 	// The e-mail address is not one.
-	UserErrorCodeInvalidEmail UserErrorCode = "invalid_email"
+	UserErrorCodeInvalidEmail UserErrorCode = "INVALID_EMAIL"
 	// The password is shorter than 8 or longer than 1,024 bytes.
-	UserErrorCodeInvalidPassword UserErrorCode = "invalid_password"
+	UserErrorCodeInvalidPassword UserErrorCode = "INVALID_PASSWORD"
 	// The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
 	// account's name has a web address.
-	UserErrorCodeInvalidName UserErrorCode = "invalid_name"
+	UserErrorCodeInvalidName UserErrorCode = "INVALID_NAME"
 	// The domain is not a full domain name, or is an IP address or localhost.
-	UserErrorCodeInvalidDomain UserErrorCode = "invalid_domain"
+	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
 	// There is an account with this e-mail address already.
-	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
+	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
 	// The account has a site with this domain already.
-	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
+	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
 	// An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more.
-	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
+	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
 	// An account has at most 1,000 captcha sitekeys.
-	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"
+	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
 	// The e-mail address or the password is wrong. Which of them is never told.
-	UserErrorCodeWrongCredentials UserErrorCode = "wrong_credentials"
+	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
 	// This installation does not take new accounts.
-	UserErrorCodeSignupsClosed UserErrorCode = "signups_closed"
+	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
 	// There is no such object, or it is not yours. The two are never told apart.
-	UserErrorCodeNotFound UserErrorCode = "not_found"
+	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
 	// This is the site's own domain, which needs no entry among the extra domains.
-	UserErrorCodeOwnDomain UserErrorCode = "own_domain"
+	UserErrorCodeOwnDomain UserErrorCode = "OWN_DOMAIN"
 	// A site has at most 20 extra domains, a sitekey 50 domains.
-	UserErrorCodeTooManyDomains UserErrorCode = "too_many_domains"
+	UserErrorCodeTooManyDomains UserErrorCode = "TOO_MANY_DOMAINS"
 	// The name has not 1 to 48 lower-case letters, digits, underscores and hyphens.
-	UserErrorCodeInvalidEventName UserErrorCode = "invalid_event_name"
+	UserErrorCodeInvalidEventName UserErrorCode = "INVALID_EVENT_NAME"
 	// The name belongs to an automatic or e-commerce event, or is `pageview` or `engagement`.
-	UserErrorCodeReservedEventName UserErrorCode = "reserved_event_name"
+	UserErrorCodeReservedEventName UserErrorCode = "RESERVED_EVENT_NAME"
 	// A site has at most 50 registered event names.
-	UserErrorCodeTooManyEvents UserErrorCode = "too_many_events"
+	UserErrorCodeTooManyEvents UserErrorCode = "TOO_MANY_EVENTS"
 	// Only a registered, automatic or e-commerce event can be a key event.
-	UserErrorCodeEventNotRegistered UserErrorCode = "event_not_registered"
+	UserErrorCodeEventNotRegistered UserErrorCode = "EVENT_NOT_REGISTERED"
 	// A purchase always is a key event.
-	UserErrorCodeAlwaysKeyEvent UserErrorCode = "always_key_event"
+	UserErrorCodeAlwaysKeyEvent UserErrorCode = "ALWAYS_KEY_EVENT"
 	// An address is neither an IP address nor a network in CIDR form.
-	UserErrorCodeInvalidNetwork UserErrorCode = "invalid_network"
+	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
 	// A site has at most 200 excluded addresses.
-	UserErrorCodeTooManyNetworks UserErrorCode = "too_many_networks"
+	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
 	// The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
 	// the port is neither 443 nor 8443, or it is not on the internet.
-	UserErrorCodeInvalidURL UserErrorCode = "invalid_url"
+	UserErrorCodeInvalidURL UserErrorCode = "INVALID_URL"
 	// The webhook secret is longer than 256 characters or has control characters.
-	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
+	UserErrorCodeInvalidSecret UserErrorCode = "INVALID_SECRET"
 	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
-	UserErrorCodeSecretTooShort UserErrorCode = "secret_too_short"
+	UserErrorCodeSecretTooShort UserErrorCode = "SECRET_TOO_SHORT"
 	// The user id does not have 64 hexadecimal digits.
-	UserErrorCodeInvalidUserID UserErrorCode = "invalid_user_id"
+	UserErrorCodeInvalidUserID UserErrorCode = "INVALID_USER_ID"
 	// An account can have 20 erasures in progress.
-	UserErrorCodeTooManyErasures UserErrorCode = "too_many_erasures"
+	UserErrorCodeTooManyErasures UserErrorCode = "TOO_MANY_ERASURES"
 	// The site has no conversion webhook that could be tested.
-	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
+	UserErrorCodeNoWebhook UserErrorCode = "NO_WEBHOOK"
 	// The delivery, or a test of the site, is being sent at this moment.
-	UserErrorCodeDeliveryInProgress UserErrorCode = "delivery_in_progress"
+	UserErrorCodeDeliveryInProgress UserErrorCode = "DELIVERY_IN_PROGRESS"
 	// A delivery can be sent again by hand 20 times.
-	UserErrorCodeTooManyRedeliveries UserErrorCode = "too_many_redeliveries"
+	UserErrorCodeTooManyRedeliveries UserErrorCode = "TOO_MANY_REDELIVERIES"
 	// A site can have 20 tests in an hour.
-	UserErrorCodeTooManyTests UserErrorCode = "too_many_tests"
+	UserErrorCodeTooManyTests UserErrorCode = "TOO_MANY_TESTS"
 	// There is no such plan.
-	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
+	UserErrorCodeInvalidPlan UserErrorCode = "INVALID_PLAN"
 	// The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53.
-	UserErrorCodeInvalidVolume UserErrorCode = "invalid_volume"
+	UserErrorCodeInvalidVolume UserErrorCode = "INVALID_VOLUME"
 	// An API token needs at least one scope.
-	UserErrorCodeInvalidScopes UserErrorCode = "invalid_scopes"
+	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// A user has at most 50 API tokens.
-	UserErrorCodeTooManyTokens UserErrorCode = "too_many_tokens"
+	UserErrorCodeTooManyTokens UserErrorCode = "TOO_MANY_TOKENS"
 	// The mailed secret is wrong, was used already, or is too old. Which of them is never told.
-	UserErrorCodeInvalidToken UserErrorCode = "invalid_token"
+	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
 	// This person is a member of the account already.
-	UserErrorCodeAlreadyMember UserErrorCode = "already_member"
+	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
 	// An account has at most 100 members and invitations.
-	UserErrorCodeTooManyMembers UserErrorCode = "too_many_members"
+	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
 	// This installation sends no mail. Whoever runs it can make a link with `tallygate admin invite`.
-	UserErrorCodeNoMailServer UserErrorCode = "no_mail_server"
+	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
 	// An account needs an owner: the last one cannot leave or get another role.
-	UserErrorCodeLastOwner UserErrorCode = "last_owner"
+	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
 	// The only operator cannot go while there are others on this installation.
-	UserErrorCodeLastOperator UserErrorCode = "last_operator"
+	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
 
 var AllUserErrorCode = []UserErrorCode{

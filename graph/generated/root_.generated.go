@@ -26,7 +26,6 @@ type ResolverRoot interface {
 	Delivery() DeliveryResolver
 	DeliveryAttempt() DeliveryAttemptResolver
 	Invitation() InvitationResolver
-	Member() MemberResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Site() SiteResolver
@@ -154,13 +153,6 @@ type ComplexityRoot struct {
 	InviteMemberPayload struct {
 		Invitation func(childComplexity int) int
 		UserErrors func(childComplexity int) int
-	}
-
-	Member struct {
-		CreatedAt func(childComplexity int) int
-		Email     func(childComplexity int) int
-		ID        func(childComplexity int) int
-		Role      func(childComplexity int) int
 	}
 
 	Mutation struct {
@@ -847,31 +839,6 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.InviteMemberPayload.UserErrors(childComplexity), true
-
-	case "Member.createdAt":
-		if e.ComplexityRoot.Member.CreatedAt == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Member.CreatedAt(childComplexity), true
-	case "Member.email":
-		if e.ComplexityRoot.Member.Email == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Member.Email(childComplexity), true
-	case "Member.id":
-		if e.ComplexityRoot.Member.ID == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Member.ID(childComplexity), true
-	case "Member.role":
-		if e.ComplexityRoot.Member.Role == nil {
-			break
-		}
-
-		return e.ComplexityRoot.Member.Role(childComplexity), true
 
 	case "Mutation.acceptInvitation":
 		if e.ComplexityRoot.Mutation.AcceptInvitation == nil {
@@ -2270,7 +2237,7 @@ extend type Mutation {
   says so. An installation without a mail server creates accounts at once, with addresses that are not verified.
 
   After 5 attempts for one address (or 20 from one network) each further one must wait as at ` + "`" + `signIn` + "`" + `. While 10,000 sign-ups wait
-  for their confirmation, further ones fail with ` + "`" + `unavailable` + "`" + `.
+  for their confirmation, further ones fail with ` + "`" + `UNAVAILABLE` + "`" + `.
   """
   signUp(input: SignUpInput!): SignUpPayload
 
@@ -2282,7 +2249,7 @@ extend type Mutation {
 
   """
   Signs in: sets the session cookie, with a new session id each time. After 5 wrong passwords for one address (or 30 from
-  one network) each further attempt must wait, 1 second, then 2, 4 … up to 15 minutes, and fails with ` + "`" + `rate_limited` + "`" + `
+  one network) each further attempt must wait, 1 second, then 2, 4 … up to 15 minutes, and fails with ` + "`" + `RATE_LIMITED` + "`" + `
   before that. A network is an IPv4 address, or 64 bits of IPv6; one of 48 bits has ten times as many free attempts. A browser that has signed in to the address before is counted by itself, so strangers cannot shut it out.
   """
   signIn(input: SignInInput!): SignInPayload
@@ -2303,7 +2270,7 @@ type User implements Node {
   operator: Boolean!
   "The account the user belongs to."
   account: Account!
-  "When the user signed up."
+  "When the user signed up or joined."
   createdAt: DateTime!
 }
 
@@ -2331,7 +2298,7 @@ type Account implements Node {
     after: String
   ): SiteConnection
   "The account's users, oldest first; at most 100."
-  members: [Member!]!
+  members: [User!]!
   "The invitations that can be accepted, oldest first. Only owners see them; for others the list is empty."
   invitations: [Invitation!]!
   "When the account was created."
@@ -2354,7 +2321,7 @@ type SignUpPayload {
   viewer: User
   "Whether a mail was sent to verify the address. The account is created by ` + "`" + `confirmSignUp` + "`" + `."
   verificationSent: Boolean!
-  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `, ` + "`" + `invalid_password` + "`" + `, ` + "`" + `invalid_name` + "`" + `, ` + "`" + `email_taken` + "`" + `, ` + "`" + `signups_closed` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2370,7 +2337,7 @@ input ConfirmSignUpInput {
 type ConfirmSignUpPayload {
   "The new user, signed in."
   viewer: User
-  "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `email_taken` + "`" + `, ` + "`" + `signups_closed` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2386,7 +2353,7 @@ input SignInInput {
 type SignInPayload {
   "The user who is signed in now."
   viewer: User
-  "What is wrong with the input: ` + "`" + `wrong_credentials` + "`" + `."
+  "What is wrong with the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2506,7 +2473,7 @@ input RedeliverInput {
 type DeliveryPayload {
   "The delivery as it is now. What becomes of it can be read with ` + "`" + `node` + "`" + `, some moments later."
   delivery: Delivery
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `delivery_in_progress` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `no_webhook` + "`" + `, ` + "`" + `too_many_tests` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `too_many_redeliveries` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `NO_WEBHOOK` + "`" + `, ` + "`" + `TOO_MANY_TESTS` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2551,14 +2518,17 @@ input DeleteUserDataInput {
 type DeleteUserDataPayload {
   "How far the erasure is."
   erasure: UserDataErasure
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `invalid_user_id` + "`" + `, ` + "`" + `too_many_erasures` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_USER_ID` + "`" + `, ` + "`" + `TOO_MANY_ERASURES` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../errors.graphqls", Input: `"Something the person who filled in a form can put right."
 type UserError {
-  "The input field at fault, by its name in the mutation's ` + "`" + `input` + "`" + `. Null when it is not one field's fault."
-  field: String
+  """
+  The path of the input field at fault, beginning with the mutation's argument: ` + "`" + `["input", "name"]` + "`" + `, or ` + "`" + `["input", "domains", "3"]` + "`" + `
+  for the fourth element of a list. Of one list the first 20 wrong elements are reported. Null when it is not one field's fault.
+  """
+  field: [String!]
   "What is wrong, for programs. New codes may be added."
   code: UserErrorCode!
   "What is wrong, as one sentence for people."
@@ -2568,89 +2538,89 @@ type UserError {
 "The codes of ` + "`" + `userErrors` + "`" + `."
 enum UserErrorCode {
   "The e-mail address is not one."
-  invalid_email
+  INVALID_EMAIL
   "The password is shorter than 8 or longer than 1,024 bytes."
-  invalid_password
+  INVALID_PASSWORD
   """
   The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
   account's name has a web address.
   """
-  invalid_name
+  INVALID_NAME
   "The domain is not a full domain name, or is an IP address or localhost."
-  invalid_domain
+  INVALID_DOMAIN
   "There is an account with this e-mail address already."
-  email_taken
+  EMAIL_TAKEN
   "The account has a site with this domain already."
-  domain_taken
+  DOMAIN_TAKEN
   "An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more."
-  too_many_sites
+  TOO_MANY_SITES
   "An account has at most 1,000 captcha sitekeys."
-  too_many_sitekeys
+  TOO_MANY_SITEKEYS
   "The e-mail address or the password is wrong. Which of them is never told."
-  wrong_credentials
+  WRONG_CREDENTIALS
   "This installation does not take new accounts."
-  signups_closed
+  SIGNUPS_CLOSED
   "There is no such object, or it is not yours. The two are never told apart."
-  not_found
+  NOT_FOUND
   "This is the site's own domain, which needs no entry among the extra domains."
-  own_domain
+  OWN_DOMAIN
   "A site has at most 20 extra domains, a sitekey 50 domains."
-  too_many_domains
+  TOO_MANY_DOMAINS
   "The name has not 1 to 48 lower-case letters, digits, underscores and hyphens."
-  invalid_event_name
+  INVALID_EVENT_NAME
   "The name belongs to an automatic or e-commerce event, or is ` + "`" + `pageview` + "`" + ` or ` + "`" + `engagement` + "`" + `."
-  reserved_event_name
+  RESERVED_EVENT_NAME
   "A site has at most 50 registered event names."
-  too_many_events
+  TOO_MANY_EVENTS
   "Only a registered, automatic or e-commerce event can be a key event."
-  event_not_registered
+  EVENT_NOT_REGISTERED
   "A purchase always is a key event."
-  always_key_event
+  ALWAYS_KEY_EVENT
   "An address is neither an IP address nor a network in CIDR form."
-  invalid_network
+  INVALID_NETWORK
   "A site has at most 200 excluded addresses."
-  too_many_networks
+  TOO_MANY_NETWORKS
   """
   The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
   the port is neither 443 nor 8443, or it is not on the internet.
   """
-  invalid_url
+  INVALID_URL
   "The webhook secret is longer than 256 characters or has control characters."
-  invalid_secret
+  INVALID_SECRET
   "The webhook secret has less than 16 characters, not counting the prefix ` + "`" + `whsec_` + "`" + `."
-  secret_too_short
+  SECRET_TOO_SHORT
   "The user id does not have 64 hexadecimal digits."
-  invalid_user_id
+  INVALID_USER_ID
   "An account can have 20 erasures in progress."
-  too_many_erasures
+  TOO_MANY_ERASURES
   "The site has no conversion webhook that could be tested."
-  no_webhook
+  NO_WEBHOOK
   "The delivery, or a test of the site, is being sent at this moment."
-  delivery_in_progress
+  DELIVERY_IN_PROGRESS
   "A delivery can be sent again by hand 20 times."
-  too_many_redeliveries
+  TOO_MANY_REDELIVERIES
   "A site can have 20 tests in an hour."
-  too_many_tests
+  TOO_MANY_TESTS
   "There is no such plan."
-  invalid_plan
+  INVALID_PLAN
   "The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53."
-  invalid_volume
+  INVALID_VOLUME
   "An API token needs at least one scope."
-  invalid_scopes
+  INVALID_SCOPES
   "A user has at most 50 API tokens."
-  too_many_tokens
+  TOO_MANY_TOKENS
   "The mailed secret is wrong, was used already, or is too old. Which of them is never told."
-  invalid_token
+  INVALID_TOKEN
   "This person is a member of the account already."
-  already_member
+  ALREADY_MEMBER
   "An account has at most 100 members and invitations."
-  too_many_members
+  TOO_MANY_MEMBERS
   "This installation sends no mail. Whoever runs it can make a link with ` + "`" + `tallygate admin invite` + "`" + `."
-  no_mail_server
+  NO_MAIL_SERVER
   "An account needs an owner: the last one cannot leave or get another role."
-  last_owner
+  LAST_OWNER
   "The only operator cannot go while there are others on this installation."
-  last_operator
+  LAST_OPERATOR
 }
 
 """
@@ -2659,32 +2629,32 @@ form that ` + "`" + `userErrors` + "`" + ` reports. Errors before anything ran h
 """
 enum ErrorCode {
   "Nobody is signed in, the session has ended, or the API token is wrong or was revoked."
-  unauthenticated
+  UNAUTHENTICATED
   "The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up."
-  forbidden
+  FORBIDDEN
   """
   Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
   50 that wait for 3 seconds at most. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense. Of a request
   with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
   caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
   """
-  rate_limited
+  RATE_LIMITED
   """
   The service cannot answer just now. ` + "`" + `extensions.retryAfter` + "`" + ` may say in how many seconds to try again. Nothing was changed,
   except when the database was lost while it confirmed a change: read before you repeat one. 503 when nothing was run.
   """
-  unavailable
+  UNAVAILABLE
   """
   The request took longer than 10 seconds and was stopped. Mutations before the first one with this error were made; that one
   may have been made if only its answer was missing: read before you repeat it. No later one was. 503 when nothing was run.
   """
-  timeout
+  TIMEOUT
   "An argument does not follow its rule; the message says which."
-  invalid_argument
+  INVALID_ARGUMENT
   "400: the query has a syntax error."
-  parse_failed
+  PARSE_FAILED
   "400: the query does not fit this schema, or its variables do not."
-  validation_failed
+  VALIDATION_FAILED
   """
   400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
   fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
@@ -2693,21 +2663,21 @@ enum ErrorCode {
   mutation costs 100 and one for each item of the lists in its input, one that checks a password or sends a mail 3,000, and one that
   erases a user's data 1,000.
   """
-  too_complex
+  TOO_COMPLEX
   "400, 405 or 415: the request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
-  bad_request
+  BAD_REQUEST
   "413: the request's body is larger than 64 KB."
-  too_large
+  TOO_LARGE
   "403: a browser sent the request from another site's page."
-  cross_origin
+  CROSS_ORIGIN
   "Our mistake. It is logged with the number in ` + "`" + `extensions.requestId` + "`" + `; nothing more is told."
-  internal
+  INTERNAL
 }
 `, BuiltIn: false},
 	{Name: "../member.graphqls", Input: `extend type Mutation {
   """
   Mails an invitation to join the account, good for 7 days. An earlier one to the same address is revoked. An account sends at most
-  100 invitations a day (UTC); one more fails with ` + "`" + `rate_limited` + "`" + `. After 5 to one address each further one must wait as at sign-in.
+  100 invitations a day (UTC); one more fails with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 to one address each further one must wait as at sign-in.
   The mail shows at most 60 characters of the account's name. Without a mail server use
   ` + "`" + `tallygate admin invite` + "`" + ` on the machine. For owners.
   """
@@ -2729,20 +2699,8 @@ enum ErrorCode {
   deleteAccount(input: DeleteAccountInput!): DeleteAccountPayload
 }
 
-"A user as the other members of the account see them."
-type Member {
-  "Global id, of the user as a member."
-  id: ID!
-  "E-mail address, in lower case."
-  email: String!
-  "What the user may do in the account."
-  role: Role!
-  "When the user signed up or joined."
-  createdAt: DateTime!
-}
-
 "An invitation to join an account."
-type Invitation {
+type Invitation implements Node {
   "Global id."
   id: ID!
   "Who is invited."
@@ -2767,7 +2725,7 @@ input InviteMemberInput {
 type InviteMemberPayload {
   "The new invitation."
   invitation: Invitation
-  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `, ` + "`" + `already_member` + "`" + `, ` + "`" + `too_many_members` + "`" + `, ` + "`" + `no_mail_server` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2781,7 +2739,7 @@ input RevokeInvitationInput {
 type RevokeInvitationPayload {
   "The invitation as it was."
   invitation: Invitation
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2797,13 +2755,13 @@ input AcceptInvitationInput {
 type AcceptInvitationPayload {
   "The new user, signed in."
   viewer: User
-  "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `invalid_password` + "`" + `, ` + "`" + `email_taken` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `setMemberRole` + "`" + `."
 input SetMemberRoleInput {
-  "The member's global id; the user's does as well."
+  "The user's global id."
   userId: ID!
   "The new role."
   role: Role!
@@ -2812,22 +2770,22 @@ input SetMemberRoleInput {
 "Answer of ` + "`" + `setMemberRole` + "`" + `."
 type SetMemberRolePayload {
   "The member as they are now."
-  member: Member
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `last_owner` + "`" + `."
+  member: User
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `removeMember` + "`" + `."
 input RemoveMemberInput {
-  "The member's global id; the user's does as well."
+  "The user's global id."
   userId: ID!
 }
 
 "Answer of ` + "`" + `removeMember` + "`" + `."
 type RemoveMemberPayload {
   "The member as they were."
-  member: Member
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `last_owner` + "`" + `, ` + "`" + `last_operator` + "`" + `."
+  member: User
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2841,7 +2799,7 @@ input DeleteAccountInput {
 type DeleteAccountPayload {
   "The global id of the account that was deleted."
   accountId: ID
-  "What is wrong with the input: ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `last_operator` + "`" + `."
+  "What is wrong with the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -2851,9 +2809,10 @@ Reads. A request is ` + "`" + `POST /graphql` + "`" + ` with the content type ` 
 """
 type Query {
   """
-  An object by its global id: you, your account, one of its sites, deliveries or sitekeys. Null when there is no such object or it is
-  not yours: the two are never told apart. What else has a global id, such as a member, takes it in mutations only.
-  Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in.
+  Any object by its global id, with the rights that reading it elsewhere needs: users, sites, sitekeys, deliveries and erasures of your
+  account; its invitations for owners; your own sessions and API tokens with a session. Null when there is no such object or it is
+  not yours to see: the two answers are the same.
+  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in.
   """
   node(
     "The ` + "`" + `id` + "`" + ` of an object."
@@ -2869,7 +2828,10 @@ type Mutation
 
 "An object that can be fetched again with ` + "`" + `node` + "`" + `, by its global id."
 interface Node {
-  "Unique among all objects of all types. Opaque: do not take it apart."
+  """
+  Unique among all objects of all types, and constant: it outlives restarts and a change of the application key. Up to 64 characters of
+  ` + "`" + `[A-Za-z0-9_-]` + "`" + `, beginning with the type. Opaque: it shows neither a number nor an age.
+  """
   id: ID!
 }
 
@@ -2924,7 +2886,7 @@ extend type Mutation {
 }
 
 "A browser in which the user is signed in."
-type Session {
+type Session implements Node {
   "Global id."
   id: ID!
   "Whether it is the session of this request."
@@ -2947,7 +2909,7 @@ input RevokeSessionInput {
 type RevokeSessionPayload {
   "The global id of the session that ended."
   sessionId: ID
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2965,7 +2927,7 @@ type ChangePasswordPayload {
   viewer: User
   "The user's API tokens, which are still valid: end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
   apiTokens: [ApiToken!]!
-  "What is wrong with the input: ` + "`" + `wrong_credentials` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
+  "What is wrong with the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2977,7 +2939,7 @@ input RequestPasswordResetInput {
 
 "Answer of ` + "`" + `requestPasswordReset` + "`" + `."
 type RequestPasswordResetPayload {
-  "What is wrong with the input: ` + "`" + `invalid_email` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_EMAIL` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2993,21 +2955,21 @@ input ResetPasswordInput {
 type ResetPasswordPayload {
   "The user's API tokens, which are still valid: sign in and end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
   apiTokens: [ApiToken!]!
-  "What is wrong with the input: ` + "`" + `invalid_token` + "`" + `, ` + "`" + `invalid_password` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
 	{Name: "../site.graphqls", Input: `extend type Query {
   """
   A site of your account. Null when there is no such site or it is not yours.
-  Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in.
+  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in.
   """
   site(
     "The site's global id."
     id: ID!
   ): Site
 
-  "The sites of your account, oldest first. Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in."
+  "The sites of your account, oldest first. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in."
   sites(
     "How many, 1 to 100."
     first: Int! = 20
@@ -3017,7 +2979,7 @@ type ResetPasswordPayload {
 }
 
 extend type Mutation {
-  "Creates a site and issues its site key. An account has at most 1,000. Fails with ` + "`" + `unauthenticated` + "`" + ` when nobody is signed in."
+  "Creates a site and issues its site key. An account has at most 1,000. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in."
   createSite(input: CreateSiteInput!): CreateSitePayload
 }
 
@@ -3164,7 +3126,7 @@ input CreateSiteInput {
 type CreateSitePayload {
   "The new site."
   site: Site
-  "What is wrong with the input: ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `domain_taken` + "`" + `, ` + "`" + `invalid_name` + "`" + `, ` + "`" + `too_many_sites` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -3226,12 +3188,12 @@ type SitePayload {
   "The site as it is now."
   site: Site
   """
-  What is wrong with the input. Each may answer ` + "`" + `not_found` + "`" + `; ` + "`" + `updateSite` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_network` + "`" + `,
-  ` + "`" + `too_many_networks` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `own_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
-  ` + "`" + `invalid_domain` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `invalid_event_name` + "`" + `, ` + "`" + `reserved_event_name` + "`" + `, ` + "`" + `too_many_events` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
-  ` + "`" + `event_not_registered` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `always_key_event` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `, ` + "`" + `invalid_secret` + "`" + `,
-  ` + "`" + `secret_too_short` + "`" + `;
-  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `invalid_url` + "`" + `.
+  What is wrong with the input. Each may answer ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + ` ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `,
+  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
+  ` + "`" + `INVALID_DOMAIN` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
+  ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `,
+  ` + "`" + `SECRET_TOO_SHORT` + "`" + `;
+  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `INVALID_URL` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -3315,7 +3277,7 @@ type RotateServerSecretPayload {
   serverSecret: String
   "The site."
   site: Site
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3343,7 +3305,7 @@ type SetSitePlanPayload {
   plan: SitePlan
   "What it has used of that plan's quota."
   usage: Usage
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `, ` + "`" + `invalid_volume` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_VOLUME` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -3516,7 +3478,7 @@ input DeleteSitekeyInput {
 type SitekeyPayload {
   "The sitekey as it is now or, deleted, as it was."
   sitekey: Sitekey
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `; ` + "`" + `updateSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSitekey` + "`" + ` ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3527,8 +3489,8 @@ type SitekeySecretPayload {
   "The new secret. It is shown this once; only its hash is stored."
   secret: String
   """
-  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_domain` + "`" + `, ` + "`" + `too_many_domains` + "`" + `, ` + "`" + `too_many_sitekeys` + "`" + `;
-  ` + "`" + `rotateSitekeySecret` + "`" + ` ` + "`" + `not_found` + "`" + `.
+  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `, ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `;
+  ` + "`" + `rotateSitekeySecret` + "`" + ` ` + "`" + `NOT_FOUND` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -3549,7 +3511,7 @@ type SetCaptchaPlanPayload {
   captchaPlan: CaptchaPlan
   "What it has used of that plan's quota."
   captchaUsage: CaptchaUsage
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -3559,7 +3521,7 @@ type SetCaptchaPlanPayload {
 
   """
   What this request costs of the points that an account, with all its users and API tokens, has in a minute. A request that
-  would take more than are left fails with ` + "`" + `rate_limited` + "`" + `.
+  would take more than are left fails with ` + "`" + `RATE_LIMITED` + "`" + `.
   """
   rateLimit: RateLimit!
 }
@@ -3577,7 +3539,7 @@ extend type Mutation {
 }
 
 "A secret with which programs act for a user."
-type ApiToken {
+type ApiToken implements Node {
   "Global id."
   id: ID!
   "Display name, 1 to 100 characters."
@@ -3606,7 +3568,7 @@ enum ApiTokenScope {
 }
 
 """
-The points of an account. Each field of a query costs one and each mutation at least 100, see ` + "`" + `too_complex` + "`" + `; a request that
+The points of an account. Each field of a query costs one and each mutation at least 100, see ` + "`" + `TOO_COMPLEX` + "`" + `; a request that
 reads the schema costs 1,000 more. The minute begins with the first request. Without an account the schema can be read 60
 times a minute from one network.
 """
@@ -3635,7 +3597,7 @@ type CreateApiTokenPayload {
   apiToken: ApiToken
   "The secret, beginning with ` + "`" + `tga_` + "`" + `. It is shown this once; only its hash is stored."
   token: String
-  "What is wrong with the input: ` + "`" + `invalid_name` + "`" + `, ` + "`" + `invalid_scopes` + "`" + `, ` + "`" + `too_many_tokens` + "`" + `."
+  "What is wrong with the input: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3649,7 +3611,7 @@ input RevokeApiTokenInput {
 type RevokeApiTokenPayload {
   "The token as it was."
   apiToken: ApiToken
-  "What is wrong with the input: ` + "`" + `not_found` + "`" + `."
+  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
@@ -3888,20 +3850,6 @@ func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context,
 		return ec.fieldContext_InviteMemberPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InviteMemberPayload", field.Name)
-}
-
-func (ec *executionContext) childFields_Member(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-	switch field.Name {
-	case "id":
-		return ec.fieldContext_Member_id(ctx, field)
-	case "email":
-		return ec.fieldContext_Member_email(ctx, field)
-	case "role":
-		return ec.fieldContext_Member_role(ctx, field)
-	case "createdAt":
-		return ec.fieldContext_Member_createdAt(ctx, field)
-	}
-	return nil, fmt.Errorf("no field named %q was found under type Member", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {

@@ -2939,6 +2939,20 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Site(ctx, sel, obj)
+	case Session:
+		return ec._Session(ctx, sel, &obj)
+	case *Session:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Session(ctx, sel, obj)
+	case model.Invitation:
+		return ec._Invitation(ctx, sel, &obj)
+	case *model.Invitation:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Invitation(ctx, sel, obj)
 	case model.Delivery:
 		return ec._Delivery(ctx, sel, &obj)
 	case *model.Delivery:
@@ -2946,6 +2960,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Delivery(ctx, sel, obj)
+	case model.APIToken:
+		return ec._ApiToken(ctx, sel, &obj)
+	case *model.APIToken:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ApiToken(ctx, sel, obj)
 	case model.Account:
 		return ec._Account(ctx, sel, &obj)
 	case *model.Account:

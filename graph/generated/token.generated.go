@@ -490,7 +490,7 @@ func (ec *executionContext) unmarshalInputRevokeApiTokenInput(ctx context.Contex
 
 // region    **************************** object.gotpl ****************************
 
-var apiTokenImplementors = []string{"ApiToken"}
+var apiTokenImplementors = []string{"ApiToken", "Node"}
 
 func (ec *executionContext) _ApiToken(ctx context.Context, sel ast.SelectionSet, obj *model.APIToken) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiTokenImplementors)

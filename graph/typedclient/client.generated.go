@@ -17,12 +17,12 @@ import (
 type AddSiteDomainAddSiteDomainSitePayload struct {
 	// The site as it is now.
 	Site *AddSiteDomainAddSiteDomainSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
-	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
-	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
-	// `secret_too_short`;
-	// `setDailyExportWebhook` `invalid_url`.
+	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
+	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
+	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook` `INVALID_URL`.
 	UserErrors []AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -192,7 +192,7 @@ type AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError struct {
 }
 
 // GetField returns AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError) GetField() *string {
+func (v *AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -232,7 +232,7 @@ func (v *AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError) UnmarshalJSON
 }
 
 type __premarshalAddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -346,7 +346,7 @@ func (v *Configured) GetCreatedAt() time.Time { return v.CreatedAt }
 type CreateSiteCreateSiteCreateSitePayload struct {
 	// The new site.
 	Site *CreateSiteCreateSiteCreateSitePayloadSite `json:"site"`
-	// What is wrong with the input: `invalid_domain`, `domain_taken`, `invalid_name`, `too_many_sites`.
+	// What is wrong with the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
 	UserErrors []CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -516,7 +516,7 @@ type CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError struct {
 }
 
 // GetField returns CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError) GetField() *string {
+func (v *CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -556,7 +556,7 @@ func (v *CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError) UnmarshalJSON
 }
 
 type __premarshalCreateSiteCreateSiteCreateSitePayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -597,7 +597,7 @@ func (v *CreateSiteInput) GetName() *string { return v.Name }
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
-	// Creates a site and issues its site key. An account has at most 1,000. Fails with `unauthenticated` when nobody is signed in.
+	// Creates a site and issues its site key. An account has at most 1,000. Fails with `UNAUTHENTICATED` when nobody is signed in.
 	CreateSite *CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
 }
 
@@ -615,8 +615,8 @@ type CreateSitekeyCreateSitekeySitekeySecretPayload struct {
 	Sitekey *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey `json:"sitekey"`
 	// The new secret. It is shown this once; only its hash is stored.
 	Secret *string `json:"secret"`
-	// What is wrong with the input: `createSitekey` `invalid_name`, `invalid_domain`, `too_many_domains`, `too_many_sitekeys`;
-	// `rotateSitekeySecret` `not_found`.
+	// What is wrong with the input: `createSitekey` `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
+	// `rotateSitekeySecret` `NOT_FOUND`.
 	UserErrors []CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -678,7 +678,7 @@ type CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError struct {
 }
 
 // GetField returns CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError) GetField() *string {
+func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -718,7 +718,7 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError) Unma
 }
 
 type __premarshalCreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -771,7 +771,7 @@ func (v *CreateSitekeyResponse) GetCreateSitekey() *CreateSitekeyCreateSitekeySi
 // InstallSiteResponse is returned by InstallSite on success.
 type InstallSiteResponse struct {
 	// A site of your account. Null when there is no such site or it is not yours.
-	// Fails with `unauthenticated` when nobody is signed in.
+	// Fails with `UNAUTHENTICATED` when nobody is signed in.
 	Site *InstallSiteSite `json:"site"`
 }
 
@@ -844,12 +844,12 @@ func (v *InstallSiteSiteUsage) GetResetsAt() time.Time { return v.ResetsAt }
 type MarkKeyEventMarkKeyEventSitePayload struct {
 	// The site as it is now.
 	Site *MarkKeyEventMarkKeyEventSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
-	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
-	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
-	// `secret_too_short`;
-	// `setDailyExportWebhook` `invalid_url`.
+	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
+	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
+	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook` `INVALID_URL`.
 	UserErrors []MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1019,7 +1019,7 @@ type MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError struct {
 }
 
 // GetField returns MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError) GetField() *string {
+func (v *MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -1059,7 +1059,7 @@ func (v *MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError) UnmarshalJSON(b
 }
 
 type __premarshalMarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -1099,8 +1099,9 @@ func (v *MarkKeyEventResponse) GetMarkKeyEvent() *MarkKeyEventMarkKeyEventSitePa
 //
 // Something the person who filled in a form can put right.
 type Mistake struct {
-	// The input field at fault, by its name in the mutation's `input`. Null when it is not one field's fault.
-	Field *string `json:"field"`
+	// The path of the input field at fault, beginning with the mutation's argument: `["input", "name"]`, or `["input", "domains", "3"]`
+	// for the fourth element of a list. Of one list the first 20 wrong elements are reported. Null when it is not one field's fault.
+	Field []string `json:"field"`
 	// What is wrong, for programs. New codes may be added.
 	Code UserErrorCode `json:"code"`
 	// What is wrong, as one sentence for people.
@@ -1108,7 +1109,7 @@ type Mistake struct {
 }
 
 // GetField returns Mistake.Field, and is useful for accessing the field via an interface.
-func (v *Mistake) GetField() *string { return v.Field }
+func (v *Mistake) GetField() []string { return v.Field }
 
 // GetCode returns Mistake.Code, and is useful for accessing the field via an interface.
 func (v *Mistake) GetCode() UserErrorCode { return v.Code }
@@ -1123,12 +1124,12 @@ func (v *Mistake) GetMessage() string { return v.Message }
 type RegisterEventRegisterEventSitePayload struct {
 	// The site as it is now.
 	Site *RegisterEventRegisterEventSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
-	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
-	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
-	// `secret_too_short`;
-	// `setDailyExportWebhook` `invalid_url`.
+	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
+	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
+	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook` `INVALID_URL`.
 	UserErrors []RegisterEventRegisterEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1298,7 +1299,7 @@ type RegisterEventRegisterEventSitePayloadUserErrorsUserError struct {
 }
 
 // GetField returns RegisterEventRegisterEventSitePayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *RegisterEventRegisterEventSitePayloadUserErrorsUserError) GetField() *string {
+func (v *RegisterEventRegisterEventSitePayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -1338,7 +1339,7 @@ func (v *RegisterEventRegisterEventSitePayloadUserErrorsUserError) UnmarshalJSON
 }
 
 type __premarshalRegisterEventRegisterEventSitePayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -1403,7 +1404,7 @@ type RotateServerSecretRotateServerSecretRotateServerSecretPayload struct {
 	ServerSecret *string `json:"serverSecret"`
 	// The site.
 	Site *RotateServerSecretRotateServerSecretRotateServerSecretPayloadSite `json:"site"`
-	// What is wrong with the input: `not_found`.
+	// What is wrong with the input: `NOT_FOUND`.
 	UserErrors []RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1584,7 +1585,7 @@ type RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUser
 }
 
 // GetField returns RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError) GetField() *string {
+func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -1624,7 +1625,7 @@ func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrors
 }
 
 type __premarshalRotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -1688,12 +1689,12 @@ func (v *SetConversionWebhookResponse) GetSetConversionWebhook() *SetConversionW
 type SetConversionWebhookSetConversionWebhookSitePayload struct {
 	// The site as it is now.
 	Site *SetConversionWebhookSetConversionWebhookSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
-	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
-	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
-	// `secret_too_short`;
-	// `setDailyExportWebhook` `invalid_url`.
+	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
+	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
+	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook` `INVALID_URL`.
 	UserErrors []SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1869,7 +1870,7 @@ type SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError stru
 }
 
 // GetField returns SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError) GetField() *string {
+func (v *SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -1909,7 +1910,7 @@ func (v *SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError)
 }
 
 type __premarshalSetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -1967,12 +1968,12 @@ func (v *SetDailyExportWebhookResponse) GetSetDailyExportWebhook() *SetDailyExpo
 type SetDailyExportWebhookSetDailyExportWebhookSitePayload struct {
 	// The site as it is now.
 	Site *SetDailyExportWebhookSetDailyExportWebhookSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
-	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
-	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
-	// `secret_too_short`;
-	// `setDailyExportWebhook` `invalid_url`.
+	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
+	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
+	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook` `INVALID_URL`.
 	UserErrors []SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -2148,7 +2149,7 @@ type SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError st
 }
 
 // GetField returns SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError) GetField() *string {
+func (v *SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -2188,7 +2189,7 @@ func (v *SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserErro
 }
 
 type __premarshalSetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -2242,7 +2243,7 @@ func (v *SiteEventInput) GetName() string { return v.Name }
 
 // SitesResponse is returned by Sites on success.
 type SitesResponse struct {
-	// The sites of your account, oldest first. Fails with `unauthenticated` when nobody is signed in.
+	// The sites of your account, oldest first. Fails with `UNAUTHENTICATED` when nobody is signed in.
 	Sites *SitesSitesSiteConnection `json:"sites"`
 }
 
@@ -2508,12 +2509,12 @@ func (v *UpdateSiteResponse) GetUpdateSite() *UpdateSiteUpdateSiteSitePayload { 
 type UpdateSiteUpdateSiteSitePayload struct {
 	// The site as it is now.
 	Site *UpdateSiteUpdateSiteSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `not_found`; `updateSite` `invalid_name`, `invalid_network`,
-	// `too_many_networks`; `addSiteDomain` `invalid_domain`, `own_domain`, `too_many_domains`; `removeSiteDomain`
-	// `invalid_domain`; `registerEvent` `invalid_event_name`, `reserved_event_name`, `too_many_events`; `markKeyEvent`
-	// `event_not_registered`; `unmarkKeyEvent` `always_key_event`; `setConversionWebhook` `invalid_url`, `invalid_secret`,
-	// `secret_too_short`;
-	// `setDailyExportWebhook` `invalid_url`.
+	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
+	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
+	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
+	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
+	// `SECRET_TOO_SHORT`;
+	// `setDailyExportWebhook` `INVALID_URL`.
 	UserErrors []UpdateSiteUpdateSiteSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -2679,7 +2680,7 @@ type UpdateSiteUpdateSiteSitePayloadUserErrorsUserError struct {
 }
 
 // GetField returns UpdateSiteUpdateSiteSitePayloadUserErrorsUserError.Field, and is useful for accessing the field via an interface.
-func (v *UpdateSiteUpdateSiteSitePayloadUserErrorsUserError) GetField() *string {
+func (v *UpdateSiteUpdateSiteSitePayloadUserErrorsUserError) GetField() []string {
 	return v.Mistake.Field
 }
 
@@ -2719,7 +2720,7 @@ func (v *UpdateSiteUpdateSiteSitePayloadUserErrorsUserError) UnmarshalJSON(b []b
 }
 
 type __premarshalUpdateSiteUpdateSiteSitePayloadUserErrorsUserError struct {
-	Field *string `json:"field"`
+	Field []string `json:"field"`
 
 	Code UserErrorCode `json:"code"`
 
@@ -2748,85 +2749,85 @@ type UserErrorCode string
 
 const (
 	// The e-mail address is not one.
-	UserErrorCodeInvalidEmail UserErrorCode = "invalid_email"
+	UserErrorCodeInvalidEmail UserErrorCode = "INVALID_EMAIL"
 	// The password is shorter than 8 or longer than 1,024 bytes.
-	UserErrorCodeInvalidPassword UserErrorCode = "invalid_password"
+	UserErrorCodeInvalidPassword UserErrorCode = "INVALID_PASSWORD"
 	// The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
 	// account's name has a web address.
-	UserErrorCodeInvalidName UserErrorCode = "invalid_name"
+	UserErrorCodeInvalidName UserErrorCode = "INVALID_NAME"
 	// The domain is not a full domain name, or is an IP address or localhost.
-	UserErrorCodeInvalidDomain UserErrorCode = "invalid_domain"
+	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
 	// There is an account with this e-mail address already.
-	UserErrorCodeEmailTaken UserErrorCode = "email_taken"
+	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
 	// The account has a site with this domain already.
-	UserErrorCodeDomainTaken UserErrorCode = "domain_taken"
+	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
 	// An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more.
-	UserErrorCodeTooManySites UserErrorCode = "too_many_sites"
+	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
 	// An account has at most 1,000 captcha sitekeys.
-	UserErrorCodeTooManySitekeys UserErrorCode = "too_many_sitekeys"
+	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
 	// The e-mail address or the password is wrong. Which of them is never told.
-	UserErrorCodeWrongCredentials UserErrorCode = "wrong_credentials"
+	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
 	// This installation does not take new accounts.
-	UserErrorCodeSignupsClosed UserErrorCode = "signups_closed"
+	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
 	// There is no such object, or it is not yours. The two are never told apart.
-	UserErrorCodeNotFound UserErrorCode = "not_found"
+	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
 	// This is the site's own domain, which needs no entry among the extra domains.
-	UserErrorCodeOwnDomain UserErrorCode = "own_domain"
+	UserErrorCodeOwnDomain UserErrorCode = "OWN_DOMAIN"
 	// A site has at most 20 extra domains, a sitekey 50 domains.
-	UserErrorCodeTooManyDomains UserErrorCode = "too_many_domains"
+	UserErrorCodeTooManyDomains UserErrorCode = "TOO_MANY_DOMAINS"
 	// The name has not 1 to 48 lower-case letters, digits, underscores and hyphens.
-	UserErrorCodeInvalidEventName UserErrorCode = "invalid_event_name"
+	UserErrorCodeInvalidEventName UserErrorCode = "INVALID_EVENT_NAME"
 	// The name belongs to an automatic or e-commerce event, or is `pageview` or `engagement`.
-	UserErrorCodeReservedEventName UserErrorCode = "reserved_event_name"
+	UserErrorCodeReservedEventName UserErrorCode = "RESERVED_EVENT_NAME"
 	// A site has at most 50 registered event names.
-	UserErrorCodeTooManyEvents UserErrorCode = "too_many_events"
+	UserErrorCodeTooManyEvents UserErrorCode = "TOO_MANY_EVENTS"
 	// Only a registered, automatic or e-commerce event can be a key event.
-	UserErrorCodeEventNotRegistered UserErrorCode = "event_not_registered"
+	UserErrorCodeEventNotRegistered UserErrorCode = "EVENT_NOT_REGISTERED"
 	// A purchase always is a key event.
-	UserErrorCodeAlwaysKeyEvent UserErrorCode = "always_key_event"
+	UserErrorCodeAlwaysKeyEvent UserErrorCode = "ALWAYS_KEY_EVENT"
 	// An address is neither an IP address nor a network in CIDR form.
-	UserErrorCodeInvalidNetwork UserErrorCode = "invalid_network"
+	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
 	// A site has at most 200 excluded addresses.
-	UserErrorCodeTooManyNetworks UserErrorCode = "too_many_networks"
+	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
 	// The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
 	// the port is neither 443 nor 8443, or it is not on the internet.
-	UserErrorCodeInvalidUrl UserErrorCode = "invalid_url"
+	UserErrorCodeInvalidUrl UserErrorCode = "INVALID_URL"
 	// The webhook secret is longer than 256 characters or has control characters.
-	UserErrorCodeInvalidSecret UserErrorCode = "invalid_secret"
+	UserErrorCodeInvalidSecret UserErrorCode = "INVALID_SECRET"
 	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
-	UserErrorCodeSecretTooShort UserErrorCode = "secret_too_short"
+	UserErrorCodeSecretTooShort UserErrorCode = "SECRET_TOO_SHORT"
 	// The user id does not have 64 hexadecimal digits.
-	UserErrorCodeInvalidUserId UserErrorCode = "invalid_user_id"
+	UserErrorCodeInvalidUserId UserErrorCode = "INVALID_USER_ID"
 	// An account can have 20 erasures in progress.
-	UserErrorCodeTooManyErasures UserErrorCode = "too_many_erasures"
+	UserErrorCodeTooManyErasures UserErrorCode = "TOO_MANY_ERASURES"
 	// The site has no conversion webhook that could be tested.
-	UserErrorCodeNoWebhook UserErrorCode = "no_webhook"
+	UserErrorCodeNoWebhook UserErrorCode = "NO_WEBHOOK"
 	// The delivery, or a test of the site, is being sent at this moment.
-	UserErrorCodeDeliveryInProgress UserErrorCode = "delivery_in_progress"
+	UserErrorCodeDeliveryInProgress UserErrorCode = "DELIVERY_IN_PROGRESS"
 	// A delivery can be sent again by hand 20 times.
-	UserErrorCodeTooManyRedeliveries UserErrorCode = "too_many_redeliveries"
+	UserErrorCodeTooManyRedeliveries UserErrorCode = "TOO_MANY_REDELIVERIES"
 	// A site can have 20 tests in an hour.
-	UserErrorCodeTooManyTests UserErrorCode = "too_many_tests"
+	UserErrorCodeTooManyTests UserErrorCode = "TOO_MANY_TESTS"
 	// There is no such plan.
-	UserErrorCodeInvalidPlan UserErrorCode = "invalid_plan"
+	UserErrorCodeInvalidPlan UserErrorCode = "INVALID_PLAN"
 	// The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53.
-	UserErrorCodeInvalidVolume UserErrorCode = "invalid_volume"
+	UserErrorCodeInvalidVolume UserErrorCode = "INVALID_VOLUME"
 	// An API token needs at least one scope.
-	UserErrorCodeInvalidScopes UserErrorCode = "invalid_scopes"
+	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
 	// A user has at most 50 API tokens.
-	UserErrorCodeTooManyTokens UserErrorCode = "too_many_tokens"
+	UserErrorCodeTooManyTokens UserErrorCode = "TOO_MANY_TOKENS"
 	// The mailed secret is wrong, was used already, or is too old. Which of them is never told.
-	UserErrorCodeInvalidToken UserErrorCode = "invalid_token"
+	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
 	// This person is a member of the account already.
-	UserErrorCodeAlreadyMember UserErrorCode = "already_member"
+	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
 	// An account has at most 100 members and invitations.
-	UserErrorCodeTooManyMembers UserErrorCode = "too_many_members"
+	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
 	// This installation sends no mail. Whoever runs it can make a link with `tallygate admin invite`.
-	UserErrorCodeNoMailServer UserErrorCode = "no_mail_server"
+	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
 	// An account needs an owner: the last one cannot leave or get another role.
-	UserErrorCodeLastOwner UserErrorCode = "last_owner"
+	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
 	// The only operator cannot go while there are others on this installation.
-	UserErrorCodeLastOperator UserErrorCode = "last_operator"
+	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
 
 var AllUserErrorCode = []UserErrorCode{

@@ -3,9 +3,10 @@
 //
 // A token is base64url, without padding, of
 //
-//	version u8 | key id u8 | sitekey id u64 | issued, Unix ms u64 | random id [16] | host name | HMAC-SHA256(key, all before)[0:16]
+//	version u8 | key id u8 | sitekey [8] | issued, Unix ms u64 | random id [16] | host name | HMAC-SHA256(key, all before)[0:16]
 //
-// Numbers are big-endian. With the longest host name it has 404 characters of [A-Za-z0-9_-], so that it needs no escaping
+// Numbers are big-endian. The sitekey is named by a hash of its public text, see SitekeyOf, so that no token shows how many sitekeys
+// an installation has. With the longest host name it has 404 characters of [A-Za-z0-9_-], so that it needs no escaping
 // anywhere.
 package token
 
@@ -33,10 +34,19 @@ const MaxHostname = 253
 
 // Token is what a token says.
 type Token struct {
-	SitekeyID int64     // 0 for the test sitekey
-	Issued    time.Time // when the challenge was solved; UTC, to the millisecond
-	ID        [16]byte  // random, names the token
-	Hostname  string    // the site the challenge was solved on; lower case, without port; empty when the browser did not tell
+	Sitekey  Sitekey   // whose it is
+	Issued   time.Time // when the challenge was solved; UTC, to the millisecond
+	ID       [16]byte  // random, names the token
+	Hostname string    // the site the challenge was solved on; lower case, without port; empty when the browser did not tell
+}
+
+// Sitekey names a sitekey in a token.
+type Sitekey [8]byte
+
+// SitekeyOf returns how tokens name the sitekey with this public text.
+func SitekeyOf(text string) Sitekey {
+	sum := sha256.Sum256([]byte("captcha token sitekey " + text))
+	return Sitekey(sum[:])
 }
 
 // Expired reports whether the token is too old at a moment, or from further in the future than clocks may differ.
@@ -97,7 +107,7 @@ func New(current Key, previous ...Key) (*Keyring, error) {
 
 // The layout in bytes.
 const (
-	version    = 1
+	version    = 2
 	atKeyID    = 1
 	atSitekey  = 2
 	atIssued   = 10
@@ -117,7 +127,7 @@ func (r *Keyring) Sign(t *Token) string {
 	defer pool.Put(bench)
 
 	b := append(bench.raw[:0], version, r.current)
-	b = binary.BigEndian.AppendUint64(b, uint64(t.SitekeyID))
+	b = append(b, t.Sitekey[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Issued.UnixMilli()))
 	b = append(b, t.ID[:]...)
 	if len(t.Hostname) <= MaxHostname {
@@ -152,9 +162,9 @@ func (r *Keyring) Read(s string) (Token, error) {
 		return Token{}, ErrInvalid
 	}
 	return Token{
-		SitekeyID: int64(binary.BigEndian.Uint64(signed[atSitekey:])),
-		Issued:    time.UnixMilli(int64(binary.BigEndian.Uint64(signed[atIssued:]))).UTC(),
-		ID:        [16]byte(signed[atID:]),
-		Hostname:  string(signed[atHostname:]),
+		Sitekey:  Sitekey(signed[atSitekey:]),
+		Issued:   time.UnixMilli(int64(binary.BigEndian.Uint64(signed[atIssued:]))).UTC(),
+		ID:       [16]byte(signed[atID:]),
+		Hostname: string(signed[atHostname:]),
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 var (
 	issued = time.Date(2026, 11, 21, 12, 0, 0, 123_000_000, time.UTC)
 	secret = []byte("a secret for tests, 32 bytes or more")
-	sample = token.Token{SitekeyID: 42, Issued: issued, ID: [16]byte{1, 2, 3, 255}, Hostname: "www.example.com"}
+	sample = token.Token{Sitekey: token.SitekeyOf("svck_sample"), Issued: issued, ID: [16]byte{1, 2, 3, 255}, Hostname: "www.example.com"}
 )
 
 func keyring(tb testing.TB, current token.Key, previous ...token.Key) *token.Keyring {
@@ -28,10 +28,10 @@ func keyring(tb testing.TB, current token.Key, previous ...token.Key) *token.Key
 func TestRoundTrip(t *testing.T) {
 	r := keyring(t, token.Key{ID: 1, Secret: secret})
 	for name, want := range map[string]token.Token{
-		"usual":              sample,
-		"test sitekey":       {Issued: issued},
-		"largest sitekey id": {SitekeyID: 1<<63 - 1, Issued: issued, Hostname: "a.b"},
-		"longest host name":  {SitekeyID: 1, Issued: issued, Hostname: strings.Repeat("a", token.MaxHostname)},
+		"usual":             sample,
+		"no sitekey":        {Issued: issued},
+		"any sitekey":       {Sitekey: token.Sitekey{255, 255, 255, 255, 255, 255, 255, 255}, Issued: issued, Hostname: "a.b"},
+		"longest host name": {Sitekey: token.Sitekey{7: 1}, Issued: issued, Hostname: strings.Repeat("a", token.MaxHostname)},
 	} {
 		s := r.Sign(&want)
 		if got, err := r.Read(s); err != nil || got != want {
@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 // TestKnownToken pins the format: a token that was issued before an update is accepted after it.
 func TestKnownToken(t *testing.T) {
 	r := keyring(t, token.Key{ID: 1, Secret: secret})
-	const known = "AQEAAAAAAAAAKgAAAaH9-kZ7AQID_wAAAAAAAAAAAAAAAHd3dy5leGFtcGxlLmNvbZixkX0V6y2cIZBbRtnvgEU"
+	const known = "AgEUyMIicjo1bwAAAaH9-kZ7AQID_wAAAAAAAAAAAAAAAHd3dy5leGFtcGxlLmNvbbWaL6SUKwUiNlQ3jpU2p5w"
 	if s := r.Sign(&sample); s != known {
 		t.Errorf("signed %s, want %s", s, known)
 	}
@@ -80,6 +80,7 @@ func TestOtherTextsAreRefused(t *testing.T) {
 		"line break": s[:10] + "\n" + s[10:], "space": " " + s, "standard alphabet": strings.Repeat("+/", 40),
 		"long": strings.Repeat("A", 100_000), "zeros": strings.Repeat("A", 80), "not UTF-8": s[:20] + "\xff" + s[21:],
 		"another key": keyring(t, token.Key{ID: 1, Secret: []byte("another secret of enough bytes")}).Sign(&sample),
+		"version 1":   "AQEAAAAAAAAAKgAAAaH9-kZ7AQID_wAAAAAAAAAAAAAAAHd3dy5leGFtcGxlLmNvbZixkX0V6y2cIZBbRtnvgEU",
 		"another id":  keyring(t, token.Key{ID: 2, Secret: secret}).Sign(&sample),
 	} {
 		if _, err := r.Read(text); err != token.ErrInvalid {
@@ -141,12 +142,12 @@ func FuzzRead(f *testing.F) {
 
 func FuzzSign(f *testing.F) {
 	r := keyring(f, token.Key{ID: 1, Secret: secret})
-	f.Add(int64(42), int64(1_795_262_400_123), []byte("0123456789abcdef"), "www.example.com")
-	f.Fuzz(func(t *testing.T, sitekeyID, ms int64, id []byte, hostname string) {
-		if len(id) != 16 || len(hostname) > token.MaxHostname || ms < -1<<52 || ms > 1<<52 {
+	f.Add([]byte("sitekey8"), int64(1_795_262_400_123), []byte("0123456789abcdef"), "www.example.com")
+	f.Fuzz(func(t *testing.T, sitekey []byte, ms int64, id []byte, hostname string) {
+		if len(sitekey) != 8 || len(id) != 16 || len(hostname) > token.MaxHostname || ms < -1<<52 || ms > 1<<52 {
 			return
 		}
-		want := token.Token{SitekeyID: sitekeyID, Issued: time.UnixMilli(ms).UTC(), ID: [16]byte(id), Hostname: hostname}
+		want := token.Token{Sitekey: token.Sitekey(sitekey), Issued: time.UnixMilli(ms).UTC(), ID: [16]byte(id), Hostname: hostname}
 		if got, err := r.Read(r.Sign(&want)); err != nil || got != want {
 			t.Errorf("read %+v, %v; want %+v", got, err, want)
 		}

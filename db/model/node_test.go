@@ -1,0 +1,137 @@
+package model_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func nodeIDs(t testing.TB, key string) *model.NodeIDs {
+	t.Helper()
+	ids, err := model.NewNodeIDs(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+var (
+	aNodeKey     = strings.Repeat("0f", model.NodeIDKeySize)
+	otherNodeKey = strings.Repeat("1e", model.NodeIDKeySize)
+)
+
+// TestNodeIDsAreStable pins the format: scripts store ids.
+func TestNodeIDsAreStable(t *testing.T) {
+	ids := nodeIDs(t, aNodeKey)
+	for got, want := range map[string]string{
+		ids.Of(model.NodeSite, 1):                      "site_K7T3HQVHSncJ14oUpdLsxQ",
+		ids.Of(model.NodeUser, math.MaxInt64):          "user_y33lo3NpIiLvwgAmpbFbyw",
+		ids.OfDelivery(7, 890221363200002549):          "delivery_Wqqwmq7mBzUP8ts6QYFqRA",
+		ids.Of(model.AfterSitekey, 1):                  "after_4rj82NQ_YRb9jBwX3pu64A",
+		ids.Of(model.NodeErasure, 1):                   "erasure_-iytXsu1CbMLTJT5LZ94KA",
+		nodeIDs(t, otherNodeKey).Of(model.NodeSite, 1): "site_GW91g_-J55T2ZlM-eo7bxQ",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestNodeIDsAreReadBack(t *testing.T) {
+	ids := nodeIDs(t, aNodeKey)
+	for _, number := range []int64{1, 2, 255, 1 << 40, math.MaxInt64} {
+		id := ids.Of(model.NodeSite, number)
+		if got, ok := ids.Parse(model.NodeSite, id); !ok || got != number || ids.KindOf(id) != model.NodeSite {
+			t.Errorf("%s is %d, %v, want %d", id, got, ok, number)
+		}
+		for _, site := range []int64{1, 7, 1<<56 - 1} {
+			id := ids.OfDelivery(site, number)
+			if gotSite, got, ok := ids.ParseDelivery(id); !ok || gotSite != site || got != number {
+				t.Errorf("%s is %d of site %d, %v, want %d of %d", id, got, gotSite, ok, number, site)
+			}
+		}
+	}
+}
+
+func TestOtherTextsAreNoNodeIDs(t *testing.T) {
+	ids := nodeIDs(t, aNodeKey)
+	id := ids.Of(model.NodeSite, 42)
+	body := strings.TrimPrefix(id, "site_")
+	for _, bad := range []string{
+		"", "42", "U2l0ZTo0Mg==", body, "site_", "site_" + body[1:], "sitekey_" + body, "user_" + body, id + "=", id + "\n", " " + id,
+		"site_" + body[:5] + "\n" + body[5:], strings.ToUpper(id), "site_" + strings.Repeat("A", 22), strings.Repeat("A", 100_000),
+		ids.Of(model.NodeUser, 42), ids.Of(model.NodeSite, 0), ids.Of(model.NodeSite, -1), ids.Of(model.AfterSite, 42),
+		ids.OfDelivery(42, 42), nodeIDs(t, otherNodeKey).Of(model.NodeSite, 42),
+	} {
+		if got, ok := ids.Parse(model.NodeSite, bad); ok {
+			t.Errorf("%q is read as %d", bad, got)
+		}
+	}
+	for _, bad := range []string{"", "x", id, ids.Of(model.NodeDelivery, 7), ids.OfDelivery(0, 1), ids.OfDelivery(1, 0), ids.OfDelivery(7, 1) + "="} {
+		if site, got, ok := ids.ParseDelivery(bad); ok {
+			t.Errorf("%q is read as delivery %d of site %d", bad, got, site)
+		}
+	}
+	for _, key := range []string{"", "0f", aNodeKey + "0f", strings.Repeat("xx", model.NodeIDKeySize)} {
+		if _, err := model.NewNodeIDs(key); err == nil {
+			t.Errorf("the key %q is accepted", key)
+		}
+	}
+}
+
+// TestNodeIDsShowNothing: ids of neighbouring rows differ in about half of their bits, so that neither numbers nor their order show.
+func TestNodeIDsShowNothing(t *testing.T) {
+	ids := nodeIDs(t, aNodeKey)
+	raw := func(id string) []byte {
+		b, err := base64.RawURLEncoding.DecodeString(id[len(id)-22:])
+		if err != nil || len(b) != 16 {
+			t.Fatalf("%q: %v", id, err)
+		}
+		return b
+	}
+	same, all := 0, 0
+	for n := int64(1); n < 1000; n++ {
+		a, b := raw(ids.Of(model.NodeSite, n)), raw(ids.Of(model.NodeSite, n+1))
+		if bytes.Contains(a, []byte{0, 0, 0}) {
+			t.Errorf("site %d: %x", n, a)
+		}
+		for i := range a {
+			for bit := range 8 {
+				all++
+				if (a[i]^b[i])>>bit&1 == 0 {
+					same++
+				}
+			}
+		}
+	}
+	if share := float64(same) / float64(all); share < 0.48 || share > 0.52 {
+		t.Errorf("neighbours share %.3f of their bits, want about half", share)
+	}
+}
+
+func FuzzNodeIDs(f *testing.F) {
+	ids := nodeIDs(f, aNodeKey)
+	f.Add(ids.Of(model.NodeSite, 1))
+	f.Add(ids.OfDelivery(1, 1))
+	f.Fuzz(func(t *testing.T, s string) {
+		kind := ids.KindOf(s)
+		if id, ok := ids.Parse(kind, s); ok && ids.Of(kind, id) != s {
+			t.Errorf("%q is read as %d, which is written %q", s, id, ids.Of(kind, id))
+		}
+		if site, id, ok := ids.ParseDelivery(s); ok && ids.OfDelivery(site, id) != s {
+			t.Errorf("%q is read as %d of %d, which is written %q", s, id, site, ids.OfDelivery(site, id))
+		}
+	})
+}
+
+func BenchmarkNodeID(b *testing.B) {
+	ids := nodeIDs(b, aNodeKey)
+	b.ReportAllocs()
+	for b.Loop() {
+		ids.Of(model.NodeSite, 42)
+	}
+}
