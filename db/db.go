@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -39,6 +40,7 @@ type DB struct {
 	sqlitePath string // of the database file; empty on PostgreSQL
 
 	watchers, sitekeyWatchers siteWatchers    // of SQLite; PostgreSQL tells every process itself
+	source                    int64           // of changes in SQLite: random, to recognise this DB's own
 	secrets                   cipher.AEAD     // nil before UseApplicationKey
 	userIDs                   model.UserIDKey // likewise
 	clock                     *clock
@@ -99,6 +101,7 @@ func openSQLite(path string) (*DB, error) {
 		sqlite:    writer,
 
 		sqlitePath:  path,
+		source:      rand.Int64(),
 		clock:       newClock(),
 		exportReads: make(chan struct{}, maxExportReads),
 	}, nil
