@@ -2,12 +2,15 @@ package dataplane_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -52,6 +55,9 @@ func TestCollectErrors(t *testing.T) {
 			{"cut off", call{body: body(nil)[:20], origin: own}, 400, "bad_json"},
 			{"something after the object", call{body: body(nil) + "{}", origin: own}, 400, "bad_json"},
 			{"a key twice", call{body: `{"k":"a","k":"` + site.SiteKey + `","t":"pageview","p":"/"}`, origin: own}, 400, "bad_json"},
+			{"another key twice", call{body: strings.TrimSuffix(body(nil), "}") + `,"x":1,"x":2}`, origin: own}, 400, "bad_json"},
+			{"a key twice behind many others", call{body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key20":1}`, origin: own}, 400, "bad_json"},
+			{"a key twice behind all others", call{body: strings.TrimSuffix(body(nil), "}") + manyKeys(40) + `,"key39":1}`, origin: own}, 400, "bad_json"},
 			{"a byte order mark", call{body: "\ufeff" + body(nil), origin: own}, 400, "bad_json"},
 			{"no t", call{body: body(map[string]any{"t": nil}), origin: own}, 400, "bad_json"},
 			{"another t", call{body: body(map[string]any{"t": "click"}), origin: own}, 400, "bad_json"},
@@ -63,6 +69,7 @@ func TestCollectErrors(t *testing.T) {
 			{"nobody's key", call{body: body(map[string]any{"k": model.NewSiteKey()}), origin: own}, 404, "unknown_site_key"},
 			{"the key and a character", call{body: body(map[string]any{"k": site.SiteKey + "0"}), origin: own}, 404, "unknown_site_key"},
 			{"the key in capitals", call{body: body(map[string]any{"k": "ABCDEF" + site.SiteKey[6:]}), origin: own}, 404, "unknown_site_key"},
+			{"the key and NUL", call{body: body(map[string]any{"k": site.SiteKey + "\x00"}), origin: own}, 404, "unknown_site_key"},
 			{"the key and a newline", call{body: body(map[string]any{"k": site.SiteKey + "\n"}), origin: own}, 404, "unknown_site_key"},
 			{"a newline within the kind", call{body: body(map[string]any{"t": "page\nview"}), origin: own}, 400, "bad_json"},
 			{"the key comes before the domain", call{body: body(map[string]any{"k": "x"}), origin: foreign}, 404, "unknown_site_key"},
@@ -93,6 +100,95 @@ func TestCollectErrors(t *testing.T) {
 				t.Errorf("got %d %s, want 204", status, code)
 			}
 		})
+	})
+}
+
+// manyKeys are n members of an object.
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"key%d":1`, i)
+	}
+	return b.String()
+}
+
+// TestUnreadableBodiesAreCounted: a call whose body cannot be read counts for the site that the body names, if it comes from one of
+// the site's pages (analytics contract, section 6).
+func TestUnreadableBodiesAreCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		large := `,"x":"` + strings.Repeat("x", 9_000) + `"}`
+		counted := make(map[*model.Site]map[string]int64)
+		for i, test := range []struct {
+			name   string
+			body   string // KEY stands for the site's key
+			origin string // default the site's own
+			code   string // of the answer
+			counts bool
+		}{
+			{name: "another t", body: `{"k":"KEY","t":"nope","p":"/"}`, code: "bad_json", counts: true},
+			{name: "no t", body: `{"k":"KEY","p":"/"}`, code: "bad_json", counts: true},
+			{name: "t before the key", body: `{"t":"nope","k":"KEY"}`, code: "bad_json", counts: true},
+			{name: "a key twice", body: `{"k":"KEY","t":"pageview","p":"/","p":"/"}`, code: "bad_json", counts: true},
+			{name: "cut off", body: `{"k":"KEY","t":"pagev`, code: "bad_json", counts: true},
+			{name: "something after the object", body: `{"k":"KEY","t":"pageview","p":"/"}1`, code: "bad_json", counts: true},
+			{name: "too large", body: `{"k":"KEY","t":"pageview","p":"/"` + large, code: "bad_body", counts: true},
+			{name: "on a subdomain", body: `{"k":"KEY"}`, origin: "https://www.site7.example", code: "bad_json", counts: true},
+
+			{name: "on another domain", body: `{"k":"KEY"}`, origin: "https://other.example", code: "bad_json"},
+			{name: "on no domain", body: `{"k":"KEY"}`, origin: "null", code: "bad_json"},
+			{name: "too large on another domain", body: `{"k":"KEY"` + large, origin: "https://other.example", code: "bad_body"},
+			{name: "the key behind the fault", body: `{"t":"pageview","t":"pageview","k":"KEY"}`, code: "bad_json"},
+			{name: "the key beyond 8 KB", body: `{"x":"` + strings.Repeat("x", 9_000) + `","k":"KEY"}`, code: "bad_body"},
+			{name: "the key below", body: `{"m":{"k":"KEY"}}`, code: "bad_json"},
+			{name: "the key in a list", body: `[{"k":"KEY"}]`, code: "bad_json"},
+			{name: "the key and NUL", body: `{"k":"KEY\u0000"}`, code: "bad_json"},
+			{name: "an unknown key", body: `{"k":"` + model.NewSiteKey() + `"}`, code: "bad_json"},
+			{name: "empty", body: "", code: "bad_body"},
+		} {
+			domain := fmt.Sprintf("site%d.example", i)
+			site := p.site(domain, quota)
+			if test.origin == "" {
+				test.origin = "https://" + domain
+			}
+			status, code := p.collect(call{body: strings.ReplaceAll(test.body, "KEY", site.SiteKey), origin: test.origin})
+			if status != http.StatusBadRequest || code != test.code {
+				t.Errorf("%s: %d %s, want 400 %s", test.name, status, code, test.code)
+			}
+			counted[site] = map[string]int64{}
+			if test.counts {
+				counted[site]["collect "+test.code] = 1
+			}
+		}
+		for site, want := range counted {
+			p.rejected(site, want)
+		}
+	})
+}
+
+// TestBrokenBodyIsNotCounted: a body that ends before its length, such as that of a phone that loses its network, counts nowhere.
+func TestBrokenBodyIsNotCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", quota)
+		whole := mustJSON(t, viewCall(site, "", nil).body)
+		for _, test := range []struct {
+			name string
+			rest io.Reader
+			want string
+		}{
+			{"whole", strings.NewReader("}"), ""},
+			{"broken", iotest.ErrReader(io.ErrUnexpectedEOF), "bad_body"},
+		} {
+			request := httptest.NewRequest(http.MethodPost, "/collect.php", io.MultiReader(strings.NewReader(strings.TrimSuffix(whole, "}")), test.rest))
+			request.Header = http.Header{"Origin": {"https://example.com"}, "User-Agent": {chrome}}
+			response := httptest.NewRecorder()
+			p.handler.ServeHTTP(response, request)
+			if got := response.Body.String(); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+				t.Errorf("%s: %d %q, want %q", test.name, response.Code, got, test.want)
+			}
+		}
+		p.rejected(site, map[string]int64{})
 	})
 }
 
@@ -205,7 +301,8 @@ func TestStoredPageview(t *testing.T) {
 			{"path is cut at the fragment", map[string]any{"p": "/shop#a?b"}, is("/shop", path)},
 			{"path may be all of 2,048 characters", map[string]any{"p": "/" + long}, is("/"+long, path)},
 			{"path is cut at 2,048 characters", map[string]any{"p": "/" + long + "ö"}, is("/"+long, path)},
-			{"path without control characters", map[string]any{"p": "/a\x00b\nc\td"}, is("/abcd", path)},
+			{"path with control characters as sent", map[string]any{"p": "/a\nb\tc\r\x01\x7f"}, is("/a\nb\tc\r\x01\x7f", path)},
+			{"path with NUL", map[string]any{"p": "/a\x00b"}, is("/a\ufffdb", path)},
 			{"path with a lone surrogate", map[string]any{"p": raw(`"/a\ud800b"`)}, is("/a\ufffdb", path)},
 			{"path with capitals and escapes as sent", map[string]any{"p": "/A%20b/"}, is("/A%20b/", path)},
 			{"page view id", map[string]any{"i": "00000000000000ff"}, is(int64(255), func(r db.ExportedPageview) int64 { return r.ID })},

@@ -54,15 +54,15 @@ func TestCollectEvents(t *testing.T) {
 			{name: "name not registered", event: "login", code: "unknown_event"},
 			{name: "name registered elsewhere", site: off, event: "signup", code: "unknown_event"},
 			{name: "name of 48 characters, not registered", event: strings.Repeat("a", 48), code: "unknown_event"},
-			{name: "name of 49 characters", event: strings.Repeat("a", 49), code: "bad_event"},
-			{name: "name in capitals", event: "Signup", code: "bad_event"},
-			{name: "name with a space", event: "sign up", code: "bad_event"},
-			{name: "name with a newline", event: "sig\nnup", code: "bad_event"},
-			{name: "name with a newline at its end", event: "signup\n", code: "bad_event"},
-			{name: "name with NUL", event: "signup\x00", code: "bad_event"},
-			{name: "empty name", event: "", code: "bad_event"},
-			{name: "no name", event: nil, code: "bad_event"},
-			{name: "a number for a name", event: 7, code: "bad_event"},
+			{name: "name of 49 characters", event: strings.Repeat("a", 49), code: "unknown_event"},
+			{name: "name in capitals", event: "Signup", code: "unknown_event"},
+			{name: "name with a space", event: "sign up", code: "unknown_event"},
+			{name: "name with a newline", event: "sig\nnup", code: "unknown_event"},
+			{name: "name with a newline at its end", event: "signup\n", code: "unknown_event"},
+			{name: "name with NUL", event: "signup\x00", code: "unknown_event"},
+			{name: "empty name", event: "", code: "unknown_event"},
+			{name: "no name", event: nil, code: "unknown_event"},
+			{name: "a number for a name", event: 7, code: "unknown_event"},
 			{name: "pageview is no event", event: "pageview", code: "unknown_event"},
 
 			{name: "outbound_click", event: "outbound_click", properties: m{"host": "other.example", "url": "https://other.example/?secret"}, want: row{properties: `{"host":"other.example"}`}},
@@ -91,7 +91,16 @@ func TestCollectEvents(t *testing.T) {
 			{name: "purchase without value", event: "purchase", properties: m{"transaction_id": "T4", "currency": "USD"}, code: "bad_event"},
 			{name: "purchase with a text for a value", event: "purchase", properties: m{"transaction_id": "T4", "value": "1", "currency": "USD"}, code: "bad_event"},
 			{name: "purchase with a currency that is none", event: "purchase", properties: m{"transaction_id": "T4", "value": 1, "currency": "$"}, code: "bad_event"},
-			{name: "purchase with items that are none", event: "purchase", properties: m{"transaction_id": "T4", "value": 1, "currency": "USD", "items": "x"}, code: "bad_event"},
+			{name: "purchase with items that are none", event: "purchase", properties: m{"transaction_id": "T5", "value": 1, "currency": "USD", "items": "x"}, want: row{value: "1", currency: "USD", transaction: "T5"}},
+			{name: "purchase with numbers for ids and unreadable details", event: "purchase",
+				properties: m{"transaction_id": 1001, "value": 1, "currency": "USD", "items": []any{m{"item_id": 5, "item_name": "a", "price": -5, "quantity": 1.5}}},
+				want:       row{value: "1", currency: "USD", transaction: "1001", properties: `{"items":[{"item_id":"5","item_name":"a"}]}`}},
+			{name: "purchase with a key twice", event: "purchase", properties: raw(`{"transaction_id":"T6","value":1,"currency":"USD","value":2}`), want: row{value: "2", currency: "USD", transaction: "T6"}},
+			{name: "properties as sent", event: "signup", properties: raw(`{ "a\n\u0001" : "\t\r\n\u007f", "b\u0000": "\ud800", "n": 1e400 }`),
+				want: row{properties: `{"a\n\u0001":"\t\r\n` + "\x7f" + `","b` + "\ufffd" + `":"` + "\ufffd" + `","n":"1e400"}`}},
+			{name: "properties with a key twice", event: "signup", properties: raw(`{"a":1,"b":2,"a":3}`), want: row{properties: `{"b":2,"a":3}`}},
+			{name: "properties over 4 KB until they are compact", event: "signup", properties: raw(`{"x":` + strings.Repeat(" ", 4_096) + `"` + strings.Repeat(`\u00e9`, 500) + `"}`),
+				want: row{properties: `{"x":"` + strings.Repeat("é", 500) + `"}`}},
 			{name: "refund", event: "refund", properties: m{"transaction_id": "R1", "value": raw("5.50"), "currency": "EUR"}, want: row{value: "-5.5", currency: "EUR", transaction: "R1"}},
 			{name: "refund under the purchase's id", event: "refund", properties: m{"transaction_id": "T1", "value": 5, "currency": "EUR"}, code: "bad_event"},
 			{name: "e-commerce where it is not measured", site: off, event: "purchase", properties: m{"transaction_id": "T9", "value": 1, "currency": "USD"}, code: "unknown_event"},
@@ -297,6 +306,22 @@ func TestConversions(t *testing.T) {
 		}
 		if n := len(p.deliveries(silent)); n != 0 {
 			t.Errorf("%d deliveries for a site without webhook", n)
+		}
+	})
+}
+
+// TestConversionOfAnOddPath: a path with control characters leaves the webhook's body JSON, and arrives as it was sent.
+func TestConversionOfAnOddPath(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		const path = "/a\tb\nc\r\"d\"\x01\x7f"
+		if status, code := p.collect(eventCall(site, "", "signup", nil, m{"p": path})); status != http.StatusNoContent {
+			t.Fatalf("%d %s, want 204", status, code)
+		}
+		var sent struct{ Path string }
+		if err := json.Unmarshal([]byte(p.deliveries(site)[0].Body), &sent); err != nil || sent.Path != path {
+			t.Errorf("path %q, %v; want %q", sent.Path, err, path)
 		}
 	})
 }

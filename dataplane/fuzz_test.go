@@ -69,6 +69,11 @@ func FuzzCollect(f *testing.F) {
 		`{"k":"KEY","t":"event","p":"/","e":"purchase","m":{"transaction_id":"T","value":1e-7,"currency":"eur","items":[{"item_id":"x","price":1}]}}`,
 		`{"k":"KEY","t":"event","p":"/","e":"outbound_click","m":{"host":"shop.example"}}`,
 		`{"k":"KEY","t":"engagement","p":"/","i":"0123456789abcdef","ms":1e999,"sc":-1}`,
+		`{"k":"KEY","t":"event","p":"/a\nb\tc\u0000","e":"signup","m":{"a":1e400,"a\n":[1e-400],"a":{"b":1,"b":2},"\ud800":1,"\ud801":2}}`,
+		`{"k":"KEY","t":"event","p":"/","e":"purchase","m":{"transaction_id":1001,"value":1,"currency":"EUR","items":[5,{"item_id":5,"price":-5,"quantity":1.5}]}}`,
+		`{"k":"KEY","t":"event","p":"/","e":"outbound_click","m":{"host":"https://shop.example/"}}`,
+		`{"k":"KEY","t":"event","p":"/","e":"signup\n"}`, `{"k":"KEY\u0000","t":"pageview","p":"/"}`,
+		`{"k":"KEY","t":"nope"}`, `{"k":"KEY","p":"/","p":"/"}`, `{"k":"KEY","x":"` + strings.Repeat("x", 9_000) + `"}`,
 		"", "null", "{", "\x00",
 	} {
 		f.Add("POST", "https://shop.example", "", chrome, "203.0.113.9", body)
@@ -98,6 +103,8 @@ func FuzzServer(f *testing.F) {
 	for _, body := range []string{
 		`{"event":"signup","ip":"203.0.113.9","user_agent":"` + chrome + `","path":"/x","referrer":"https://x.test/","campaign":{"source":"s"},"meta":{"a":1},"user_id":"` + strings.Repeat("ab", 32) + `"}`,
 		`{"event":"refund","ip":"::1","user_agent":"x","meta":{"transaction_id":"R","value":0.000001,"currency":"USD"}}`,
+		`{"event":"purchase","ip":"203.0.113.9","user_agent":"x","path":"/\t","meta":{"transaction_id":7,"value":1,"currency":"EUR","items":{},"value":2}}`,
+		`{"event":"signup\u0000","ip":"203.0.113.9   x","user_agent":"x"}`, `{"event":"signup","ip":"fe80::1%eth0","user_agent":"x","event":"signup"}`,
 		`{"event":7,"ip":[],"user_agent":{},"meta":"x","campaign":null}`,
 		"", "[]",
 	} {

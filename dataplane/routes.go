@@ -6,9 +6,12 @@ package dataplane
 import (
 	"log/slog"
 	"net/http"
+	"path"
+	"strings"
 
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // Options are what the data plane's routes lead to.
@@ -19,17 +22,56 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Handler returns all routes of the data plane.
+// Handler returns all routes of the data plane. Paths are matched exactly, without a redirect: a page or server that follows
+// one sends its call as a GET, or not at all. A misspelt endpoint and an unknown path under /api/ are answered with 404 in JSON.
 func Handler(o Options) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/collect.php", serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect))
-	mux.Handle("/server.php", serve(o.Log, "POST", code, o.Analytics.Server))
-	if c := o.Captcha; c != nil {
-		mux.Handle("/api/v1/pow/config", serve(o.Log, "POST, OPTIONS", sentence, c.Config))
-		mux.Handle("/api/v1/pow/verify", serve(o.Log, "POST, OPTIONS", sentence, c.Verify))
-		mux.Handle("/api/v1/pow/siteverify", serve(o.Log, "POST", sentence, c.Siteverify))
-		mux.Handle("/siteverify", serveOK(o.Log, c.Compat, captcha.CompatUnavailable))
+	routes := map[string]http.HandlerFunc{
+		"/collect.php": serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
+		"/server.php":  serve(o.Log, "POST", code, o.Analytics.Server),
 	}
-	mux.Handle("/", o.Assets)
-	return mux
+	if c := o.Captcha; c != nil {
+		routes["/api/v1/pow/config"] = serve(o.Log, "POST, OPTIONS", sentence, c.Config)
+		routes["/api/v1/pow/verify"] = serve(o.Log, "POST, OPTIONS", sentence, c.Verify)
+		routes["/api/v1/pow/siteverify"] = serve(o.Log, "POST", sentence, c.Siteverify)
+		routes["/siteverify"] = serveOK(o.Log, c.Compat, captcha.CompatUnavailable)
+	}
+
+	unknownCode := serve(o.Log, "", code, unknownPath)
+	unknownSentence := serve(o.Log, "", sentence, unknownPath)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if route, ok := routes[r.URL.Path]; ok {
+			route(w, r)
+			return
+		}
+		switch name := endpointName(r.URL.Path); {
+		case name == "/collect.php", name == "/server.php":
+			unknownCode(w, r)
+		case name == "/siteverify", name == "/api", strings.HasPrefix(name, "/api/"):
+			unknownSentence(w, r)
+		default:
+			o.Assets.ServeHTTP(w, r)
+		}
+	})
+}
+
+// endpointName returns the endpoint that a path probably means: in lower case, without doubled or trailing slashes.
+func endpointName(p string) string { return strings.ToLower(path.Clean("/" + p)) }
+
+// errPath answers a misspelt endpoint.
+var errPath = &model.Error{Kind: model.NotFound, Code: "not_found", Message: "Unknown path: there is no such endpoint."}
+
+// unknownPath answers a path that is no endpoint. The calling page may read the answer if it may read the endpoint's.
+func unknownPath(w http.ResponseWriter, r *http.Request) error {
+	header := w.Header()
+	header["Cache-Control"] = []string{"no-store"}
+	switch endpointName(r.URL.Path) {
+	case "/server.php", "/siteverify", "/api/v1/pow/siteverify":
+		return errPath
+	}
+
+	header["Vary"] = []string{"Origin"}
+	if origin := r.Header["Origin"]; len(origin) == 1 {
+		header["Access-Control-Allow-Origin"] = origin
+	}
+	return errPath
 }

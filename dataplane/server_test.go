@@ -88,9 +88,15 @@ func TestServer(t *testing.T) {
 			{"an ip with a zone", "POST", bearer, with(m{"ip": "fe80::1%eth0"}), 400, code("visitor_required")},
 			{"an ip with a newline", "POST", bearer, with(m{"ip": "203.0.113.1\n"}), 400, code("visitor_required")},
 			{"an ip with a newline within", "POST", bearer, with(m{"ip": "203.0\n.113.1"}), 400, code("visitor_required")},
+			{"an ip with blanks and text behind it", "POST", bearer, with(m{"ip": "203.0.113.9" + strings.Repeat(" ", 60) + "garbage"}), 400, code("visitor_required")},
+			{"an ip with NUL", "POST", bearer, with(m{"ip": "203.0.113.1\x00"}), 400, code("visitor_required")},
 			{"an ip with a space", "POST", bearer, with(m{"ip": " 203.0.113.1"}), 400, code("visitor_required")},
 			{"no user agent", "POST", bearer, with(m{"user_agent": " "}), 400, code("visitor_required")},
 			{"an event name with a newline", "POST", bearer, with(m{"event": "sig\nnup"}), 400, code("bad_event")},
+			{"an event name with a newline at its end", "POST", bearer, with(m{"event": "signup\n"}), 400, code("bad_event")},
+			{"an event name with NUL", "POST", bearer, with(m{"event": "signup\x00"}), 400, code("bad_event")},
+			{"a key twice", "POST", bearer, `{"event":"signup",` + with(nil)[1:], 400, code("bad_json")},
+			{"a key twice within meta", "POST", bearer, with(m{"meta": raw(`{"a":1,"a":2}`)}), 200, recorded},
 			{"no event", "POST", bearer, with(m{"event": nil}), 400, code("bad_event")},
 			{"an event name that is none", "POST", bearer, with(m{"event": "Sign up"}), 400, code("bad_event")},
 			{"an event nobody registered", "POST", bearer, with(m{"event": "login"}), 400, code("unknown_event")},
@@ -98,6 +104,13 @@ func TestServer(t *testing.T) {
 			{"e-commerce where it is not measured", "POST", plainBearer, with(m{"event": "purchase", "meta": purchase}), 400, code("unknown_event")},
 			{"search where it is not measured", "POST", plainBearer, with(m{"event": "site_search", "meta": m{"term": "x"}}), 400, code("unknown_event")},
 			{"purchase without currency", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": 1}}), 400, code("bad_event")},
+			{"purchase with a text for its value", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": "12.50", "currency": "EUR"}}), 400, code("bad_event")},
+			{"purchase with numbers for ids and unreadable details", "POST", bearer,
+				with(m{"event": "purchase", "meta": m{"transaction_id": 1001, "value": 1, "currency": "EUR", "items": []any{m{"item_id": 5, "quantity": 1.5}, 7}}}), 200, recorded},
+			{"purchase with the number as text", "POST", bearer,
+				with(m{"event": "purchase", "meta": m{"transaction_id": "1001", "value": 1, "currency": "EUR"}}), 200, ignored("duplicate_transaction")},
+			{"a link to the own domain", "POST", bearer, with(m{"event": "outbound_click", "meta": m{"host": "https://shop.example/"}}), 200, ignored("own_link")},
+			{"a link to another domain", "POST", bearer, with(m{"event": "outbound_click", "meta": m{"host": "https://other.example/x"}}), 200, recorded},
 			{"purchase", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, recorded},
 			{"purchase again", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, ignored("duplicate_transaction")},
 			{"refund", "POST", bearer, with(m{"event": "refund", "meta": refund}), 200, recorded},
@@ -114,11 +127,14 @@ func TestServer(t *testing.T) {
 				}
 			})
 		}
-		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 2, "server visitor_required": 8, "server bad_event": 5,
-			"server unknown_event": 2, "server duplicate_transaction": 2, "server bot": 1, "server excluded_address": 1})
+		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 3, "server visitor_required": 10, "server bad_event": 8,
+			"server unknown_event": 2, "server duplicate_transaction": 3, "server bot": 1, "server excluded_address": 1, "server own_link": 1})
 		for _, e := range p.events(site) {
 			if e.Path != "/" && e.Path != "/a" {
 				t.Errorf("path %q, want the default / or the one sent", e.Path)
+			}
+			if e.Name == "outbound_click" && e.Properties != `{"host":"other.example"}` {
+				t.Errorf("outbound click with %s, want the host only", e.Properties)
 			}
 		}
 	})

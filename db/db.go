@@ -4,10 +4,10 @@ package db
 
 import (
 	"context"
-	"crypto/cipher"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -39,10 +39,9 @@ type DB struct {
 
 	sqlitePath string // of the database file; empty on PostgreSQL
 
-	watchers, sitekeyWatchers siteWatchers    // of SQLite; PostgreSQL tells every process itself
-	source                    int64           // of changes in SQLite: random, to recognise this DB's own
-	secrets                   cipher.AEAD     // nil before UseApplicationKey
-	userIDs                   model.UserIDKey // likewise
+	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
+	source                    int64        // of changes in SQLite: random, to recognise this DB's own
+	keys                      []*heldKey   // the current key, then a previous one; none before UseApplicationKey
 	clock                     *clock
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
@@ -77,9 +76,17 @@ func Open(rawURL string) (*DB, error) {
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
 }
 
+// sqlitePath returns the file of an embedded database; ok is false for another one.
+func sqlitePath(rawURL string) (path string, ok bool) {
+	return strings.CutPrefix(rawURL, sqliteScheme)
+}
+
 func openSQLite(path string) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
+	}
+	if err := protectSQLiteFiles(path); err != nil {
+		return nil, fmt.Errorf("protect the database file: %w", err)
 	}
 	writer, err := newSQLiteWriter(sqliteDSN(path, "immediate"))
 	if err != nil {
@@ -115,6 +122,47 @@ func openSQLiteReaders(path string, connections int) (*bun.DB, error) {
 	read.SetMaxOpenConns(connections)
 	read.SetMaxIdleConns(connections)
 	return bun.NewDB(read, sqlitedialect.New()), nil
+}
+
+// protectSQLiteFiles sees to it that only the owner can read the database: its files hold password hashes and visits. SQLite
+// gives its log and index the mode of the database file, so that is made here, whatever the umask.
+func protectSQLiteFiles(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		return errors.Join(file.Chmod(0o600), file.Close())
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(name, info.Mode().Perm()&^0o077)
+		}
+		if err != nil && !errors.Is(err, fs.ErrPermission) { // another user's file: Exposed reports it
+			return err
+		}
+	}
+	return nil
+}
+
+// Exposed lists the files of an embedded database, and its folder, that other users of the machine can read. On PostgreSQL
+// there are none.
+func Exposed(databaseURL string) []string {
+	path, ok := sqlitePath(databaseURL)
+	if !ok {
+		return nil
+	}
+	var exposed []string
+	for _, name := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
+		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o055 != 0 {
+			exposed = append(exposed, name)
+		}
+	}
+	return exposed
 }
 
 // sqliteDSN carries every option in the address, so that each pooled connection has them. Writers take the lock when they

@@ -38,11 +38,12 @@ func (d *DB) RequestErasure(ctx context.Context, accountID, siteID int64, userID
 	if !model.IsUserID(userID) {
 		return nil, model.InvalidField("userId", "invalid_user_id", "A user id has 64 hexadecimal digits, as the site's pages send it.")
 	}
-	if d.userIDs == nil {
-		return nil, errNoApplicationKey
+	key, err := d.UserIDKey(ctx)
+	if err != nil {
+		return nil, err
 	}
-	e := &model.UserErasure{SiteID: siteID, Subject: d.userIDs.Of(siteID, userID), RequestedAt: now}
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	e := &model.UserErasure{SiteID: siteID, Subject: model.UserIDKey(key).Of(siteID, userID), RequestedAt: now}
+	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		// The account's row first: it makes the limit exact.
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -110,11 +111,6 @@ func forgetLink(ctx context.Context, tx bun.Tx, kind string, accountID int64, re
 
 var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer}
 
-// mailAccount writes one mail for each user of the account, see mailUsers.
-func (d *DB) mailAccount(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
-	return d.mailUsers(ctx, tx, accountID, kind, data, now, everyRole...)
-}
-
 // mailUsers writes one mail for each user of the account with one of the roles.
 func (d *DB) mailUsers(
 	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
@@ -153,7 +149,7 @@ func (d *DB) mailChosen(
 	return queueMails(ctx, tx, mails)
 }
 
-// mailNotice is mailAccount for mails that an account can cause many of: beyond 1,000 a day they
+// mailNotice writes one mail for each user of the account, for mails that an account can cause many of: beyond 1,000 a day they
 // are left out.
 func (d *DB) mailNotice(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
 	if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) { // before its users
@@ -181,7 +177,11 @@ func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.De
 		}
 		return err
 	}
+	var names []string
+	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).Scan(ctx, &names); err != nil {
+		return err
+	}
 	return d.mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
-		Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
+		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
 	}, now)
 }

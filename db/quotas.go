@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/uptrace/bun"
 
@@ -38,6 +40,48 @@ ON CONFLICT DO NOTHING`,
 		n, err := result.RowsAffected()
 		if err != nil {
 			return all, err
+		}
+		all += n
+	}
+	return all, nil
+}
+
+// NoteCaptchaQuotas writes the captcha notices of all accounts whose use of the month has reached 80 % or 100 % of their plan's
+// quota and that have none yet. The data plane notes what a verification reaches; this finds what a lower plan reaches without
+// one: an exhausted account counts no verification. A threshold below one that was noted is left out. It returns how many
+// notices it wrote.
+func (d *DB) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
+	quotas := model.CaptchaQuotas()
+	plans := make([]string, len(quotas))
+	var args []any
+	for i, q := range quotas {
+		plans[i] = "(?, ?)"
+		args = append(args, string(q.Plan), q.Quota)
+	}
+
+	var all int64
+	for _, threshold := range model.QuotaThresholds {
+		// In a transaction of its own, since it may deadlock with a writer that notes several accounts in another order.
+		var n int64
+		err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			result, err := tx.ExecContext(ctx, `
+WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
+INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
+SELECT a.id, ?, u.month, ?, ? FROM captcha_usage u JOIN accounts a ON a.id = u.account_id JOIN quotas q ON q.plan = a.captcha_plan
+WHERE u.month = ? AND u.used * 100 >= q.quota * ?
+AND NOT EXISTS (SELECT 1 FROM quota_notices n
+  WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?)
+ORDER BY a.id
+ON CONFLICT DO NOTHING`,
+				append(slices.Clone(args), model.ProductCaptcha, threshold, now, month, threshold, model.ProductCaptcha, threshold)...)
+			if err != nil {
+				return err
+			}
+			n, err = result.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return all, fmt.Errorf("note captcha quotas of %s used to %d %%: %w", month, threshold, err)
 		}
 		all += n
 	}
@@ -98,20 +142,27 @@ func (d *DB) mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now
 	return err
 }
 
-// quotaMail looks up what the mail of a notice names: the site, and the quota, which is that of the plan now. What is gone, or a
-// plan without a quota, leaves its field empty.
+// quotaMail looks up what the mail of a notice names: the account, the site, and the quota, which is that of the plan now. A
+// deleted object, or a plan without a quota, leaves its field empty.
 func quotaMail(ctx context.Context, tx bun.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
-	if n.Product == model.ProductCaptcha {
-		var plans []model.CaptchaPlan
-		err := tx.NewSelect().Table("accounts").Column("captcha_plan").Where("id = ?", n.AccountID).Scan(ctx, &plans)
-		if len(plans) > 0 {
-			data.Quota = max(0, quotaOf(plans[0])) // model.Unlimited is none
-		}
+	var accounts []model.Account
+	err := tx.NewSelect().Model(&accounts).Column("name", "captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
+	if err != nil {
 		return data, err
 	}
+	if len(accounts) > 0 {
+		data.Account = accounts[0].Name
+	}
+	if n.Product == model.ProductCaptcha {
+		if len(accounts) > 0 {
+			data.Quota = max(0, quotaOf(accounts[0].CaptchaPlan)) // model.Unlimited is none
+		}
+		return data, nil
+	}
+
 	var sites []model.Site
-	err := tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
+	err = tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
 	if len(sites) > 0 {
 		data.Site, data.Quota = sites[0].Domain, sites[0].MonthlyPageviews
 	}

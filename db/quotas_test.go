@@ -83,3 +83,90 @@ func TestSiteQuotaNotices(t *testing.T) {
 		}
 	})
 }
+
+// TestCaptchaQuotaNotices: an account has one captcha notice at 80 % and one at 100 % of its plan in a month, also those that a
+// lowered plan reaches, and none again after the plan changes. Notices of the data plane count.
+func TestCaptchaQuotaNotices(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		account := captchaAccount(t, d, "a")
+		for _, other := range []string{"unused", "unlimited", "newer"} {
+			id := captchaAccount(t, d, other)
+			plan := map[string]model.CaptchaPlan{"unused": "FREE", "unlimited": model.CaptchaPlanEnterprise, "newer": "PRO_9M"}[other]
+			if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", string(plan), id); err != nil {
+				t.Fatal(err)
+			}
+			used := 2_000_000
+			if other == "unused" {
+				used = 0
+			}
+			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, ?)", id, used); err != nil {
+				t.Fatal(err)
+			}
+		}
+		insert := fmt.Sprintf("INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (%d, 'captcha', ", account)
+
+		for _, step := range []struct {
+			name  string
+			month model.Month
+			used  int
+			plan  model.CaptchaPlan
+			first string // a notice of the data plane
+			want  string
+		}{
+			{"below", 202611, 7_999, model.CaptchaPlanFree, "", ""},
+			{"half of a larger plan", 202611, 50_000, model.CaptchaPlanPro100K, "", ""},
+			{"lowered, and exhausted at once", 202611, 50_000, model.CaptchaPlanFree, "", "202611 80, 202611 100"},
+			{"raised", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100"},
+			{"lowered again", 202611, 90_000, model.CaptchaPlanFree, "", "202611 80, 202611 100"},
+			{"the next month, lowered to between the thresholds", 202612, 85_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202612 80"},
+			{"lowered further", 202612, 85_000, model.CaptchaPlanFree, "", "202611 80, 202611 100, 202612 80, 202612 100"},
+			{"noted by the data plane", 202701, 10_000, model.CaptchaPlanFree, "202701, 100, 1)",
+				"202611 80, 202611 100, 202612 80, 202612 100, 202701 100"},
+		} {
+			if step.first != "" {
+				if err := dbtest.Exec(d, insert+step.first); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO captcha_usage (account_id, month, used) VALUES (?, %d, %d)
+ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month, step.used), account)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.SetCaptchaPlan(t.Context(), account, step.plan); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					if _, err := d.NoteCaptchaQuotas(context.Background(), step.month, at); err != nil {
+						t.Error(err)
+					}
+					if _, err := d.MailQuotaNotices(context.Background(), at); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+
+			notices, err := dbtest.Rows[db.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, n := range notices {
+				if n.AccountID != account || n.SiteID != 0 || n.Product != model.ProductCaptcha || n.MailedAt == 0 {
+					t.Errorf("%s: notice %+v", step.name, n)
+				}
+				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
+			}
+			if strings.Join(got, ", ") != step.want {
+				t.Errorf("%s: notices %v, want %s", step.name, got, step.want)
+			}
+			if mails, err := dbtest.Count(d, "mails"); err != nil || mails != len(notices) {
+				t.Errorf("%s: %d mails for %d notices, %v", step.name, mails, len(notices), err)
+			}
+		}
+	})
+}

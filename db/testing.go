@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -39,6 +40,15 @@ func CountForTest(d *DB, table string) (int, error) {
 // RowsForTest reads rows into a slice. Only package dbtest calls it.
 func RowsForTest(d *DB, rows any, query string, args ...any) error {
 	return d.read.NewRaw(query, args...).Scan(context.Background(), rows)
+}
+
+// WebhookSecretForTest opens a site's webhook secret. Only tests of this package call it.
+func WebhookSecretForTest(ctx context.Context, d *DB, siteID int64) (string, error) {
+	var sealed []byte
+	if err := d.read.NewSelect().Table("sites").Column("conversion_webhook_secret").Where("id = ?", siteID).Scan(ctx, &sealed); err != nil {
+		return "", err
+	}
+	return d.openSecret(siteID, sealed)
 }
 
 // IsBusyForTest reports whether all pooled connections are in use. Only package dbtest calls it.
@@ -173,4 +183,16 @@ func PagesReadForTest(d *DB) (pages int, err error) {
 		return nil
 	})
 	return pages, err
+}
+
+// SnapshotForTest lets read see one state of the database: several queries of it belong together. Only package dbtest calls it.
+func SnapshotForTest(d *DB, read func(rows func(into any, query string, args ...any) error) error) error {
+	ctx := context.Background()
+	options := &sql.TxOptions{ReadOnly: true}
+	if d.pg != nil {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	return d.read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
+		return read(func(into any, query string, args ...any) error { return tx.NewRaw(query, args...).Scan(ctx, into) })
+	})
 }

@@ -2,11 +2,6 @@ package db
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,54 +11,31 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// UseApplicationKey gives the database the key under which webhook secrets and pseudonymous user ids are stored. It is called once, before the database
-// is used.
-func (d *DB) UseApplicationKey(key []byte) error {
-	d.userIDs = model.NewUserIDKey(key)
-	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
-	if err != nil {
-		return err
-	}
-	block, err := aes.NewCipher(derived)
-	if err != nil {
-		return err
-	}
-	d.secrets, err = cipher.NewGCM(block)
-	return err
-}
-
-var errNoApplicationKey = errors.New("the database was not given the application key")
-
-// sealSecret encrypts a webhook secret, bound to its site. No secret is nil.
-func (d *DB) sealSecret(siteID int64, secret string) ([]byte, error) {
-	if secret == "" {
-		return nil, nil
-	}
-	if d.secrets == nil {
-		return nil, errNoApplicationKey
-	}
-	nonce := make([]byte, d.secrets.NonceSize())
-	rand.Read(nonce) // never fails
-	return d.secrets.Seal(nonce, nonce, []byte(secret), siteBytes(siteID)), nil
-}
-
-// openSecret is the reverse of sealSecret.
+// openSecret decrypts a webhook secret, whichever of the held keys sealed it. No secret is "".
 func (d *DB) openSecret(siteID int64, sealed []byte) (string, error) {
 	if len(sealed) == 0 {
 		return "", nil
 	}
-	if d.secrets == nil {
-		return "", errNoApplicationKey
+	err := errNoApplicationKey
+	for _, k := range d.keys {
+		var secret []byte
+		if secret, err = open(k.secrets, sealed, siteBytes(siteID)); err == nil {
+			return string(secret), nil
+		}
 	}
-	size := d.secrets.NonceSize()
-	if len(sealed) < size {
-		return "", fmt.Errorf("the webhook secret of site %d is cut off", siteID)
+	return "", fmt.Errorf("the webhook secret of site %d was not stored with this application key: %w", siteID, err)
+}
+
+// sealSecret encrypts a webhook secret, bound to its site, with the key that the database uses. No secret is nil.
+func (d *DB) sealSecret(ctx context.Context, tx bun.Tx, siteID int64, secret string) ([]byte, error) {
+	if secret == "" {
+		return nil, nil
 	}
-	secret, err := d.secrets.Open(nil, sealed[:size], sealed[size:], siteBytes(siteID))
+	k, err := d.sealingKey(ctx, tx)
 	if err != nil {
-		return "", fmt.Errorf("the webhook secret of site %d was not stored with this application key: %w", siteID, err)
+		return nil, err
 	}
-	return string(secret), nil
+	return seal(k.secrets, []byte(secret), siteBytes(siteID)), nil
 }
 
 func siteBytes(siteID int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(siteID)) }
@@ -95,7 +67,7 @@ func (d *DB) setConversionWebhook(
 		was := site.ConversionWebhookURL
 		setIfGiven(&site.ConversionWebhookURL, address)
 		if secret != nil {
-			sealed, err := d.sealSecret(siteID, *secret)
+			sealed, err := d.sealSecret(ctx, tx, siteID, *secret)
 			if err != nil {
 				return err
 			}

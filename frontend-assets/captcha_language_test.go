@@ -12,19 +12,19 @@ import (
 // captchaLanguages are the contract's languages (section 2) with the labels of the two states that most visitors see.
 var captchaLanguages = map[string][2]string{
 	"cs": {"Jsem člověk", "Ověřeno"},
-	"da": {"Jeg er et menneske", "Kontrolleret"},
-	"de": {"Ich bin ein Mensch", "Geprüft"},
+	"da": {"Jeg er et menneske", "Bekræftet"},
+	"de": {"Ich bin ein Mensch", "Bestätigt"},
 	"en": {"I am human", "Verified"},
 	"es": {"Soy una persona", "Verificado"},
-	"et": {"Olen inimene", "Kontrollitud"},
+	"et": {"Olen inimene", "Kinnitatud"},
 	"fi": {"Olen ihminen", "Tarkistettu"},
-	"fr": {"Je suis humain", "Vérifié"},
-	"it": {"Sono umano", "Verificato"},
-	"nl": {"Ik ben een mens", "Gecontroleerd"},
-	"no": {"Jeg er et menneske", "Bekreftet"},
+	"fr": {"Je suis un être humain", "Vérifié"},
+	"it": {"Sono una persona", "Verificato"},
+	"nl": {"Ik ben een mens", "Geverifieerd"},
+	"no": {"Jeg er et menneske", "Verifisert"},
 	"pl": {"Jestem człowiekiem", "Zweryfikowano"},
 	"pt": {"Sou uma pessoa", "Verificado"},
-	"ro": {"Sunt om", "Verificat"},
+	"ro": {"Sunt o persoană", "Verificat"},
 	"sv": {"Jag är en människa", "Verifierad"},
 	"uk": {"Я людина", "Перевірено"},
 }
@@ -38,8 +38,8 @@ func TestCaptchaTextsAreComplete(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^  (\w\w): '(.*)',$`).FindAllStringSubmatch(string(source), -1) {
 		languages = append(languages, found[1])
 		texts := strings.Split(found[2], "|")
-		if len(texts) != 8 {
-			t.Errorf("%s has %d texts, want 8", found[1], len(texts))
+		if len(texts) != 9 {
+			t.Errorf("%s has %d texts, want 9", found[1], len(texts))
 		}
 		for i, text := range texts {
 			if text == "" || text != strings.TrimSpace(text) || slices.Index(texts, text) != i {
@@ -54,9 +54,9 @@ func TestCaptchaTextsAreComplete(t *testing.T) {
 
 func TestChromiumCaptchaLanguages(t *testing.T) {
 	tags := map[string]string{ // data-lang, and the language that it stands for
-		"nb": "no", "nb-NO": "no", "NB_no": "no", "no-NO": "no", "pt-BR": "pt", "EN-gb": "en", "uk-UA": "uk", "DE": "de", " sv ": "sv",
+		"nb": "no", "nb-NO": "no", "nn": "no", "nn-NO": "no", "NB_no": "no", "no-NO": "no", "pt-BR": "pt", "EN-gb": "en", "uk-UA": "uk", "DE": "de", " sv ": "sv",
 		"": "fr", " ": "fr", // as the page
-		"xx": "en", "nn": "en", "e": "en", "constructor": "en", "deu": "en", "-de": "en", "kr": "en",
+		"xx": "en", "nnn": "en", "e": "en", "constructor": "en", "deu": "en", "-de": "en", "kr": "en",
 	}
 	for code := range captchaLanguages {
 		tags[code] = code
@@ -95,6 +95,7 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 		{"", `['ja-JP', 'zh', 'nb-NO', 'de']`, "no"}, // the first that we speak
 		{"", `['ja-JP', 'zh']`, "en"},
 		{"", `[]`, "en"},
+		{"", `['ja-JP', 'nn-NO', 'de']`, "no"},
 		{"ja", `['sv']`, "en"}, // the page's language decides, and is unknown
 	} {
 		s.pages["/now"] = strings.ReplaceAll(s.pages["/page"], "LANG", test.page)

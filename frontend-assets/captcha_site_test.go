@@ -59,7 +59,9 @@ type captchaSite struct {
 	pages   map[string]string // by path, the same under every host name
 	headers http.Header       // of every page
 
+	numeric   string          // the website's origin by address; browsers prerender no others without TLS
 	submitted chan url.Values // what forms sent to /submit
+	shown     chan struct{}   // closed by a test whose page waits in fetch('/wait')
 
 	mu        sync.Mutex // guards what follows
 	now       time.Time  // the data plane's clock, which only the test moves
@@ -111,13 +113,14 @@ func (s *captchaSite) newPlane() http.Handler {
 func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertest.Option) *captchaSite {
 	t.Helper()
 	t.Parallel()
-	s := &captchaSite{t: t, pages: pages, headers: http.Header{}, submitted: make(chan url.Values, 100),
+	s := &captchaSite{t: t, pages: pages, headers: http.Header{}, submitted: make(chan url.Values, 100), shown: make(chan struct{}),
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	plane := httptest.NewServer(s.watched(s.newPlane()))
 	t.Cleanup(plane.Close)
 	s.plane = plane.URL
 	site := httptest.NewServer(http.HandlerFunc(s.servePage))
 	t.Cleanup(site.Close)
+	s.numeric = site.URL
 	s.browser = browsertest.New(t, append(options,
 		browsertest.Host("captcha.example.test", plane.URL),
 		browsertest.Host("proxy.example.test", plane.URL),
@@ -130,6 +133,13 @@ func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertes
 }
 
 func (s *captchaSite) servePage(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/wait" {
+		select {
+		case <-s.shown:
+		case <-r.Context().Done():
+		}
+		return
+	}
 	if r.URL.Path == "/submit" {
 		if err := r.ParseForm(); err != nil {
 			s.t.Errorf("a form sent what cannot be read: %v", err)

@@ -27,6 +27,9 @@ const hurried = `{
 // failed is the label of a widget that failed.
 const failed = "Verification failed. Try again"
 
+// refusal is what it says beneath when the server rejects the challenge or the work, in the visitor's language.
+const refusal = "The verification was refused"
+
 // unreachable is what it says beneath when the API does not answer.
 const unreachable = "Server not reachable: captcha.example.test"
 
@@ -43,13 +46,13 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 		{"wrong domain", "/config", always(403), "The captcha is set up incorrectly: the server's reason", []string{"config"}},
 		{"unknown sitekey", "/config", always(404), "The captcha is set up incorrectly: the server's reason", []string{"config"}},
 		{"wrong domain at the end", "/verify", always(403), "The captcha is set up incorrectly: the server's reason", []string{"config", "verify"}},
-		{"malformed", "/config", always(400), "the server's reason", []string{"config", "config"}},
-		{"refused twice", "/verify", always(400), "the server's reason", []string{"config", "verify", "config", "verify"}},
+		{"malformed", "/config", always(400), refusal, []string{"config", "config"}},
+		{"refused twice", "/verify", always(400), refusal, []string{"config", "verify", "config", "verify"}},
 		{"down", "/config", always(503), unreachable, []string{"config", "config"}},
-		{"down at the end", "/verify", always(502), unreachable, []string{"config", "verify", "config", "verify"}},
+		{"down at the end", "/verify", always(502), unreachable, []string{"config", "verify", "verify"}},
 		{"another's page", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte("<h1>Hotel Wi-Fi</h1>")); return true }, unreachable, []string{"config", "config"}},
 		{"another's JSON", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`{"challenge":7}`)); return true }, unreachable, []string{"config", "config"}},
-		{"no JSON object", "/verify", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`null`)); return true }, unreachable, []string{"config", "verify", "config", "verify"}},
+		{"no JSON object", "/verify", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`null`)); return true }, unreachable, []string{"config", "verify", "verify"}},
 		{"busy", "/config", times(1<<30, 429, "Retry-After", "3000"), "Too many attempts, please wait", []string{"config"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,7 +171,7 @@ func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
 	}
 	page.Click("input[name=email]")
 	s.says(page, failed, "The captcha is set up incorrectly: data-api is missing")
-	noComplaints(t, page)
+	noComplaints(t, page, "service-captcha: setup: data-api is missing")
 }
 
 func TestChromiumCaptchaIsSilentAboutAShortWait(t *testing.T) {

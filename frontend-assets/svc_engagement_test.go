@@ -93,6 +93,7 @@ func TestChromiumScrollDepth(t *testing.T) {
 		{"the end", "/", []string{scroll("9")}, 1, 100},
 		{"90 percent is an event, once", "/", []string{scroll("8"), scroll("1"), scroll("9")}, 1, 100},
 		{"below 90 percent is none", "/", []string{scroll("7.9")}, 0, 89},
+		{"89.6 percent is none either", "/", []string{scroll("7.96")}, 0, 90},
 		{"shorter than the window", "/short", nil, 0, 100},
 		{"a page that grows has been seen to a lesser part", "/growing", []string{scroll("0.5"), `content.style.height = "600vh"`}, 0, 25},
 		{"full-height body", "/quirks", []string{scroll("1")}, 0, 50},

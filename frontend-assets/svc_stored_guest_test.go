@@ -126,12 +126,13 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	}
 	page.Close()
 
-	// Under the contract's policy, by beacon and without.
+	// Under the contract's policy, in each of the ways that messages go.
 	s.headers.Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src http://data.example.test; connect-src http://data.example.test")
 	for name, script := range map[string]string{
-		"beacon":         "",
-		"no beacon":      `Object.defineProperty(navigator, "sendBeacon", {value: undefined})`,
-		"refused beacon": `navigator.sendBeacon = () => false`,
+		"fetch":          "",
+		"beacon":         withoutKeepalive,
+		"no beacon":      withoutKeepalive + `Object.defineProperty(navigator, "sendBeacon", {value: undefined})`,
+		"refused beacon": withoutKeepalive + `navigator.sendBeacon = () => false`,
 	} {
 		page := s.browser.NewPage()
 		page.Before(clock + script)
@@ -151,8 +152,8 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 			inner++
 		}
 	}
-	if views := s.views(); inner != 4 || len(views) != 8 {
-		t.Errorf("%d of 4 views of /inner with their time, %d of 8 views", inner, len(views))
+	if views := s.views(); inner != 5 || len(views) != 9 {
+		t.Errorf("%d of 5 views of /inner with their time, %d of 9 views", inner, len(views))
 	}
 	s.hasEvents(`/ site_search {"term":"boots"}`, "/ signup", `/ file_download {"file":"x.pdf","ext":"pdf"}`, `/two scroll {"percent":90}`, "/twice signup")
 	s.refused(map[string]int64{})

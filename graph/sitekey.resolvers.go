@@ -73,6 +73,10 @@ func (r *sitekeyResolver) CspLines(ctx context.Context, obj *model.Sitekey) ([]s
 	return r.captchaCSPLines(), nil
 }
 
+func (r *sitekeyResolver) OptionalCspLines(ctx context.Context, obj *model.Sitekey) ([]string, error) {
+	return r.captchaCSPOptions(), nil
+}
+
 func (r *sitekeyConnectionResolver) TotalCount(ctx context.Context, obj *generated.SitekeyConnection) (int, error) {
 	n, err := r.db.SitekeyCount(ctx, obj.AccountID)
 	return int(n), err

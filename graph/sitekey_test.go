@@ -12,13 +12,34 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-const sitekeyFields = `{ id sitekey name domains secretHint widgetTag cspLines createdAt }`
+const sitekeyFields = `{ id sitekey name domains secretHint widgetTag cspLines optionalCspLines createdAt }`
 
 // createSitekey makes a sitekey that is bound to domains.
 func (c *client) createSitekey(name string, domains ...string) *answer {
 	c.t.Helper()
 	return c.query(`mutation($name: String!, $domains: [String!]!) { createSitekey(input: {name: $name, domains: $domains}) {
 		sitekey `+sitekeyFields+` secret userErrors { field code message } } }`, "name", name, "domains", append([]string{}, domains...))
+}
+
+// TestSitekeyDomains: sitekeys may name localhost, which sites may not; addresses and wildcards are refused, with a reason.
+func TestSitekeyDomains(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		if got := c.createSitekey("Development", "shop.example", " LocalHost. "); fmt.Sprint(got.at("createSitekey.sitekey.domains")) != "[localhost shop.example]" {
+			t.Errorf("with localhost: %s", got.Body)
+		}
+		wildcard := c.createSitekey("Wildcard", "*.shop.example")
+		if got := fmt.Sprint(wildcard.at("createSitekey.userErrors")); !strings.Contains(got, `"*.shop.example" has a wildcard`) || !strings.Contains(got, "subdomains are implied") {
+			t.Errorf("of a wildcard the error says %s", got)
+		}
+		if got := c.createSitekey("Address", "127.0.0.1"); got.userErrors("createSitekey") != "domains:invalid_domain" {
+			t.Errorf("with an address: %s", got.Body)
+		}
+		site := c.query(`mutation { createSite(input: {domain: "localhost"}) { site { id } userErrors { field code message } } }`)
+		if site.userErrors("createSite") != "domain:invalid_domain" {
+			t.Errorf("a site on localhost: %s", site.Body)
+		}
+	})
 }
 
 func TestSitekeys(t *testing.T) {
@@ -31,8 +52,9 @@ func TestSitekeys(t *testing.T) {
 			"id": id, "sitekey": key, "name": "Form", "domains": []any{"a.example", "www.example.com"}, "secretHint": model.SecretHint(secret),
 			"widgetTag": `<div class="service-captcha" data-sitekey="` + key + `"></div>` + "\n" +
 				`<script defer src="https://captcha.example.net/captcha.js"></script>`,
-			"cspLines":  []any{"script-src https://captcha.example.net 'wasm-unsafe-eval'", "connect-src https://captcha.example.net", "worker-src blob:"},
-			"createdAt": "2026-11-20T09:30:00Z",
+			"cspLines":         []any{"script-src https://captcha.example.net", "connect-src https://captcha.example.net", "worker-src blob:"},
+			"optionalCspLines": []any{"script-src 'wasm-unsafe-eval'", "style-src https://captcha.example.net"},
+			"createdAt":        "2026-11-20T09:30:00Z",
 		}
 		if got := made.at("createSitekey.sitekey"); !model.IsSitekey(key) || !model.IsSecret(model.CaptchaSecretPrefix, secret) || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, want %v", got, want)
@@ -73,7 +95,7 @@ func TestSitekeys(t *testing.T) {
 		if got := fmt.Sprint(several.at("createSitekey.userErrors")); several.userErrors("createSitekey") != "domains:invalid_domain" || !strings.Contains(got, `"-bad.example" is not a domain name`) {
 			t.Errorf("of several domains the error names %s, want -bad.example", got)
 		}
-		if got := c.createSitekey("", "localhost"); got.userErrors("createSitekey") != "name:invalid_name domains:invalid_domain" || got.at("createSitekey.secret") != nil {
+		if got := c.createSitekey("", "app.localhost"); got.userErrors("createSitekey") != "name:invalid_name domains:invalid_domain" || got.at("createSitekey.secret") != nil {
 			t.Errorf("a wrong one: %s", got.Body)
 		}
 		c.createSitekey("Unbound").ok(t, "createSitekey")

@@ -126,7 +126,7 @@ func secretPayload(key *model.Sitekey, secret string, err error) (*generated.Sit
 func (r *Resolver) parseDomains(texts []string) ([]string, error) {
 	domains := make([]string, len(texts))
 	for i, text := range texts {
-		domain, err := model.ParseDomain(text, r.allowLocal)
+		domain, err := model.ParseSitekeyDomain(text, r.allowLocal)
 		if shown, ok := errors.AsType[*model.Error](err); ok {
 			return nil, model.InvalidField("domains", shown.Code, shown.Message)
 		}
@@ -141,9 +141,14 @@ func (r *Resolver) widgetTag(sitekey string) string {
 		`<script defer src="` + html.EscapeString(r.captchaURL) + `/captcha.js"></script>`
 }
 
-// captchaCSPLines are what the policy of pages with the widget has to allow for all of it (docs/captcha.md).
+// captchaCSPLines are what the policy of pages with the widget must allow (docs/captcha.md).
 func (r *Resolver) captchaCSPLines() []string {
-	return []string{"script-src " + r.captchaURL + " 'wasm-unsafe-eval'", "connect-src " + r.captchaURL, "worker-src blob:"}
+	return []string{"script-src " + r.captchaURL, "connect-src " + r.captchaURL, "worker-src blob:"}
+}
+
+// captchaCSPOptions are what the policy of pages with the widget may allow in addition (docs/captcha.md).
+func (r *Resolver) captchaCSPOptions() []string {
+	return []string{"script-src 'wasm-unsafe-eval'", "style-src " + r.captchaURL}
 }
 
 // captchaUsage states what an account has used of its captcha quota this month.

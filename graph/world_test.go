@@ -188,7 +188,7 @@ func unknown(t *testing.T, id string) string {
 func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
 	type row struct{ Data string }
-	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset') ORDER BY id DESC", recipient)
+	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known') ORDER BY id DESC", recipient)
 	if err != nil || len(rows) == 0 {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}

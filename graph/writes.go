@@ -20,7 +20,7 @@ const (
 	openWritesAtOnce       = 4 // sign-ins and the like, most of whose time is spent on a password's hash
 	writeLine              = 200
 	writeLinePerCaller     = 50
-	writePatience          = time.Second
+	writePatience          = 3 * time.Second
 	openWritePatience      = 5 * time.Second // as long as a password waits to be hashed
 )
 

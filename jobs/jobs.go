@@ -47,6 +47,7 @@ type Options struct {
 	WebhookNets        []netip.Prefix // may be called beside the internet
 	WebhookAuthorities *x509.CertPool // whose certificates webhooks may have; nil: the system's
 	Mail               *MailServer    // nil: mails are logged and not sent
+	BaseURL            string         // origin of the control plane, which mails name and link to; empty: they do not
 
 	// RetentionMonths is for how many whole months before the current one visits, page views and events are kept; 0: for good.
 	RetentionMonths int
@@ -68,6 +69,7 @@ type Jobs struct {
 	lanes   *lanes
 	exports *exportMemory
 	mail    *MailServer
+	baseURL string
 	metrics *metrics
 	bell    *Bell
 	direct  *direct
@@ -102,6 +104,7 @@ func New(o Options) (*Jobs, error) {
 		lanes:   newLanes(),
 		exports: &exportMemory{},
 		mail:    o.Mail,
+		baseURL: o.BaseURL,
 		metrics: newMetrics(),
 		bell:    newBell(),
 		direct:  newDirect(),

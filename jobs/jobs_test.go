@@ -332,10 +332,16 @@ func TestTwoWorkersRealRedis(t *testing.T) {
 		litter(t, d)
 		server := redistest.New(t)
 		counted := &countHandler{}
+		var workers []*jobs.Jobs
 		for range 2 {
-			startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted)
+			workers = append(workers, startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted))
 		}
 		await(t, d, clean)
+		for _, j := range workers { // what was done is logged after it was done
+			if err := j.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if n := counted.of("day salts destroyed"); n != 1 {
 			t.Errorf("the day salts were destroyed %d times, want once", n)
 		}

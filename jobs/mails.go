@@ -82,7 +82,7 @@ func (j *Jobs) sendMail(ctx context.Context, mail *model.Mail) {
 		j.metrics.mail("skipped")
 		return
 	}
-	err := j.mail.send(ctx, mail)
+	err := j.mail.send(ctx, mail, j.baseURL)
 	if err == nil {
 		mail.State = model.MailSent
 		j.metrics.mail("sent")
@@ -99,8 +99,8 @@ func (j *Jobs) sendMail(ctx context.Context, mail *model.Mail) {
 	log.WarnContext(ctx, mailFailures+" yet", "attempts", mail.Attempts, "error", mailFault(err))
 }
 
-// noteQuotas writes the notices of sites whose quota is used to 80 % or 100 %, and the mails of all notices, also those of the
-// captcha, which its own writer notes. What was used in the last hour of a month is still looked at in the next one.
+// noteQuotas writes the notices of sites and captcha accounts whose quota is used to 80 % or 100 %, and the mails of all
+// notices, also those that the data plane noted. Use of the last hour of a month is still looked at in the next one.
 func (j *Jobs) noteQuotas(ctx context.Context) error {
 	now, err := j.dbNow(ctx)
 	if err != nil {
@@ -112,6 +112,9 @@ func (j *Jobs) noteQuotas(ctx context.Context) error {
 	}
 	for _, month := range months {
 		if _, err := j.db.NoteSiteQuotas(ctx, month, now); err != nil {
+			return err
+		}
+		if _, err := j.db.NoteCaptchaQuotas(ctx, month, now); err != nil {
 			return err
 		}
 	}

@@ -134,7 +134,7 @@ func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobs.Mail
 		log = slog.NewTextHandler(t.Output(), nil)
 	}
 	dbtest.SetClock(d, now)
-	j, err := jobs.New(jobs.Options{DB: d, Now: now, Log: slog.New(log), Mail: server})
+	j, err := jobs.New(jobs.Options{DB: d, Now: now, Log: slog.New(log), Mail: server, BaseURL: "https://app.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,12 +178,20 @@ func TestMails(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	kinds := []struct{ kind, data, subject, says string }{
-		{"quota_80", `{"product":"analytics","site":"shop.example","month":"2026-11","quota":10000}`,
-			"80 % of the monthly quota used: shop.example", "page views and events of shop.example have reached 80 % of the month's quota of 10000 in 2026-11"},
-		{"quota_100", `{"product":"captcha","month":"2026-11"}`,
-			"The monthly quota is used up: your captcha", "captcha verifications of your account have reached 100 % of the month's quota in 2026-11"},
-		{"delivery_failed", `{"site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
-			"A webhook call failed: shop.example", "the event purchase of shop.example could not be delivered in 5 attempts. The last error was: timeout"},
+		{"quota_80", `{"product":"analytics","account":"Shop Ltd","site":"shop.example","month":"2026-11","quota":10000}`,
+			"80 % of the monthly quota used: analytics of shop.example",
+			`page views and events of shop.example, a site of the account "Shop Ltd", have reached 80 % of the month's quota of 10,000 in November 2026.`},
+		{"quota_100", `{"product":"captcha","account":"Shop","month":"2026-11","quota":1000000}`,
+			`The monthly quota is used up: captcha of the account "Shop"`,
+			`captcha verifications of the account "Shop" have reached 100 % of the month's quota of 1,000,000 in November 2026.`},
+		{"quota_100", `{"product":"captcha","month":"2026-11"}`, // of an older version, or without a quota
+			"The monthly quota is used up: captcha of your account", "captcha verifications of your account have reached 100 % of the month's quota in November 2026"},
+		{"delivery_failed", `{"account":"Shop","site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
+			"A webhook call failed: analytics of shop.example",
+			`the event purchase of shop.example, a site of the account "Shop", could not be delivered in 5 attempts. The last error was: timeout`},
+		{"delivery_failed", `{"account":"x.example","site":"shop.example","kind":"daily_export","event":"2026-11-19","attempts":1,"error":"410"}`,
+			"A webhook call failed: analytics of shop.example",
+			`the daily export of 2026-11-19 of shop.example, a site of the account "x·example", could not be delivered in 1 attempt. The`},
 		{"invitation", `{"url":"https://app.example/i?a=1&b=2","account":"<b>Me</b>\r\nBcc: x@example.com"}`,
 			`You are invited to "<b>Me</b>Bcc: x·example·com"`, "https://app.example/i?a=1&b=2"},
 		{"password_reset", `{"url":"https://app.example/r?t=x","account":"Me"}`, "Set a new password", "https://app.example/r?t=x"},
@@ -221,6 +229,13 @@ func TestMails(t *testing.T) {
 					}
 					if !strings.Contains(text, k.says) {
 						t.Errorf("%s: text %q does not say %q", k.kind, text, k.says)
+					}
+					if !strings.Contains(text, "sent by Tallygate at https://app.example.") || !strings.Contains(html, "sent by Tallygate at https://app.example.") {
+						t.Errorf("%s: %q and %q do not name the installation", k.kind, text, html)
+					}
+					linksHome := strings.HasPrefix(k.kind, "quota") || k.kind == "delivery_failed"
+					if linksHome && (!strings.Contains(text, "Go to the service:\r\nhttps://app.example/\r\n") || !strings.Contains(html, `<a href="https://app.example/">`)) {
+						t.Errorf("%s: %q and %q do not link to the installation", k.kind, text, html)
 					}
 					if !strings.HasPrefix(html, "<!doctype html>") || strings.Contains(html, "<b>Me") {
 						t.Errorf("%s: HTML %q", k.kind, html)
@@ -414,10 +429,10 @@ func TestQuotaMails(t *testing.T) {
 		box.mu.Lock()
 		defer box.mu.Unlock()
 		wanted := map[string]bool{
-			"page views and events of shop.example have reached 80 % of the month's quota of 10000 in 2026-11":  true,
-			"page views and events of shop.example have reached 100 % of the month's quota of 10000 in 2026-11": true,
-			"captcha verifications of your account have reached 80 % of the month's quota of 100000 in 2026-11.\n\n" +
-				"Nothing changes yet. Beyond 100 % they are accepted up to 110 %, for at most 7 days;": true,
+			`page views and events of shop.example, a site of the account "shop·example", have reached 80 % of the month's quota of 10,000 in November 2026`:  true,
+			`page views and events of shop.example, a site of the account "shop·example", have reached 100 % of the month's quota of 10,000 in November 2026`: true,
+			`captcha verifications of the account "shop·example" have reached 80 % of the month's quota of 100,000 in November 2026.` + "\n\n" +
+				"Up to 100 % nothing changes. Beyond that they are accepted up to 110 %, for at most 7 days;": true,
 		}
 		for i, raw := range box.mails {
 			_, text, _ := parts(t, raw)
@@ -429,6 +444,46 @@ func TestQuotaMails(t *testing.T) {
 		}
 		if len(wanted) > 0 {
 			t.Errorf("no mail says %v; they are %q", slices.Collect(maps.Keys(wanted)), box.mails)
+		}
+	})
+}
+
+// TestQuotaMailsOfALoweredPlan: an account whose plan is lowered below what it used is mailed at 80 % and at 100 %, although it
+// is exhausted and counts nothing any more. Two workers send each mail once.
+func TestQuotaMailsOfALoweredPlan(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := newSite(t, d, "shop.example", "", "")
+		verifyCaptchas(t, d, site.AccountID, model.CaptchaPlanPro100K, 50_000)
+		if err := d.SetCaptchaPlan(t.Context(), site.AccountID, model.CaptchaPlanFree); err != nil {
+			t.Fatal(err)
+		}
+		box := newMailbox(t, a, false, welcome)
+		server := box.server(t, a, "smtp", "p%40ss%20word")
+		for range 2 {
+			startMailer(t, d, (&clock{now: noon}).Now, server, nil)
+		}
+		awaitStates(t, d, "sent 1, sent 1")
+
+		box.mu.Lock()
+		defer box.mu.Unlock()
+		var subjects []string
+		for _, raw := range box.mails {
+			header, _, _ := parts(t, raw)
+			subject, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
+			if err != nil {
+				t.Error(err)
+			}
+			subjects = append(subjects, subject)
+		}
+		slices.Sort(subjects)
+		want := []string{
+			`80 % of the monthly quota used: captcha of the account "shop·example"`,
+			`The monthly quota is used up: captcha of the account "shop·example"`,
+		}
+		if !slices.Equal(subjects, want) {
+			t.Errorf("subjects %q, want %q", subjects, want)
 		}
 	})
 }

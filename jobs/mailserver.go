@@ -71,9 +71,10 @@ func NewMailServer(smtpURL, from string, authorities *x509.CertPool) (*MailServe
 	return m, nil
 }
 
-// send hands one mail over. It has the same Message-ID at each attempt, so that a mail which was sent twice is shown once.
-func (m *MailServer) send(ctx context.Context, stored *model.Mail) error {
-	message, err := m.message(stored)
+// send hands one mail over, which names the installation by its base URL, if that is not empty. It has the same Message-ID at
+// each attempt, so that a mail which was sent twice is shown once.
+func (m *MailServer) send(ctx context.Context, stored *model.Mail, baseURL string) error {
+	message, err := m.message(stored, baseURL)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (m *MailServer) send(ctx context.Context, stored *model.Mail) error {
 	return client.DialAndSendWithContext(ctx, message)
 }
 
-func (m *MailServer) message(stored *model.Mail) (*mail.Msg, error) {
+func (m *MailServer) message(stored *model.Mail, baseURL string) (*mail.Msg, error) {
 	textOf, ok := mailTexts[stored.Kind]
 	if !ok {
 		return nil, fmt.Errorf("there are no mails of kind %q", stored.Kind)
@@ -93,6 +94,8 @@ func (m *MailServer) message(stored *model.Mail) (*mail.Msg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data of a mail of kind %q: %w", stored.Kind, err)
 	}
+	text.from(baseURL)
+
 	html, err := text.html()
 	if err != nil {
 		return nil, err

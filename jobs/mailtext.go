@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -13,8 +15,25 @@ import (
 type mailText struct {
 	Subject    string
 	Paragraphs []string
-	Link       string // follows the paragraphs; empty: none
+	Link       string // follows the paragraphs; an address, or home; empty: none
 	LinkText   string
+	Sender     string // last line: the installation that sends the mail; empty: none
+}
+
+// home is a Link to the installation.
+const home = "/"
+
+// from makes the text name the installation that sends it, and completes a link to it. Without a base URL it does neither.
+func (t *mailText) from(baseURL string) {
+	if t.Link == home {
+		t.Link = ""
+		if baseURL != "" {
+			t.Link = baseURL + home
+		}
+	}
+	if baseURL != "" {
+		t.Sender = "This mail was sent by Tallygate at " + baseURL + "."
+	}
 }
 
 // plain is the text form.
@@ -22,6 +41,9 @@ func (t *mailText) plain() string {
 	parts := t.Paragraphs
 	if t.Link != "" {
 		parts = append(parts[:len(parts):len(parts)], t.LinkText+":\n"+t.Link)
+	}
+	if t.Sender != "" {
+		parts = append(parts[:len(parts):len(parts)], t.Sender)
 	}
 	return strings.Join(parts, "\n\n") + "\n"
 }
@@ -35,6 +57,9 @@ var mailHTML = template.Must(template.New("mail").Parse(`<!doctype html>
 {{- end}}
 {{- if .Link}}
 <p><a href="{{.Link}}">{{.LinkText}}</a></p>
+{{- end}}
+{{- if .Sender}}
+<p>{{.Sender}}</p>
 {{- end}}
 </body></html>
 `))
@@ -70,19 +95,53 @@ func withData[Data any](text func(*Data) *mailText) func([]byte) (*mailText, err
 	}
 }
 
+// accountName is an account's name in the middle of a sentence. An older mail does not have it.
+func accountName(name string) string {
+	if name == "" {
+		return "your account"
+	}
+	return "the account " + model.MailName(name)
+}
+
 // used names what a quota is of.
 func used(d *model.QuotaMail) (subject, what string) {
 	if d.Product == model.ProductCaptcha {
-		return "your captcha", "captcha verifications of your account"
+		return "captcha of " + accountName(d.Account), "captcha verifications of " + accountName(d.Account)
 	}
-	return d.Site, "page views and events of " + d.Site
+	return "analytics of " + d.Site, fmt.Sprintf("page views and events of %s, a site of %s,", d.Site, accountName(d.Account))
 }
 
 func ofQuota(d *model.QuotaMail) string {
 	if d.Quota == 0 {
 		return "the month's quota"
 	}
-	return fmt.Sprintf("the month's quota of %d", d.Quota)
+	return "the month's quota of " + thousands(d.Quota)
+}
+
+// thousands writes a number of at least 0 with commas between groups of three digits.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// counted is a number with its noun in the singular or plural.
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+// monthName writes YYYY-MM as "November 2026".
+func monthName(month string) string {
+	at, err := time.Parse("2006-01", month)
+	if err != nil {
+		return month
+	}
+	return at.Format("January 2006")
 }
 
 // pastQuota is what happens beyond 100 %. The captcha has a reserve (captcha contract, section 3).
@@ -93,20 +152,25 @@ func pastQuota(d *model.QuotaMail) string {
 	return "they are rejected until the month ends (UTC) or the plan is changed."
 }
 
-func quota80Text(d *model.QuotaMail) *mailText {
-	subject, what := used(d)
-	return &mailText{Subject: "80 % of the monthly quota used: " + subject, Paragraphs: []string{
-		fmt.Sprintf("The %s have reached 80 %% of %s in %s.", what, ofQuota(d), d.Month),
-		"Nothing changes yet. Beyond 100 % " + pastQuota(d),
+// quotaText is the mail of one threshold.
+func quotaText(d *model.QuotaMail, percent int, subject, effect string) *mailText {
+	of, what := used(d)
+	return &mailText{Subject: subject + ": " + of, Link: home, LinkText: "Go to the service", Paragraphs: []string{
+		fmt.Sprintf("The %s have reached %d %% of %s in %s.", what, percent, ofQuota(d), monthName(d.Month)),
+		effect + pastQuota(d),
 	}}
 }
 
+func quota80Text(d *model.QuotaMail) *mailText {
+	return quotaText(d, 80, "80 % of the monthly quota used", "Up to 100 % nothing changes. Beyond that ")
+}
+
 func quota100Text(d *model.QuotaMail) *mailText {
-	subject, what := used(d)
-	return &mailText{Subject: "The monthly quota is used up: " + subject, Paragraphs: []string{
-		fmt.Sprintf("The %s have reached 100 %% of %s in %s.", what, ofQuota(d), d.Month),
-		"From now on " + pastQuota(d),
-	}}
+	effect := "From now on "
+	if d.Product == model.ProductCaptcha {
+		effect = "Beyond that " // a lowered plan may have used up the reserve as well
+	}
+	return quotaText(d, 100, "The monthly quota is used up", effect)
 }
 
 func deliveryFailedText(d *model.DeliveryFailedMail) *mailText {
@@ -114,8 +178,9 @@ func deliveryFailedText(d *model.DeliveryFailedMail) *mailText {
 	if d.Kind == model.DeliveryDailyExport {
 		what = "A part of the daily export of " + d.Event
 	}
-	return &mailText{Subject: "A webhook call failed: " + d.Site, Paragraphs: []string{
-		fmt.Sprintf("%s of %s could not be delivered in %d attempts. The last error was: %s.", what, d.Site, d.Attempts, d.Error),
+	return &mailText{Subject: "A webhook call failed: analytics of " + d.Site, Link: home, LinkText: "Go to the service", Paragraphs: []string{
+		fmt.Sprintf("%s of %s, a site of %s, could not be delivered in %s. The last error was: %s.",
+			what, d.Site, accountName(d.Account), counted(int64(d.Attempts), "attempt"), d.Error),
 		"Each attempt is listed with the site's deliveries, where you can also send it again. Other calls may have failed as well: you get at most one such mail a day for each site.",
 	}}
 }

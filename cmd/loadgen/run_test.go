@@ -107,6 +107,8 @@ func mustVerify(t *testing.T, a *account, journal string) *verdict {
 func TestOwnScene(t *testing.T) {
 	t.Parallel()
 	b := sqliteBench(t)
+	b.server.env["TALLYGATE_SIGNUPS"] = "open"
+	b.server.env["TALLYGATE_ROLES"] = "control,data,worker" // which knows that no mail is sent
 	b.mustStart(t)
 	newTestScene(t, b, shortRun) // by the first account, which is the operator's
 	if s, err := newScene(t.Context(), b.server.target(), &shortRun); err != nil || len(s.account.notes) != 1 || !strings.Contains(s.account.notes[0], "setSitePlan") {

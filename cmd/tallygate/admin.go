@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
@@ -26,6 +27,8 @@ type adminCommands struct {
 	RestoreMonth restoreMonthCommand `cmd:"" help:"Bring back a month that retention has taken away from PostgreSQL within the last 24 hours; without a month, list them."`
 
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Put an account on a captcha plan, from its next verification on."`
+
+	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See the README under \"Change the application key\"."`
 
 	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
 }
@@ -235,10 +238,11 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 
 // withDatabase runs a command on the migrated database. What it reports about its input is for people.
 func withDatabase(ctx context.Context, c *Config, run func(*db.DB) error) error {
-	d, err := openDatabase(ctx, c)
+	d, hold, err := openDatabase(ctx, c, logger(c, os.Stderr))
 	if err != nil {
 		return err
 	}
+	defer hold.release()
 	err = errors.Join(run(d), d.Close())
 	if shown, ok := errors.AsType[*model.Error](err); ok {
 		return errors.New(shown.Message)

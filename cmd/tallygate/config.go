@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
@@ -18,8 +19,8 @@ import (
 )
 
 // Config is every setting of a serving process. Each can be given as a flag or as an environment variable; `tallygate
-// serve --help` lists them with their defaults and limits. An empty variable is an unset one. Nothing else in the program
-// reads the environment.
+// serve --help` lists them with their defaults and limits. An empty variable is an unset one. Nothing else in the program reads
+// the environment, except for the log format of a start whose settings cannot be read.
 type Config struct {
 	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
 	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`
@@ -31,6 +32,8 @@ type Config struct {
 	AnalyticsURL       Origin             `env:"TALLYGATE_ANALYTICS_URL" placeholder:"ORIGIN" help:"Public origin of the script and the analytics endpoints. Empty: http and the data address."`
 	CaptchaURL         Origin             `env:"TALLYGATE_CAPTCHA_URL" placeholder:"ORIGIN" help:"Public origin of the captcha endpoints. Empty: as analytics-url."`
 	Secret             Secret             `env:"TALLYGATE_SECRET" placeholder:"TEXT" help:"Application key, 32 to 1024 characters, the same in every process on one database. Empty: made once into the data folder."`
+	SecretPrevious     Secret             `env:"TALLYGATE_SECRET_PREVIOUS" placeholder:"TEXT" help:"The application key before this one, while it is being replaced: still accepted, and in use until tallygate admin rotate-secret ran. 32 to 1024 characters. Empty: the file secret.previous in the data folder, if the key is a file there."`
+	AcceptLostLog      bool               `env:"TALLYGATE_ACCEPT_LOST_LOG" help:"Start although the log of the embedded database was removed or replaced after a kill, without the commits that were in it."`
 	TrustedProxies     []Network          `env:"TALLYGATE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed, as addresses or networks. Empty: none."`
 	Signups            model.SignupPolicy `env:"TALLYGATE_SIGNUPS" default:"first-only" help:"Who may sign up: first-only (only the first account, the operator's), open (any visitor with an e-mail address, which is verified if there is a mail server) or closed."`
 	DefaultSitePlan    model.Plan         `env:"TALLYGATE_DEFAULT_SITE_PLAN" default:"FREE" placeholder:"PLAN" help:"Plan of new sites: FREE (10,000 page views a month), PRO_100K, PRO_500K, PRO_1M, PRO_2M or PRO_5M."`
@@ -45,6 +48,7 @@ type Config struct {
 	WebhookCAFile      string             `env:"TALLYGATE_WEBHOOK_CA_FILE" placeholder:"FILE" help:"PEM file of authorities whose certificates webhooks may have beside those the system trusts."`
 	SMTPURL            SMTPURL            `name:"smtp-url" env:"TALLYGATE_SMTP_URL" placeholder:"URL" help:"Mail server, as smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. Empty: no mails are sent; the log says which would have been, without their links."`
 	MailFrom           string             `env:"TALLYGATE_MAIL_FROM" default:"noreply@localhost" placeholder:"ADDRESS" help:"Sender of mails."`
+	DrainDelay         time.Duration      `env:"TALLYGATE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"How long the process serves on after the signal to stop, while /readyz answers 503, so that load balancers stop sending before the listeners close: 0s to 60s. Slightly more than the interval of their checks."`
 	MetricsAddr        Address            `env:"TALLYGATE_METRICS_ADDR" placeholder:"HOST:PORT" help:"Where the worker serves /metrics for Prometheus. Empty: nowhere."`
 	GraphiQL           bool               `name:"graphiql" env:"TALLYGATE_GRAPHIQL" default:"true" negatable:"" help:"Give browsers GraphiQL, a page to try the schema with, at /graphql."`
 	Introspection      bool               `env:"TALLYGATE_INTROSPECTION" default:"true" negatable:"" help:"Let callers read the GraphQL schema. GraphiQL needs it for its help."`
@@ -59,6 +63,9 @@ func (c *Config) Has(r Role) bool { return slices.Contains(c.Roles, r) }
 func (c *Config) Validate() error {
 	if len(c.Roles) == 0 {
 		return errors.New("--roles: name at least one of control, data, worker")
+	}
+	if c.SecretPrevious != "" && c.SecretPrevious == c.Secret {
+		return errors.New("--secret-previous: this is the same key as --secret")
 	}
 	if _, ok := c.DefaultSitePlan.MonthlyPageviews(); !ok {
 		return fmt.Errorf("--default-site-plan: %q is not a plan with a fixed volume", c.DefaultSitePlan)
@@ -75,6 +82,9 @@ func (c *Config) Validate() error {
 	if c.FloodRate < 1 || c.FloodRate > maxFloodRate {
 		return fmt.Errorf("--flood-rate: %d is not from 1 to %d", c.FloodRate, maxFloodRate)
 	}
+	if c.DrainDelay < 0 || c.DrainDelay > maxDrainDelay {
+		return fmt.Errorf("--drain-delay: %v is not from 0s to %v", c.DrainDelay, maxDrainDelay)
+	}
 	if c.RetentionMonths < 0 || c.RetentionMonths > maxRetentionMonths {
 		return fmt.Errorf("--retention-months: %d is not from 0 to %d", c.RetentionMonths, maxRetentionMonths)
 	}
@@ -89,6 +99,12 @@ const (
 
 // maxRetentionMonths is the largest retention that can be set, ten years. Who wants more keeps everything.
 const maxRetentionMonths = 120
+
+// maxDrainDelay is the longest wait between the signal to stop and the stop.
+const maxDrainDelay = time.Minute
+
+// usesDataFolder reports whether the process keeps its database or its application key in the data folder.
+func (c *Config) usesDataFolder() bool { return c.DatabaseURL == "" || c.Secret == "" }
 
 // databaseURL is the configured database, or the embedded one.
 func (c *Config) databaseURL() string {

@@ -27,6 +27,8 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{db: d, log: log, jobs: j}
+	a.readiness.check, a.readiness.log = a.checkDatabase, log
+	a.warn(j.ClockWarning)
 	mux := http.NewServeMux()
 	a.health(mux)
 	for _, test := range []struct {

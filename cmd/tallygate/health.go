@@ -3,44 +3,131 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
-// readyTimeout bounds the database's answer to a readiness question.
-const readyTimeout = 2 * time.Second
+const (
+	// readyTimeout bounds the database's answer to a readiness question.
+	readyTimeout = 2 * time.Second
 
-// health adds /healthz, which answers while the process lives, and /readyz, which answers 200 only while the database is
-// reachable, its schema current and the process not draining. Warnings follow on lines of their own.
+	// readyFresh is how long an answer of the database serves all who ask.
+	readyFresh = time.Second
+)
+
+// health adds two endpoints. /healthz answers while the process lives. /readyz answers 200 only while the database can be read
+// and written, its schema is current, and the process does not drain. Its first line is then "ok", followed by one line
+// "warning: …" for each condition that an operator should look at.
 func (a *app) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if reason := a.notReady(r.Context()); reason != "" {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if reason := a.notReady(); reason != "" {
 			http.Error(w, reason, http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
 		for _, warning := range a.warnings {
 			if text := warning(); text != "" {
-				fmt.Fprintln(w, "warning:", text)
+				fmt.Fprintln(w, "warning:", strings.ReplaceAll(text, "\n", " "))
 			}
 		}
 	})
 }
 
-func (a *app) notReady(ctx context.Context) string {
+// warn adds a warning to /readyz. It returns one line of text while the condition lasts, else "". It is called at each request,
+// by several goroutines at once, so it must not block. Add warnings in open, before anything is served.
+func (a *app) warn(warning func() string) { a.warnings = append(a.warnings, warning) }
+
+// addWarnings adds the warnings of this package.
+func (a *app) addWarnings() {
+	a.warn(func() string {
+		if a.keyReplaced.Load() {
+			return keyReplacedMessage
+		}
+		return ""
+	})
+	if a.hold != nil {
+		a.warn(func() string { return a.hold.logLost })
+	}
+}
+
+// notReady returns why no requests should be sent here, or "".
+func (a *app) notReady() string {
 	if a.draining.Load() {
 		return "draining"
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
+	return a.readiness.reason()
+}
+
+// checkDatabase reads and writes, and returns what is wrong, or "".
+func (a *app) checkDatabase(ctx context.Context) (reason string, err error) {
 	pending, err := a.db.PendingMigrations(ctx)
-	switch {
-	case err != nil:
-		a.log.Warn("not ready", "error", err)
-		return "database not reachable"
-	case len(pending) > 0:
-		return "migrations pending"
+	if err != nil {
+		return "database not reachable", err
 	}
-	return ""
+	if len(pending) > 0 {
+		return "migrations pending", nil
+	}
+	if err := a.db.ProbeWrite(ctx); err != nil {
+		return "database not writable", err
+	}
+	return "", nil
+}
+
+// readiness asks the database whether the process is ready: only when it is asked itself, once at a time, and once a second.
+type readiness struct {
+	check  func(context.Context) (reason string, err error)
+	log    *slog.Logger
+	flight singleflight.Group
+
+	mu   sync.Mutex
+	at   time.Time // of the last answer
+	last string
+}
+
+// reason returns why the process is not ready, or "". It takes at most readyTimeout.
+func (r *readiness) reason() string {
+	if reason, fresh := r.cached(); fresh {
+		return reason
+	}
+	answer := r.flight.DoChan("", func() (any, error) { return r.refresh(), nil })
+
+	// A database that ignores the deadline does not hold those who ask.
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
+	select {
+	case result := <-answer:
+		return result.Val.(string)
+	case <-timeout.C:
+		return "database not reachable"
+	}
+}
+
+func (r *readiness) cached() (reason string, fresh bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last, !r.at.IsZero() && time.Since(r.at) < readyFresh
+}
+
+// refresh asks the database, unless another call has just done so, and logs each change to the worse.
+func (r *readiness) refresh() string {
+	if reason, fresh := r.cached(); fresh {
+		return reason
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	reason, err := r.check(ctx)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if reason != "" && reason != r.last {
+		r.log.Warn("not ready", "reason", reason, "error", err)
+	}
+	r.at, r.last = time.Now(), reason
+	return reason
 }

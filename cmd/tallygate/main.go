@@ -72,15 +72,57 @@ func run(ctx context.Context, args []string, term terminal) int {
 	if err != nil {
 		// What follows would repeat the variable's value, which may be a secret.
 		message, _, _ := strings.Cut(err.Error(), " (from envar ")
-		fmt.Fprintln(term.log, "tallygate:", message)
+		reportFailure(term.log, wantsJSON(args), message)
 		return 2
 	}
 	if err := command.Run(); err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(term.log, "tallygate:", err)
+		reportFailure(term.log, cli.logsJSON(command.Command()), err.Error())
 		return 1
 	}
 	return 0
 }
+
+// reportFailure writes why the program ends, as its last log line.
+func reportFailure(w io.Writer, asJSON bool, message string) {
+	if !asJSON {
+		fmt.Fprintln(w, "tallygate:", message)
+		return
+	}
+	slog.New(slog.NewJSONHandler(w, nil)).Error(message)
+}
+
+// logsJSON reports whether a command writes its log as JSON. The commands of admin report to people.
+func (c *commands) logsJSON(command string) bool {
+	switch command {
+	case "serve":
+		return c.Serve.LogFormat == formatJSON
+	case "demo":
+		return c.Demo.LogFormat == formatJSON
+	case "migrate":
+		return c.Migrate.LogFormat == formatJSON
+	}
+	return false
+}
+
+// wantsJSON reports whether a command line and environment that cannot be read ask for log lines in JSON.
+func wantsJSON(args []string) bool {
+	if len(args) > 0 && args[0] == "admin" {
+		return false
+	}
+	format := os.Getenv("TALLYGATE_LOG_FORMAT")
+	for i, arg := range args {
+		if value, found := strings.CutPrefix(arg, "--log-format"); found {
+			if value == "" && i+1 < len(args) {
+				value = args[i+1]
+			}
+			format = strings.TrimPrefix(value, "=")
+		}
+	}
+	return format == formatJSON
+}
+
+// formatJSON is the log format for machines.
+const formatJSON = "json"
 
 // newParser returns what reads the command line and the environment into cli. exit gets the status where --help ends the run.
 func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
@@ -112,7 +154,7 @@ func describe(v *kong.Value) string {
 // logger writes log lines in the configured form.
 func logger(c *Config, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.LogLevel}
-	if c.LogFormat == "json" {
+	if c.LogFormat == formatJSON {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))

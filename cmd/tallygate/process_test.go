@@ -131,6 +131,16 @@ func (p *process) logged() string {
 	return p.log.String()
 }
 
+// awaitLog waits for a line in a process's log.
+func awaitLog(t *testing.T, p *process, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(p.logged(), text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log never says %q:\n%s", text, p.logged())
+		}
+	}
+}
+
 // signal sends a signal and waits for the end.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()

@@ -49,7 +49,7 @@ func TestUnknownProxyIsReported(t *testing.T) {
 			}
 			p.kill()
 			log := p.logged()
-			if strings.Count(log, `"level":"WARN"`) != want || strings.Contains(log, "203.0.113.9") {
+			if strings.Count(log, "requests come through a proxy") != want || strings.Contains(log, "203.0.113.9") {
 				t.Errorf("want %d warning without an address, got:\n%s", want, log)
 			}
 		})

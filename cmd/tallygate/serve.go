@@ -10,8 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,10 +51,11 @@ type migrateCommand struct {
 
 // Run migrates and exits.
 func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
-	d, err := openDatabase(ctx, &c.Config)
+	d, hold, err := openDatabase(ctx, &c.Config, logger(&c.Config, term.log))
 	if err != nil {
 		return err
 	}
+	defer hold.release()
 	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return errors.Join(fmt.Errorf("make partitions: %w", err), d.Close())
 	}
@@ -80,6 +84,8 @@ type app struct {
 	config *Config
 	log    *slog.Logger
 	db     *db.DB
+	keys   *applicationKeys
+	hold   *folderHold // on the data folder; nil without one
 
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role
@@ -88,8 +94,13 @@ type app struct {
 	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without a Redis to ring in
 	metrics       *server            // nil unless asked for
 
-	warnings []func() string // for /readyz; each returns an empty text while there is nothing to say
-	draining atomic.Bool
+	baseConfigured bool // the base URL is set, not derived from the control address
+
+	readiness readiness
+	warnings  []func() string // of /readyz, see warn
+
+	draining    atomic.Bool
+	keyReplaced atomic.Bool // the database uses an application key that this process does not have
 }
 
 // server is one listener with its HTTP server.
@@ -103,38 +114,38 @@ type server struct {
 // takes the addresses. Nothing is served before run.
 func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) {
 	a := &app{config: c, log: log}
+	a.readiness.check, a.readiness.log = a.checkDatabase, log
 	defer func() {
 		if err != nil {
 			a.close()
 		}
 	}()
-	if a.db, err = openDatabase(ctx, c); err != nil {
+	if a.db, a.hold, err = openDatabase(ctx, c, log); err != nil {
 		return nil, err
 	}
 	// Not a reason to stay away: rows without a partition go to the default one, and the worker tries again.
 	if err := a.db.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		log.WarnContext(ctx, "make partitions", "error", err)
 	}
-	secret, err := applicationKey(ctx, c, a.db, log)
-	if err != nil {
+	if a.keys, err = openApplicationKeys(ctx, c, a.db, log); err != nil {
 		return nil, err
 	}
-	if err := a.db.UseApplicationKey(secret); err != nil {
-		return nil, err
-	}
+	a.addWarnings()
+	a.baseConfigured = c.BaseURL != ""
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
 	clients := dataplane.NewClients(prefixes(c.TrustedProxies), log, time.Now)
-	a.warnings = append(a.warnings, clients.Warning)
+	a.warn(clients.Warning)
 	if err := a.openJobs(); err != nil { // first: the others ring for it
 		return nil, err
 	}
 	if a.jobs != nil {
-		a.warnings = append(a.warnings, a.jobs.ClockWarning, a.jobs.QueueWarning)
+		a.warn(a.jobs.ClockWarning)
+		a.warn(a.jobs.QueueWarning)
 	}
 	if a.control != nil {
-		if err := a.openControl(secret, clients); err != nil {
+		if err := a.openControl(clients); err != nil {
 			return nil, err
 		}
 		if err := a.warnOfSignUps(ctx); err != nil {
@@ -142,17 +153,37 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		}
 	}
 	if a.data != nil {
-		if err := a.openData(secret, clients); err != nil {
+		if err := a.openData(ctx, clients); err != nil {
 			return nil, err
 		}
 	}
 	return a, nil
 }
 
-func openDatabase(ctx context.Context, c *Config) (*db.DB, error) {
+// openDatabase takes hold of the data folder, if it is used, and opens and migrates the database. The caller closes the
+// database and then releases the hold.
+func openDatabase(ctx context.Context, c *Config, log *slog.Logger) (d *db.DB, hold *folderHold, err error) {
+	if c.usesDataFolder() {
+		if hold, err = holdFolder(ctx, c, log); err != nil {
+			return nil, nil, err
+		}
+	}
+	if d, err = prepareDatabase(ctx, c, hold); err != nil {
+		hold.release()
+		return nil, nil, err
+	}
+	return d, hold, nil
+}
+
+func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, error) {
 	d, err := db.Open(c.databaseURL())
 	if err != nil {
 		return nil, err
+	}
+	if hold != nil && hold.accepted {
+		if err := d.QuickCheck(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("without its log the database is damaged, restore a backup: %w", err), d.Close())
+		}
 	}
 	if err := d.Migrate(ctx, time.Now); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), d.Close())
@@ -206,11 +237,12 @@ func listen(role, addr string, origin *Origin) (*server, error) {
 	}}, nil
 }
 
-func (a *app) openControl(secret []byte, clients *dataplane.Clients) error {
+func (a *app) openControl(clients *dataplane.Clients) error {
 	c := a.config
 	sessions, err := auth.New(auth.Options{
 		DB:          a.db,
-		Secret:      secret,
+		Secret:      a.keys.current,
+		Rotation:    a.keys.rotation,
 		BaseURL:     string(c.BaseURL),
 		Signups:     c.Signups,
 		CaptchaPlan: c.DefaultCaptchaPlan,
@@ -258,14 +290,23 @@ func (a *app) openControl(secret []byte, clients *dataplane.Clients) error {
 	mux.Handle("GET "+auth.SignUpPage, auth.Page())
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
-	a.control.Handler = recovering(a.log, mux)
+	handler := onlyFor(c.BaseURL, a.baseConfigured, recovering(a.log, mux))
+	if c.BaseURL.isHTTPS() {
+		handler = overTLS(handler)
+	}
+	a.control.Handler = a.leaving(handler)
 	return nil
 }
 
-func (a *app) openData(secret []byte, clients *dataplane.Clients) (err error) {
+func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err error) {
+	userIDKey, err := a.db.UserIDKey(ctx)
+	if err != nil {
+		return err
+	}
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
-		Secret:     secret,
+		UserIDKey:  userIDKey,
+		VisitorKey: a.db.VisitorKey,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		FloodBurst: a.config.FloodBurst,
@@ -277,7 +318,8 @@ func (a *app) openData(secret []byte, clients *dataplane.Clients) (err error) {
 	})
 	a.captcha, err = captcha.New(captcha.Options{
 		DB:         a.db,
-		Secret:     secret,
+		Secret:     a.keys.current,
+		Rotation:   a.keys.rotation,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		Difficulty: a.config.CaptchaDifficulty,
@@ -290,17 +332,32 @@ func (a *app) openData(secret []byte, clients *dataplane.Clients) (err error) {
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log}))
-	a.health(mux)
-	a.data.Handler = recovering(a.log, mux)
+	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log})
+	health := http.NewServeMux()
+	a.health(health)
+
+	// The data plane is not behind a ServeMux, which would redirect a path such as //collect.php.
+	handler := recovering(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz":
+			health.ServeHTTP(w, r)
+		default:
+			data.ServeHTTP(w, r)
+		}
+	}))
+	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() { // one plain origin may share the host
+		handler = overTLS(handler)
+	}
+	a.data.Handler = a.leaving(handler)
 	return nil
 }
 
 // run serves until ctx ends, then drains.
 func (a *app) run(ctx context.Context) error {
 	defer a.close()
-	defer a.writeBack()()
+	a.warnOfExposedFiles()
+	a.warnOfPlainOrigins()
+	defer a.background(a.db.WriteBack, a.watchKeys)()
 	if a.analytics != nil {
 		a.analytics.Start()
 		a.captcha.Start()
@@ -325,16 +382,19 @@ func (a *app) run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
+		a.announceStop()
 	case err = <-failed:
 	}
 	return errors.Join(err, a.drain())
 }
 
-// writeBack starts what keeps the database's log short, and returns what ends it.
-func (a *app) writeBack() (stop func()) {
+// background starts tasks that run until their context ends, and returns what ends them and waits for them.
+func (a *app) background(tasks ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { a.db.WriteBack(ctx) })
+	for _, task := range tasks {
+		wg.Go(func() { task(ctx) })
+	}
 	return func() {
 		cancel()
 		wg.Wait()
@@ -343,14 +403,13 @@ func (a *app) writeBack() (stop func()) {
 
 // drain ends the process's work in the order that loses nothing:
 //
-//  1. say "not ready", so that a load balancer stops sending;
+//  1. say "not ready", so that a load balancer stops sending (announceStop, before it);
 //  2. stop accepting on all listeners at once and finish the requests under way, which still need the writer; what takes
 //     longer than its share of the time, such as a download to a slow reader, is cut off;
 //  3. stop the writers, which store whatever a request left behind;
 //  4. stop the workers, whose tasks still need the database;
 //  5. close the database (in run).
 func (a *app) drain() error {
-	a.log.Info("draining")
 	a.draining.Store(true)
 	err := a.finishRequests()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout)
@@ -366,6 +425,37 @@ func (a *app) drain() error {
 	}
 	a.log.Info("stopped", "clean", err == nil)
 	return err
+}
+
+// announceStop answers "draining" to readiness checks and serves on for the configured time, so that load balancers take the
+// process out before its listeners close. A second signal ends the wait.
+func (a *app) announceStop() {
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(again)
+	a.log.Info("draining", "delay", a.config.DrainDelay.String())
+	a.draining.Store(true)
+	if a.config.DrainDelay == 0 {
+		return
+	}
+	delay := time.NewTimer(a.config.DrainDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-again:
+		a.log.Info("a second signal ends the wait")
+	}
+}
+
+// leaving ends each connection with its answer while the process drains. A connection that a load balancer keeps would
+// otherwise be closed when the next request is on it.
+func (a *app) leaving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // finishRequests stops all listeners. A hit is answered within seconds, whatever happens; only the control plane's requests
@@ -400,6 +490,7 @@ func (a *app) close() {
 			a.log.Error("close the database", "error", err)
 		}
 	}
+	a.hold.release()
 }
 
 // servers are the listeners of this process, by role.

@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
-	"net/netip"
-	"net/url"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -23,7 +19,7 @@ func (a *app) warnOfSignUps(ctx context.Context) error {
 	if err != nil || anybody || c.Signups == model.SignupsClosed {
 		return err
 	}
-	if !isLoopback(a.control.listener.Addr().String()) || !isLoopback(hostPort(a.control.url)) {
+	if !isLoopback(hostOf(a.control.listener.Addr().String())) || Origin(a.control.url).isPublic() {
 		a.log.WarnContext(ctx, "there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
 			"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME")
 	}
@@ -33,24 +29,3 @@ func (a *app) warnOfSignUps(ctx context.Context) error {
 // sendsNoMail reports whether this process knows that no mail is sent. What a worker elsewhere can
 // do is not known here.
 func (a *app) sendsNoMail() bool { return a.config.SMTPURL == "" && a.config.Has(RoleWorker) }
-
-// hostPort is the host, with a port if there is one, of an origin.
-func hostPort(origin string) string {
-	u, err := url.Parse(origin)
-	if err != nil {
-		return origin
-	}
-	return u.Host
-}
-
-// isLoopback reports whether an address, with or without a port, leads to this machine only.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.IsLoopback()
-	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}

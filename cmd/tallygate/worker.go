@@ -46,6 +46,7 @@ func (a *app) openJobs() error {
 		WebhookNets:        prefixes(c.WebhookAllowNets),
 		WebhookAuthorities: authorities,
 		Mail:               mail,
+		BaseURL:            string(c.BaseURL),
 	})
 	if err != nil || c.MetricsAddr == "" {
 		return err

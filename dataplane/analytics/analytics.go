@@ -7,8 +7,6 @@ package analytics
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -22,10 +20,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. The fields of the first group are required.
+// Options are what a Service works with. The fields of the first group are required, of the three keys either Secret or the other
+// two.
 type Options struct {
 	DB         *db.DB
-	Secret     []byte // application key; the keys under visitor ids and user ids are derived from it
+	Secret     []byte // application key; keys that are not given are derived from it
+	UserIDKey  []byte // under which pseudonymous user ids are hashed
+	VisitorKey VisitorKey
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
 	Store      db.HitStore // the service closes it
@@ -42,6 +43,10 @@ type Options struct {
 	// Ring is told of deliveries after they were committed. It must not wait. Nil: nobody is.
 	Ring func([]model.Delivery)
 }
+
+// VisitorKey returns the secret of a day from which, with the day's salt, its visitor ids are made. All processes must get the
+// same one for a day.
+type VisitorKey func(context.Context, model.Day) ([]byte, error)
 
 // Service answers the analytics endpoints. It is safe for concurrent use.
 type Service struct {
@@ -71,12 +76,19 @@ func New(o Options) *Service {
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
+	if o.UserIDKey == nil {
+		o.UserIDKey = model.ApplicationKey(o.Secret).Derive("user id")
+	}
+	if o.VisitorKey == nil {
+		key := model.ApplicationKey(o.Secret).Derive("visitor id")
+		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
+	}
 	return &Service{
 		clientAddr: o.ClientAddr,
 		isShared:   o.IsShared,
 		now:        o.Now,
 		log:        o.Log,
-		userKey:    model.NewUserIDKey(o.Secret),
+		userKey:    o.UserIDKey,
 		bySiteKey:  snapshot.New(loadSite(o.DB.SiteRulesByKey), o.Now),
 		bySecret: snapshot.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
 			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
@@ -85,21 +97,12 @@ func New(o Options) *Service {
 
 		compareClock: o.DB.CompareClock,
 
-		days:   newDayKeys(o.DB, derive(o.Secret, "visitor id")),
+		days:   newDayKeys(o.DB, o.VisitorKey),
 		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
 		flood:  newFlood(o.FloodBurst, o.FloodRate),
 		writer: newWriter(o.Store, o.Ring),
 		cancel: func() {},
 	}
-}
-
-// derive makes a key of its own for each use of the application key.
-func derive(applicationKey []byte, use string) []byte {
-	key, err := hkdf.Key(sha256.New, applicationKey, nil, use, sha256.Size)
-	if err != nil {
-		panic(err) // only a longer key than the hash allows fails
-	}
-	return key
 }
 
 // checkDays is how often the visitor keys in memory are compared with the database's salts and old ones forgotten.

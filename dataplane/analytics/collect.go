@@ -26,13 +26,9 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return errMethod
 	}
-	b, err := readBody(r)
+	p, size, err := readPayload(r)
 	if err != nil {
-		return err
-	}
-	defer body.Free(b)
-	p, err := parsePayload(b.Bytes())
-	if err != nil {
+		s.countUnreadable(w, r, p.siteKey, err)
 		return err
 	}
 	deadline := time.Now().Add(StoreTimeout)
@@ -41,7 +37,7 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	at := model.At(s.now())
-	h := &hit{site: site, at: at, deadline: deadline, size: b.Len()}
+	h := &hit{site: site, at: at, deadline: deadline, size: size}
 	ignored, err := s.collect(w, r, h, p)
 	if err != nil {
 		s.count(site, at, collectEndpoint, codeOf(err))
@@ -52,6 +48,28 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// readPayload reads the body of a call and its size in bytes. With an error, it returns what stands before the fault.
+func readPayload(r *http.Request) (*payload, int, error) {
+	b, tooLarge := body.ReadStart(r)
+	defer body.Free(b)
+	p, err := parsePayload(b.Bytes())
+	if tooLarge != nil || b.Len() == 0 {
+		err = errBadBody
+	}
+	return p, b.Len(), err
+}
+
+// countUnreadable counts a call whose body could not be read for the site that the body names, so that an installation whose
+// every call is malformed shows in the site's notice. A call from a page of another domain is not counted: that page would
+// have to change, not the site. So such calls cost and count at most what well-formed ones do, which name a site the same way.
+func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key string, err error) {
+	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
+	if unknown != nil || bindDomain(w, r, site) != nil {
+		return
+	}
+	s.count(site, model.At(s.now()), collectEndpoint, codeOf(err))
 }
 
 // collect is Collect from the moment the site is known: it fills in the hit and has it stored. It returns why the call is
@@ -109,8 +127,12 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 	return s.store(r.Context(), h)
 }
 
-// checkEvent applies the event rules. Under data-auto="off" the page has turned automatic events off for itself.
+// checkEvent applies the event rules. Under data-auto="off" the page has turned automatic events off for itself. A name without
+// the form of one is unknown here and bad_event on server only (analytics contract, section 7).
 func checkEvent(p *payload, site *site) (event.Accepted, error) {
+	if !model.IsEventName(p.event) {
+		return event.Accepted{}, event.ErrUnknown
+	}
 	if p.auto == "off" && model.IsAutomaticEvent(p.event) {
 		return event.Accepted{}, event.ErrUnknown
 	}

@@ -17,7 +17,7 @@ import (
 // destroyed in the database, and must not outlive that here.
 type dayKeys struct {
 	db     daySalts
-	secret []byte
+	secret VisitorKey
 	flight flight.Group[*visitor.DayKey]
 
 	mu    sync.RWMutex
@@ -31,7 +31,7 @@ type daySalts interface {
 	KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([]byte, error)
 }
 
-func newDayKeys(db daySalts, secret []byte) *dayKeys {
+func newDayKeys(db daySalts, secret VisitorKey) *dayKeys {
 	return &dayKeys{db: db, secret: secret, keys: make(map[model.Day]*visitor.DayKey), salts: make(map[model.Day][]byte)}
 }
 
@@ -54,15 +54,19 @@ func (d *dayKeys) fetch(ctx context.Context, day model.Day) (*visitor.DayKey, er
 	if err != nil {
 		return nil, err
 	}
-	return d.put(day, salt), nil
+	return d.put(ctx, day, salt)
 }
 
-func (d *dayKeys) put(day model.Day, salt []byte) *visitor.DayKey {
-	key := visitor.NewDayKey(d.secret, salt, day)
+func (d *dayKeys) put(ctx context.Context, day model.Day, salt []byte) (*visitor.DayKey, error) {
+	secret, err := d.secret(ctx, day)
+	if err != nil {
+		return nil, err
+	}
+	key := visitor.NewDayKey(secret, salt, day)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.keys[day], d.salts[day] = key, salt
-	return key
+	return key, nil
 }
 
 // refresh compares the keys in memory with the database, which can lose a salt in a crash: it gets the salt back, or this process
@@ -76,10 +80,10 @@ func (d *dayKeys) refresh(ctx context.Context) error {
 	for day, salt := range known {
 		limited, cancel := context.WithTimeout(ctx, StoreTimeout)
 		current, err := d.db.KeepDaySalt(limited, day, salt)
-		cancel()
 		if err == nil && !bytes.Equal(current, salt) {
-			d.put(day, current)
+			_, err = d.put(limited, day, current)
 		}
+		cancel()
 		all = errors.Join(all, err)
 	}
 	return all

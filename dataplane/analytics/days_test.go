@@ -19,7 +19,7 @@ func TestDayKeysFollowTheDatabase(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	today := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)).Day()
-	secret := []byte("an application key that only tests know")
+	secret := alwaysKey("an application key that only tests know")
 	visitorOf := func(keys *dayKeys) model.VisitorID {
 		t.Helper()
 		key, err := keys.get(time.Now().Add(StoreTimeout), today)
@@ -86,6 +86,11 @@ func TestWrongClockIsLogged(t *testing.T) {
 	})
 }
 
+// alwaysKey is a visitor key that is the same on all days.
+func alwaysKey(key string) VisitorKey {
+	return func(context.Context, model.Day) ([]byte, error) { return []byte(key), nil }
+}
+
 // countedSalts hands out one salt for all days, and counts how often.
 type countedSalts struct{ reads int }
 
@@ -103,7 +108,7 @@ func (s *countedSalts) KeepDaySalt(_ context.Context, _ model.Day, known []byte)
 func TestForgetDays(t *testing.T) {
 	const today = model.Day(20_777)
 	salts := &countedSalts{}
-	d := newDayKeys(salts, []byte("secret"))
+	d := newDayKeys(salts, alwaysKey("secret"))
 	for _, test := range []struct {
 		day  model.Day
 		kept bool

@@ -109,7 +109,7 @@ const (
 	maxReferrer = 2_048
 )
 
-// pagePath is the path of p: from its slash to the query or fragment. It is false when p is no path.
+// pagePath is the path of p as it was sent: from its slash to the query or fragment. It is false when p is no path.
 func pagePath(p string) (string, bool) {
 	if !strings.HasPrefix(p, "/") {
 		return "", false
@@ -117,7 +117,7 @@ func pagePath(p string) (string, bool) {
 	if i := strings.IndexAny(p, "?#"); i >= 0 {
 		p = p[:i]
 	}
-	return model.Clean(p, maxPath), true
+	return model.Storable(p, maxPath), true
 }
 
 // referringPage is the host and path of another site's page, or two empty texts for none: an address of the site itself,

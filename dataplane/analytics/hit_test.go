@@ -15,6 +15,7 @@ func FuzzParsePayload(f *testing.F) {
 		`{"t":"engagement","ms":1e999,"sc":-0.5,"p":"/\ud800"}`,
 		`{"t":"event","e":"x","m":{"a":[1,{"b":null}]},"p":null}`,
 		"{\"t\":\"pageview\",\"p\":\"/\xff\x00\"}",
+		`{"t":"pageview","p":"/a\t\n\u0001\u007f","u":{"source":"a","source":"b"},"m":{"a":1,"a":2}}`, `{"k":"x\u0000","t":"event","e":"signup\n"}`,
 		`{"t":"pageview","t":"event"}`, `[]`, `{`, ``, "\ufeff{}", `{"u":{"u":{"u":{}}}}`,
 	} {
 		f.Add([]byte(seed))
@@ -30,7 +31,7 @@ func FuzzParsePayload(f *testing.F) {
 		if p.kind != kindPageview && p.kind != kindEvent && p.kind != kindEngagement {
 			t.Fatalf("accepted t = %q", p.kind)
 		}
-		if path, ok := pagePath(p.path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !storable(path, maxPath)) {
+		if path, ok := pagePath(p.path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
 			t.Errorf("path %q", path)
 		}
 		host, page := referringPage(p.referrer, []string{"example.com"})

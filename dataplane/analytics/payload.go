@@ -21,8 +21,8 @@ const (
 	maxText     = body.Max // cut later, by its own rule
 )
 
-// payload is the collection payload (analytics contract, section 2) as it was sent, with its texts cleaned but for those that are compared: names, keys and ids. A key whose
-// value has the wrong JSON type counts as absent.
+// payload is the collection payload (analytics contract, section 2). Names, keys, ids and the path are as they were sent, other
+// texts are cleaned. A key whose value has the wrong JSON type counts as absent.
 type payload struct {
 	siteKey    string // k
 	kind       string // t
@@ -50,14 +50,15 @@ const (
 
 var errBadJSON = &model.Error{Kind: model.Invalid, Code: "bad_json"}
 
-// parsePayload reads a collection payload, which must name one of the three kinds.
+// parsePayload reads a collection payload, which must name one of the three kinds. With an error, it returns what stands before
+// the fault.
 func parsePayload(text []byte) (*payload, error) {
 	var p payload
 	if body.Object(text, p.member) != nil {
-		return nil, errBadJSON
+		return &p, errBadJSON
 	}
 	if p.kind != kindPageview && p.kind != kindEvent && p.kind != kindEngagement {
-		return nil, errBadJSON
+		return &p, errBadJSON
 	}
 	return &p, nil
 }
@@ -69,7 +70,7 @@ func (p *payload) member(d *jsontext.Decoder, key string) error {
 	case "t":
 		return body.Exact(d, &p.kind)
 	case "p":
-		return body.Text(d, &p.path, maxText)
+		return body.Exact(d, &p.path)
 	case "r":
 		return body.Text(d, &p.referrer, maxText)
 	case "i":
@@ -156,7 +157,7 @@ func readNumber(d *jsontext.Decoder, n *int) error {
 	return nil
 }
 
-// readRaw keeps a value as the JSON text it is.
+// readRaw keeps a value as the JSON text that was sent.
 func readRaw(d *jsontext.Decoder, raw *[]byte) error {
 	value, err := d.ReadValue()
 	*raw = bytes.Clone(value) // the decoder reuses its own

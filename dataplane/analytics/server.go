@@ -45,7 +45,7 @@ func (c *call) member(d *jsontext.Decoder, key string) error {
 	case "user_agent":
 		return body.Text(d, &c.userAgent, maxText)
 	case "path":
-		return body.Text(d, &c.path, maxText)
+		return body.Exact(d, &c.path)
 	case "referrer":
 		return body.Text(d, &c.referrer, maxText)
 	case "campaign":
@@ -96,7 +96,7 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 // siteOfSecret finds the site by its server secret key, which is known by its hash only.
 func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, error) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	secret = strings.TrimSpace(secret)
+	secret = strings.Trim(secret, " \t")
 	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
 		return nil, errMissingSecret
 	}

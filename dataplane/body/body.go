@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,11 +32,26 @@ func Read(r *http.Request) (*bytes.Buffer, error) {
 	if r.ContentLength > Max {
 		return nil, ErrTooLarge
 	}
+	b, err := ReadStart(r)
+	if err != nil {
+		Free(b)
+		return nil, err
+	}
+	return b, nil
+}
+
+// ReadStart is Read for a caller that can use the beginning of a body that is too large: with ErrTooLarge it returns the first
+// Max bytes, or none of a body that is cut off. The caller hands the buffer to Free in either case.
+func ReadStart(r *http.Request) (*bytes.Buffer, error) {
 	b := buffers.Get().(*bytes.Buffer)
 	b.Reset()
-	if _, err := b.ReadFrom(io.LimitReader(r.Body, Max+1)); err != nil || b.Len() > Max {
-		buffers.Put(b)
-		return nil, ErrTooLarge
+	if _, err := b.ReadFrom(io.LimitReader(r.Body, Max+1)); err != nil {
+		b.Reset()
+		return b, ErrTooLarge
+	}
+	if b.Len() > Max {
+		b.Truncate(Max)
+		return b, ErrTooLarge
 	}
 	return b, nil
 }
@@ -47,13 +63,21 @@ var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // Object reads a body that is one JSON object, and calls member once per key with the decoder standing before its value, which
 // member must read or skip. It is strict about JSON itself: nothing after the object, no key twice; keys count in their exact
-// case. Bad UTF-8 and lone surrogates become U+FFFD instead of an error, since a browser can produce them from a text that was
-// cut in the middle of a character. Whatever is wrong is ErrJSON.
+// case. Within the values a key may stand twice, as JSON itself allows. Bad UTF-8 and lone surrogates become U+FFFD instead of an
+// error, since a browser can produce them from a text that was cut in the middle of a character. Anything else is ErrJSON.
 func Object(b []byte, member func(d *jsontext.Decoder, key string) error) error {
 	d := decoders.Get().(*jsontext.Decoder)
 	defer decoders.Put(d)
-	d.Reset(bytes.NewReader(b), jsontext.AllowInvalidUTF8(true))
-	if err := Members(d, member); err != nil {
+	d.Reset(bytes.NewReader(b), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+	var seen names
+	err := Members(d, func(d *jsontext.Decoder, key string) error {
+		if !seen.add(key) {
+			return ErrJSON
+		}
+		return member(d, key)
+	})
+	if err != nil {
 		return ErrJSON
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
@@ -62,7 +86,31 @@ func Object(b []byte, member func(d *jsontext.Decoder, key string) error) error 
 	return nil
 }
 
-// Members is Object for an object within another one.
+// names are the keys of an object that were read so far. Its zero value is empty.
+type names struct {
+	few   [16]string // what every ordinary body needs
+	count int
+	more  map[string]bool
+}
+
+// add reports whether a key is new, and remembers it.
+func (n *names) add(key string) bool {
+	if slices.Contains(n.few[:n.count], key) || n.more[key] {
+		return false
+	}
+	if n.count < len(n.few) {
+		n.few[n.count] = key
+		n.count++
+		return true
+	}
+	if n.more == nil {
+		n.more = make(map[string]bool)
+	}
+	n.more[key] = true
+	return true
+}
+
+// Members is Object for an object within another one, where a key may stand twice: member is called for each.
 func Members(d *jsontext.Decoder, member func(d *jsontext.Decoder, key string) error) error {
 	token, err := d.ReadToken()
 	if err != nil {

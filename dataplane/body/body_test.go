@@ -2,6 +2,7 @@ package body_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -36,6 +37,30 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadStart: of a body that is too large, its beginning can be used; of one that breaks off, nothing.
+func TestReadStart(t *testing.T) {
+	for size, want := range map[int]int{0: 0, 1: 1, body.Max: body.Max, body.Max + 1: body.Max, 100 * body.Max: body.Max} {
+		for _, chunked := range []bool{false, true} {
+			r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", size)))
+			if chunked {
+				r.ContentLength = -1
+			}
+			b, err := body.ReadStart(r)
+			if b.Len() != want || (err == body.ErrTooLarge) != (size > body.Max) {
+				t.Errorf("%d bytes, chunked %v: %d bytes, %v; want %d", size, chunked, b.Len(), err, want)
+			}
+			body.Free(b)
+		}
+	}
+
+	broken := io.MultiReader(strings.NewReader("{"), iotest.ErrReader(iotest.ErrTimeout))
+	b, err := body.ReadStart(httptest.NewRequest("POST", "/", broken))
+	if b.Len() != 0 || err != body.ErrTooLarge {
+		t.Errorf("a body that breaks off: %d bytes, %v", b.Len(), err)
+	}
+	body.Free(b)
+}
+
 // read reads the texts of an object.
 func read(b string) (map[string]string, error) {
 	texts := make(map[string]string)
@@ -56,6 +81,7 @@ func TestObject(t *testing.T) {
 		{`{"a":null,"b":1,"c":[{"d":"e"}],"f":{"a":"x"},"g":true}`, `{"a":"","b":"","c":"","f":"","g":""}`},
 		{`{"a":"` + "\\u0000\\n" + `x"}`, `{"a":"x"}`}, {`{"a":"123456"}`, `{"a":"12345"}`}, {"{\"a\":\"\xff\"}", `{"a":"�"}`}, {`{"a":"\ud800"}`, `{"a":"�"}`},
 		{``, ``}, {`null`, ``}, {`[]`, ``}, {`"a"`, ``}, {`{"a":"x"`, ``}, {`{"a":}`, ``}, {`{}{}`, ``}, {`{} x`, ``}, {`{"a":"x","a":"y"}`, ``},
+		{`{"a":"x","b":{"c":1,"c":2},"d":"y"}`, `{"a":"x","b":"","d":"y"}`}, {`{"a":"x","\u0061":"y"}`, ``},
 		{"\ufeff{}", ``}, {`{a:1}`, ``}, {`{"a":` + strings.Repeat("[", 20_000), ``},
 	} {
 		texts, err := read(test.body)

@@ -7,24 +7,22 @@ package captcha
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/captcha/pow"
-	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. All fields but IsShared and NoTestSitekey are required.
+// Options are what a Service works with. All fields but Rotation, IsShared and NoTestSitekey are required.
 type Options struct {
 	DB         *db.DB
-	Secret     []byte // application key, at least 16 bytes; the keys of challenges and tokens are derived from it
+	Secret     []byte             // application key, at least 16 bytes; the keys of challenges and tokens are derived from it
+	Rotation   *model.KeyRotation // of the application key; nil: there is no previous one
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // expected hashes of a challenge without any pressure; see MinDifficulty
 	Now        func() time.Time
@@ -39,9 +37,6 @@ type Options struct {
 	NoTestSitekey bool
 }
 
-// keyID names the key of challenges and tokens that is derived from the application key.
-const keyID = 1
-
 // Service answers the captcha endpoints. It is safe for concurrent use.
 type Service struct {
 	clientAddr    func(*http.Request) netip.Addr
@@ -51,8 +46,7 @@ type Service struct {
 	timeout       time.Duration // of a request's waits for the database
 	log           *slog.Logger
 
-	work      *pow.Keyring
-	tokens    *token.Keyring
+	keys      *keys
 	pressure  *pressure
 	bySitekey *snapshot.Cache[sitekey]
 	bySecret  *snapshot.Cache[sitekey] // names are the bytes of a secret's hash
@@ -67,11 +61,7 @@ type Service struct {
 func New(o Options) (*Service, error) { return newService(o, storeTimeout) }
 
 func newService(o Options, timeout time.Duration) (*Service, error) {
-	work, err := pow.New(rand.Reader, pow.Key{ID: keyID, Secret: o.Secret})
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := token.New(token.Key{ID: keyID, Secret: o.Secret})
+	keys, err := newKeys(o.Secret, o.Rotation)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +75,7 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 		now:           o.Now,
 		timeout:       timeout,
 		log:           o.Log,
-		work:          work,
-		tokens:        tokens,
+		keys:          keys,
 		pressure:      newPressure(o.Difficulty),
 		bySitekey:     snapshot.New(loadSitekey(o.DB.SitekeyByKey), o.Now),
 		bySecret: snapshot.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {

@@ -39,9 +39,13 @@ type compatFailure struct {
 	ErrorCodes []string `json:"error-codes"`
 }
 
-// compatCall is what a site's server asks, in the form of other captcha services. Everything else that it sends is ignored.
+// compatCall holds the parameters of a call in the format of other captcha services. All others are ignored.
 type compatCall struct {
 	secret, response, sitekey string
+
+	// badSitekey is set by a sitekey of the wrong JSON type or form encoding. Such a call must fail: without its sitekey, the
+	// check that the caller asked for would be skipped.
+	badSitekey bool
 }
 
 // field returns where a parameter goes, or nil for one that is ignored.
@@ -55,6 +59,13 @@ func (c *compatCall) field(name string) *string {
 		return &c.sitekey
 	}
 	return nil
+}
+
+// set sets a parameter that has no value yet, without the white space around it. An empty value counts as absent.
+func (c *compatCall) set(name, value string) {
+	if field := c.field(name); field != nil && *field == "" {
+		*field = strings.TrimSpace(value) // a line break at the end of a file, for instance
+	}
 }
 
 // Compat answers /siteverify (captcha contract, section 4), by any method, always with HTTP 200. The returned error is only
@@ -119,12 +130,14 @@ func (c *compatCall) missing() (codes []string) {
 	return codes
 }
 
-// readCompat reads the parameters of the body, and those that are not in it from the query. It is false for a body that is too
-// large or does not have the form that it claims, and for methods that carry no request.
+// readCompat reads the parameters of the body, and those that the body leaves out or empty from the query. It is false for a
+// body that is too large or does not have the form that it claims, for a sitekey that cannot be read, and for methods that
+// carry no request.
 func readCompat(r *http.Request) (*compatCall, bool) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		return nil, false
 	}
+
 	var call, query compatCall
 	b, err := body.Read(r)
 	if err != nil {
@@ -134,13 +147,13 @@ func readCompat(r *http.Request) (*compatCall, bool) {
 	if !call.readBody(b.Bytes(), r.Header.Get("Content-Type")) {
 		return nil, false
 	}
+
 	query.readForm(r.URL.RawQuery)
+	if call.badSitekey || call.sitekey == "" && query.badSitekey {
+		return nil, false
+	}
 	for _, name := range []string{"secret", "response", "sitekey"} {
-		field := call.field(name)
-		if *field == "" {
-			*field = *query.field(name)
-		}
-		*field = strings.TrimSpace(*field) // a line break at the end of a file, for instance
+		call.set(name, *query.field(name))
 	}
 	return &call, true
 }
@@ -161,25 +174,37 @@ func (c *compatCall) readBody(b []byte, contentType string) bool {
 	return true
 }
 
+// member reads a key of a JSON object. A value of the wrong type counts as absent, as null does, except that of the sitekey.
 func (c *compatCall) member(d *jsontext.Decoder, key string) error {
-	if field := c.field(key); field != nil {
-		return body.Exact(d, field)
+	if c.field(key) == nil {
+		return d.SkipValue()
 	}
-	return d.SkipValue()
+	kind := d.PeekKind()
+	c.badSitekey = c.badSitekey || key == "sitekey" && kind != '"' && kind != 'n'
+
+	var text string
+	if err := body.Exact(d, &text); err != nil {
+		return err
+	}
+	c.set(key, text)
+	return nil
 }
 
-// readForm reads parameters in the form of a query. Each counts once, the first time; what cannot be read is left out, since it
-// may be a parameter that nobody needs.
+// readForm reads parameters in the form of a query. The first value of each counts that is not empty. What cannot be decoded
+// is left out, since it may be a parameter that is ignored, except the sitekey.
 func (c *compatCall) readForm(s string) {
 	for pair := range strings.SplitSeq(s, "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		field := c.field(name)
-		if field == nil || *field != "" {
+		name, err := url.QueryUnescape(name)
+		if field := c.field(name); err != nil || field == nil || *field != "" {
 			continue
 		}
-		if text, err := url.QueryUnescape(value); err == nil {
-			*field = text
+		text, err := url.QueryUnescape(value)
+		if err != nil {
+			c.badSitekey = c.badSitekey || name == "sitekey"
+			continue
 		}
+		c.set(name, text)
 	}
 }
 
@@ -192,12 +217,13 @@ func (c *compatCall) readMultipart(reader *multipart.Reader) bool {
 		if err != nil {
 			return false
 		}
-		if field := c.field(part.FormName()); field != nil && *field == "" {
-			text, err := io.ReadAll(part)
-			if err != nil {
-				return false
-			}
-			*field = string(text)
+		if c.field(part.FormName()) == nil {
+			continue
 		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return false
+		}
+		c.set(part.FormName(), string(text))
 	}
 }

@@ -92,6 +92,19 @@ func TestCompatRequests(t *testing.T) {
 			}
 			return call{kind: w.FormDataContentType(), body: parts.String()}
 		}},
+		{"empty values in the body, the query's count", func(s string) call {
+			return call{path: "?" + form("secret", key.secret, "response", s, "sitekey", key.Sitekey.Sitekey),
+				kind: formType, body: "secret=&response=+%0d%0a&sitekey="}
+		}},
+		{"empty values in a JSON body", func(s string) call {
+			return call{path: "?" + form("secret", key.secret, "response", s), body: m{"secret": "", "response": " ", "sitekey": nil}}
+		}},
+		{"the first that is not empty wins", func(s string) call {
+			return call{kind: formType, body: form("secret", key.secret, "response", " ", "response", s, "sitekey", "", "sitekey", key.Sitekey.Sitekey)}
+		}},
+		{"an unreadable sitekey in the query, below that of the body", func(s string) call {
+			return call{path: "?sitekey=%zz", kind: formType, body: form("secret", key.secret, "response", s, "sitekey", key.Sitekey.Sitekey)}
+		}},
 		{"with its sitekey", func(s string) call {
 			return call{kind: formType, body: form("secret", key.secret, "response", s, "sitekey", key.Sitekey.Sitekey)}
 		}},
@@ -134,6 +147,20 @@ func TestCompatCodes(t *testing.T) {
 			{"invalid-input-response: another sitekey's secret", ask(m{"secret": other.secret, "response": token}), refused("invalid-input-response")},
 			{"invalid-input-response: the test secret", ask(m{"secret": model.TestSitekeySecret, "response": token}), refused("invalid-input-response")},
 			{"invalid-input-response: another sitekey", ask(m{"secret": key.secret, "response": token, "sitekey": other.Sitekey.Sitekey}), refused("invalid-input-response")},
+			{"invalid-input-response: another sitekey, by an encoded name",
+				call{kind: formType, body: "secret=" + key.secret + "&response=" + token + "&site%6bey=" + other.Sitekey.Sitekey}, refused("invalid-input-response")},
+			{"bad-request: a sitekey that is a list", ask(m{"secret": key.secret, "response": token, "sitekey": []any{other.Sitekey.Sitekey}}), refused("bad-request")},
+			{"bad-request: a sitekey that is a number", ask(m{"secret": key.secret, "response": token, "sitekey": 5}), refused("bad-request")},
+			{"bad-request: a sitekey that is an object", ask(m{"secret": key.secret, "response": token, "sitekey": m{}}), refused("bad-request")},
+			{"bad-request: a sitekey that is false", ask(m{"secret": key.secret, "response": token, "sitekey": false}), refused("bad-request")},
+			{"bad-request: a sitekey badly encoded",
+				call{kind: formType, body: "secret=" + key.secret + "&response=" + token + "&sitekey=%zz"}, refused("bad-request")},
+			{"bad-request: a sitekey badly encoded, then a good one",
+				call{kind: formType, body: "secret=" + key.secret + "&response=" + token + "&sitekey=%zz&sitekey=" + key.Sitekey.Sitekey}, refused("bad-request")},
+			{"bad-request: a sitekey badly encoded in the query",
+				call{path: "?sitekey=%zz", body: m{"secret": key.secret, "response": token}}, refused("bad-request")},
+			{"bad-request: a list in the body, a good sitekey in the query",
+				call{path: "?sitekey=" + key.Sitekey.Sitekey, body: m{"secret": key.secret, "response": token, "sitekey": []any{}}}, refused("bad-request")},
 			{"bad-request: cut off", call{body: `{"secret":`}, refused("bad-request")},
 			{"bad-request: array", call{body: `[]`}, refused("bad-request")},
 			{"bad-request: a key twice", call{body: `{"secret":"a","secret":"b"}`}, refused("bad-request")},
@@ -142,7 +169,7 @@ func TestCompatCodes(t *testing.T) {
 			{"bad-request: PUT", call{method: "PUT", body: m{"secret": key.secret, "response": token}}, refused("bad-request")},
 			{"bad-request: OPTIONS", call{method: "OPTIONS"}, refused("bad-request")},
 		} {
-			test.call.path = compatPath
+			test.call.path = compatPath + test.call.path
 			check(t, test.name, p.compatCall(t, test.call), test.want)
 		}
 		check(t, "the token after all that", p.compat(key, token), success(noon))

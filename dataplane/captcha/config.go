@@ -20,7 +20,7 @@ func (s *Service) Config(w http.ResponseWriter, r *http.Request) error {
 	if wait > 0 {
 		return errTooMany(wait)
 	}
-	reply(w, s.work.Issue(key.text, difficulty, now))
+	reply(w, s.keys.issue(key.text, difficulty, now))
 	return nil
 }
 

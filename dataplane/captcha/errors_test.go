@@ -2,8 +2,10 @@ package captcha_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,6 +165,23 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// TestNonceInAnyNotation: verify takes the nonce in each notation of its value.
+func TestNonceInAnyNotation(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	for _, notation := range []string{"%d", "%d.0", "%d.000", "%d0e-1", "%dE+0"} {
+		work := p.solved(testPair, "")
+		number := json.RawMessage(fmt.Sprintf(notation, work["nonce"]))
+		if response, body := p.send(call{path: verifyPath, body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
+			t.Errorf("nonce %s: %d %s", number, response.StatusCode, body)
+		}
+	}
+	work := p.solved(testPair, "")
+	number := json.RawMessage(strconv.FormatFloat(float64(work["nonce"].(uint64)), 'e', -1, 64))
+	if response, body := p.send(call{path: verifyPath, body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
+		t.Errorf("nonce %s: %d %s", number, response.StatusCode, body)
+	}
+}
+
 // TestDomainBinding: a bound sitekey serves its domains and their subdomains only, an unbound one every page (captcha contract,
 // section 5).
 func TestDomainBinding(t *testing.T) {
@@ -233,6 +252,26 @@ func TestDomainBinding(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLocalhostBinding: a sitekey that names localhost serves pages of it, next to its other domains, and no address.
+func TestLocalhostBinding(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	account := p.account("a", model.CaptchaPlanFree)
+	local, other := p.pair(account, "example.com", "localhost"), p.pair(account, "example.com")
+	for origin, status := range map[string]int{
+		"http://localhost:3000": 200, "https://localhost": 200, "http://app.localhost": 200, "https://www.example.com": 200,
+		"http://127.0.0.1:3000": 403, "http://[::1]": 403, "https://notlocalhost": 403, "https://localhost.evil.example": 403, "null": 403,
+	} {
+		work := p.solved(local, "https://example.com")
+		for path, body := range map[string]any{configPath: m{"sitekey": local.Sitekey.Sitekey}, verifyPath: work} {
+			response, text := p.send(call{path: path, body: body, origin: origin, client: nextClient()})
+			if response.StatusCode != status {
+				t.Errorf("%s from %s: %d %s, want %d", path, origin, response.StatusCode, text, status)
+			}
+		}
+	}
+	p.refusal(t, "localhost, not named", call{path: configPath, body: m{"sitekey": other.Sitekey.Sitekey}, origin: "http://localhost"}, 403)
 }
 
 // TestPreflight: a page may ask before it sends JSON with its type.

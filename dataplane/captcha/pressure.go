@@ -20,9 +20,14 @@ const (
 )
 
 const (
-	window    = 10 * time.Minute // in which challenges are counted
-	free      = 8                // challenges of a network for one sitekey in a window that cost nothing more
-	rateBurst = 300              // challenges of a network at once, for all sitekeys
+	window = 10 * time.Minute // in which challenges are counted
+	free   = 8                // challenges of a network for one sitekey in a window that cost nothing more
+
+	challengeUnits = 32 // what a challenge counts while it is not solved
+	solvedUnits    = 8  // what it counts once it is solved: a quarter
+	renewalUnits   = 1  // what it counts once it is solved and renews an earlier one
+
+	rateBurst = 300 // challenges of a network at once, for all sitekeys
 	rateEvery = 200 * time.Millisecond
 
 	counterLimit = 1 << 16 // counters of each kind; the least recently used one is forgotten
@@ -83,6 +88,18 @@ func (p *pressure) challenge(sitekeyID int64, addr netip.Addr, now time.Time) (d
 	return raise(p.base, asked, crowd), 0
 }
 
+// solved gives back most of what a challenge counted, after its answer was verified and the challenge used up. The network is
+// that of the answer: one that never asked for a challenge of that time has nothing to get back.
+func (p *pressure) solved(sitekeyID int64, addr netip.Addr, issued, now time.Time) {
+	clientHash := maphash.Comparable(p.seed, client{sitekeyID, networkOf(addr)})
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.clients.Get(clientHash); ok {
+		c.solve(issued, now)
+	}
+}
+
 // sharedChallenge is challenge for an address that many clients share: its network counts for nothing.
 func (p *pressure) sharedChallenge(sitekeyID int64, now time.Time) (difficulty uint32) {
 	p.mu.Lock()
@@ -112,8 +129,9 @@ func get[Key comparable, Value any](lru *simplelru.LRU[Key, *Value], key Key) *V
 	return value
 }
 
-// raise is the difficulty for a client whose network asked for so many challenges of the sitekey in a window: it doubles each
-// time they are four times as many. crowd is a further factor.
+// raise returns the difficulty for a client whose network asked for so many challenges of the sitekey in a window, solved ones
+// counted for less. It grows in proportion to them, in steps of the square root of two: 16 challenges are twice as hard as 8,
+// 32 four times. crowd is a further factor.
 func raise(base uint32, asked float64, crowd uint32) uint32 {
 	difficulty := float64(base) * float64(crowd)
 	if steps := math.Floor(2 * math.Log2(asked/free)); steps > 0 {
@@ -122,24 +140,61 @@ func raise(base uint32, asked float64, crowd uint32) uint32 {
 	return uint32(max(float64(base), min(difficulty, MaxDifficulty)))
 }
 
-// counter counts within the last window: of the window before, the part counts that the last one still covers.
+// counter counts a network's challenges of a sitekey within the last window: of the window before, the share counts that the
+// last one still covers.
 type counter struct {
 	window            int64
-	current, previous uint32
+	current, previous windowCount
+	renewals          renewals
 }
 
-// add counts one and returns how many there were, this one included.
+// windowCount is a window's challenges.
+type windowCount struct {
+	units    uint32 // see challengeUnits
+	unsolved uint32 // challenges that may still give back units
+}
+
+// add counts one and returns how many challenges there were, this one included.
 func (c *counter) add(now time.Time) float64 {
+	passed := c.moveTo(now)
+	c.current.units += challengeUnits
+	c.current.unsolved++
+	return (float64(c.current.units) + float64(c.previous.units)*(1-passed)) / challengeUnits
+}
+
+// solve makes a challenge count for less, that of a renewal least. Each challenge of the network gives back units once at most.
+func (c *counter) solve(issued, now time.Time) {
+	c.moveTo(now)
+	from := &c.current
+	if number, _ := windowOf(issued); number != c.window {
+		from = &c.previous
+		if number != c.window-1 {
+			return
+		}
+	}
+	if from.unsolved == 0 {
+		return
+	}
+
+	remaining := uint32(solvedUnits)
+	if c.renewals.solve(now) {
+		remaining = renewalUnits
+	}
+	from.unsolved--
+	from.units -= challengeUnits - remaining
+}
+
+// moveTo makes the window of a time the current one, and returns which part of it has passed.
+func (c *counter) moveTo(now time.Time) (passed float64) {
 	number, passed := windowOf(now)
 	switch number {
 	case c.window:
 	case c.window + 1:
-		c.window, c.previous, c.current = number, c.current, 0
+		c.window, c.previous, c.current = number, c.current, windowCount{}
 	default:
 		*c = counter{window: number}
 	}
-	c.current++
-	return float64(c.current) + float64(c.previous)*(1-passed)
+	return passed
 }
 
 // windowOf numbers windows, and tells which part of this one has passed.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db/dbtest"
@@ -33,5 +34,71 @@ func TestTooManyChallenges(t *testing.T) {
 	config.client = "203.0.113.77"
 	if response, body := p.send(config); response.StatusCode != http.StatusOK {
 		t.Errorf("another network: %d %s", response.StatusCode, body)
+	}
+}
+
+// TestSolvedWorkCountsLess: a network whose challenges were answered meets a lower difficulty than one that only asks, and a
+// renewal counts least. Refused answers, and those that were given before, change nothing.
+func TestSolvedWorkCountsLess(t *testing.T) {
+	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+	const office, other = "203.0.113.1", "198.51.100.1"
+	ask := func(client string) (c pow.Challenge) {
+		response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey}, client: client})
+		if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", response.StatusCode, body)
+		}
+		return c
+	}
+	answer := func(client string, c pow.Challenge, change uint64, status int) {
+		nonce, err := pow.Solve(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := m{"sitekey": model.TestSitekey, "challenge": c.Challenge, "nonce": nonce ^ change}
+		if response, text := p.send(call{path: verifyPath, body: body, client: client}); response.StatusCode != status {
+			t.Fatalf("%d %s, want %d", response.StatusCode, text, status)
+		}
+	}
+
+	var challenges []pow.Challenge
+	for range 31 {
+		challenges = append(challenges, ask(office))
+	}
+	for _, c := range challenges {
+		answer(office, c, 1, http.StatusBadRequest)
+	}
+	if got := ask(office).Difficulty; got != 4*difficulty {
+		t.Errorf("32 challenges, all refused: difficulty %d, want %d", got, 4*difficulty)
+	}
+
+	for range 40 {
+		ask(other)
+	}
+	answer(office, challenges[0], 0, http.StatusOK)
+	for range 40 {
+		answer(office, challenges[0], 0, http.StatusBadRequest)
+		answer(other, challenges[0], 0, http.StatusBadRequest)
+	}
+	if got := ask(office).Difficulty; got != 4*difficulty {
+		t.Errorf("one of 33 answered, 40 times: difficulty %d, want %d", got, 4*difficulty)
+	}
+	if got := ask(other).Difficulty; got != 4*difficulty {
+		t.Errorf("41 challenges of the other network: difficulty %d, want %d", got, 4*difficulty)
+	}
+
+	for _, c := range challenges[1:] {
+		answer(office, c, 0, http.StatusOK)
+	}
+	if got := ask(office).Difficulty; got != difficulty { // 31 solved count 7.75, and 3
+		t.Errorf("31 of 34 answered: difficulty %d, want %d", got, difficulty)
+	}
+
+	// 31 renewals count for one challenge.
+	p.clock.add(4 * time.Minute)
+	for range 31 {
+		answer(office, ask(office), 0, http.StatusOK)
+	}
+	if got := ask(office).Difficulty; got > 3*difficulty/2 {
+		t.Errorf("after 31 renewals: difficulty %d, want at most %d", got, 3*difficulty/2)
 	}
 }

@@ -82,11 +82,11 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 
 // redeem consumes a token of the sitekey and counts it, both by one committed transaction, or finds out why not.
 func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, text string) (outcome, *token.Token, error) {
-	t, err := s.tokens.Read(text)
+	now := s.now()
+	t, err := s.keys.read(text, now)
 	if err != nil || t.SitekeyID != key.id {
 		return notOurs, nil, nil
 	}
-	now := s.now()
 	if t.Expired(now) {
 		return duplicate, nil, nil
 	}

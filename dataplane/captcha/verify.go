@@ -25,7 +25,7 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 		return missing("nonce")
 	}
 	now := s.now()
-	work, err := s.work.Verify(key.text, call.challenge, call.nonce, now)
+	work, err := s.keys.verify(key.text, call.challenge, call.nonce, now)
 	if err != nil {
 		return errWork // the reasons are all mended by a new challenge
 	}
@@ -39,9 +39,13 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	if result != claimed {
 		return errWork
 	}
+	if !s.isShared(r) {
+		s.pressure.solved(key.id, s.clientAddr(r), work.Issued, now)
+	}
+
 	t := token.Token{SitekeyID: key.id, Issued: now, Hostname: hostname}
 	rand.Read(t.ID[:]) // never fails
-	reply(w, tokenAnswer{Token: s.tokens.Sign(&t)})
+	reply(w, tokenAnswer{Token: s.keys.sign(&t)})
 	return nil
 }
 

@@ -3,13 +3,11 @@ package captcha
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tallygate/tallygate/dataplane/body"
-	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -36,7 +34,6 @@ func (c *widgetCall) member(d *jsontext.Decoder, key string) error {
 	return d.SkipValue()
 }
 
-// readNonce takes decimal digits only: a number that went through floating point on its way may be another one.
 func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
 	if d.PeekKind() != '0' {
 		return d.SkipValue()
@@ -45,8 +42,7 @@ func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	nonce, err := strconv.ParseUint(string(value), 10, 64)
-	c.nonce, c.hasNonce = nonce, err == nil && nonce <= pow.MaxNonce
+	c.nonce, c.hasNonce = parseNonce(value)
 	return nil
 }
 
@@ -69,7 +65,7 @@ func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall,
 		return call, nil, "", err
 	}
 	hostname, ok := pageHost(r)
-	if len(key.domains) > 0 && (!ok || !model.HostBelongs(hostname, key.domains)) {
+	if len(key.domains) > 0 && (!ok || !model.HostServed(hostname, key.domains)) {
 		return call, nil, "", errDomain
 	}
 	return call, key, hostname, nil

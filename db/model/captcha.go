@@ -39,6 +39,24 @@ func (p CaptchaPlan) Quota() (int64, bool) {
 	return n, ok
 }
 
+// CaptchaQuota is the monthly quota of a plan that has one.
+type CaptchaQuota struct {
+	Plan  CaptchaPlan
+	Quota int64
+}
+
+// CaptchaQuotas returns the plans with a quota, the smallest first.
+func CaptchaQuotas() []CaptchaQuota {
+	var quotas []CaptchaQuota
+	for plan, quota := range captchaQuotas {
+		if quota != Unlimited {
+			quotas = append(quotas, CaptchaQuota{plan, quota})
+		}
+	}
+	slices.SortFunc(quotas, func(a, b CaptchaQuota) int { return cmp.Compare(a.Quota, b.Quota) })
+	return quotas
+}
+
 // CaptchaUsageKey names the verifications of an account in a UTC month.
 type CaptchaUsageKey struct {
 	AccountID int64
@@ -56,7 +74,7 @@ type CaptchaUsage struct {
 	Used        int64   // successful verifications, those from the reserve included
 	ReserveFrom Instant // the first verification after the quota; 0 before it
 	OverQuota   int64   // the quota that ReserveFrom is about
-	Noticed     int     // the highest threshold in percent that the owner is told of; 0 for none
+	Noticed     int     // the highest threshold in percent that Count returned; 0 for none
 }
 
 // The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the first verification after the

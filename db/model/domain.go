@@ -3,6 +3,7 @@ package model
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,10 +23,12 @@ func ParseDomain(s string, allowLocal bool) (string, error) {
 	host, ok := normalHost(strings.TrimSpace(s))
 	reason := ""
 	switch {
+	case strings.HasPrefix(strings.TrimSpace(s), "*."):
+		reason = "has a wildcard. Enter the domain without \"*.\": its subdomains are implied."
 	case !ok:
 		reason = "is not a domain name. Enter one such as example.com, without https://, port or path."
 	case isAddress(host):
-		reason = "is an IP address, which cannot be a site's domain."
+		reason = "is an IP address, which cannot be a domain of a site or sitekey."
 	case isLocal(host) && (!allowLocal || host == "localhost"):
 		reason = "cannot be a site's domain: localhost is every visitor's own machine."
 	case !strings.Contains(host, "."):
@@ -37,6 +40,21 @@ func ParseDomain(s string, allowLocal bool) (string, error) {
 		return "", InvalidField("domain", "invalid_domain", strconv.Quote(shown(s))+" "+reason)
 	}
 	return host, nil
+}
+
+// ParseSitekeyDomain is ParseDomain for captcha sitekeys, which may also name localhost itself, for development. Addresses such
+// as 127.0.0.1 are refused all the same.
+func ParseSitekeyDomain(s string, allowLocal bool) (string, error) {
+	if host, ok := normalHost(strings.TrimSpace(s)); ok && host == "localhost" {
+		return host, nil
+	}
+	return ParseDomain(s, allowLocal)
+}
+
+// HostServed reports whether host may use a sitekey that is bound to the domains: it belongs to them, or is localhost and they
+// name it. Both sides must be normalised.
+func HostServed(host string, domains []string) bool {
+	return HostBelongs(host, domains) || host == "localhost" && slices.Contains(domains, host)
 }
 
 // shown is the beginning of what an owner entered, for a message.

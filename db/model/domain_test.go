@@ -58,6 +58,54 @@ func TestParseDomain(t *testing.T) {
 	}
 }
 
+// TestSitekeyDomains: sitekeys may name localhost, and then serve it; nothing else differs from a site's domains. Addresses are
+// never served.
+func TestSitekeyDomains(t *testing.T) {
+	for _, in := range []string{"localhost", " LocalHost. ", "LOCALHOST"} {
+		if got, err := model.ParseSitekeyDomain(in, false); got != "localhost" || err != nil {
+			t.Errorf("ParseSitekeyDomain(%q) = %q, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"example.com", "app.localhost", "127.0.0.1", "::1", "localhost:3000", "http://localhost", "*.localhost", ""} {
+		want, wantErr := model.ParseDomain(in, false)
+		if got, err := model.ParseSitekeyDomain(in, false); got != want || (err == nil) != (wantErr == nil) {
+			t.Errorf("ParseSitekeyDomain(%q) = %q, %v; want %q, %v", in, got, err, want, wantErr)
+		}
+	}
+
+	for _, test := range []struct {
+		host    string
+		domains []string
+		want    bool
+	}{
+		{"localhost", []string{"example.com", "localhost"}, true},
+		{"app.localhost", []string{"localhost"}, true}, // a subdomain
+		{"localhost", []string{"example.com"}, false},
+		{"localhost", nil, false},
+		{"notlocalhost", []string{"localhost"}, false},
+		{"127.0.0.1", []string{"localhost"}, false},
+		{"::1", []string{"localhost"}, false},
+		{"127.0.0.1", []string{"127.0.0.1"}, false}, // however it came there
+		{"www.example.com", []string{"example.com"}, true},
+	} {
+		if got := model.HostServed(test.host, test.domains); got != test.want {
+			t.Errorf("HostServed(%q, %q) = %v", test.host, test.domains, got)
+		}
+	}
+	if model.HostBelongs("localhost", []string{"localhost"}) {
+		t.Error("localhost belongs to a site")
+	}
+}
+
+// TestWildcardDomain: the error of a wildcard says that subdomains are implied.
+func TestWildcardDomain(t *testing.T) {
+	for _, in := range []string{"*.example.com", " *.example.com", "*."} {
+		if _, err := model.ParseDomain(in, false); err == nil || !strings.Contains(err.Error(), "subdomains are implied") {
+			t.Errorf("ParseDomain(%q): %v", in, err)
+		}
+	}
+}
+
 func FuzzOriginHost(f *testing.F) {
 	for _, s := range []string{"https://example.com", "http://EXAMPLE.com.:80", "null", "https://a_b.example", "https://.", "https://-", "https://1.2.3.4", "https://[::1]:1", "https://Bücher.de", "https://xn--a"} {
 		f.Add(s)

@@ -68,7 +68,8 @@ func MailRetryDelay(attempts int32) time.Duration {
 
 // QuotaMail is the data of quota_80 and quota_100.
 type QuotaMail struct {
-	Product string `json:"product"` // analytics or captcha
+	Product string `json:"product"`           // analytics or captcha
+	Account string `json:"account,omitempty"` // its name
 	Site    string `json:"site,omitempty"`
 	Month   string `json:"month"`           // YYYY-MM
 	Quota   int64  `json:"quota,omitempty"` // 0: not known
@@ -76,6 +77,7 @@ type QuotaMail struct {
 
 // DeliveryFailedMail is the data of delivery_failed.
 type DeliveryFailedMail struct {
+	Account  string `json:"account,omitempty"` // its name
 	Site     string `json:"site"`
 	Kind     string `json:"kind"`
 	Event    string `json:"event"`

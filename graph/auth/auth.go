@@ -5,8 +5,6 @@ package auth
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,11 +24,12 @@ import (
 // MinSecret is the least number of bytes of the application key.
 const MinSecret = 32
 
-// Options is what an Auth needs. Every field is required, except IsShared, that the zero Signups is "closed", CaptchaPlan has a
-// default, and mails are sent unless NoMail says otherwise.
+// Options is what an Auth needs. Every field is required, except IsShared and Rotation, that the zero Signups is "closed",
+// CaptchaPlan has a default, and mails are sent unless NoMail says otherwise.
 type Options struct {
 	DB          *db.DB
 	Secret      []byte                         // application key, at least MinSecret bytes; keys for each use are derived from it
+	Rotation    *model.KeyRotation             // of the application key; nil: there is no previous one
 	BaseURL     string                         // {base_url}; https decides the cookies' name and Secure attribute
 	Signups     model.SignupPolicy             // who may sign up
 	CaptchaPlan model.CaptchaPlan              // of new accounts; empty: the free one
@@ -70,12 +69,6 @@ func New(o Options) (*Auth, error) {
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return nil, fmt.Errorf("auth: the base URL %q is not an http or https address", o.BaseURL)
 	}
-	keys := make(map[string][]byte, 3)
-	for _, use := range []string{"session cookie", "device cookie", "sign-in throttle"} {
-		if keys[use], err = hkdf.Key(sha256.New, o.Secret, nil, "tallygate "+use, sha256.Size); err != nil {
-			return nil, fmt.Errorf("auth: derive the key of the %s: %w", use, err)
-		}
-	}
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
@@ -89,9 +82,9 @@ func New(o Options) (*Auth, error) {
 		isShared:    o.IsShared,
 		now:         o.Now,
 		baseURL:     strings.TrimSuffix(o.BaseURL, "/"),
-		sessions:    newStore(o.DB, keys["session cookie"], secure, o.Now),
-		devices:     newDevices(keys["device cookie"], secure),
-		throttle:    keys["sign-in throttle"],
+		sessions:    newStore(o.DB, newCookieSigner(o.Secret, o.Rotation, useSessions), secure, o.Now),
+		devices:     newDevices(newCookieSigner(o.Secret, o.Rotation, useDevices), secure),
+		throttle:    newThrottleKey(o.Secret, o.Rotation),
 		passwords:   newPasswords(runtime.GOMAXPROCS(0), o.ServesHits),
 	}, nil
 }

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gorilla/securecookie"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -28,11 +26,11 @@ const (
 type devices struct {
 	name   string
 	secure bool
-	codec  *securecookie.SecureCookie
+	codec  *cookieSigner
 }
 
-func newDevices(key []byte, secure bool) *devices {
-	d := &devices{name: deviceName, secure: secure, codec: newCodec(key)}
+func newDevices(codec *cookieSigner, secure bool) *devices {
+	d := &devices{name: deviceName, secure: secure, codec: codec}
 	if secure {
 		d.name = deviceNameHTTPS
 	}
@@ -83,9 +81,4 @@ func (d *devices) remember(w http.ResponseWriter, r *http.Request, user *model.U
 		HttpOnly: true, Secure: d.secure, SameSite: http.SameSiteLaxMode,
 	})
 	return nil
-}
-
-// newCodec signs cookies. It sets no age: the session's row has one, and a device may be as old as its cookie.
-func newCodec(key []byte) *securecookie.SecureCookie {
-	return securecookie.New(key, nil).SetSerializer(securecookie.NopEncoder{}).MaxAge(0)
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gorilla/securecookie"
 	"github.com/gorilla/sessions"
 
 	"github.com/tallygate/tallygate/db"
@@ -26,16 +25,16 @@ const (
 type store struct {
 	db      *db.DB
 	name    string
-	codec   *securecookie.SecureCookie
+	codec   *cookieSigner
 	options sessions.Options
 	now     func() time.Time
 }
 
-func newStore(d *db.DB, key []byte, secure bool, now func() time.Time) *store {
+func newStore(d *db.DB, codec *cookieSigner, secure bool, now func() time.Time) *store {
 	s := &store{
 		db:    d,
 		name:  sessionName,
-		codec: newCodec(key),
+		codec: codec,
 		now:   now,
 		options: sessions.Options{
 			Path: "/", MaxAge: int(db.SessionLifetime / time.Second),

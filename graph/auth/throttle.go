@@ -2,8 +2,6 @@ package auth
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -30,18 +28,6 @@ const (
 // wideNetwork is how many times the free attempts of an IPv6 network of 64 bits those of one of 48
 // bits are. A provider may give a customer either, or anything between.
 const wideNetwork = 10
-
-// throttleKey is the key under which tried addresses and networks are hashed, so that the table of failures tells nobody
-// who tried to sign in or from where.
-type throttleKey []byte
-
-func (k throttleKey) hash(kind string, what []byte) []byte {
-	mac := hmac.New(sha256.New, k)
-	mac.Write([]byte(kind))
-	mac.Write([]byte{0})
-	mac.Write(what)
-	return mac.Sum(nil)
-}
 
 // limits are the counters that an attempt is held against.
 //

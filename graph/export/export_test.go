@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -347,6 +348,34 @@ func TestEventColumns(t *testing.T) {
 			"'@newsletter,,,,,,,,,,fe000000000000000000000000000001\r\n"
 		if body != want {
 			t.Errorf("CSV\n%s, want\n%s", body, want)
+		}
+	})
+}
+
+// TestControlCharacters: texts with tabs, newlines and quotes leave both formats readable, and come out as they were stored.
+func TestControlCharacters(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		s := newShop(t, d, "shop.example")
+		at := model.At(noon)
+		const path, properties = "/a\tb\nc \"d\", \x01\x7f\ufffd", `{"a\n":"\t\r\n\u0001","n":"1e400"}`
+		s.storeEvent(model.Visit{LastPageviewAt: at, Pageviews: 1, Channel: "direct"},
+			model.Event{At: at, ID: 7, Name: "signup", Path: path, Properties: properties})
+
+		row := s.rows(map[string]string{"type": "events"})[0]
+		if want := map[string]any{"a\n": "\t\r\n\x01", "n": "1e400"}; row["path"] != path || !reflect.DeepEqual(row["properties"], want) {
+			t.Errorf("JSON: path %q, properties %q", row["path"], row["properties"])
+		}
+
+		_, text := s.get(map[string]string{"type": "events", "format": "csv"}, nil)
+		records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+		if err != nil || len(records) != 2 {
+			t.Fatalf("CSV %q: %d records, %v; want 2", text, len(records), err)
+		}
+		if got := records[1][3]; got != path {
+			t.Errorf("CSV: path %q, want %q", got, path)
+		}
+		if got := records[1][7]; got != properties {
+			t.Errorf("CSV: properties %q, want %q", got, properties)
 		}
 	})
 }

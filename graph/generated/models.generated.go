@@ -121,7 +121,8 @@ type CreateSitePayload struct {
 type CreateSitekeyInput struct {
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. None: every page may.
+	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. `localhost` may be one of them,
+	// for development; addresses such as 127.0.0.1 may not. None: every page may.
 	Domains []string `json:"domains"`
 }
 
@@ -796,7 +797,7 @@ const (
 	// The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up.
 	ErrorCodeForbidden ErrorCode = "forbidden"
 	// Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
-	// 50 that wait for a second at most. `extensions.retryAfter` says in how many seconds the next one makes sense. Of a request
+	// 50 that wait for 3 seconds at most. `extensions.retryAfter` says in how many seconds the next one makes sense. Of a request
 	// with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
 	// caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
 	ErrorCodeRateLimited ErrorCode = "rate_limited"

@@ -361,14 +361,15 @@ type ComplexityRoot struct {
 	}
 
 	Sitekey struct {
-		CreatedAt  func(childComplexity int) int
-		CspLines   func(childComplexity int) int
-		Domains    func(childComplexity int) int
-		ID         func(childComplexity int) int
-		Name       func(childComplexity int) int
-		SecretHint func(childComplexity int) int
-		Sitekey    func(childComplexity int) int
-		WidgetTag  func(childComplexity int) int
+		CreatedAt        func(childComplexity int) int
+		CspLines         func(childComplexity int) int
+		Domains          func(childComplexity int) int
+		ID               func(childComplexity int) int
+		Name             func(childComplexity int) int
+		OptionalCspLines func(childComplexity int) int
+		SecretHint       func(childComplexity int) int
+		Sitekey          func(childComplexity int) int
+		WidgetTag        func(childComplexity int) int
 	}
 
 	SitekeyConnection struct {
@@ -1919,6 +1920,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Sitekey.Name(childComplexity), true
+	case "Sitekey.optionalCspLines":
+		if e.ComplexityRoot.Sitekey.OptionalCspLines == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Sitekey.OptionalCspLines(childComplexity), true
 	case "Sitekey.secretHint":
 		if e.ComplexityRoot.Sitekey.SecretHint == nil {
 			break
@@ -2657,7 +2664,7 @@ enum ErrorCode {
   forbidden
   """
   Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
-  50 that wait for a second at most. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense. Of a request
+  50 that wait for 3 seconds at most. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense. Of a request
   with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
   caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
   """
@@ -3388,14 +3395,22 @@ type Sitekey implements Node {
   sitekey: String!
   "Display name, 1 to 100 characters."
   name: String!
-  "The domains whose pages, with their subdomains, may use it; sorted, at most 50. None: every page may."
+  "The domains whose pages, with their subdomains, may use it; sorted, at most 50. May name localhost. None: every page may."
   domains: [String!]!
   "The last characters of the secret, to recognise it by."
   secretHint: String!
   "What to paste into a form: the widget's element and its script tag."
   widgetTag: String!
-  "What a Content-Security-Policy of the pages with the widget must allow, one directive in each line."
+  """
+  What a Content-Security-Policy of the pages with the widget must allow, one directive in each line. ` + "`" + `optionalCspLines` + "`" + ` has what it
+  may allow in addition.
+  """
   cspLines: [String!]!
+  """
+  What the policy may allow in addition to ` + "`" + `cspLines` + "`" + `, one directive in each line: ` + "`" + `script-src 'wasm-unsafe-eval'` + "`" + `, without which
+  Chromium runs no WebAssembly and the work takes about three times as long; ` + "`" + `style-src` + "`" + ` for pages that link ` + "`" + `captcha.css` + "`" + `.
+  """
+  optionalCspLines: [String!]!
   "When the sitekey was created."
   createdAt: DateTime!
 }
@@ -3468,7 +3483,10 @@ type SitekeyEdge {
 input CreateSitekeyInput {
   "Display name, 1 to 100 characters."
   name: String!
-  "The domain names, as in ` + "`" + `createSite` + "`" + `, whose pages may use it, at most 50; subdomains are implied. None: every page may."
+  """
+  The domain names, as in ` + "`" + `createSite` + "`" + `, whose pages may use it, at most 50; subdomains are implied. ` + "`" + `localhost` + "`" + ` may be one of them,
+  for development; addresses such as 127.0.0.1 may not. None: every page may.
+  """
   domains: [String!]! = []
 }
 
@@ -4190,6 +4208,8 @@ func (ec *executionContext) childFields_Sitekey(ctx context.Context, field graph
 		return ec.fieldContext_Sitekey_widgetTag(ctx, field)
 	case "cspLines":
 		return ec.fieldContext_Sitekey_cspLines(ctx, field)
+	case "optionalCspLines":
+		return ec.fieldContext_Sitekey_optionalCspLines(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Sitekey_createdAt(ctx, field)
 	}

@@ -21,6 +21,7 @@ type SitekeyResolver interface {
 
 	WidgetTag(ctx context.Context, obj *model.Sitekey) (string, error)
 	CspLines(ctx context.Context, obj *model.Sitekey) ([]string, error)
+	OptionalCspLines(ctx context.Context, obj *model.Sitekey) ([]string, error)
 }
 type SitekeyConnectionResolver interface {
 	TotalCount(ctx context.Context, obj *SitekeyConnection) (int, error)
@@ -486,6 +487,29 @@ func (ec *executionContext) _Sitekey_cspLines(ctx context.Context, field graphql
 	)
 }
 func (ec *executionContext) fieldContext_Sitekey_cspLines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Sitekey_optionalCspLines(ctx context.Context, field graphql.CollectedField, obj *model.Sitekey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sitekey_optionalCspLines(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Sitekey().OptionalCspLines(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sitekey_optionalCspLines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Sitekey", field, true, true, errors.New("field of type String does not have child fields"))
 }
 
@@ -1243,6 +1267,44 @@ func (ec *executionContext) _Sitekey(ctx context.Context, sel ast.SelectionSet, 
 					}
 				}()
 				res = ec._Sitekey_cspLines(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "optionalCspLines":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Sitekey_optionalCspLines(ctx, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}

@@ -644,7 +644,7 @@ type CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey struct {
 	Sitekey string `json:"sitekey"`
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// The domains whose pages, with their subdomains, may use it; sorted, at most 50. None: every page may.
+	// The domains whose pages, with their subdomains, may use it; sorted, at most 50. May name localhost. None: every page may.
 	Domains []string `json:"domains"`
 	// What to paste into a form: the widget's element and its script tag.
 	WidgetTag string `json:"widgetTag"`
@@ -746,7 +746,8 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError) __pr
 type CreateSitekeyInput struct {
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. None: every page may.
+	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. `localhost` may be one of them,
+	// for development; addresses such as 127.0.0.1 may not. None: every page may.
 	Domains []string `json:"domains"`
 }
 

@@ -1,6 +1,8 @@
 package event
 
 import (
+	"strings"
+
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -27,8 +29,8 @@ var automaticProperties = map[string]map[string]func(r *reader, key string) erro
 // still happened.
 func (r *reader) automatic(name string, domains []string) (Accepted, error) {
 	known := automaticProperties[name]
-	err := r.properties(func(key string, exact bool) error {
-		if keep := known[key]; keep != nil && exact {
+	err := r.properties(func(key string) error {
+		if keep := known[key]; keep != nil {
 			return keep(r, key)
 		}
 		return r.in.SkipValue()
@@ -47,23 +49,31 @@ func keepText(limit int) func(r *reader, key string) error {
 	return func(r *reader, key string) error {
 		text, ok, err := r.text()
 		if ok {
-			r.writeText(key, model.Clean(text, limit))
+			r.writeText(key, model.Storable(text, limit))
 		}
 		return err
 	}
 }
 
-// keepHost keeps a host in its normalised form, so that one host is one row of a report. What is no host goes: it could
-// be a whole address with somebody's name in it.
+// keepHost keeps a host in its normalised form, so that one host is one row of a report. Of a whole address it keeps the host.
+// What has no host goes: it could be anything, with personal data in it.
 func (r *reader) keepHost(key string) error {
 	text, ok, err := r.text()
 	if !ok {
 		return err
 	}
-	if r.host, ok = model.OriginHost("https://" + text); ok {
+	if r.host, ok = hostOf(text); ok {
 		r.writeText(key, r.host)
 	}
 	return nil
+}
+
+// hostOf returns the normalised host of a host with or without a port and path, and of an address with or without its scheme.
+func hostOf(text string) (string, bool) {
+	if scheme, rest, ok := strings.Cut(text, ":/"); ok && !strings.ContainsAny(scheme, "./?#") {
+		text = strings.TrimLeft(rest, "/")
+	}
+	return model.OriginHost("https://" + strings.TrimPrefix(text, "//"))
 }
 
 // keepPercent keeps a number from 0 to 100.

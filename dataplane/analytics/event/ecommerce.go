@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of the e-commerce fields. An id or a number beyond its limit makes the event bad_event, because it cannot be cut
-// without becoming another one; a name is cut.
+// Limits of the e-commerce fields. An id or a number beyond its limit is unreadable, because it cannot be cut without becoming
+// another one; a name is cut. An event without a readable required field is bad_event; an unreadable optional one is left out.
 const (
 	maxItemID        = 200 // characters
 	maxItemName      = 200 // characters
@@ -58,28 +58,24 @@ var ecommerceFields = map[string]struct{ required, optional field }{
 	model.EventRefund:        {transactionID | value | currency, items},
 }
 
-// ecommerce reads an event's fields and keeps its other properties as they were sent. The fields count, and have to be
-// readable, even when the properties are too large to be kept. An optional field that is null is absent.
+// ecommerce reads an event's fields and keeps its other properties as they were sent. The fields count even when the properties
+// are too large to be kept. An optional field that is unreadable is left out: the sale still happened.
 func (r *reader) ecommerce(name string) (Accepted, error) {
 	event := Accepted{Name: name}
 	fields := ecommerceFields[name]
-	var seen field
-	err := r.properties(func(key string, exact bool) error {
+	var read field
+	err := r.properties(func(key string) error {
 		f := fieldNames[key] & (fields.required | fields.optional)
 		if f == 0 {
-			r.write(jsontext.String(key))
-			return r.copyValue()
+			return r.copyMember(key)
 		}
-		if !exact {
-			return errField // not the field, and it cannot be kept under the field's name
+		ok, err := r.readField(f, key, &event)
+		if ok {
+			read |= f
 		}
-		if r.in.PeekKind() == 'n' {
-			return r.in.SkipValue()
-		}
-		seen |= f
-		return r.readField(f, key, &event)
+		return err
 	})
-	if err != nil || seen&fields.required != fields.required {
+	if err != nil || read&fields.required != fields.required {
 		return Accepted{}, ErrBad
 	}
 	if name == model.EventRefund {
@@ -89,94 +85,94 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 	return event, nil
 }
 
-// readField reads one of an event's own fields into where it belongs: a field of its own, or the properties.
-func (r *reader) readField(f field, key string, event *Accepted) (err error) {
+// readField reads one of an event's own fields into where it belongs: a field of its own, or the properties. It is false for an
+// unreadable one.
+func (r *reader) readField(f field, key string, event *Accepted) (ok bool, err error) {
 	switch f {
 	case value:
-		event.Value, err = must(r.number(maxAmount))
+		event.Value, ok, err = r.number(maxAmount)
 	case currency:
-		event.Currency, err = r.currency()
+		event.Currency, ok, err = r.currency()
 	case transactionID:
-		event.TransactionID, err = r.id(maxTransactionID)
+		event.TransactionID, ok, err = r.id(maxTransactionID)
 	case items:
-		err = r.items(key)
+		ok, err = r.items(key)
 	default:
-		err = r.keepItemField(f, key)
+		ok, err = r.keepItemField(f, key)
 	}
-	return err
+	return ok, err
 }
 
-// keepItemField reads one of the four fields that describe an item and keeps it.
-func (r *reader) keepItemField(f field, key string) error {
+// keepItemField reads one of the four fields that describe an item, and keeps it unless it is unreadable.
+func (r *reader) keepItemField(f field, key string) (ok bool, err error) {
+	var text string
+	var n model.Money
 	switch f {
 	case itemID:
-		id, err := r.id(maxItemID)
-		r.writeText(key, id)
-		return err
+		text, ok, err = r.id(maxItemID)
 	case itemName:
-		name, err := must(r.text())
-		r.writeText(key, model.Clean(name, maxItemName))
-		return err
+		text, ok, err = r.textOrNumber()
+		text = model.Storable(text, maxItemName)
 	case price:
-		n, err := must(r.number(maxAmount))
-		r.writeNumber(key, n)
-		return err
+		n, ok, err = r.number(maxAmount)
 	default:
-		n, err := must(r.number(maxQuantity))
-		if n%unit != 0 {
-			return errField
-		}
-		r.writeNumber(key, n)
-		return err
+		n, ok, err = r.number(maxQuantity)
+		ok = ok && n%unit == 0
 	}
+	if !ok || err != nil {
+		return false, err
+	}
+
+	if f&(itemID|itemName) != 0 {
+		r.writeText(key, text)
+	} else {
+		r.writeNumber(key, n)
+	}
+	return true, nil
 }
 
-// items reads a list of objects and keeps their item fields; other keys of an item go.
-func (r *reader) items(key string) error {
+// items reads a list and keeps its objects; what is none is left out.
+func (r *reader) items(key string) (ok bool, err error) {
 	if r.in.PeekKind() != '[' {
-		return errField
+		return false, r.in.SkipValue()
 	}
 	r.write(jsontext.String(key))
 	if err := r.copyToken(); err != nil {
-		return err
+		return false, err
 	}
 	for r.in.PeekKind() != ']' {
 		if err := r.item(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return r.copyToken()
+	return true, r.copyToken()
 }
 
+// item keeps the item fields of an object; its other keys go.
 func (r *reader) item() error {
-	return r.eachMember(func(key string, exact bool) error {
+	if r.in.PeekKind() != '{' {
+		return r.in.SkipValue()
+	}
+	return r.eachMember(func(key string) error {
 		f := fieldNames[key] & itemFields
-		switch {
-		case f != 0 && !exact:
-			return errField
-		case f == 0, r.in.PeekKind() == 'n':
+		if f == 0 {
 			return r.in.SkipValue()
 		}
-		return r.keepItemField(f, key)
+		_, err := r.keepItemField(f, key)
+		return err
 	})
 }
 
-// id reads a text of 1 to limit characters.
-func (r *reader) id(limit int) (string, error) {
-	id, err := must(r.text())
-	if err == nil && (id == "" || utf8.RuneCountInString(id) > limit) {
-		err = errField
-	}
-	return id, err
+// id reads a text of 1 to limit characters that are not all white space. A number counts as its text.
+func (r *reader) id(limit int) (string, bool, error) {
+	id, ok, err := r.textOrNumber()
+	return id, ok && strings.TrimSpace(id) != "" && utf8.RuneCountInString(id) <= limit, err
 }
 
 // currency reads three ASCII letters and returns them as capitals.
-func (r *reader) currency() (string, error) {
-	code, err := must(r.text())
-	if err == nil && !isCurrency(code) {
-		err = errField
-	}
-	return strings.ToUpper(code), err
+func (r *reader) currency() (string, bool, error) {
+	code, ok, err := r.text()
+	return strings.ToUpper(code), ok && isCurrency(code), err
 }
 
 func isCurrency(s string) bool {
@@ -184,11 +180,3 @@ func isCurrency(s string) bool {
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
-
-// must turns "not of this type, or out of range" into an error.
-func must[T any](v T, ok bool, err error) (T, error) {
-	if err == nil && !ok {
-		err = errField
-	}
-	return v, err
-}

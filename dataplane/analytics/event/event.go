@@ -21,7 +21,7 @@ type Rules struct {
 // Accepted is what an event that passed the rules is stored with.
 type Accepted struct {
 	Name          string
-	Properties    string      // JSON object of at most 4,096 bytes, compact and clean, without what has a field here; empty for none
+	Properties    string      // JSON object of at most 4,096 bytes, compact and storable, without what has a field here; empty for none
 	Value         model.Money // of begin_checkout, purchase and refund; negative for a refund
 	Currency      string      // three capital letters; empty: the event has no value
 	TransactionID string      // of a purchase or refund, at most 128 characters
@@ -31,7 +31,7 @@ type Accepted struct {
 var (
 	// ErrUnknown is returned for a well-formed name that the site does not accept.
 	ErrUnknown = &model.Error{Kind: model.Invalid, Code: "unknown_event"}
-	// ErrBad is returned for a name without the form of one, and for e-commerce fields that are missing or unreadable.
+	// ErrBad is returned for a name without the form of one, and for required e-commerce fields that are missing or unreadable.
 	ErrBad = &model.Error{Kind: model.Invalid, Code: "bad_event"}
 	// ErrOwnLink says that an outbound_click leads to one of the site's own domains, and so is none. The event is ignored:
 	// collect answers 204, server {"status":"ignored","reason":"own_link"}.

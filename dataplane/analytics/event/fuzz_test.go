@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -26,7 +27,9 @@ func FuzzCheck(f *testing.F) {
 	for i, properties := range []string{
 		`{"a":"x\u0000y","\ud83d":[{"b":"\n"}]}`, "{\"a\":\"\xff\"}", `{"file":"a.pdf","ext":"pdf"}`, `{"percent":90}`, `{"term":"a"}`,
 		`{"item_id":"1","price":1.5e3,"quantity":2.0}`, `{"item_id":"1","item\u0000_id":"2"}`, `{"value":1e12,"currency":"eur","items":[{}]}`,
-		`{"transaction_id":"1","value":0.0000005,"currency":"EUR","x":[[[[[[[[]]]]]]]]}`, `null`,
+		`{"a":1e400,"b":[1e-400,` + strings.Repeat("9", 310) + `]}`, `{"a":1,"a":{"b":1,"b":[]},"\u0061":2}`, `{"a\u0000":1,"a\ufffd":2,"\ud800":3,"\ud801":4}`,
+		`{"item_id":7,"item_name":7,"price":-5,"quantity":1.5}`, `{"host":"https://shop.example/"}`, `{"host":"//a/"}`, `{"a":"\t\r\n\u001f\u007f"}`,
+		`{"transaction_id":7,"value":1,"currency":"EUR","items":[5,{"item_id":5,"item_id":"5"}]}`, `{"transaction_id":"1","value":0.0000005,"currency":"EUR","x":[[[[[[[[]]]]]]]]}`, `null`,
 	} {
 		f.Add(uint8(i), []byte(properties))
 	}
@@ -52,8 +55,8 @@ func FuzzCheck(f *testing.F) {
 func storable(a event.Accepted) error {
 	const most = 1_000_000_000_000_000_000
 	switch {
-	case !model.IsClean(a.Properties) || !model.IsClean(a.TransactionID):
-		return errors.New("not clean")
+	case !model.IsStorable(a.Properties) || !model.IsStorable(a.TransactionID):
+		return errors.New("not storable")
 	case len(a.Properties) > 4_096:
 		return fmt.Errorf("%d bytes of properties", len(a.Properties))
 	case utf8.RuneCountInString(a.TransactionID) > 128:
@@ -71,32 +74,35 @@ func storable(a event.Accepted) error {
 	if err := json.Unmarshal([]byte(a.Properties), &object); err != nil {
 		return err
 	}
-	return cleanInside(json.RawMessage(a.Properties))
+	return storableInside(json.RawMessage(a.Properties))
 }
 
-// cleanInside looks at each text and key once its escapes are undone.
-func cleanInside(raw json.RawMessage) error {
+// storableInside looks at each text, key and number once the escapes are undone.
+func storableInside(raw json.RawMessage) error {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
 	var text string
 	switch {
 	case raw[0] == '{' && json.Unmarshal(raw, &object) == nil:
 		for key, member := range object {
-			if !model.IsClean(key) {
+			if !model.IsStorable(key) {
 				return fmt.Errorf("key %q", key)
 			}
-			if err := cleanInside(member); err != nil {
+			if err := storableInside(member); err != nil {
 				return err
 			}
 		}
 	case raw[0] == '[' && json.Unmarshal(raw, &list) == nil:
 		for _, element := range list {
-			if err := cleanInside(element); err != nil {
+			if err := storableInside(element); err != nil {
 				return err
 			}
 		}
+	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
+		var number float64
+		return json.Unmarshal(raw, &number)
 	case raw[0] == '"' && json.Unmarshal(raw, &text) == nil:
-		if !model.IsClean(text) {
+		if !model.IsStorable(text) {
 			return fmt.Errorf("text %q", text)
 		}
 	}

@@ -2,8 +2,6 @@ package event
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,42 +9,29 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-const (
-	// maxProperties is the most bytes of properties, both as sent and as stored (analytics contract, section 8).
-	maxProperties = 4_096
-	// maxDepth is how deep the objects and lists of properties may nest, the properties themselves counted. The databases
-	// store any depth that fits; but everybody can send properties, and many a JSON parser gives up at some hundred levels:
-	// one hit should not make an owner's whole download unreadable.
-	maxDepth = 64
-)
-
-// reader reads an event's properties once and writes what is kept of them as it goes. Reading and writing fail apart from
-// each other: what cannot be kept drops the properties, while the rest is still read for the fields that count.
+// reader reads an event's properties and writes what is kept of them as it goes. Reading and writing fail apart from each other:
+// what cannot be kept drops the properties, while the rest is still read for the fields that count.
 type reader struct {
-	source  bytes.Reader
-	in      jsontext.Decoder
-	kept    bytes.Buffer
-	out     jsontext.Encoder
-	host    string // of an outbound_click, normalised
-	dropped bool   // nothing is kept
+	canonical canonical
+	source    bytes.Reader
+	in        jsontext.Decoder // of the canonical text
+	kept      bytes.Buffer
+	out       jsontext.Encoder
+	host      string // of an outbound_click, normalised
+	err       error  // the properties are not a JSON object; nothing of them counts
+	dropped   bool   // nothing is kept
 }
 
-var (
-	readers = sync.Pool{New: func() any { return new(reader) }}
-
-	errNotObject = errors.New("the properties are not a JSON object")
-	errTrailing  = errors.New("something follows the properties")
-	errField     = errors.New("a field has the wrong type or is out of its range")
-)
+var readers = sync.Pool{New: func() any { return new(reader) }}
 
 func (r *reader) start(properties []byte) {
-	r.source.Reset(properties)
+	r.err = r.canonical.read(properties)
+	r.source.Reset(r.canonical.text)
+	r.in.Reset(&r.source)
 	r.kept.Reset()
-	// A text that was cut in the middle of a character is mended, as it is in the rest of a payload.
-	r.in.Reset(&r.source, jsontext.AllowInvalidUTF8(true))
 	r.out.Reset(&r.kept)
 	r.host = ""
-	r.dropped = len(properties) > maxProperties
+	r.dropped = r.err != nil || r.canonical.useless || len(r.canonical.text) > maxProperties
 }
 
 func (r *reader) release() {
@@ -59,33 +44,20 @@ func (r *reader) custom(name string) Accepted {
 	if r.dropped {
 		return Accepted{Name: name}
 	}
-	err := r.properties(func(key string, _ bool) error {
-		r.write(jsontext.String(key))
-		return r.copyValue()
-	})
-	if err != nil {
-		r.dropped = true
-	}
-	return Accepted{Name: name, Properties: r.result()}
+	return Accepted{Name: name, Properties: orNothing(r.canonical.text)}
 }
 
-// properties reads the whole text, one object, and calls member as eachMember does.
-func (r *reader) properties(member func(key string, exact bool) error) error {
-	if err := r.eachMember(member); err != nil {
-		return err
+// properties reads the properties and calls member as eachMember does.
+func (r *reader) properties(member func(key string) error) error {
+	if r.err != nil {
+		return r.err
 	}
-	if _, err := r.in.ReadToken(); err != io.EOF {
-		return errTrailing
-	}
-	return nil
+	return r.eachMember(member)
 }
 
-// eachMember reads an object and writes one. For each member it calls member with the cleaned key, and whether it was sent like
-// this, standing before the value: member reads the value, and writes key and value if they are kept.
-func (r *reader) eachMember(member func(key string, exact bool) error) error {
-	if r.in.PeekKind() != '{' {
-		return errNotObject
-	}
+// eachMember reads an object and writes one. For each member it calls member with the key, standing before the value: member
+// reads the value, and writes key and value if they are kept.
+func (r *reader) eachMember(member func(key string) error) error {
 	if err := r.copyToken(); err != nil {
 		return err
 	}
@@ -94,46 +66,40 @@ func (r *reader) eachMember(member func(key string, exact bool) error) error {
 		if err != nil {
 			return err
 		}
-		sent := token.String()
-		key := model.Clean(sent, len(sent))
-		if err := member(key, key == sent); err != nil {
+		if err := member(token.String()); err != nil {
 			return err
 		}
 	}
 	return r.copyToken()
 }
 
-// copyValue reads a value of any type and keeps it as it is, with its texts cleaned.
-func (r *reader) copyValue() error {
-	for depth := r.in.StackDepth(); ; {
-		if err := r.copyToken(); err != nil {
-			return err
-		}
-		if r.in.StackDepth() == depth {
-			return nil
-		}
+// copyMember reads a value of any type and keeps it as it is.
+func (r *reader) copyMember(key string) error {
+	value, err := r.in.ReadValue()
+	if err == nil {
+		r.write(jsontext.String(key))
+		r.writeValue(value)
 	}
+	return err
 }
 
 func (r *reader) copyToken() error {
 	token, err := r.in.ReadToken()
-	if err != nil {
-		return err
+	if err == nil {
+		r.write(token)
 	}
-	if token.Kind() == '"' {
-		token = jsontext.String(cleaned(token))
-	}
-	if r.in.StackDepth() > maxDepth {
-		r.dropped = true
-	}
-	r.write(token)
-	return nil
+	return err
 }
 
-// write keeps a token. What the encoder refuses, for instance two keys that are equal once they are cleaned, drops the
-// properties.
+// write keeps a token. What the encoder refuses drops the properties.
 func (r *reader) write(token jsontext.Token) {
 	if !r.dropped && r.out.WriteToken(token) != nil {
+		r.dropped = true
+	}
+}
+
+func (r *reader) writeValue(value jsontext.Value) {
+	if !r.dropped && r.out.WriteValue(value) != nil {
 		r.dropped = true
 	}
 }
@@ -145,12 +111,10 @@ func (r *reader) writeText(key, text string) {
 
 func (r *reader) writeNumber(key string, n model.Money) {
 	r.write(jsontext.String(key))
-	if !r.dropped && r.out.WriteValue(jsontext.Value(n.String())) != nil {
-		r.dropped = true
-	}
+	r.writeValue(jsontext.Value(n.String()))
 }
 
-// text reads a text and cleans it. It is false for another type.
+// text reads a text. It is false for another type.
 func (r *reader) text() (string, bool, error) {
 	if r.in.PeekKind() != '"' {
 		return "", false, r.in.SkipValue()
@@ -159,7 +123,19 @@ func (r *reader) text() (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	return cleaned(token), true, nil
+	return token.String(), true, nil
+}
+
+// textOrNumber is text that takes a number as the text of it.
+func (r *reader) textOrNumber() (string, bool, error) {
+	if r.in.PeekKind() != '0' {
+		return r.text()
+	}
+	token, err := r.in.ReadToken()
+	if err != nil {
+		return "", false, err
+	}
+	return token.String(), true, nil
 }
 
 // number reads a number between 0 and limit, both included, once it is rounded to six decimals. It is false for another
@@ -179,14 +155,16 @@ func (r *reader) number(limit model.Money) (model.Money, bool, error) {
 // result is the text that is kept; empty when nothing is.
 func (r *reader) result() string {
 	text := bytes.TrimSuffix(r.kept.Bytes(), []byte("\n"))
-	// Mended texts can be longer than what was sent: one bad byte becomes a character of three.
-	if r.dropped || len(text) > maxProperties || string(text) == "{}" {
+	if r.dropped || len(text) > maxProperties {
 		return ""
 	}
-	return string(text)
+	return orNothing(text)
 }
 
-func cleaned(token jsontext.Token) string {
-	s := token.String()
-	return model.Clean(s, len(s)) // no cut: there are never more characters than bytes
+// orNothing is the text of an object, or empty for an empty one.
+func orNothing(object []byte) string {
+	if string(object) == "{}" {
+		return ""
+	}
+	return string(object)
 }

@@ -1,9 +1,15 @@
 import type { Campaign } from './payload';
 
-/** The page's path, as it is sent. The server would cut it at the same length; here it keeps the message under its limit. */
+/**
+ * The page's path, as it is sent. The server would cut it at the same length; here it keeps the
+ * message under its limit.
+ */
 export const path = (): string => location.pathname.slice(0, 2048);
 
-/** An address up to its path, or null when there is none. Shortened so that properties of 4 KB still fit beside it. */
+/**
+ * An address up to its path, or null when there is none. Shortened so that properties of 4 KB still
+ * fit beside it.
+ */
 export const cut = (address: string): string | null => address.split(/[?#]/)[0]!.slice(0, 1024) || null;
 
 /** A parameter of the page's address; empty when there is none. */

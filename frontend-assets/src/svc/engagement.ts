@@ -1,7 +1,8 @@
 // Time in view and scroll depth of the current page view.
 //
-// A page is in view while its tab is the visible one of its window. It need not have the keyboard's focus: who reads here while
-// typing elsewhere, or plays a video in a frame, is still looking at it. A page that was never in view sends no engagement.
+// A page is in view while its tab is the visible one of its window. It need not have the keyboard's
+// focus: who reads here while typing elsewhere, or plays a video in a frame, is still looking at
+// it. A page that was never in view sends no engagement.
 import { listen } from './guard';
 import { send } from './send';
 
@@ -24,30 +25,38 @@ const readClock = (): void => {
   visible = !document.hidden;
 };
 
-/** Begins at zero, for a new page view. What is on the screen now may still be the old route's, so it is not looked at. */
+/**
+ * Begins at zero, for a new page view. What is on the screen now may still be the old route's, so
+ * it is not looked at.
+ */
 export const startEngagement = (): void => {
   readClock();
   unsent = quietUntil = deepest = 0;
 };
 
-/** The deepest point seen, in percent of the page as high as it is now: a page that grew has been seen to a lesser part. */
+/**
+ * The deepest point seen, in percent of the page as high as it is now: a page that grew has been
+ * seen to a lesser part.
+ */
 export const depth = (): number => {
   const page = document.scrollingElement || document.documentElement;
   deepest = Math.max(deepest, page.scrollTop + page.clientHeight);
-  return Math.min(100, Math.round((100 * deepest) / page.scrollHeight) || 0);
+  return Math.min(100, (100 * deepest) / page.scrollHeight || 0);
 };
 
 /**
- * Sends what has gathered since the last time, if anything. Called at every moment that may be the last one; several of them
- * follow each other when a page is left, and only the first has something to send.
+ * Sends what has gathered since the last time, if anything. Called at every event that may be the
+ * last one; several of them follow each other when a page is left, and only the first has something
+ * to send.
  */
 export const flush = (): void => {
   readClock();
   const ms = Math.round(unsent);
-  // The click has sent the time up to it. The wait for the next page is not worth a second message, unless it grows long.
+  // The click has sent the time up to it. The wait for the next page is not worth a second message,
+  // unless it grows long.
   if (ms < 1 || readAt < quietUntil) return;
   unsent = 0;
-  send({ t: 'engagement', ms, sc: depth() });
+  send({ t: 'engagement', ms, sc: Math.round(depth()) });
 };
 
 /** Sends before a click leads away, since what a dying page sends gets lost at times. */
@@ -61,7 +70,8 @@ export const watchEngagement = (): void => {
   listen(document, 'visibilitychange', flush);
   listen(window, 'pagehide', () => {
     flush();
-    // The page still calls itself visible here, and at times tells that it is hidden only afterwards.
+    // The page still calls itself visible here, and sometimes reports that it is hidden only
+    // afterwards.
     visible = false;
   });
 };

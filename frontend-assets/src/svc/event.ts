@@ -1,8 +1,9 @@
 import { send } from './send';
 
 /**
- * Sends an event of the current page view. When its properties are too large for one message, it goes without the list of
- * items, so that a sale still counts; or else without any.
+ * Sends an event of the current page view. When its properties are too large for one message, or
+ * cannot be written as JSON, it goes without the list of items, so that a sale still counts; or
+ * else without any.
  */
 export const event = (name: string, properties?: unknown): void => {
   const all = properties && typeof properties === 'object' ? properties : undefined;

@@ -6,10 +6,14 @@ import { auto } from './tag';
 const files =
   /([^/]+\.(pdf|docx?|xlsx?|pptx?|od[tsp]|rtf|txt|csv|zip|rar|7z|gz|dmg|exe|msi|pkg|apk|epub|mp[34]|wav|mov|avi|wmv|mkv))$/i;
 
-/** Watches clicks on links: engagement goes out before one leads away; downloads and links to other websites are events. */
+/**
+ * Watches clicks on links: engagement goes out before one leads away; downloads and links to other
+ * websites are events.
+ */
 export const watchLinks = (): void => {
   const clicked = (click: MouseEvent) => {
-    // The way of the click also leads through open shadow roots, and out of whatever lies inside of the link.
+    // The way of the click also leads through open shadow roots, and out of whatever lies inside of
+    // the link.
     const link = click.composedPath().find((node) => /^a(rea)?$/i.test((node as Element).tagName)) as HTMLAnchorElement | undefined;
     const href = link && ((link.href as unknown as SVGAnimatedString).baseVal ?? link.href);
     // The third button opens a menu.

@@ -1,4 +1,5 @@
-// The browser script of the analytics service: one tag, one global function, nothing stored on the device.
+// The browser script of the analytics service: one tag, one global function, nothing stored on the
+// device.
 import { cut } from './address';
 import { perform } from './calls';
 import { say } from './debug';
@@ -31,13 +32,15 @@ const install = (): void => {
   }
 
   const start = () => {
-    // Who the visitor is belongs to the first page view already; everything else follows it, in order.
+    // Who the visitor is belongs to the first page view already; everything else follows it, in
+    // order.
     calls.forEach(guard((call) => call[0] === 'identify' && identify(call[1])));
     pageview(cut(document.referrer));
     watchEngagement();
     watchScroll();
     watchLinks();
-    // Back from the back/forward cache: the same document is viewed once more. Its time was sent when it was left.
+    // Back from the back/forward cache: the same document is viewed again. Its time was sent when
+    // it was left.
     listen(window, 'pageshow', (shown: PageTransitionEvent) => {
       if (!shown.persisted) return;
       startEngagement();
@@ -49,7 +52,7 @@ const install = (): void => {
     if (auto) watchRoutes();
   };
 
-  // A page that is only being prepared counts when somebody looks at it.
+  // A page that is only being prepared counts when it is shown.
   if (document.prerendering) listen(document, 'prerenderingchange', start);
   else start();
 };

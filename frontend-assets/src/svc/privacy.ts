@@ -1,4 +1,7 @@
-/** Why nothing may be sent from here, if so: the visitor does not want to be measured, or this is no page of a website. */
+/**
+ * Why nothing may be sent from here, if so: the visitor does not want to be measured, or this is no
+ * page of a website.
+ */
 export const refused = () =>
   [
     /^(1|yes)$/.test((navigator.doNotTrack || window.doNotTrack)!) && 'Do Not Track',

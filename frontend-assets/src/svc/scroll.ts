@@ -4,7 +4,10 @@ import { listen } from './guard';
 import { current } from './view';
 import { auto } from './tag';
 
-/** Follows the scroll depth, and reports the automatic event once per page view when it reaches 90 %. */
+/**
+ * Follows the scroll depth, and reports the automatic event once per page view when it reaches 90
+ * %.
+ */
 export const watchScroll = (): void => {
   let reported: unknown;
   listen(document, 'scroll', (scrolled: Event) => {

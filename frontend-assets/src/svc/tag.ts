@@ -1,7 +1,7 @@
 /**
- * The script's own element, which carries the settings. It has to be read while the script first runs, for currentScript is
- * empty afterwards (and always in a module, hence the second way). It is not even a script where somebody put an image with the
- * name "currentScript" into the page.
+ * The script's own element, which carries the settings. It has to be read while the script first
+ * runs, for currentScript is empty afterwards (and always in a module, hence the second way). It is
+ * no script where the page has an image with the name "currentScript".
  */
 const current = document.currentScript;
 const element = current instanceof HTMLScriptElement ? current : document.querySelector<HTMLScriptElement>('script[data-site]');
@@ -17,7 +17,10 @@ export const auto = settings.auto !== 'off';
 /** Whether site search terms are to be sent: data-search is there, with any value. */
 export const search = 'search' in settings;
 
-/** Whether to say on the console what is sent and what the server answers: the page was opened with ?svc_debug. */
+/**
+ * Whether to say on the console what is sent and what the server answers: the page was opened with
+ * ?svc_debug.
+ */
 export const debug = /[?&]svc_debug\b/.test(location.search);
 
 /** The collection endpoint, on the origin that the script itself came from. */

@@ -4,7 +4,7 @@ import type { View } from './payload';
 /** The page view that everything is now attributed to. */
 export let current: View;
 
-/** An id that nobody else has: 8 random bytes in hexadecimal. */
+/** Returns a unique id: 8 random bytes in hexadecimal. */
 const randomId = (): string =>
   crypto.getRandomValues(new Uint8Array(8)).reduce((hex, byte) => hex + (byte + 256).toString(16).slice(1), '');
 

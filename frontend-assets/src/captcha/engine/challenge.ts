@@ -8,7 +8,10 @@ export interface Challenge {
   difficulty: number;
 }
 
-/** One of a challenge's searches: find n below `end` so that H(index, n) begins with the target. See dataplane/captcha/pow. */
+/**
+ * One of a challenge's searches: find n below `end` so that H(index, n) begins with the target. See
+ * dataplane/captcha/pow.
+ */
 export interface Target {
   index: number;
   end: number;

@@ -12,10 +12,16 @@ export interface Member {
   end(): void;
 }
 
-/** How many workers share the work: one processor is left to the page. Browsers that keep the number secret have two at least. */
+/**
+ * How many workers share the work: one processor is left to the page. Browsers that keep the number
+ * secret have two at least.
+ */
 const size = (): number => Math.min(Math.max((navigator.hardwareConcurrency || 3) - 1, 1), 4);
 
-/** Starts workers from the script's source. Throws when the page may have none; where it only becomes clear later, asking rejects. */
+/**
+ * Starts workers from the script's source. Throws when the page may have none; where it only
+ * becomes clear later, asking rejects.
+ */
 export const workers = (source: string): Member[] => {
   // From a blob, since the captcha has another origin than the page.
   const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
@@ -38,10 +44,13 @@ export const workers = (source: string): Member[] => {
   return started;
 };
 
-/** Makes the page itself a member: it runs the script, and gets its turn every few milliseconds while it works. */
+/**
+ * Makes the page itself a member: it runs the script, and gets its turn every few milliseconds
+ * while it works.
+ */
 export const page = async (api: string): Promise<Member> => {
-  // Not by a script element: import() works where the Content-Security-Policy trusts this script and whatever it loads, or its
-  // nonce, or the captcha's origin, and asks for no trusted type.
+  // Not by a script element: import() works where the Content-Security-Policy trusts this script
+  // and whatever it loads, or its nonce, or the captcha's origin, and asks for no trusted type.
   if (!window[server]) await import(api + script);
   const channel = new MessageChannel();
   const port = channel.port1;
@@ -62,7 +71,7 @@ const member = (port: Port, worker: Worker | null, end: () => void): Member => {
       };
     }
   });
-  // Whoever asks is told; that nobody has asked yet is no unhandled rejection.
+  // Callers of ask get the rejection; without a caller it must not be reported as unhandled.
   broken.catch(() => {});
   const ask = (request: Request) =>
     new Promise<number>((resolve, reject) => {
@@ -83,7 +92,10 @@ interface TrustedTypes {
 
 let policy: { createScriptURL(url: string): string } | undefined;
 
-/** The worker's address in the form that pages with require-trusted-types-for ask for, if they allow the policy. */
+/**
+ * The worker's address in the form that pages with require-trusted-types-for ask for, if they allow
+ * the policy.
+ */
 const trusted = (url: string): string => {
   const types = (window as { trustedTypes?: TrustedTypes }).trustedTypes;
   try {

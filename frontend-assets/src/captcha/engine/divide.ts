@@ -1,7 +1,10 @@
 import type { Member } from './crew';
 import type { Start } from './protocol';
 
-/** Lets members find the secrets of a challenge, whoever is idle the next one, and gives the nonce, or -1 if there is none. */
+/**
+ * Finds the secrets of a challenge: each idle member takes the next one. Returns the nonce, or -1
+ * if there is none.
+ */
 export const divide = (members: Member[], start: Start, onProgress: (done: number, total: number) => void): Promise<number> =>
   new Promise((resolve, reject) => {
     const secrets: number[] = [];
@@ -20,6 +23,6 @@ export const divide = (members: Member[], start: Start, onProgress: (done: numbe
         if (done === total) resolve(member.ask(secrets));
       }
     };
-    // A member that starts late holds nobody up, but none may be lost with its share.
+    // A member that starts late delays no other, but none may fail with its share.
     members.forEach((member) => drive(member).catch(reject));
   });

@@ -3,7 +3,10 @@ import { js } from './js';
 import { subtle } from './subtle';
 import { wasm } from './wasm';
 
-/** Tries the numbers from start up to, not including, end in one of the searches. Gives the number that fits, or -1. */
+/**
+ * Tries the numbers from start up to, not including, end in one of the searches. Gives the number
+ * that fits, or -1.
+ */
 export type Engine = (index: number, start: number, end: number) => number | Promise<number>;
 
 /** The engines by name, in the order in which they are tried. */
@@ -12,12 +15,16 @@ export type Name = 'wasm' | 'js' | 'subtle';
 // When JavaScript is judged, in hashes: first the browser may compile it.
 const warm = 4096;
 const judged = 16_384;
-/** Below a tenth of a million hashes a second it is not compiled. In hashes per millisecond; compiled it does twenty times as much. */
+/**
+ * Below a tenth of a million hashes a second it is not compiled. In hashes per millisecond;
+ * compiled it does twenty times as much.
+ */
 const slow = 100;
 
 /**
- * How many hashes are tried at once. Short, as browsers exchange slow code for fast between calls, and since the fastest of many
- * short runs says what JavaScript is worth, also on a computer that is busy with other things.
+ * How many hashes are tried at once. Short, as browsers exchange slow code for fast between calls,
+ * and since the fastest of many short runs says what JavaScript is worth, also on a computer that
+ * is busy with other things.
  */
 const batch = 512;
 /** The same where the page waits: a millisecond or three of slow JavaScript. */
@@ -29,12 +36,18 @@ const slice = 4;
 export interface Finder {
   /** The engine in use. */
   name(): Name;
-  /** Finds one secret. Gives -1 when there is none, and soon after `stop` was called where the finder yields. */
+  /**
+   * Finds one secret. Gives -1 when there is none, and soon after `stop` was called where the
+   * finder yields.
+   */
   find(index: number): Promise<number>;
   stop(): void;
 }
 
-/** Makes a finder with the fastest engine that works here. One that yields leaves the page time to breathe. */
+/**
+ * Makes a finder with the fastest engine that works here. One that yields leaves the page time to
+ * breathe.
+ */
 export const finder = async (task: Task, module: ArrayBuffer | undefined, yields: boolean): Promise<Finder> => {
   let name: Name = 'js';
   let engine = js(task);
@@ -51,7 +64,10 @@ export const finder = async (task: Task, module: ArrayBuffer | undefined, yields
   let turnAt = performance.now();
   let hashes = 0;
   let best = 0; // hashes per millisecond
-  /** Turns to the browser's own SHA-256 where JavaScript is not compiled, such as in the lockdown mode of iOS. */
+  /**
+   * Turns to the browser's own SHA-256 where JavaScript is not compiled, such as in the lockdown
+   * mode of iOS.
+   */
   const judge = (count: number, time: number) => {
     if (name !== 'js') return;
     hashes += count;
@@ -88,7 +104,10 @@ export const finder = async (task: Task, module: ArrayBuffer | undefined, yields
   };
 };
 
-/** Lets everything else in the page have its turn. A timer would be held up, most of all in a hidden tab. */
+/**
+ * Lets everything else in the page have its turn. A timer would be held up, most of all in a hidden
+ * tab.
+ */
 const turn = (): Promise<void> =>
   new Promise((resolve) => {
     const channel = new MessageChannel();

@@ -13,7 +13,8 @@ export const js = (task: Task): Engine => {
     block[0] = index;
     block[10] = 1 << 31;
     block[15] = 320;
-    // Calling a function for each hash is faster than one large loop, which the browser has to optimise while it runs.
+    // Calling a function for each hash is faster than one large loop, which the browser has to
+    // optimise while it runs.
     for (let n = start; n < end; n++) {
       block[1] = n;
       compress(initial, state);

@@ -1,4 +1,7 @@
-/** A WebAssembly module that does nothing, but with the SIMD instructions; its first eight bytes are an empty module. */
+/**
+ * A WebAssembly module that does nothing, but with the SIMD instructions; its first eight bytes are
+ * an empty module.
+ */
 const probe = Uint8Array.of(
   ...[0, 97, 115, 109, 1, 0, 0, 0], // magic number, version
   ...[1, 5, 1, 96, 0, 1, 123], // a type: function without parameters that gives a v128
@@ -10,7 +13,8 @@ const probe = Uint8Array.of(
 export const fetchModule = async (api: string): Promise<ArrayBuffer | undefined> => {
   try {
     const simd = WebAssembly.validate(probe);
-    // Throws under a Content-Security-Policy without 'wasm-unsafe-eval'. Asked here, it is reported once instead of by each worker.
+    // Throws under a Content-Security-Policy without 'wasm-unsafe-eval'. Asked here, it is reported
+    // once instead of by each worker.
     new WebAssembly.Module(simd ? probe : probe.slice(0, 8));
     const response = await fetch(api + (simd ? '/captcha.wasm' : '/captcha-scalar.wasm'), { credentials: 'omit' });
     return response.ok ? await response.arrayBuffer() : undefined;

@@ -1,11 +1,13 @@
-// SHA-256 (FIPS 180-4), since crypto.subtle is missing on plain-http pages and slow on short inputs.
+// SHA-256 (FIPS 180-4), since crypto.subtle is missing on plain-http pages and slow on short
+// inputs.
 
 /** The state that a hash begins with. */
 export const initial = new Int32Array(8);
 /** The block to be compressed: words 0 to 15. The words behind them are scratch. */
 export const block = new Int32Array(64);
 
-// The constants are the fractional parts of the roots of primes: shorter computed than written down.
+// The constants are the fractional parts of the roots of primes: shorter computed than written
+// down.
 const constants = new Int32Array(64);
 for (let prime = 2, found = 0; found < 64; prime++) {
   let divisor = 2;
@@ -15,7 +17,9 @@ for (let prime = 2, found = 0; found < 64; prime++) {
   constants[found++] = Math.cbrt(prime) * 2 ** 32;
 }
 
-/** Compresses the block: writes the state that follows one state to another, which may be the same. */
+/**
+ * Compresses the block: writes the state that follows one state to another, which may be the same.
+ */
 export const compress = (from: Int32Array, to: Int32Array): void => {
   const w = block;
   for (let t = 16; t < 64; t++) {

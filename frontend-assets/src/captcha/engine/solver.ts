@@ -9,9 +9,10 @@ export { Unreachable, Unsupported };
 export type { Challenge };
 
 /**
- * Finds the nonce of a challenge, in workers or, where the page may have none, in the page itself, a few milliseconds at a time.
- * `api` is the captcha's origin. `onProgress` is told how many of the challenge's equal parts are done, 0 as soon as an engine is
- * there to work on them. Rejects with Unsupported, Unreachable, or an AbortError as soon as the signal says so; then all work has
+ * Finds the nonce of a challenge, in workers or, where the page may have none, in the page itself,
+ * a few milliseconds at a time. `api` is the captcha's origin. `onProgress` gets how many of the
+ * challenge's equal parts are done, 0 as soon as an engine is there to work on them. Rejects with
+ * Unsupported, Unreachable, or an AbortError as soon as the signal says so; then all work has
  * ended.
  */
 export const solve = async (
@@ -31,7 +32,7 @@ export const solve = async (
     const fetched = fetchModule(api);
     const share = async (members: Member[]): Promise<number> => {
       crew.push(...members);
-      // Nobody is there any more to end them.
+      // The abort came before they were started.
       if (signal?.aborted) disband();
       return divide(members, { challenge, module: await fetched }, onProgress);
     };

@@ -1,7 +1,10 @@
 import type { Task } from './challenge';
 import type { Engine } from './engine';
 
-/** The engine for browsers that do not compile JavaScript: the browser's own SHA-256, as many hashes at once as given. */
+/**
+ * The engine for browsers that do not compile JavaScript: the browser's own SHA-256, as many hashes
+ * at once as given.
+ */
 export const subtle = (task: Task): Engine => {
   const input = new DataView(new ArrayBuffer(40));
   task.seed.forEach((word, i) => input.setInt32(8 + 4 * i, word));

@@ -1,16 +1,18 @@
-/** Why no token could be had. */
+/** Why there is no token. */
 export type Reason =
-  | 'unreachable' // no answer, or a temporary failure: worth another try by itself
+  | 'unreachable' // no answer, or a temporary failure: worth a retry
   | 'busy' // too many requests; wait says how long
   | 'setup' // the page names no sitekey, an unknown one, or is on a domain that the sitekey is not for
-  | 'refused' // the challenge or the solution did not count; a new challenge may
+  | 'refused' // the challenge or the solution was rejected; a new challenge may be accepted
   | 'unsupported'; // this browser cannot do the work
 
-/** A failure with what to tell about it. */
+/** A failure as the widget reports it. */
 export class Problem extends Error {
   constructor(
     readonly reason: Reason,
-    /** For whoever set the page up, in English. */
+    /**
+     * For the page's author: the server's sentence in English, or the host that was not reached.
+     */
     readonly detail = '',
     /** Milliseconds that the server asks to wait, or 0. */
     readonly wait = 0,
@@ -19,7 +21,10 @@ export class Problem extends Error {
   }
 }
 
-/** How long nothing may happen, in milliseconds. A connection that hangs is as bad as none, only slower. */
+/**
+ * How long nothing may happen, in milliseconds. A connection that hangs is as bad as none, only
+ * slower.
+ */
 const patience = 20_000;
 
 /** Gives so many times the usual patience from now on. */
@@ -28,14 +33,15 @@ export type Alive = (times?: number) => void;
 const reasons: Record<number, Reason> = { 400: 'refused', 403: 'setup', 404: 'setup', 429: 'busy' };
 
 /**
- * Lets something happen that ends with its signal: the given one, or when it has neither ended nor shown a sign of life for too
- * long.
+ * Lets something happen that ends with its signal: the given one, or when it has neither ended nor
+ * shown a sign of life for too long.
  */
 export const bounded = async <T>(signal: AbortSignal, happen: (signal: AbortSignal, alive: Alive) => Promise<T>): Promise<T> => {
   const own = new AbortController();
   const cancel = () => own.abort();
   let timer = 0;
-  // Not one long timer: a tab that was frozen meanwhile finds a timer over before it has done anything.
+  // Not one long timer: a tab that was frozen meanwhile finds a timer over before it has done
+  // anything.
   const alive = (times = 1) => {
     clearTimeout(timer);
     timer = window.setTimeout(() => (times > 1 ? alive(times - 1) : cancel()), patience);
@@ -51,8 +57,9 @@ export const bounded = async <T>(signal: AbortSignal, happen: (signal: AbortSign
 };
 
 /**
- * Calls {captcha_url}/api/v1/pow/config or verify (captcha contract, section 4) and returns the answer's fields, which the caller
- * checks. Throws a Problem. The body is JSON called text, which spares the browser a preflight.
+ * Calls {captcha_url}/api/v1/pow/config or verify (captcha contract, section 4) and returns the
+ * answer's fields, which the caller checks. Throws a Problem. The body is JSON called text, which
+ * spares the browser a preflight.
  */
 export const post = (api: string, path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> =>
   bounded(signal, async (signal) => {
@@ -71,7 +78,10 @@ export const post = (api: string, path: string, body: object, signal: AbortSigna
     throw problem instanceof Problem ? problem : new Problem('unreachable');
   });
 
-/** Retry-After in milliseconds: it counts seconds or names a date. At most an hour, 0 when there is none. */
+/**
+ * Retry-After in milliseconds: it counts seconds or names a date. At most an hour, 0 when there is
+ * none.
+ */
 const waitOf = (response: Response): number => {
   const text = response.headers.get('retry-after') || '';
   const wait = Number(text) * 1000 || Date.parse(text) - Date.now() || 0;

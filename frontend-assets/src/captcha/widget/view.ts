@@ -1,20 +1,26 @@
+import type { Problem } from './api';
+import { bare, page, setting } from './dom';
 import { languageOf, textsOf } from './texts';
-import type { Texts } from './texts';
+import type { State, Texts } from './texts';
 
-/** The states of a widget; the element has the class is-<state>. */
-export type State = 'idle' | 'verifying' | 'done' | 'error';
+export type { State };
 
 const states: State[] = ['idle', 'verifying', 'done', 'error'];
 
 /** What a visitor sees of a widget. */
 export interface View {
-  texts: Texts;
-  /** Shows a state, and beneath the button why it is an error. */
-  show(state: State, reason?: string): void;
+  /**
+   * Shows a state; the element has the class is-<state>. A problem is explained beneath the button.
+   */
+  show(state: State, problem?: Problem): void;
   /** Shows how much of the work is done, 0 to 1. */
   progress(share: number): void;
-  /** Puts the view into the widget's element when something took it out. */
-  restore(): void;
+  /**
+   * Follows the language, puts back what the page has taken out or rewritten, and returns whether
+   * there was such a thing.
+   */
+  restore(): boolean;
+  /** Takes the view out of the page. */
   remove(): void;
 }
 
@@ -22,18 +28,17 @@ export interface View {
 let drawn = 0;
 
 /**
- * Draws a widget into its element, in place of whatever was there. The whole widget is one real button. It has the role of a
- * checkbox, since a plain button may not carry aria-checked. What is said beneath it is announced to screen readers.
+ * Makes the view of a widget; the first restore() puts it into the element, in place of whatever is
+ * there. The whole widget is one real button. It has the role of a checkbox, since a plain button
+ * may not carry aria-checked. What is said beneath it is announced to screen readers.
  */
 export const draw = (element: HTMLElement, pressed: () => void): View => {
-  const language = languageOf(element.dataset.lang);
-  const texts = textsOf(language);
+  const own = bare(element);
   const root = make('div', 'svc-captcha');
   const button = make('button', 'svc-captcha-button');
   const box = make('span', 'svc-captcha-box');
   const label = make('span', 'svc-captcha-label');
   const note = make('div', 'svc-captcha-note');
-  root.lang = language;
   root.dir = 'ltr';
   button.type = 'button';
   button.setAttribute('role', 'checkbox');
@@ -43,32 +48,77 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
   button.append(box, label);
   root.append(button, note);
   button.addEventListener('click', pressed);
-  const restore = () => {
-    if (root.parentNode !== element) element.append(root);
+
+  let texts: Texts;
+  let placed = false;
+  let shown: State = 'idle';
+  let trouble: Problem | undefined;
+
+  /** Gives the element the class of the shown state and returns whether it lacked it. */
+  const mark = (): boolean => {
+    const lacked = !own.classList.contains('is-' + shown);
+    for (const each of states) own.classList.toggle('is-' + each, each === shown);
+    return lacked;
   };
-  element.textContent = '';
-  restore();
+
+  const write = () => {
+    const text = texts[shown];
+    label.textContent = text;
+    button.setAttribute('aria-label', text);
+    button.setAttribute('aria-checked', String(shown === 'done'));
+    // Success is said aloud too, but only there: the button shows it already.
+    const said = shown === 'done' ? text : explain();
+    const detail = trouble && trouble.reason === 'setup' ? trouble.detail : '';
+    // Written a second time, the same would be said a second time, at each retry while a server is
+    // down.
+    if (note.textContent !== said + detail) {
+      note.textContent = said;
+      if (detail) note.append(inEnglish(detail));
+    }
+    if (shown === 'error') button.setAttribute('aria-describedby', note.id);
+    else button.removeAttribute('aria-describedby');
+    button.style.removeProperty(progress);
+  };
+
+  /**
+   * Returns what to say about the problem in the visitor's language. Only a host needs no
+   * translation.
+   */
+  const explain = (): string => {
+    if (!trouble) return '';
+    const text = texts[trouble.reason];
+    if (!trouble.detail) return text;
+    return trouble.reason === 'unreachable' ? text + ': ' + trouble.detail : trouble.reason === 'setup' ? text + ': ' : text;
+  };
+
   return {
-    texts,
-    show(state, reason = '') {
-      for (const each of states) element.classList.toggle('is-' + each, each === state);
-      const text = state === 'done' ? texts.verified : texts[state];
-      label.textContent = text;
-      button.setAttribute('aria-label', text);
-      button.setAttribute('aria-checked', String(state === 'done'));
-      // Success is said aloud too, but only there: the button shows it already.
-      const said = state === 'done' ? text : reason;
-      // Written once more, the same would be said once more, at each try while a server is down.
-      if (note.textContent !== said) note.textContent = said;
-      if (state === 'error') button.setAttribute('aria-describedby', note.id);
-      else button.removeAttribute('aria-describedby');
-      button.style.removeProperty(progress);
+    show(state, problem) {
+      shown = state;
+      trouble = problem;
+      mark();
+      write();
     },
     progress: (share) => button.style.setProperty(progress, String(share)),
-    restore,
+    restore() {
+      const language = languageOf(setting(element, 'lang'));
+      if (language !== root.lang) {
+        root.lang = language;
+        texts = textsOf(language);
+        write();
+      }
+      const away = root.parentNode !== element;
+      if (away) {
+        // The view takes the place of what the element came with, and stands behind what the page
+        // adds later.
+        if (!placed) own.textContent = '';
+        placed = true;
+        own.append(root);
+      }
+      return mark() || away;
+    },
     remove() {
       root.remove();
-      for (const each of states) element.classList.remove('is-' + each);
+      for (const each of states) own.classList.remove('is-' + each);
     },
   };
 };
@@ -77,7 +127,15 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
 const progress = '--svc-captcha-progress';
 
 const make = <K extends keyof HTMLElementTagNameMap>(tag: K, className: string): HTMLElementTagNameMap[K] => {
-  const element = document.createElement(tag);
-  element.className = className;
+  const element = page.createElement(tag);
+  if (className) element.className = className;
+  return element;
+};
+
+/** Makes an element for a text that is for the page's author, not for the visitor. */
+const inEnglish = (text: string): HTMLElement => {
+  const element = make('span', '');
+  element.lang = 'en';
+  element.textContent = text;
   return element;
 };

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestReadinessAsksOnceASecond: however many ask, the database is asked once at a time and once a second; its changes are seen.
+func TestReadinessAsksOnceASecond(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	asking, answer := make(chan bool, 1), make(chan string)
+	r := readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) (string, error) {
+		asked.Add(1)
+		asking <- true
+		return <-answer, errors.New("x")
+	}}
+
+	var wg sync.WaitGroup
+	ask := func(n int, want string) {
+		for range n {
+			wg.Go(func() {
+				if reason := r.reason(); reason != want {
+					t.Errorf("%q, want %q", reason, want)
+				}
+			})
+		}
+	}
+	ask(1, "broken")
+	<-asking
+	ask(50, "broken") // while the question is in flight
+	answer <- "broken"
+	wg.Wait()
+	ask(50, "broken")
+	wg.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("101 calls asked the database %d times, want 1", n)
+	}
+
+	r.mu.Lock()
+	r.at = r.at.Add(-readyFresh)
+	r.mu.Unlock()
+	ask(1, "")
+	<-asking
+	answer <- ""
+	wg.Wait()
+	if n := asked.Load(); n != 2 {
+		t.Errorf("after a second the database was asked %d times, want 2", n)
+	}
+}
+
+// TestReadinessOfAHungDatabase: a database that ignores its deadline does not hold those who ask, and is not asked again
+// meanwhile.
+func TestReadinessOfAHungDatabase(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	hung := make(chan bool)
+	defer close(hung)
+	r := readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) (string, error) {
+		asked.Add(1)
+		<-hung
+		return "", nil
+	}}
+	began := time.Now()
+	for range 2 {
+		if reason := r.reason(); reason != "database not reachable" {
+			t.Errorf("%q, want that the database is not reachable", reason)
+		}
+	}
+	if took, n := time.Since(began), asked.Load(); took > 5*readyTimeout || n != 1 {
+		t.Errorf("two answers took %v, and the database was asked %d times", took, n)
+	}
+}
+
+// awaitReady waits until /readyz has the status, and returns its body and how long that took.
+func awaitReady(t *testing.T, p *process, status int) (body string, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	for {
+		got, body := get(t, "http://"+p.addr["data"]+"/readyz")
+		if got == status {
+			return body, time.Since(began)
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("readyz never is %d but %d %q\n%s", status, got, body, p.logged())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestReadyOnFullDisk: a full disk is noticed within seconds, and so is that it has room again.
+func TestReadyOnFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := t.TempDir()
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		dbtest.Missing(t, "only root on Linux can mount a small disk")
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
+		dbtest.Missing(t, "a small disk cannot be mounted: "+err.Error())
+	}
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_DATA_DIR"] = filepath.Join(disk, "data")
+	p := start(t, settings, []string{"control", "data"})
+	t.Cleanup(func() { // runs before start's, so the process must end here
+		p.kill()
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	awaitReady(t, p, http.StatusOK)
+
+	filler := filepath.Join(disk, "filler")
+	fill(t, filler)
+	body, took := awaitReady(t, p, http.StatusServiceUnavailable)
+	if body != "database not writable\n" {
+		t.Errorf("readyz: %q", body)
+	}
+	awaitLog(t, p, `"msg":"not ready","reason":"database not writable"`)
+	t.Logf("a full disk was noticed after %v", took)
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, p, http.StatusOK)
+}
+
+// fill writes a file until the disk is full.
+func fill(t *testing.T, name string) {
+	t.Helper()
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := file.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+}
+
+// TestReadyOnReadOnlyServer: a PostgreSQL server that takes no writes is noticed.
+func TestReadyOnReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		databaseURL := dbtest.PostgresURL(t)
+		p := start(t, settingsFor(t, databaseURL), []string{"control", "data"})
+		awaitReady(t, p, http.StatusOK)
+
+		d := dbtest.Open(t, databaseURL)
+		for _, statement := range []string{
+			`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`,
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if body, _ := awaitReady(t, p, http.StatusServiceUnavailable); body != "database not writable\n" {
+			t.Errorf("readyz: %q", body)
+		}
+	})
+}
+
+// TestDrainDelay: after the signal the process is not ready and serves on, until the delay is over or a second signal comes.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, delay string
+		hurry       bool
+	}{{"the delay ends", "2s", false}, {"a second signal", "60s", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			settings := settingsFor(t, "sqlite:")
+			settings["TALLYGATE_DRAIN_DELAY"] = test.delay
+			p := start(t, settings, []string{"control", "data"})
+			site := newOwner(t, p).signUp("crash.localhost")
+			signalled := time.Now()
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			for _, role := range []string{"control", "data"} {
+				for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+					status, body := get(t, "http://"+p.addr[role]+"/readyz")
+					if status == http.StatusServiceUnavailable && body == "draining\n" {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: readyz says %d %q after the signal", role, status, body)
+					}
+				}
+			}
+			if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/late"); err != nil || status != http.StatusNoContent {
+				t.Errorf("a page view during the delay: %d, %v", status, err)
+			}
+			response, err := http.Get("http://" + p.addr["data"] + "/svc.js")
+			if err != nil || !response.Close {
+				t.Errorf("an answer during the delay keeps its connection open: %+v, %v", response, err)
+			} else {
+				response.Body.Close()
+			}
+
+			if test.hurry {
+				p.signal(syscall.SIGTERM)
+			}
+			select {
+			case <-p.done:
+			case <-time.After(patience):
+				t.Fatalf("the process still runs:\n%s", p.logged())
+			}
+			if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
+				t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
+			}
+			if took := time.Since(signalled); !test.hurry && took < 2*time.Second {
+				t.Errorf("the process ended after %v, before its delay", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// hostOf returns the host of an authority or origin without its port, in lower case, and without a trailing dot or brackets.
+func hostOf(authority string) string {
+	if _, rest, found := strings.Cut(authority, "://"); found {
+		authority = rest
+	}
+	host := (&url.URL{Host: authority}).Hostname()
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// isLoopback reports whether a host can only be this machine.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// isHTTPS reports whether browsers reach an origin by TLS.
+func (o Origin) isHTTPS() bool { return strings.HasPrefix(string(o), "https://") }
+
+// isPublic reports whether browsers on other machines can reach an origin.
+func (o Origin) isPublic() bool {
+	host := hostOf(string(o))
+	return !isLoopback(host) && !strings.HasSuffix(host, ".localhost")
+}
+
+// warnOfPlainOrigins logs each public origin that browsers reach without TLS from another machine.
+func (a *app) warnOfPlainOrigins() {
+	c := a.config
+	for _, o := range []struct {
+		setting string
+		origin  Origin
+		role    Role
+	}{
+		{"TALLYGATE_BASE_URL", c.BaseURL, RoleControl},
+		{"TALLYGATE_ANALYTICS_URL", c.AnalyticsURL, RoleData},
+		{"TALLYGATE_CAPTCHA_URL", c.CaptchaURL, RoleData},
+	} {
+		if c.Has(o.role) && !o.origin.isHTTPS() && o.origin.isPublic() {
+			a.log.Warn("passwords, sessions and visits cross the network readable: the public origin is plain http; put TLS in front and set it to https",
+				"setting", o.setting, "origin", string(o.origin))
+		}
+	}
+}
+
+// overTLS makes browsers use TLS for the host from now on, for a year. It does not say so for other names: subdomains and
+// preload lists are the domain owner's decision.
+func overTLS(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// onlyFor refuses requests whose Host is not one of ours with 421: a page whose name was made to resolve to this machine (DNS
+// rebinding) is same-origin to the browser, but its Host header still is its own name. Accepted are the base URL's host and
+// loopback names, on any port, since proxies and tunnels change ports but browsers cannot change names. Without a configured
+// base URL the address that the request came in on is accepted too: an address, unlike a name, cannot be rebound.
+//
+// Health checks are answered under any Host, because load balancers use the machine's address.
+func onlyFor(base Origin, configured bool, next http.Handler) http.Handler {
+	own := hostOf(string(base))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostOf(r.Host)
+		switch {
+		case host == own, isLoopback(host), !configured && host != "" && host == localHost(r):
+		case r.URL.Path == "/healthz", r.URL.Path == "/readyz":
+		default:
+			misdirected(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// localHost returns the address of this machine that the request's connection came in on.
+func localHost(r *http.Request) string {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return ""
+	}
+	return hostOf(addr.String())
+}
+
+// misdirected answers 421 in the form of a GraphQL error.
+func misdirected(w http.ResponseWriter) {
+	type extensions struct {
+		Code string `json:"code"`
+	}
+	type failure struct {
+		Message    string     `json:"message"`
+		Extensions extensions `json:"extensions"`
+	}
+	body, err := json.Marshal(map[string]any{
+		"error": "wrong_host",
+		"errors": []failure{{
+			Message:    "The Host header is not this service's. Use the address in TALLYGATE_BASE_URL, or set that to the address you use; a reverse proxy must pass Host on.",
+			Extensions: extensions{Code: "wrong_host"},
+		}},
+	})
+	if err != nil {
+		panic(err) // the value is a constant
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(http.StatusMisdirectedRequest)
+	w.Write(body)
+}

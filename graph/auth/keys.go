@@ -1,0 +1,80 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+
+	"github.com/gorilla/securecookie"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// The uses that keys are derived for from the application key.
+const (
+	useSessions = "tallygate session cookie"
+	useDevices  = "tallygate device cookie"
+	useThrottle = "tallygate sign-in throttle"
+)
+
+// cookieSigner signs cookies with one application key and accepts what either of two signed. It sets no age: the session's
+// row has one, and a device may be as old as its cookie.
+type cookieSigner struct {
+	current, previous *securecookie.SecureCookie // previous is nil without a rotation
+	rotation          *model.KeyRotation
+}
+
+func newCookieSigner(key model.ApplicationKey, rotation *model.KeyRotation, use string) *cookieSigner {
+	s := &cookieSigner{current: newCodec(key.Derive(use)), rotation: rotation}
+	if rotation != nil {
+		s.previous = newCodec(rotation.Previous.Derive(use))
+	}
+	return s
+}
+
+func newCodec(key []byte) *securecookie.SecureCookie {
+	return securecookie.New(key, nil).SetSerializer(securecookie.NopEncoder{}).MaxAge(0)
+}
+
+// Encode signs a value.
+func (s *cookieSigner) Encode(name string, value []byte) (string, error) {
+	if s.rotation.SignsWithPrevious() {
+		return s.previous.Encode(name, value)
+	}
+	return s.current.Encode(name, value)
+}
+
+// Decode reads a signed value. Any error means that neither key signed it.
+func (s *cookieSigner) Decode(name, text string, value *[]byte) error {
+	err := s.current.Decode(name, text, value)
+	if err != nil && s.previous != nil {
+		err = s.previous.Decode(name, text, value)
+	}
+	return err
+}
+
+// throttleKey is the key under which tried addresses and networks are hashed, so that the table of failures does not reveal
+// who tried to sign in or from where. A rotation of the application key starts all counters at zero, once.
+type throttleKey struct {
+	current, previous []byte
+	rotation          *model.KeyRotation
+}
+
+func newThrottleKey(key model.ApplicationKey, rotation *model.KeyRotation) throttleKey {
+	k := throttleKey{current: key.Derive(useThrottle), rotation: rotation}
+	if rotation != nil {
+		k.previous = rotation.Previous.Derive(useThrottle)
+	}
+	return k
+}
+
+func (k throttleKey) hash(kind string, what []byte) []byte {
+	key := k.current
+	if k.rotation.SignsWithPrevious() {
+		key = k.previous
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(kind))
+	mac.Write([]byte{0})
+	mac.Write(what)
+	return mac.Sum(nil)
+}
