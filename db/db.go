@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -39,6 +40,7 @@ type DB struct {
 	sqlitePath string // of the database file; empty on PostgreSQL
 
 	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
+	source                    int64        // of changes in SQLite: random, to recognise this DB's own
 	keys                      []*heldKey   // the current key, then a previous one; none before UseApplicationKey
 	clock                     *clock
 
@@ -108,6 +110,7 @@ func openSQLite(path string) (*DB, error) {
 		sqlite:    writer,
 
 		sqlitePath:  path,
+		source:      rand.Int64(),
 		clock:       newClock(),
 		exportReads: make(chan struct{}, maxExportReads),
 	}, nil

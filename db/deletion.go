@@ -63,8 +63,11 @@ func deleteSite(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant)
 // deleteSites deletes all sites of an account, and tells of them and of its sitekeys, by a handful of statements.
 func (d *DB) deleteSites(ctx context.Context, tx bun.Tx, accountID int64, now model.Instant) error {
 	for _, channel := range []struct{ name, table string }{{siteChannel, "sites"}, {sitekeyChannel, "sitekeys"}} {
-		if d.pg == nil {
-			break // SQLite tells its watchers after the commit
+		if d.pg == nil { // this DB's own watchers are told after the commit
+			if err := d.noteDeletions(ctx, tx, channel.name, channel.table, accountID); err != nil {
+				return err
+			}
+			continue
 		}
 		if _, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM ? WHERE account_id = ?", channel.name, bun.Ident(channel.table), accountID); err != nil {
 			return err

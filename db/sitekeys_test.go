@@ -179,46 +179,52 @@ func TestSitekeyPages(t *testing.T) {
 	})
 }
 
-// TestWatchSitekeys: every change is told, and sites' watchers hear nothing of it.
+// TestWatchSitekeys: every change is told, in the process that makes it and elsewhere, and sites' watchers hear nothing of it.
 func TestWatchSitekeys(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := captchaAccount(t, d, "a")
-		told, sites := make(chan int64, 16), make(chan int64, 16)
-		listening := make(chan bool, 16)
-		for _, watch := range []func() error{
-			func() error {
-				return d.WatchSitekeys(t.Context(), func(id int64) { told <- id }, func(err error) { listening <- err == nil })
-			},
-			func() error {
-				return d.WatchSites(t.Context(), func(id int64) { sites <- id }, func(err error) { listening <- err == nil })
-			},
-		} {
-			go func() { _ = watch() }()
-			<-listening
-		}
-		key, _ := newSitekey(t, d, account)
-		expect := func(what string, err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			if id := <-told; id != key.ID {
-				t.Errorf("%s: told of %d, want %d", what, id, key.ID)
-			}
-		}
-		expect("create", nil)
-		name := "new"
-		_, err := d.UpdateSitekey(t.Context(), account, key.ID, db.SitekeyUpdate{Name: &name})
-		expect("update", err)
-		_, err = d.RotateSitekeySecret(t.Context(), account, key.ID)
-		expect("rotate", err)
-		expect("delete", d.DeleteSitekey(t.Context(), account, key.ID))
-		site, err := d.CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(), Domain: "example.com", Name: "x", Plan: model.PlanFree, MonthlyPageviews: 1, CreatedAt: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if id := <-sites; id != site.ID || len(sites) != 0 || len(told) != 0 {
-			t.Errorf("the sites' watcher was told of %d, %d and %d more wait", id, len(sites), len(told))
-		}
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		t.Run("here", func(t *testing.T) { testWatchSitekeys(t, d, d, "here") })
+		t.Run("elsewhere", func(t *testing.T) { testWatchSitekeys(t, d, dbtest.Open(t, databaseURL), "elsewhere") })
 	})
+}
+
+func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
+	account := captchaAccount(t, d, name)
+	told, sites := make(chan int64, 16), make(chan int64, 16)
+	listening := make(chan bool, 16)
+	for _, watch := range []func() error{
+		func() error {
+			return watcher.WatchSitekeys(t.Context(), func(id int64) { told <- id }, func(err error) { listening <- err == nil })
+		},
+		func() error {
+			return watcher.WatchSites(t.Context(), func(id int64) { sites <- id }, func(err error) { listening <- err == nil })
+		},
+	} {
+		go func() { _ = watch() }()
+		<-listening
+	}
+	key, _ := newSitekey(t, d, account)
+	expect := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if id := <-told; id != key.ID {
+			t.Errorf("%s: told of %d, want %d", what, id, key.ID)
+		}
+	}
+	expect("create", nil)
+	renamed := "new"
+	_, err := d.UpdateSitekey(t.Context(), account, key.ID, db.SitekeyUpdate{Name: &renamed})
+	expect("update", err)
+	_, err = d.RotateSitekeySecret(t.Context(), account, key.ID)
+	expect("rotate", err)
+	expect("delete", d.DeleteSitekey(t.Context(), account, key.ID))
+	site, err := d.CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(), Domain: "example.com", Name: "x", Plan: model.PlanFree, MonthlyPageviews: 1, CreatedAt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := <-sites; id != site.ID || len(sites) != 0 || len(told) != 0 {
+		t.Errorf("the sites' watcher was told of %d, %d and %d more wait", id, len(sites), len(told))
+	}
 }

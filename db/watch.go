@@ -27,17 +27,17 @@ const (
 	watchPauseMax = 2 * time.Second
 )
 
-// WatchSites calls changed with the id of every site that was made or changed, also by other processes on a PostgreSQL
-// database, until ctx ends; then it returns ctx's error. A change is told after it is committed, usually within
-// milliseconds, and may be told more than once.
+// WatchSites calls changed with the id of every site that was made, changed or deleted, also by other processes on this
+// database, until ctx ends; then it returns ctx's error. A change is told after it is committed, usually within milliseconds,
+// with SQLite within 250 of them, and may be told more than once.
 //
 // Changes are told only while in sync. WatchSites begins out of sync. It calls synced(nil) when every later change will be
 // told, and synced with the reason when it lost the database or cannot reach it, as soon as it knows (within five seconds) but
 // not again for each further attempt: whoever keeps sites in memory must read them again after each synced(nil), and should
 // not trust them for long in between.
 //
-// With SQLite only changes made through this DB are told, before the call that makes them returns, and WatchSites is in sync
-// all the time. There changed may run in several goroutines at once.
+// With SQLite changes made through this DB are told before the call that makes them returns, also while WatchSites is not in
+// sync. There changed may run in several goroutines at once.
 //
 // Both functions must be quick and must not change sites. They are not called any more when WatchSites has returned.
 func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
@@ -51,11 +51,7 @@ func (d *DB) WatchSitekeys(ctx context.Context, changed func(sitekeyID int64), s
 
 func (d *DB) watch(ctx context.Context, channel string, watchers *siteWatchers, changed func(id int64), synced func(error)) error {
 	if d.pg == nil {
-		remove := watchers.add(changed)
-		defer remove()
-		synced(nil)
-		<-ctx.Done()
-		return ctx.Err()
+		return d.watchSQLite(ctx, channel, watchers, changed, synced)
 	}
 	config := d.pg.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
@@ -133,13 +129,13 @@ func (d *DB) tellSite(ctx context.Context, tx bun.Tx, siteID int64) error {
 
 func (d *DB) notify(ctx context.Context, tx bun.Tx, channel string, id int64) error {
 	if d.pg == nil {
-		return nil // SQLite tells its watchers after the commit
+		return d.noteChange(ctx, tx, channel, id) // this DB's own watchers are told after the commit
 	}
 	_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, strconv.FormatInt(id, 10))
 	return err
 }
 
-// siteWatchers are the functions that SQLite's changes are told to.
+// siteWatchers are the functions that changes made through this DB are told to, with SQLite.
 type siteWatchers struct {
 	mu      sync.RWMutex
 	next    int

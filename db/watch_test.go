@@ -45,14 +45,11 @@ func wantNext[T comparable](t *testing.T, what string, c <-chan T, want T, withi
 	}
 }
 
-// TestChangesReachEveryProcess: every change of a site arrives within a second, elsewhere too on PostgreSQL.
+// TestChangesReachEveryProcess: every change of a site arrives elsewhere within a second.
 func TestChangesReachEveryProcess(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		listener := d
-		if d.Dialect() == "postgres" {
-			listener = dbtest.Open(t, databaseURL)
-		}
+		listener := dbtest.Open(t, databaseURL)
 		owner := newUser(t, d, "owner@example.com")
 		changed, synced, stop := watch(t, listener)
 		wantNext(t, "synced", synced, true, 10*time.Second)
@@ -79,6 +76,14 @@ func TestChangesReachEveryProcess(t *testing.T) {
 		other := newSite(t, d, owner.AccountID, "example.org")
 		wantNext(t, "after a refused change, which is none", changed, other.ID, time.Second)
 
+		stranger := newUser(t, d, "stranger@example.com")
+		lost := newSite(t, d, stranger.AccountID, "example.com")
+		wantNext(t, "created", changed, lost.ID, time.Second)
+		if err := d.DeleteAccount(t.Context(), stranger, model.At(time.Now())); err != nil {
+			t.Fatal(err)
+		}
+		wantNext(t, "deleted with its account", changed, lost.ID, time.Second)
+
 		stop()
 		newSite(t, d, owner.AccountID, "example.net")
 		if len(changed) != 0 || len(synced) != 0 {
@@ -95,6 +100,68 @@ func TestSQLiteTellsBeforeTheChangeReturns(t *testing.T) {
 	site := newOwnSite(t, d, "example.com")
 	if len(changed) != 1 || <-changed != site.ID {
 		t.Error("the new site was not told when CreateSite returned")
+	}
+}
+
+// TestMissedSQLiteChanges: a process that has missed changes, because there were too many of them or the database did not
+// answer, says so and goes on with the ones that follow.
+func TestMissedSQLiteChanges(t *testing.T) {
+	databaseURL := dbtest.SQLiteURL(t)
+	d := dbtest.Open(t, databaseURL)
+	site := newOwnSite(t, d, "example.com")
+	changed, synced, _ := watch(t, dbtest.Open(t, databaseURL))
+	wantNext(t, "begin", synced, true, 10*time.Second)
+	change := func(when string) {
+		t.Helper()
+		if err := d.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+		wantNext(t, when, changed, site.ID, 5*time.Second)
+	}
+	change("a first change")
+
+	// More changes at once than are kept. What a process reads before they are deleted is another channel's.
+	err := errors.Join(
+		dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
+			INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`),
+		dbtest.Exec(d, "DELETE FROM changes WHERE seq < (SELECT max(seq) FROM changes)"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNext(t, "after too many", synced, true, 10*time.Second)
+	change("a change after too many")
+
+	for range 2 {
+		if err := dbtest.Exec(d, "ALTER TABLE changes RENAME TO hidden"); err != nil {
+			t.Fatal(err)
+		}
+		wantNext(t, "without an answer", synced, false, 10*time.Second)
+		if err := dbtest.Exec(d, "ALTER TABLE hidden RENAME TO changes"); err != nil {
+			t.Fatal(err)
+		}
+		wantNext(t, "with an answer again", synced, true, 10*time.Second)
+		change("a change after that")
+	}
+	if len(synced) != 0 || len(changed) != 0 {
+		t.Errorf("told %d states and %d changes more", len(synced), len(changed))
+	}
+}
+
+// TestSQLiteChangesAreBounded: of the changes of sites and sitekeys the last 1,000 are kept, also when an account with many
+// sites is deleted.
+func TestSQLiteChangesAreBounded(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	site := newOwnSite(t, d, "example.com")
+	err := dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
+		INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := dbtest.Count(d, "changes"); err != nil || n != 1000 {
+		t.Errorf("%d changes are kept, %v; want 1000", n, err)
 	}
 }
 

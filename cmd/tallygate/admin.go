@@ -19,7 +19,7 @@ type adminCommands struct {
 	Invite        inviteCommand        `cmd:"" help:"Invite somebody to an account and print the link to join, for instance where no mail is sent."`
 	TestMail      testMailCommand      `cmd:"" help:"Have the running service send a mail, to see that mails arrive."`
 	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
-	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within ten seconds."`
+	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within a second."`
 
 	SetSiteLimit setSiteLimitCommand `cmd:"" help:"Set how many sites an account may have on the plan of new sites (default: 50)."`
 
@@ -30,7 +30,7 @@ type adminCommands struct {
 
 	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See the README under \"Change the application key\"."`
 
-	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within ten seconds."`
+	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
 }
 
 type createAccountCommand struct {

@@ -1,0 +1,125 @@
+package db
+
+import (
+	"context"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+const (
+	// watchPoll is how often a process asks SQLite for the changes of others. One question takes some 20 µs.
+	watchPoll = 250 * time.Millisecond
+
+	// keptChanges is how many changes are kept. A process that missed more takes it that everything has changed.
+	keptChanges = 1000
+)
+
+// change is a committed change of a site or sitekey.
+type change struct {
+	Seq     int64 // without gaps
+	Channel string
+	ID      int64
+	Source  int64 // DB.source of the process that made it
+}
+
+// noteChange stores a change for the watchers of other processes on this SQLite file, when tx commits.
+func (d *DB) noteChange(ctx context.Context, tx bun.Tx, channel string, id int64) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO changes (channel, id, source) VALUES (?, ?, ?)", channel, id, d.source)
+	if err != nil {
+		return err
+	}
+	return pruneChanges(ctx, tx)
+}
+
+// noteDeletions is noteChange for all rows of a table that an account has.
+func (d *DB) noteDeletions(ctx context.Context, tx bun.Tx, channel, table string, accountID int64) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO changes (channel, id, source) SELECT ?, id, ? FROM ? WHERE account_id = ?",
+		channel, d.source, bun.Ident(table), accountID)
+	if err != nil {
+		return err
+	}
+	return pruneChanges(ctx, tx)
+}
+
+// pruneChanges deletes all but the last changes.
+func pruneChanges(ctx context.Context, tx bun.Tx) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM changes WHERE seq <= (SELECT max(seq) FROM changes) - ?", keptChanges)
+	return err
+}
+
+// watchSQLite is watch on SQLite. Changes made through this DB arrive through the watchers, others through the table.
+func (d *DB) watchSQLite(ctx context.Context, channel string, watchers *siteWatchers, changed func(id int64), synced func(error)) error {
+	remove := watchers.add(changed)
+	defer remove()
+	poll := changePoll{db: d, channel: channel, changed: changed, synced: synced}
+	ticker := time.NewTicker(watchPoll)
+	defer ticker.Stop()
+	for {
+		poll.run(ctx)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// changePoll reads the changes of other processes.
+//
+// It asks the table itself, not PRAGMA data_version: that moves with every commit of hits, also with this process's own, and
+// costs the same read transaction.
+type changePoll struct {
+	db      *DB
+	channel string
+	changed func(id int64)
+	synced  func(error)
+
+	last   int64 // the newest change that was read; all later ones are still to come
+	inSync bool
+	told   bool // that the database does not answer
+}
+
+func (p *changePoll) run(ctx context.Context) {
+	read, cancel := context.WithTimeout(ctx, watchAnswer)
+	defer cancel()
+	err := p.read(read)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	p.inSync = false
+	if !p.told {
+		p.told = true
+		p.synced(err)
+	}
+}
+
+func (p *changePoll) read(ctx context.Context) error {
+	if !p.inSync {
+		return p.sync(ctx)
+	}
+	var changes []change
+	err := p.db.dataRead.NewSelect().Model(&changes).Where("seq > ?", p.last).Order("seq").Limit(keptChanges).Scan(ctx)
+	if err != nil {
+		return err
+	}
+	if len(changes) > 0 && changes[0].Seq != p.last+1 { // some are deleted already
+		return p.sync(ctx)
+	}
+	for _, c := range changes {
+		if p.last = c.Seq; c.Channel == p.channel && c.Source != p.db.source {
+			p.changed(c.ID)
+		}
+	}
+	return nil
+}
+
+// sync begins with the changes that come from now on.
+func (p *changePoll) sync(ctx context.Context) error {
+	if err := p.db.dataRead.NewRaw("SELECT coalesce(max(seq), 0) FROM changes").Scan(ctx, &p.last); err != nil {
+		return err
+	}
+	p.inSync, p.told = true, false
+	p.synced(nil)
+	return nil
+}
