@@ -173,7 +173,7 @@ func (w *sqliteWriter) giveBack(urgency int, broken bool) (err error) {
 	return err
 }
 
-// next returns the urgency of the caller that is served next. It is false when nobody waits.
+// next returns the urgency of the caller that is served next. It is false when no caller waits.
 func (w *sqliteWriter) next() (urgency int, ok bool) {
 	ordinary, urgent := w.waiting[ordinaryWrite], w.waiting[urgentWrite]
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// To read the whole schema takes some 30 ms of a processor, and nobody has to be signed in for it. So it has a price, its
+// To read the whole schema takes some 30 ms of a processor, and a caller does not have to be signed in for it. So it has a price, its
 // requests take turns with those that are validated, and the answers to the few queries that tools send are kept.
 
 // schemaReading is what an operation reads of the schema.

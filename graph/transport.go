@@ -37,7 +37,7 @@ type jsonPost struct {
 	answers  *schemaAnswers
 }
 
-// The bounds of requests that are parsed and validated, which nobody is signed in for. They take at most half of the
+// The bounds of requests that are parsed and validated, which callers send without signing in. They take at most half of the
 // processors, so that no flood of them takes the hits' share.
 const (
 	readLine        = 512 // of at most 64 KB each

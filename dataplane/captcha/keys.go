@@ -16,7 +16,7 @@ const keyID = 1
 
 // previousAccepted is how long after a rotation the previous key is still accepted. A challenge that was issued just before
 // it may be answered for 10 minutes, its token redeemed for another 5, and processes follow within 5 seconds. Later nothing
-// genuine carries that key, and whoever it leaked to must not be able to sign tokens.
+// genuine carries that key, and a client that has it must not be able to sign tokens.
 const previousAccepted = pow.Lifetime + token.Lifetime + token.MaxSkew + time.Minute
 
 // keys sign with one application key and accept what either of two signed.

@@ -68,7 +68,7 @@ func (s *Service) sitekeyOfSecret(deadline time.Time, secret string) (*sitekey, 
 	if isTest && !s.noTestSitekey {
 		return testSitekey, nil
 	}
-	if isTest || !model.IsSecret(model.CaptchaSecretPrefix, secret) { // a typo costs no look-up
+	if isTest || !model.IsSecret(model.CaptchaSecretPrefix, secret) { // a typo costs no lookup
 		return nil, nil
 	}
 	key, err := s.bySecret.Get(deadline, string(model.HashToken(secret)))

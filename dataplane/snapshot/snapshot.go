@@ -78,7 +78,7 @@ func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 	return cache
 }
 
-// Get returns what has this name, or nil when nobody has. It fails only with the database, with ErrStrangers, or with
+// Get returns what has this name, or nil for an unknown name. It fails only with the database, with ErrStrangers, or with
 // context.DeadlineExceeded at the deadline.
 func (c *Cache[Value]) Get(deadline time.Time, name string) (*Value, error) {
 	e, known := c.entries.Get(name)

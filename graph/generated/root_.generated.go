@@ -2812,7 +2812,7 @@ type Query {
   Any object by its global id, with the rights that reading it elsewhere needs: users, sites, sitekeys, deliveries and erasures of your
   account; its invitations for owners; your own sessions and API tokens with a session. Null when there is no such object or it is
   not yours to see: the two answers are the same.
-  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in.
+  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in.
   """
   node(
     "The ` + "`" + `id` + "`" + ` of an object."
@@ -2962,14 +2962,14 @@ type ResetPasswordPayload {
 	{Name: "../site.graphqls", Input: `extend type Query {
   """
   A site of your account. Null when there is no such site or it is not yours.
-  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in.
+  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in.
   """
   site(
     "The site's global id."
     id: ID!
   ): Site
 
-  "The sites of your account, oldest first. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in."
+  "The sites of your account, oldest first. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in."
   sites(
     "How many, 1 to 100."
     first: Int! = 20
@@ -2979,7 +2979,7 @@ type ResetPasswordPayload {
 }
 
 extend type Mutation {
-  "Creates a site and issues its site key. An account has at most 1,000. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when nobody is signed in."
+  "Creates a site and issues its site key. An account has at most 1,000. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in."
   createSite(input: CreateSiteInput!): CreateSitePayload
 }
 

@@ -597,7 +597,7 @@ func (v *CreateSiteInput) GetName() *string { return v.Name }
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
-	// Creates a site and issues its site key. An account has at most 1,000. Fails with `UNAUTHENTICATED` when nobody is signed in.
+	// Creates a site and issues its site key. An account has at most 1,000. Fails with `UNAUTHENTICATED` when the caller is not signed in.
 	CreateSite *CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
 }
 
@@ -771,7 +771,7 @@ func (v *CreateSitekeyResponse) GetCreateSitekey() *CreateSitekeyCreateSitekeySi
 // InstallSiteResponse is returned by InstallSite on success.
 type InstallSiteResponse struct {
 	// A site of your account. Null when there is no such site or it is not yours.
-	// Fails with `UNAUTHENTICATED` when nobody is signed in.
+	// Fails with `UNAUTHENTICATED` when the caller is not signed in.
 	Site *InstallSiteSite `json:"site"`
 }
 
@@ -2243,7 +2243,7 @@ func (v *SiteEventInput) GetName() string { return v.Name }
 
 // SitesResponse is returned by Sites on success.
 type SitesResponse struct {
-	// The sites of your account, oldest first. Fails with `UNAUTHENTICATED` when nobody is signed in.
+	// The sites of your account, oldest first. Fails with `UNAUTHENTICATED` when the caller is not signed in.
 	Sites *SitesSitesSiteConnection `json:"sites"`
 }
 
