@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	erasureKey = []byte(strings.Repeat("key!", 8))
+	erasureKey = []byte(dbtest.ApplicationKey)
 	subjectID  = strings.Repeat("0a", 32)
 	anotherID  = strings.Repeat("0b", 32)
 	erasedAt   = model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -84,9 +84,6 @@ func (p *people) dump() map[string][]string {
 
 func erasableSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	t.Helper()
-	if err := d.UseApplicationKey(erasureKey); err != nil {
-		t.Fatal(err)
-	}
 	site := newOwnSite(t, d, domain)
 	if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 7)", site.ID); err != nil {
 		t.Fatal(err)

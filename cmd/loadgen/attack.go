@@ -137,7 +137,7 @@ type attackResult struct {
 type totals struct {
 	latency histogram
 	answers map[string]int64
-	unsent  int64
+	unsent  int64 // those that were due at the end, or that no connection was free for
 	elapsed time.Duration
 }
 
@@ -152,25 +152,25 @@ func (t *totals) add(r *result) {
 	}
 }
 
-// refused counts the hits that were not stored, also those that no connection was free for.
+// refused counts the hits that were not stored.
 func (t *totals) refused() (n int64) {
 	for answer, count := range t.answers {
 		if answer != "204" {
 			n += count
 		}
 	}
-	return n + t.unsent
+	return n
 }
 
 func (t *totals) sent() (n int64) {
 	for _, count := range t.answers {
 		n += count
 	}
-	return n + t.unsent
+	return n
 }
 
 func (t *totals) String() string {
-	return fmt.Sprintf("%5d hits, %d refused, p50 %6.2f ms, p99 %7.2f ms", t.sent(), t.refused(),
+	return fmt.Sprintf("%5d hits, %d refused, %d too late to be sent, p50 %6.2f ms, p99 %7.2f ms", t.sent(), t.refused(), t.unsent,
 		milliseconds(t.latency.quantile(0.5)), milliseconds(t.latency.quantile(0.99)))
 }
 
@@ -184,7 +184,7 @@ func (r *attackResult) print(w io.Writer, engine, attack string) {
 		answers = append(answers, fmt.Sprintf("%d %s", r.attacker.answers[answer], answer))
 	}
 	fmt.Fprintf(w, "%-8s %-10s attacker: %.0f a second: %s\n", engine, attack,
-		float64(r.attacker.sent()-r.attacker.unsent)/r.attacked.elapsed.Seconds(), strings.Join(answers, ", "))
+		float64(r.attacker.sent())/r.attacked.elapsed.Seconds(), strings.Join(answers, ", "))
 }
 
 var errHarmed = errors.New("hits of another site were refused")
