@@ -81,19 +81,31 @@ func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 // Get returns what has this name, or nil for an unknown name. It fails only with the database, with ErrStrangers, or with
 // context.DeadlineExceeded at the deadline.
 func (c *Cache[Value]) Get(deadline time.Time, name string) (*Value, error) {
-	e, known := c.entries.Get(name)
-	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
-		return e.value, nil
-	}
-	if since, ok := c.unknown.Get(name); ok && c.isFresh(since, unknownTTL) {
-		return nil, nil
+	if value, fresh, _ := c.kept(name); fresh {
+		return value, nil
 	}
 	return c.flight.Get(deadline, name, loadTimeout, func(ctx context.Context) (*Value, error) {
+		// Another lookup may have ended since the caller looked.
+		value, fresh, known := c.kept(name)
+		if fresh {
+			return value, nil
+		}
 		if known {
 			return c.fetch(ctx, name)
 		}
 		return c.fetchStranger(ctx, name)
 	})
+}
+
+// kept returns what memory has of a name, and whether it is fresh: a value, or nil for a name that nothing
+// has. known says that there is a value, fresh or not.
+func (c *Cache[Value]) kept(name string) (value *Value, fresh, known bool) {
+	e, known := c.entries.Get(name)
+	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
+		return e.value, true, true
+	}
+	since, unknown := c.unknown.Get(name)
+	return nil, unknown && c.isFresh(since, unknownTTL), known
 }
 
 // isFresh reports whether what is known since a time is younger than the TTL. What is from the future was loaded before the
