@@ -94,7 +94,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 			if err := d.DeleteAccount(t.Context(), owner, outboxNoon); err != nil {
 				t.Fatal(err)
 			}
-			deletion = append(deletion, len(statements.Take()))
+			deletion = append(deletion, len(withoutPolls(statements.Take())))
 			if sites, keys := told(2 * n); len(sites) != n || len(keys) != n {
 				t.Errorf("told of %d sites and %d sitekeys, want %d of each", len(sites), len(keys), n)
 			}
@@ -106,7 +106,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 			if _, err := d.PurgeDeletedSites(t.Context(), outboxNoon.Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
-			purge = append(purge, len(statements.Take()))
+			purge = append(purge, len(withoutPolls(statements.Take())))
 			if rows, err := dbtest.Count(d, "deleted_sites"); rows != 0 || err != nil {
 				t.Errorf("%d deleted sites an hour later, %v", rows, err)
 			}
@@ -177,5 +177,12 @@ func TestPurgeSites(t *testing.T) {
 		if n, err := dbtest.Count(d, "deleted_sites"); n != 3 || err != nil {
 			t.Errorf("%d sites are looked after, %v", n, err)
 		}
+	})
+}
+
+// withoutPolls leaves out what the watchers ask SQLite for in their own time.
+func withoutPolls(statements []string) []string {
+	return slices.DeleteFunc(statements, func(s string) bool {
+		return strings.Contains(s, "SELECT") && strings.Contains(s, `"changes"`) || strings.Contains(s, "max(seq), 0) FROM changes")
 	})
 }

@@ -17,6 +17,7 @@ import (
 func TestTurnsGoRoundTheKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 3, MostPerKey: 2, Line: 100, LinePerKey: 100, Patience: time.Hour}
+		var mu sync.Mutex // of what follows
 		var order []string
 		working := map[string]int{}
 		var callers sync.WaitGroup
@@ -27,13 +28,18 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				mu.Lock()
 				order = append(order, key)
 				working[key]++
 				if all := working["a"] + working["b"] + working["c"]; all > 3 || working[key] > 2 {
 					t.Errorf("%v work at once", working)
 				}
-				time.Sleep(time.Second + time.Duration(len(order))) // no two end together
+				took := time.Second + time.Duration(len(order)) // no two end together
+				mu.Unlock()
+				time.Sleep(took)
+				mu.Lock()
 				working[key]--
+				mu.Unlock()
 				end()
 				end() // once more does nothing
 			})
@@ -66,11 +72,12 @@ func TestTurnsAreBounded(t *testing.T) {
 		}
 		began := time.Now()
 		outcomes := make(chan string, 10)
+		var callers sync.WaitGroup
 		wait := func(ctx context.Context, key string) {
-			go func() {
+			callers.Go(func() {
 				_, err := q.Take(ctx, key)
 				outcomes <- fmt.Sprint(key, " ", errors.Is(err, ErrBusy), errors.Is(err, context.Canceled), " ", time.Since(began))
-			}()
+			})
 			synctest.Wait()
 		}
 		leaving, leave := context.WithCancel(t.Context())
@@ -81,7 +88,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		wait(t.Context(), "c") // three wait
 		time.Sleep(time.Second / 2)
 		leave()
-		time.Sleep(time.Hour)
+		callers.Wait()
 		close(outcomes)
 		want := []string{"a true false 0s", "c true false 0s", "a false true 500ms", "a true false 1s", "b true false 1s"}
 		got := slices.Collect(func(yield func(string) bool) {
