@@ -65,7 +65,7 @@ func (d *DB) DueDeliveries(ctx context.Context, lane model.Lane, now model.Insta
 type Claim struct {
 	model.Delivery
 	MessageID string // names the delivery to its receiver: the same at each attempt, and no other delivery's
-	Manual    bool   // asked for by hand
+	Manual    bool   // asked for by an owner
 	SiteKey   string
 	URL       string // empty: the site has none any more
 	Secret    string // empty: nothing is signed

@@ -85,7 +85,7 @@ func TestPlainFormIsUnpackedOnce(t *testing.T) {
 	}
 }
 
-// nothing is a response that nobody reads.
+// nothing is a response that is not read.
 type nothing struct{ header http.Header }
 
 func (n nothing) Header() http.Header       { return n.header }

@@ -62,7 +62,7 @@ func await(t *testing.T, what string, holds func() bool) {
 }
 
 // TestChangesTakeTurns: of an account's many changes at once two reach the database and 50 wait for a while; the others are
-// refused, and nobody else's change has to wait.
+// refused, and no other account's change has to wait.
 func TestChangesTakeTurns(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -357,7 +357,7 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// TestSchemaHasAPrice: GraphiQL and code generators read the schema as often as they need, and nobody reads it without end.
+// TestSchemaHasAPrice: GraphiQL and code generators read the schema as often as they need, and no client reads it without end.
 func TestSchemaHasAPrice(t *testing.T) {
 	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
 	if err != nil {

@@ -190,7 +190,7 @@ func (a *app) unknownOf(kind model.NodeKind) string {
 	return a.ids.Of(kind, number)
 }
 
-// unknownSession is the id of a session that nobody has.
+// unknownSession is the id of a session that does not exist.
 var unknownSession = "session_" + strings.Repeat("q6ur", 10) + "q6s"
 
 // mailedSecret is the secret in the newest mail to an address.

@@ -210,7 +210,7 @@ func (r *rotation) purchase(p *process) {
 	}
 }
 
-// TestRotateSecretOfFleet: processes get a new application key one after the other, then the database does. Nobody notices.
+// TestRotateSecretOfFleet: processes get a new application key one after the other, then the database does. Callers see no difference.
 func TestRotateSecretOfFleet(t *testing.T) {
 	t.Parallel()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
