@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -66,12 +67,14 @@ func (j *Jobs) Allow(networks []netip.Prefix) {
 }
 
 // OccupyAllBut makes a worker's own schedule take all of its places but n, before it is started: with as many tasks, which wait
-// until release is closed. Each calls begun first. It returns how many they are.
+// until release is closed. Each calls begun when it first runs; the queue repeats a task whose lease it could not extend in
+// time. It returns how many they are.
 func (j *Jobs) OccupyAllBut(n int, begun func(), release <-chan struct{}) int {
 	j.schedule = nil
 	for i := range concurrency - n {
+		var first sync.Once
 		j.schedule = append(j.schedule, periodic{fmt.Sprint("test:waits-", i), 24 * time.Hour, func(*Jobs, context.Context) error {
-			begun()
+			first.Do(begun)
 			<-release
 			return nil
 		}})
