@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Clients finds the addresses of clients behind trusted proxies, and notices proxies that are not configured. It is safe for
-// concurrent use.
+// Clients finds the addresses of clients behind trusted proxies, and notices proxies that are not
+// configured. It is safe for concurrent use.
 type Clients struct {
 	trusted []netip.Prefix
 	log     *slog.Logger
@@ -26,7 +26,8 @@ func NewClients(trusted []netip.Prefix, log *slog.Logger, now func() time.Time) 
 	return &Clients{trusted: trusted, log: log, now: now}
 }
 
-// ClientAddr returns a function that finds a request's client address like Clients.Addr, without any warning.
+// ClientAddr returns a function that finds a request's client address like Clients.Addr, without
+// any warning.
 func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 	return func(r *http.Request) netip.Addr {
 		addr, _ := findClient(r, trusted)
@@ -34,9 +35,10 @@ func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 	}
 }
 
-// Addr returns a request's client address. It is the socket's peer, unless that is one of the trusted proxies: then it is the
-// right-most hop of X-Forwarded-For that is not a trusted proxy itself. Forwarding headers from anybody else are ignored.
-// The zero address means that none could be read.
+// Addr returns a request's client address. It is the socket's peer, unless that is one of the
+// trusted proxies: then it is the right-most hop of X-Forwarded-For that is not a trusted proxy
+// itself. Forwarding headers from anybody else are ignored. The zero address means that none could
+// be read.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
 	addr, shared := findClient(r, c.trusted)
 	if shared {
@@ -45,8 +47,9 @@ func (c *Clients) Addr(r *http.Request) netip.Addr {
 	return addr
 }
 
-// Shared reports whether the client address is that of a proxy which is not configured, so that all clients behind it have
-// this one address: a loopback or private address that forwards others. Limits by network must not apply to it.
+// Shared reports whether the client address is that of a proxy which is not configured, so that all
+// clients behind it have this one address: a loopback or private address that forwards others.
+// Limits by network must not apply to it.
 func (c *Clients) Shared(r *http.Request) bool {
 	_, shared := findClient(r, c.trusted)
 	return shared
@@ -58,7 +61,8 @@ const warnEvery = time.Hour
 const proxyWarning = "requests come through a proxy that TALLYGATE_TRUSTED_PROXIES does not name, or that sends no " +
 	"X-Forwarded-For: all its clients count as one, and no limit by network applies to them"
 
-// Warning returns a sentence for the operator when a shared address was seen within the last hour, or an empty text.
+// Warning returns a sentence for the operator when a shared address was seen within the last hour,
+// or an empty text.
 func (c *Clients) Warning() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,10 +76,12 @@ func (c *Clients) Warning() string {
 func (c *Clients) warn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	c.seen = c.now()
 	if !c.warned.IsZero() && c.seen.Sub(c.warned).Abs() < warnEvery {
 		return
 	}
+
 	c.warned = c.seen
 	c.log.Warn(proxyWarning, "setting", "TALLYGATE_TRUSTED_PROXIES")
 }
@@ -93,16 +99,19 @@ func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, share
 			var last string
 			rest, last, more = cutLast(rest, ",")
 			forwarded := hop(strings.TrimSpace(last))
+
 			// Nothing to the left of a broken entry can be believed.
 			if !forwarded.IsValid() {
 				return addr, isInternal(addr)
 			}
+
 			addr = forwarded
 			if !contains(trusted, addr) {
 				return addr, isInternal(addr) && (more || i > 0)
 			}
 		}
 	}
+
 	return addr, len(headers) == 0 && isInternal(addr) && isForwarded(r)
 }
 
@@ -116,7 +125,8 @@ func isForwarded(r *http.Request) bool {
 	return false
 }
 
-// isInternal reports whether the address is of this machine or of a private network, where proxies are.
+// isInternal reports whether the address is of this machine or of a private network, where proxies
+// are.
 func isInternal(addr netip.Addr) bool {
 	return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
 }
@@ -135,10 +145,12 @@ func hop(s string) netip.Addr {
 	if host, _, err := net.SplitHostPort(s); err == nil {
 		s = host
 	}
+
 	addr, err := netip.ParseAddr(strings.Trim(s, "[]"))
 	if err != nil {
 		return netip.Addr{}
 	}
+
 	return addr.Unmap().WithZone("")
 }
 

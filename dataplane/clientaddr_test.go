@@ -48,7 +48,8 @@ func TestClientAddr(t *testing.T) {
 	}
 }
 
-// TestShared: an address is shared by many when it is this machine's or a private one and forwards others, whichever hop it is.
+// TestShared: an address is shared by many when it is this machine's or a private one and forwards
+// others, whichever hop it is.
 func TestShared(t *testing.T) {
 	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("198.51.100.0/24")}
 	for _, test := range []struct {
@@ -93,16 +94,18 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestProxyWarning: the log has the warning once an hour, and it is repeated for an hour after the last shared address. A
-// clock that is set back silences nothing.
+// TestProxyWarning: the log has the warning once an hour, and it is repeated for an hour after the
+// last shared address. A clock that is set back silences nothing.
 func TestProxyWarning(t *testing.T) {
 	now := noon
 	var log bytes.Buffer
 	clients := dataplane.NewClients(nil, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	shared := &http.Request{RemoteAddr: "127.0.0.1:5000", Header: http.Header{"X-Forwarded-For": {"192.0.2.1"}}}
+
 	if text := clients.Warning(); text != "" {
 		t.Errorf("before any request: %q", text)
 	}
+
 	lines := 0
 	for _, step := range []struct {
 		to    time.Duration
@@ -110,11 +113,14 @@ func TestProxyWarning(t *testing.T) {
 	}{{0, 1}, {time.Minute, 1}, {59 * time.Minute, 1}, {time.Hour, 2}, {119 * time.Minute, 2}, {48 * time.Hour, 3}, {0, 4}, {time.Minute, 4}} {
 		now = noon.Add(step.to)
 		clients.Addr(shared)
+
 		if lines = strings.Count(log.String(), "level=WARN"); lines != step.lines || clients.Warning() == "" {
 			t.Errorf("at %v: %d lines, want %d; warning %q", step.to, lines, step.lines, clients.Warning())
 		}
 	}
+
 	now = now.Add(time.Hour)
+
 	if text := clients.Warning(); text != "" {
 		t.Errorf("an hour after the last one: %q", text)
 	}

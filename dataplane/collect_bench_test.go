@@ -28,8 +28,8 @@ const connections = 128
 // outOfReach is a flood limit that costs what every other one does and that no benchmark reaches.
 const outOfReach = 1_000_000_000
 
-// BenchmarkCollect measures page views per second over real connections on this machine, client included, so that only the
-// ratios between its cases mean something elsewhere:
+// BenchmarkCollect measures page views per second over real connections on this machine, client
+// included, so that only the ratios between its cases mean something elsewhere:
 //
 //	empty     a handler that answers 204 and does nothing else
 //	checked   collect with all its checks and rules, but nothing stored
@@ -41,10 +41,12 @@ func BenchmarkCollect(b *testing.B) {
 			w.WriteHeader(http.StatusNoContent)
 		}), "0123456789abcdef0123456789abcdef")
 	})
+
 	b.Run("checked", func(b *testing.B) {
 		d := dbtest.Open(b, dbtest.SQLiteURL(b))
 		benchCollect(b, d, func(o *analytics.Options) { o.Store = discard{} })
 	})
+
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchCollect(b, d, func(*analytics.Options) {}) })
 }
 
@@ -63,11 +65,13 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 		Store:      d.HitStore(),
 		Log:        slog.New(slog.DiscardHandler),
 	}
+
 	change(&o)
 	service := analytics.New(o)
 	service.Start()
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
 	drive(b, handler, site.SiteKey)
+
 	if err := service.Stop(b.Context()); err != nil {
 		b.Error(err)
 	}
@@ -77,9 +81,11 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 func drive(b *testing.B, handler http.Handler, siteKey string) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
+
 	var sent atomic.Int64
 	var wg sync.WaitGroup
 	b.ResetTimer()
+
 	for range connections {
 		wg.Go(func() {
 			conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -87,17 +93,22 @@ func drive(b *testing.B, handler http.Handler, siteKey string) {
 				b.Error(err)
 				return
 			}
+
 			defer conn.Close()
+
 			answer := make([]byte, 4096)
+
 			for {
 				n := sent.Add(1)
 				if n > int64(b.N) {
 					return
 				}
+
 				if _, err := io.WriteString(conn, pageviewRequest(n, siteKey)); err != nil {
 					b.Error(err)
 					return
 				}
+
 				read, err := conn.Read(answer)
 				if err != nil || !strings.HasPrefix(string(answer[:read]), "HTTP/1.1 204 ") {
 					b.Errorf("answer %q, %v", answer[:read], err)
@@ -106,6 +117,7 @@ func drive(b *testing.B, handler http.Handler, siteKey string) {
 			}
 		})
 	}
+
 	wg.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
@@ -134,8 +146,9 @@ func (discard) Update(_ context.Context, keys db.HitKeys, decide func(*db.HitSta
 
 func (discard) Close() error { return nil }
 
-// BenchmarkHandler measures the handler alone, up to the writer and back, without network: what a hit costs us in time and
-// allocations beside net/http and the database. The waiting for the writer's goroutine is in it.
+// BenchmarkHandler measures the handler alone, up to the writer and back, without network: what a
+// hit costs us in time and allocations beside net/http and the database. The waiting for the
+// writer's goroutine is in it.
 func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
 	p := plane{tb: b, db: d, clock: &clock{now: noon}}
@@ -152,8 +165,10 @@ func BenchmarkHandler(b *testing.B) {
 		Store:      discard{},
 		Log:        slog.New(slog.DiscardHandler),
 	})
+
 	service.Start()
 	defer service.Stop(b.Context())
+
 	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
 	_, body, _ := strings.Cut(pageviewRequest(1, site.SiteKey), "\r\n\r\n")
 	b.ReportAllocs()
@@ -164,10 +179,12 @@ func BenchmarkHandler(b *testing.B) {
 		request.Header.Set("User-Agent", chrome)
 		reader := strings.NewReader(body)
 		request.Body = io.NopCloser(reader)
+
 		for pb.Next() {
 			reader.Reset(body)
 			w := nullWriter{header: http.Header{}}
 			handler.ServeHTTP(&w, request)
+
 			if w.status != http.StatusNoContent {
 				b.Errorf("status %d", w.status)
 			}

@@ -20,8 +20,9 @@ import (
 
 const quota = 1_000
 
-// TestCollectErrors goes through the contract's table of errors (analytics contract, section 7), and the order in which
-// collect checks. Nothing that is refused may leave a trace in the rows or the count.
+// TestCollectErrors goes through the contract's table of errors (analytics contract, section 7),
+// and the order in which collect checks. Nothing that is refused may leave a trace in the rows or
+// the count.
 func TestCollectErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -31,10 +32,13 @@ func TestCollectErrors(t *testing.T) {
 			maps.Copy(all, fields)
 			return mustJSON(t, all)
 		}
-		padding := func(n int) string { // a page view of exactly n bytes
+
+		// a page view of exactly n bytes
+		padding := func(n int) string {
 			empty := body(map[string]any{"x": ""})
 			return body(map[string]any{"x": strings.Repeat("x", n-len(empty))})
 		}
+
 		own, foreign := "https://example.com", "https://example.org"
 		for _, test := range []struct {
 			name   string
@@ -92,9 +96,11 @@ func TestCollectErrors(t *testing.T) {
 				}
 			})
 		}
+
 		if rows, used := p.rows(site), p.used(site); len(rows) != 0 || used != 0 {
 			t.Errorf("refused calls left %d rows and a count of %d", len(rows), used)
 		}
+
 		t.Run("8 KB exactly is fine", func(t *testing.T) {
 			if status, code := p.collect(call{body: padding(8192), origin: own}); status != 204 {
 				t.Errorf("got %d %s, want 204", status, code)
@@ -112,12 +118,13 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// TestUnreadableBodiesAreCounted: a call whose body cannot be read counts for the site that the body names, if it comes from one of
-// the site's pages (analytics contract, section 6).
+// TestUnreadableBodiesAreCounted: a call whose body cannot be read counts for the site that the
+// body names, if it comes from one of the site's pages (analytics contract, section 6).
 func TestUnreadableBodiesAreCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		large := `,"x":"` + strings.Repeat("x", 9_000) + `"}`
+
 		counted := make(map[*model.Site]map[string]int64)
 		for i, test := range []struct {
 			name   string
@@ -148,25 +155,31 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 		} {
 			domain := fmt.Sprintf("site%d.example", i)
 			site := p.site(domain, quota)
+
 			if test.origin == "" {
 				test.origin = "https://" + domain
 			}
+
 			status, code := p.collect(call{body: strings.ReplaceAll(test.body, "KEY", site.SiteKey), origin: test.origin})
 			if status != http.StatusBadRequest || code != test.code {
 				t.Errorf("%s: %d %s, want 400 %s", test.name, status, code, test.code)
 			}
+
 			counted[site] = map[string]int64{}
+
 			if test.counts {
 				counted[site]["collect "+test.code] = 1
 			}
 		}
+
 		for site, want := range counted {
 			p.rejected(site, want)
 		}
 	})
 }
 
-// TestBrokenBodyIsNotCounted: a body that ends before its length, such as that of a phone that loses its network, counts nowhere.
+// TestBrokenBodyIsNotCounted: a body that ends before its length, such as that of a phone that
+// loses its network, counts nowhere.
 func TestBrokenBodyIsNotCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -184,10 +197,12 @@ func TestBrokenBodyIsNotCounted(t *testing.T) {
 			request.Header = http.Header{"Origin": {"https://example.com"}, "User-Agent": {chrome}}
 			response := httptest.NewRecorder()
 			p.handler.ServeHTTP(response, request)
+
 			if got := response.Body.String(); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
 				t.Errorf("%s: %d %q, want %q", test.name, response.Code, got, test.want)
 			}
 		}
+
 		p.rejected(site, map[string]int64{})
 	})
 }
@@ -198,6 +213,7 @@ func TestDomainBinding(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		umlaut := p.site("xn--bcher-kva.example", quota)
+
 		referer := func(s string) http.Header { return http.Header{"Referer": {s}} }
 		for _, test := range []struct {
 			name   string
@@ -239,10 +255,12 @@ func TestDomainBinding(t *testing.T) {
 				if test.site == nil {
 					test.site = site
 				}
+
 				c := viewCall(test.site, "", nil)
 				c.origin, c.header = test.origin, test.header
 				response := p.send(c)
 				defer response.Body.Close()
+
 				want, allowed := http.StatusForbidden, ""
 				if test.want {
 					want, allowed = http.StatusNoContent, test.origin
@@ -269,7 +287,9 @@ func TestPreflight(t *testing.T) {
 		p := newPlane(t, d)
 		response := p.send(call{method: http.MethodOptions, body: "", origin: "https://example.com",
 			header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
+
 		response.Body.Close()
+
 		for name, want := range map[string]string{
 			"Access-Control-Allow-Origin":      "https://example.com",
 			"Access-Control-Allow-Methods":     "POST, OPTIONS",
@@ -280,6 +300,7 @@ func TestPreflight(t *testing.T) {
 				t.Errorf("%s %q, want %q", name, got, want)
 			}
 		}
+
 		if response.StatusCode != http.StatusNoContent {
 			t.Errorf("status %d, want 204", response.StatusCode)
 		}
@@ -291,6 +312,7 @@ func TestStoredPageview(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
+
 		long := strings.Repeat("ä", 2_047)
 		for i, test := range []struct {
 			name   string
@@ -348,7 +370,9 @@ func TestStoredPageview(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				before := len(p.rows(site))
-				p.view(site, fmt.Sprintf("198.51.100.%d", i), test.fields) // a visitor of its own, so a visit of its own
+
+				// a visitor of its own, so a visit of its own
+				p.view(site, fmt.Sprintf("198.51.100.%d", i), test.fields)
 				rows := p.rows(site)
 				if len(rows) != before+1 {
 					t.Fatalf("%d rows more, want 1", len(rows)-before)
@@ -368,18 +392,20 @@ func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
 		for _, id := range []any{nil, "", "abc", "00000000000000fff", "000000000000000g", 7} {
 			p.view(site, "", map[string]any{"i": id})
 		}
+
 		ids := make(map[int64]bool)
 		for _, row := range p.rows(site) {
 			ids[row.ID] = true
 		}
+
 		if len(ids) != 6 {
 			t.Errorf("%d different ids for 6 page views", len(ids))
 		}
 	})
 }
 
-// TestVisits goes through the visit rules (analytics contract, section 3) with a fixed clock. Each step is a page view of
-// one visitor; visits are numbered in the order in which they start.
+// TestVisits goes through the visit rules (analytics contract, section 3) with a fixed clock. Each
+// step is a page view of one visitor; visits are numbered in the order in which they start.
 func TestVisits(t *testing.T) {
 	type step struct {
 		at     time.Duration // after 12:00 UTC
@@ -388,6 +414,7 @@ func TestVisits(t *testing.T) {
 		gclid  string
 		visit  int
 	}
+
 	newsletter, spring := "newsletter", "spring"
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -420,15 +447,19 @@ func TestVisits(t *testing.T) {
 					p.clock.set(noon.Add(s.at))
 					p.view(site, "", map[string]any{"p": fmt.Sprintf("/%d", n), "u": map[string]any{"source": s.source, "campaign": s.name, "gclid": s.gclid}})
 				}
+
 				numbers, got := make(map[int64]int), make(map[string]int)
 				rows := p.rows(site)
 				slices.SortFunc(rows, func(a, b db.ExportedPageview) int { return strings.Compare(a.Path, b.Path) })
+
 				for _, row := range rows {
 					if numbers[row.VisitID] == 0 {
 						numbers[row.VisitID] = len(numbers) + 1
 					}
+
 					got[row.Path] = numbers[row.VisitID]
 				}
+
 				for n, s := range test.steps {
 					if path := fmt.Sprintf("/%d", n); got[path] != s.visit {
 						t.Errorf("page view %d, %v after noon, source %q, campaign %q, gclid %q: visit %d, want %d", n, s.at, s.source, s.name, s.gclid, got[path], s.visit)
@@ -439,7 +470,8 @@ func TestVisits(t *testing.T) {
 	})
 }
 
-// TestVisitKeepsItsAttribution: whatever later page views bring, referrer, campaign and channel are the first one's.
+// TestVisitKeepsItsAttribution: whatever later page views bring, referrer, campaign and channel are
+// the first one's.
 func TestVisitKeepsItsAttribution(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -447,6 +479,7 @@ func TestVisitKeepsItsAttribution(t *testing.T) {
 		p.view(site, "", map[string]any{"r": "https://www.google.com/", "u": map[string]any{"term": "tea"}})
 		p.clock.set(noon.Add(time.Minute))
 		p.view(site, "", map[string]any{"r": "https://www.paypal.com/checkout", "u": map[string]any{"medium": "email", "term": "coffee"}})
+
 		for _, row := range p.rows(site) {
 			if row.Referrer != "www.google.com" || row.Channel != "organic search" || row.Term != "tea" || row.Medium != "" || row.Pageviews != 2 {
 				t.Errorf("%s: referrer %q, channel %q, campaign %+v, %d page views; want those of the first page view, 2 in all",
@@ -468,10 +501,12 @@ func TestVisitorsAreApart(t *testing.T) {
 		firefox.agent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 		p.collect(firefox)
 		p.view(other, "203.0.113.1", nil)
+
 		visitors := make(map[string]int)
 		for _, row := range append(p.rows(site), p.rows(other)...) {
 			visitors[string(row.Visitor)]++
 		}
+
 		if len(visitors) != 4 {
 			t.Errorf("%d visitors, want 4: two addresses, another browser, another site", len(visitors))
 		}
@@ -484,6 +519,7 @@ func TestEngagement(t *testing.T) {
 		site, other := p.site("example.com", quota), p.site("example.org", quota)
 		const id = "0123456789abcdef"
 		p.view(site, "", map[string]any{"i": id})
+
 		report := func(on *model.Site, fields map[string]any) {
 			t.Helper()
 			all := map[string]any{"t": "engagement", "i": id}
@@ -507,15 +543,21 @@ func TestEngagement(t *testing.T) {
 			{"no page view id is dropped", map[string]any{"i": nil, "ms": 5}, 86_400_000, 100},
 		} {
 			report(site, test.fields)
+
 			if row := p.rows(site)[0]; row.EngagedMS != test.ms || row.Scroll != test.scroll {
 				t.Errorf("%s: %d ms and %d %%, want %d and %d", test.name, row.EngagedMS, row.Scroll, test.ms, test.scroll)
 			}
 		}
+
 		if n := p.used(site); n != 1 {
 			t.Errorf("count %d after one page view and its reports, want 1", n)
 		}
+
 		p.view(other, "", nil)
-		report(other, map[string]any{"ms": 5}) // the page view of another site
+
+		// the page view of another site
+		report(other, map[string]any{"ms": 5})
+
 		if row := p.rows(other)[0]; row.EngagedMS != 0 {
 			t.Errorf("a report reached a page view of another site: %d ms", row.EngagedMS)
 		}
@@ -538,6 +580,7 @@ func TestBotsAreIgnored(t *testing.T) {
 				t.Errorf("%s: %d %s, want 204", agent, status, code)
 			}
 		}
+
 		if n := len(p.rows(site)); n != 0 {
 			t.Errorf("%d page views of bots are stored", n)
 		}
@@ -552,8 +595,10 @@ func TestQuotaIsExact(t *testing.T) {
 		for range 4 {
 			p.view(site, "", nil)
 		}
+
 		var mu sync.Mutex
 		answers := make(map[string]int)
+
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
@@ -563,17 +608,24 @@ func TestQuotaIsExact(t *testing.T) {
 				answers[fmt.Sprint(status, " ", code)]++
 			})
 		}
+
 		wg.Wait()
+
 		if want := map[string]int{"204 ": 1, "429 quota_exceeded": 99}; !maps.Equal(answers, want) {
 			t.Errorf("answers %v, want %v", answers, want)
 		}
 		if rows, used := len(p.rows(site)), p.used(site); rows != 5 || used != 5 {
 			t.Errorf("%d rows stored and %d counted, want 5 of both", rows, used)
 		}
-		p.view(site, "", map[string]any{"t": "engagement", "i": "0123456789abcdef"}) // reports are not counted: still 204
+
+		// reports are not counted: still 204
+		p.view(site, "", map[string]any{"t": "engagement", "i": "0123456789abcdef"})
 
 		p.clock.set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
-		p.view(site, "", nil) // the next month starts over
+
+		// the next month starts over
+		p.view(site, "", nil)
+
 		if used := p.used(site); used != 1 {
 			t.Errorf("count %d in the new month, want 1", used)
 		}
@@ -587,6 +639,7 @@ func TestTwoProcesses(t *testing.T) {
 		planes := [2]*plane{newPlane(t, dbtest.Open(t, databaseURL)), newPlane(t, dbtest.Open(t, databaseURL))}
 		small, large, shop := planes[0].site("small.example", 20), planes[0].site("large.example", quota), planes[0].shop("shop.example")
 		var accepted sync.Map
+
 		var wg sync.WaitGroup
 		for i := range 100 {
 			p := planes[i%2]
@@ -595,6 +648,7 @@ func TestTwoProcesses(t *testing.T) {
 					accepted.Store(i, true)
 				}
 			})
+
 			wg.Go(func() { p.view(large, "203.0.113.7", nil) })
 			wg.Go(func() {
 				purchase := m{"transaction_id": fmt.Sprint(i / 10), "value": 1, "currency": "EUR"}
@@ -603,15 +657,20 @@ func TestTwoProcesses(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
+
 		if events, deliveries, used := len(planes[0].events(shop)), len(planes[0].deliveries(shop)), planes[0].used(shop); events != 10 || deliveries != 10 || used != 10 {
 			t.Errorf("100 calls for 10 purchases: %d events, %d deliveries, %d counted; want 10 of each", events, deliveries, used)
 		}
+
 		n := 0
 		accepted.Range(func(any, any) bool { n++; return true })
+
 		if rows, used := len(planes[0].rows(small)), planes[0].used(small); n != 20 || rows != 20 || used != 20 {
 			t.Errorf("%d accepted, %d stored, %d counted; want 20 of each", n, rows, used)
 		}
+
 		rows := planes[0].rows(large)
 		for _, row := range rows {
 			if row.VisitID != rows[0].VisitID || row.Pageviews != 100 {
@@ -619,6 +678,7 @@ func TestTwoProcesses(t *testing.T) {
 					row.VisitID, row.Pageviews, rows[0].VisitID)
 			}
 		}
+
 		if len(rows) != 100 {
 			t.Errorf("%d page views stored, want 100", len(rows))
 		}
@@ -631,10 +691,13 @@ func TestUnavailable(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		p.view(site, "", nil)
+
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		p.clock.set(noon.Add(time.Minute)) // the site's snapshot is too old to use
+
+		// the site's snapshot is too old to use
+		p.clock.set(noon.Add(time.Minute))
 		status, code := p.collect(viewCall(site, "", nil))
 		if status != http.StatusServiceUnavailable || code != "unavailable" {
 			t.Errorf("got %d %s, want 503 unavailable", status, code)
@@ -646,7 +709,10 @@ func TestDeletedSite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
-		p.view(site, "", nil) // the snapshot is in memory now
+
+		// the snapshot is in memory now
+		p.view(site, "", nil)
+
 		if err := dbtest.Exec(d, "DELETE FROM sites WHERE id = ?", site.ID); err != nil {
 			t.Fatal(err)
 		}

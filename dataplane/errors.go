@@ -30,8 +30,10 @@ var statusOf = map[model.Kind]int{
 // handler is an HTTP handler that returns its error instead of writing it.
 type handler func(http.ResponseWriter, *http.Request) error
 
-// serve turns a handler's error into the contract's answer. Whatever is not a model.Error, a panic included, is ours to mend
-// and, for the caller, temporary: 503 unavailable, logged here and nowhere else. The methods are those that the handler takes; text is what the body says of an error.
+// serve turns a handler's error into the contract's answer. Whatever is not a model.Error, a panic
+// included, is ours to mend and, for the caller, temporary: 503 unavailable, logged here and
+// nowhere else. The methods are those that the handler takes; text is what the body says of an
+// error.
 func serve(log *slog.Logger, methods string, text func(*model.Error) string, h handler) http.HandlerFunc {
 	failures := quietLog{log: log}
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -39,6 +41,7 @@ func serve(log *slog.Logger, methods string, text func(*model.Error) string, h h
 		if err == nil {
 			return
 		}
+
 		shown, ok := errors.AsType[*model.Error](err)
 		if !ok || shown.Kind == model.Internal {
 			shown = &model.Error{Kind: model.Unavailable, Code: "unavailable", Message: "The service is temporarily unavailable.", Cause: err}
@@ -49,13 +52,17 @@ func serve(log *slog.Logger, methods string, text func(*model.Error) string, h h
 		if shown.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
 		}
+
 		if shown.Kind == model.MethodNotAllowed {
 			w.Header().Set("Allow", methods)
 		}
+
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(statusOf[shown.Kind])
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": text(shown)}) // the client may have left; nothing to do then
+
+		// the client may have left; nothing to do then
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": text(shown)})
 	}
 }
 
@@ -63,7 +70,8 @@ func serve(log *slog.Logger, methods string, text func(*model.Error) string, h h
 func code(e *model.Error) string     { return e.Code }
 func sentence(e *model.Error) string { return e.Message }
 
-// serveOK is serve for an endpoint whose every answer is HTTP 200: after an error, which is ours to mend, the body says so.
+// serveOK is serve for an endpoint whose every answer is HTTP 200: after an error, which is ours to
+// mend, the body says so.
 func serveOK(log *slog.Logger, h handler, unavailable func(http.ResponseWriter)) http.HandlerFunc {
 	failures := quietLog{log: log}
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +92,8 @@ func recovered(h handler, w http.ResponseWriter, r *http.Request) (err error) {
 	return h(w, r)
 }
 
-// quietLog logs failures of requests, at most one a second: an outage under load must not fill the disk.
+// quietLog logs failures of requests, at most one a second: an outage under load must not fill the
+// disk.
 type quietLog struct {
 	log *slog.Logger
 
@@ -101,6 +110,7 @@ func (q *quietLog) say(r *http.Request, err error) {
 		q.mu.Unlock()
 		return
 	}
+
 	skipped := q.skipped
 	q.last, q.skipped = now, 0
 	q.mu.Unlock()

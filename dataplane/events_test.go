@@ -27,8 +27,8 @@ func eventCall(site *model.Site, visitor, name string, properties any, fields ma
 
 type m = map[string]any
 
-// TestCollectEvents goes through the contract's tables of events (section 2) and their errors (section 7): what is answered
-// and, when it is stored, with which columns.
+// TestCollectEvents goes through the contract's tables of events (section 2) and their errors
+// (section 7): what is answered and, when it is stored, with which columns.
 func TestCollectEvents(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -37,6 +37,7 @@ func TestCollectEvents(t *testing.T) {
 		type row struct {
 			value, currency, transaction, properties string
 		}
+
 		for _, test := range []struct {
 			name       string
 			site       *model.Site
@@ -109,22 +110,28 @@ func TestCollectEvents(t *testing.T) {
 				if test.site == nil {
 					test.site = on
 				}
+
 				before, used := p.events(test.site), p.used(test.site)
 				c := eventCall(test.site, "", "", test.properties, test.fields)
 				c.body.(m)["e"] = test.event
 				status, code := p.collect(c)
 				after := p.events(test.site)
+
 				if test.code != "" {
 					if status != http.StatusBadRequest || code != test.code || len(after) != len(before) || p.used(test.site) != used {
 						t.Errorf("got %d %s, %d rows more, %d counted; want 400 %s and nothing", status, code, len(after)-len(before), p.used(test.site)-used, test.code)
 					}
+
 					return
 				}
+
 				if status != http.StatusNoContent || len(after) != len(before)+1 || p.used(test.site) != used+1 {
 					t.Fatalf("got %d %s, %d rows more, %d counted; want 204 and one", status, code, len(after)-len(before), p.used(test.site)-used)
 				}
+
 				e := after[len(after)-1]
 				got := row{currency: e.Currency, transaction: e.TransactionID, properties: e.Properties}
+
 				if e.Currency != "" {
 					got.value = e.Value.String()
 				}
@@ -136,8 +143,8 @@ func TestCollectEvents(t *testing.T) {
 	})
 }
 
-// TestTransactionsCountOnce: a purchase or refund that is recorded already is ignored, also when it comes many times at once
-// (analytics contract, section 2).
+// TestTransactionsCountOnce: a purchase or refund that is recorded already is ignored, also when it
+// comes many times at once (analytics contract, section 2).
 func TestTransactionsCountOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -149,59 +156,78 @@ func TestTransactionsCountOnce(t *testing.T) {
 				t.Errorf("%s: %d %s, want 204: a repetition is no error", event, status, code)
 			}
 		}
+
 		var wg sync.WaitGroup
+
 		for i := range 50 {
 			for _, event := range []string{"purchase", "refund"} {
 				wg.Go(func() { purchase(site, fmt.Sprintf("198.51.100.%d", i), event) })
 			}
 		}
+
 		wg.Wait()
 		purchase(site, "", "purchase")
+
 		if status, code := p.collect(eventCall(site, "", "purchase", m{"transaction_id": "refund-1", "value": 5, "currency": "EUR"}, nil)); status != http.StatusNoContent {
 			t.Errorf("purchase under a refund's id: %d %s, want 204: it is ignored", status, code)
 		}
-		purchase(other, "", "purchase") // the id is the site's own
+
+		// the id is the site's own
+		purchase(other, "", "purchase")
+
 		if events, used := p.events(site), p.used(site); len(events) != 2 || used != 2 {
 			t.Errorf("%d events stored, %d counted; want one purchase and one refund", len(events), used)
 		}
 		if n := len(p.events(other)); n != 1 {
 			t.Errorf("%d events of the other site, want 1", n)
 		}
+
 		p.rejected(site, map[string]int64{"collect duplicate_transaction": 100})
 	})
 }
 
-// TestEventsJoinVisits: events belong to the visitor's latest visit of the day; with none they open one.
+// TestEventsJoinVisits: events belong to the visitor's latest visit of the day; with none they open
+// one.
 func TestEventsJoinVisits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		p.view(site, "", m{"u": m{"source": "newsletter", "medium": "email"}})
-		p.clock.set(noon.Add(3 * time.Hour)) // long after the gap
+
+		// long after the gap
+		p.clock.set(noon.Add(3 * time.Hour))
 		p.event(site, "", "signup")
 		event := p.events(site)[0]
+
 		view := p.rows(site)[0]
 		if event.VisitID != view.VisitID || event.Channel != "email" || event.Pageviews != 1 || event.LastPageviewAt != view.At {
 			t.Errorf("the event's visit %+v is not the page view's %+v", event, view)
 		}
 
-		p.event(site, "198.51.100.2", "signup") // nobody's visit
+		// nobody's visit
+		p.event(site, "198.51.100.2", "signup")
 		opened := p.events(site)[1]
 		if opened.VisitID == view.VisitID || opened.Pageviews != 0 || opened.LastPageviewAt != 0 || opened.Channel != "direct" {
 			t.Errorf("the visit that an event opened: %+v", opened)
 		}
+
 		p.event(site, "198.51.100.2", "signup")
+
 		if again := p.events(site)[2]; again.VisitID != opened.VisitID {
 			t.Errorf("the visitor's second event is in visit %d, want %d", again.VisitID, opened.VisitID)
 		}
-		p.view(site, "198.51.100.2", nil) // its first page view has the attribution of its own visit
+
+		// its first page view has the attribution of its own visit
+		p.view(site, "198.51.100.2", nil)
+
 		if row := p.rows(site)[1]; row.VisitID == opened.VisitID || row.Pageviews != 1 {
 			t.Errorf("the page view joined a visit that events opened: %+v", row)
 		}
 	})
 }
 
-// TestManualPageviews: a manual page view is ignored within a second of an automatic one on its path (section 3).
+// TestManualPageviews: a manual page view is ignored within a second of an automatic one on its
+// path (section 3).
 func TestManualPageviews(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -235,18 +261,24 @@ func TestManualPageviews(t *testing.T) {
 				if path == "" {
 					path = "/app"
 				}
+
 				first := m{"p": "/app"}
 				maps.Copy(first, test.first)
 				p.clock.set(noon)
 				p.view(site, "", first)
 				want := 1
+
 				if test.between != nil {
 					p.clock.set(noon.Add(500 * time.Millisecond))
 					p.view(site, "", test.between)
 					want++
 				}
+
 				p.clock.set(noon.Add(test.after))
-				p.view(site, test.visitor, m{"p": path, "x": 1}) // 204 in any case
+
+				// 204 in any case
+				p.view(site, test.visitor, m{"p": path, "x": 1})
+
 				if test.stored {
 					want++
 				}
@@ -258,37 +290,49 @@ func TestManualPageviews(t *testing.T) {
 				}
 			})
 		}
+
 		for site, n := range ignored {
 			p.rejected(site, map[string]int64{"collect duplicate_pageview": n})
 		}
 	})
 }
 
-// TestConversions: a key event writes its delivery in the same transaction, with the contract's body (section 2).
+// TestConversions: a key event writes its delivery in the same transaction, with the contract's
+// body (section 2).
 func TestConversions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site, silent := p.shop("shop.example"), p.site("plain.example", quota)
 		p.view(site, "", m{"u": m{"source": "Partner", "campaign": "spring", "gclid": "Gx"}})
 		p.clock.set(noon.Add(time.Minute))
-		for range 2 { // the second one is a repetition
+
+		// the second one is a repetition
+		for range 2 {
 			p.collect(eventCall(site, "", "purchase", m{"transaction_id": "T1", "value": raw("19.90"), "currency": "EUR"}, m{"p": "/thanks?x"}))
 		}
-		p.event(site, "", "signup")                       // marked by the owner
-		p.event(site, "", "scroll")                       // not marked
-		p.collect(eventCall(site, "", "login", nil, nil)) // refused
+
+		// marked by the owner
+		p.event(site, "", "signup")
+
+		// not marked
+		p.event(site, "", "scroll")
+
+		// refused
+		p.collect(eventCall(site, "", "login", nil, nil))
 		p.event(silent, "", "scroll")
 
 		deliveries := p.deliveries(site)
 		if len(deliveries) != 2 {
 			t.Fatalf("%d deliveries, want the purchase and the signup: %+v", len(deliveries), deliveries)
 		}
+
 		event := p.events(site)[0]
 		want := m{
 			"type": "conversion", "event": "purchase", "site_key": site.SiteKey, "path": "/thanks", "value": 19.9, "currency": "EUR", "transaction_id": "T1",
 			"occurred_at": event.At.Time().Format("2006-01-02T15:04:05.000000") + "+00:00",
 			"attribution": m{"channel": event.Channel, "utm_source": "partner", "utm_medium": nil, "utm_campaign": "spring", "gclid": "Gx"},
 		}
+
 		var got m
 		if err := json.Unmarshal([]byte(deliveries[0].Body), &got); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("body %v, want %v; %v", got, want, err)
@@ -299,26 +343,31 @@ func TestConversions(t *testing.T) {
 		if b := deliveries[1].Body; strings.Contains(b, "value") || strings.Contains(b, "currency") || strings.Contains(b, "transaction_id") {
 			t.Errorf("an event without value carries one: %s", b)
 		}
+
 		for _, d := range deliveries {
 			if d.Kind != "conversion" || d.State != "pending" || d.Attempts != 0 || d.NextAttemptAt != d.CreatedAt || strings.Contains(d.Body, "203.0.113") || strings.Contains(d.Body, "Mozilla") {
 				t.Errorf("delivery %+v", d)
 			}
 		}
+
 		if n := len(p.deliveries(silent)); n != 0 {
 			t.Errorf("%d deliveries for a site without webhook", n)
 		}
 	})
 }
 
-// TestConversionOfAnOddPath: a path with control characters leaves the webhook's body JSON, and arrives as it was sent.
+// TestConversionOfAnOddPath: a path with control characters leaves the webhook's body JSON, and
+// arrives as it was sent.
 func TestConversionOfAnOddPath(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
+
 		const path = "/a\tb\nc\r\"d\"\x01\x7f"
 		if status, code := p.collect(eventCall(site, "", "signup", nil, m{"p": path})); status != http.StatusNoContent {
 			t.Fatalf("%d %s, want 204", status, code)
 		}
+
 		var sent struct{ Path string }
 		if err := json.Unmarshal([]byte(p.deliveries(site)[0].Body), &sent); err != nil || sent.Path != path {
 			t.Errorf("path %q, %v; want %q", sent.Path, err, path)
@@ -330,21 +379,26 @@ func TestConversionOfAnOddPath(t *testing.T) {
 func TestExcludedAddresses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
-		site := p.shop("shop.example") // excludes 192.0.2.7 and 2001:db8::/32
+
+		// excludes 192.0.2.7 and 2001:db8::/32
+		site := p.shop("shop.example")
 		for visitor, stored := range map[string]bool{
 			"192.0.2.7": false, "192.0.2.8": true, "2001:db8:1::5": false, "2001:db9::5": true, "::ffff:192.0.2.7": false,
 		} {
 			before := len(p.rows(site))
 			p.view(site, visitor, nil)
+
 			if got := len(p.rows(site)) > before; got != stored {
 				t.Errorf("page view from %s: stored %v, want %v", visitor, got, stored)
 			}
 		}
+
 		p.rejected(site, map[string]int64{"collect excluded_address": 3})
 	})
 }
 
-// TestPseudonymousUserID: kept as a keyed hash bound to the site, only where it is allowed and only in its form.
+// TestPseudonymousUserID: kept as a keyed hash bound to the site, only where it is allowed and only
+// in its form.
 func TestPseudonymousUserID(t *testing.T) {
 	id, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -358,6 +412,7 @@ func TestPseudonymousUserID(t *testing.T) {
 			rows := p.rows(on)
 			return string(rows[len(rows)-1].UserID)
 		}
+
 		first := userOf(site, "198.51.100.1", id)
 		if len(first) != 16 || strings.Contains(first, "ab") {
 			t.Errorf("stored user id %x, want 16 bytes of a hash", first)
@@ -371,11 +426,13 @@ func TestPseudonymousUserID(t *testing.T) {
 		if got := userOf(off, "198.51.100.1", id); got != "" {
 			t.Error("a site that does not allow ids stores one")
 		}
+
 		for _, bad := range []any{id[:63], id + "a", strings.ToUpper(id), "owner@example.com", 7, nil} {
 			if got := userOf(site, "198.51.100.3", bad); got != "" {
 				t.Errorf("id %v is stored", bad)
 			}
 		}
+
 		if got := userOf(site, "198.51.100.4", nil, id); got != first {
 			t.Error("an id that comes later in the visit is not noted")
 		}
@@ -388,15 +445,19 @@ func TestPseudonymousUserID(t *testing.T) {
 	})
 }
 
-// TestRejectionsAreCounted: each refused or ignored call of a known site, by day, endpoint and code (section 6).
+// TestRejectionsAreCounted: each refused or ignored call of a known site, by day, endpoint and code
+// (section 6).
 func TestRejectionsAreCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 1)
 		p.view(site, "", nil)
+
 		for range 3 {
-			p.collect(viewCall(site, "", nil)) // over the quota
+			// over the quota
+			p.collect(viewCall(site, "", nil))
 		}
+
 		foreign := viewCall(site, "", nil)
 		foreign.origin = "https://example.org"
 		p.collect(foreign)
@@ -423,10 +484,13 @@ func TestChangesTakeEffect(t *testing.T) {
 		if err := d.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 			t.Fatal(err)
 		}
+
 		p.await("the extra domain", func() bool { status, _ := p.collect(elsewhere); return status == http.StatusNoContent })
+
 		if err := d.RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 			t.Fatal(err)
 		}
+
 		p.await("its removal", func() bool { status, _ := p.collect(elsewhere); return status == http.StatusForbidden })
 	})
 }

@@ -30,6 +30,7 @@ func (s *faultyStore) Update(ctx context.Context, keys db.HitKeys, decide func(*
 			return err
 		}
 	}
+
 	return s.HitStore.Update(ctx, keys, func(state *db.HitState) *db.HitChanges {
 		changes := decide(state)
 		if s.spoil != nil {
@@ -39,23 +40,27 @@ func (s *faultyStore) Update(ctx context.Context, keys db.HitKeys, decide func(*
 	})
 }
 
-// TestFailedCommitIsNo204: what could not be committed is answered 503, with the advice to come back.
+// TestFailedCommitIsNo204: what could not be committed is answered 503, with the advice to come
+// back.
 func TestFailedCommitIsNo204(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &faultyStore{HitStore: d.HitStore(), before: func(context.Context) error { return errors.New("disk full") }}
 		p := newPlaneOn(t, d, store)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
+
 		for name, c := range map[string]call{
 			"page view": viewCall(site, "", nil), "event": eventCall(site, "", "signup", nil, nil),
 			"engagement": viewCall(site, "", m{"t": "engagement", "i": "0123456789abcdef", "ms": 1}),
 		} {
 			response := p.send(c)
 			response.Body.Close()
+
 			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 				t.Errorf("%s: %d, Retry-After %q; want 503 and some", name, response.StatusCode, response.Header.Get("Retry-After"))
 			}
 		}
+
 		if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})); status != 503 || body != `{"error":"unavailable"}` {
 			t.Errorf("server: %d %s, want 503 unavailable", status, body)
 		}
@@ -65,8 +70,8 @@ func TestFailedCommitIsNo204(t *testing.T) {
 	})
 }
 
-// hang is how long a request may take that waits for the database in vain: far longer than it should, since it tells a hang
-// from a busy machine.
+// hang is how long a request may take that waits for the database in vain: far longer than it
+// should, since it tells a hang from a busy machine.
 const hang = 6 * analytics.StoreTimeout
 
 // TestStuckStoreIsBounded: a database that does not answer makes nobody wait for ever.
@@ -75,14 +80,15 @@ func TestStuckStoreIsBounded(t *testing.T) {
 	store := &faultyStore{HitStore: d.HitStore(), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 	p := newPlaneOn(t, d, store)
 	site := p.site("example.com", quota)
+
 	p.http.Timeout = hang
 	if status, code := p.collect(viewCall(site, "", nil)); status != http.StatusServiceUnavailable || code != "unavailable" {
 		t.Errorf("got %d %s, want 503 unavailable", status, code)
 	}
 }
 
-// TestLeavingCancelsNothing: a browser that closes the connection right after sending, as pages do when they go away, has
-// its page view stored.
+// TestLeavingCancelsNothing: a browser that closes the connection right after sending, as pages do
+// when they go away, has its page view stored.
 func TestLeavingCancelsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		entered, release := make(chan struct{}, 1), make(chan struct{})
@@ -95,6 +101,7 @@ func TestLeavingCancelsNothing(t *testing.T) {
 				return ctx.Err()
 			}
 		}}
+
 		p := newPlaneOn(t, d, store)
 		site := p.site("example.com", quota)
 		ctx, leave := context.WithCancel(t.Context())
@@ -108,24 +115,29 @@ func TestLeavingCancelsNothing(t *testing.T) {
 			}
 			gone <- err
 		}()
+
 		<-entered
 		leave()
+
 		if err := <-gone; !errors.Is(err, context.Canceled) {
 			t.Fatalf("the browser got %v, want to have left", err)
 		}
+
 		close(release)
 		p.stop()
+
 		if n := len(p.rows(site)); n != 1 {
 			t.Errorf("%d page views stored, want 1", n)
 		}
 	})
 }
 
-// TestOneBadHitSpoilsNobodyElse: a hit that the database refuses, or that makes its transaction panic, fails alone; the rest of
-// its batch is stored and counted.
+// TestOneBadHitSpoilsNobodyElse: a hit that the database refuses, or that makes its transaction
+// panic, fails alone; the rest of its batch is stored and counted.
 func TestOneBadHitSpoilsNobodyElse(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
-		oneBadHit(t, func(changes *db.HitChanges, i int) { // a row that breaks its table's key whenever it is stored
+		// a row that breaks its table's key whenever it is stored
+		oneBadHit(t, func(changes *db.HitChanges, i int) {
 			changes.Pageviews = append(changes.Pageviews, changes.Pageviews[i])
 		})
 	})
@@ -148,6 +160,7 @@ func oneBadHit(t *testing.T, spoil func(changes *db.HitChanges, pageview int)) {
 				}
 			},
 		}
+
 		p := newPlaneOn(t, d, store)
 		site := p.site("example.com", quota)
 		var wg sync.WaitGroup
@@ -158,25 +171,32 @@ func oneBadHit(t *testing.T, spoil func(changes *db.HitChanges, pageview int)) {
 				}
 			})
 		}
+
 		send("/first", http.StatusNoContent)
 		<-gathered
+
 		for range 10 {
 			send("/good", http.StatusNoContent)
 		}
+
 		send("/bad", http.StatusServiceUnavailable)
+
 		for range 10 {
 			send("/good", http.StatusNoContent)
 		}
+
 		close(release)
 		wg.Wait()
+
 		if rows, used := len(p.rows(site)), p.used(site); rows != 21 || used != 21 {
 			t.Errorf("%d stored, %d counted; want 21 of both", rows, used)
 		}
 	})
 }
 
-// TestConnectionsCut: the server ends every connection under load, again and again. What was acknowledged is stored once,
-// an event never without its delivery, and the plane recovers by itself.
+// TestConnectionsCut: the server ends every connection under load, again and again. What was
+// acknowledged is stored once, an event never without its delivery, and the plane recovers by
+// itself.
 func TestConnectionsCut(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -185,9 +205,11 @@ func TestConnectionsCut(t *testing.T) {
 		if err := d.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, 1<<40); err != nil {
 			t.Fatal(err)
 		}
+
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		var mu sync.Mutex
+
 		acknowledged := make(map[string]bool)
 		for sender := range 8 {
 			wg.Go(func() {
@@ -197,6 +219,7 @@ func TestConnectionsCut(t *testing.T) {
 						return
 					default:
 					}
+
 					id := strings.Repeat("x", sender+1) + "-" + mustJSON(t, n)
 					status, code := p.collect(eventCall(site, "", "purchase", m{"transaction_id": id, "value": 1, "currency": "EUR"}, nil))
 					switch status {
@@ -211,6 +234,7 @@ func TestConnectionsCut(t *testing.T) {
 				}
 			})
 		}
+
 		count := func() int {
 			mu.Lock()
 			defer mu.Unlock()
@@ -218,46 +242,56 @@ func TestConnectionsCut(t *testing.T) {
 		}
 		for range 20 {
 			before := count()
+
 			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
-				t.Logf("cut: %v", err) // the cutter's own pool is cut as well
+				// the cutter's own pool is cut as well
+				t.Logf("cut: %v", err)
 			}
+
 			p.await("an acknowledgement after the cut", func() bool { return count() > before })
 		}
+
 		close(stop)
 		wg.Wait()
+
 		stored := make(map[string]int)
 		for _, e := range p.events(site) {
 			stored[e.TransactionID]++
 		}
+
 		for id := range acknowledged {
 			if stored[id] != 1 {
 				t.Errorf("purchase %s was acknowledged and is stored %d times", id, stored[id])
 			}
 		}
+
 		if deliveries, used := len(p.deliveries(site)), p.used(site); deliveries != len(stored) || used != int64(len(stored)) {
 			t.Errorf("%d events, %d deliveries, %d counted; want as many of each", len(stored), deliveries, used)
 		}
 		if transactions, err := dbtest.Count(d, "transactions"); err != nil || transactions != len(stored) {
 			t.Errorf("%d transactions, %v; want %d", transactions, err, len(stored))
 		}
+
 		t.Logf("%d acknowledged, %d stored", len(acknowledged), len(stored))
 	})
 }
 
-// TestDatabaseRestarted: the database crashes and comes back. Hits are refused in between, nothing acknowledged is lost, and
-// the plane needs no restart.
+// TestDatabaseRestarted: the database crashes and comes back. Hits are refused in between, nothing
+// acknowledged is lost, and the plane needs no restart.
 func TestDatabaseRestarted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
+
 		acknowledged := 0
 		for range 3 {
 			for range 20 {
 				p.event(site, "", "signup")
 				acknowledged++
 			}
+
 			dbtest.RestartPostgres(t)
 			p.await("an acknowledgement after the restart", func() bool {
 				status, _ := p.collect(eventCall(site, "", "signup", nil, nil))
@@ -267,45 +301,56 @@ func TestDatabaseRestarted(t *testing.T) {
 				return status == http.StatusNoContent
 			})
 		}
+
 		if events, deliveries := len(p.events(site)), len(p.deliveries(site)); events != acknowledged || deliveries != acknowledged {
 			t.Errorf("%d acknowledged, %d events, %d deliveries stored; want as many of each", acknowledged, events, deliveries)
 		}
 	})
 }
 
-// TestPoolExhausted: while every connection of the control plane's pool is busy, hits are still stored, also the first one of
-// a site and the first one of a day, and counts of refused calls are: the writer has a connection of its own, and lookups
-// have a pool of their own.
+// TestPoolExhausted: while every connection of the control plane's pool is busy, hits are still
+// stored, also the first one of a site and the first one of a day, and counts of refused calls are:
+// the writer has a connection of its own, and lookups have a pool of their own.
 func TestPoolExhausted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
 		site, unseen := p.site("example.com", quota), p.site("unseen.example", quota)
 		p.awaitNotices(site)
-		p.view(site, "", nil) // the site and the day are known now
+
+		// the site and the day are known now
+		p.view(site, "", nil)
 		ctx, release := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		for range 40 { // more than the pool has
+
+		// more than the pool has
+		for range 40 {
 			wg.Go(func() { _ = dbtest.ExecContext(ctx, d, "SELECT pg_sleep(60)") })
 		}
+
 		p.await("a busy pool", func() bool { return dbtest.IsBusy(d) })
 		p.view(site, "", nil)
 		p.view(unseen, "", nil)
 		p.clock.set(noon.Add(24 * time.Hour))
 		p.view(unseen, "", nil)
-		p.collect(viewCall(unseen, "", m{"p": "no path"})) // counted as bad_path
+
+		// counted as bad_path
+		p.collect(viewCall(unseen, "", m{"p": "no path"}))
 		p.stop()
 		release()
 		wg.Wait()
+
 		if known, first := len(p.rows(site)), len(p.rows(unseen)); known != 2 || first != 2 {
 			t.Errorf("%d and %d page views stored, want 2 and 2", known, first)
 		}
+
 		p.rejected(unseen, map[string]int64{"collect bad_path": 1})
 	})
 }
 
-// TestLockWait: while another session holds the site's row, hits wait in bounded time, the one that is being stored and the
-// one behind it in the queue. What was answered 503 is not stored when the row is free, and what comes then is.
+// TestLockWait: while another session holds the site's row, hits wait in bounded time, the one that
+// is being stored and the one behind it in the queue. What was answered 503 is not stored when the
+// row is free, and what comes then is.
 func TestLockWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
@@ -316,6 +361,7 @@ func TestLockWait(t *testing.T) {
 		<-taken
 		holder := d.HitStore()
 		defer holder.Close()
+
 		held, release := make(chan struct{}), make(chan struct{})
 		ended := make(chan error)
 		key := model.UsageKey{SiteID: site.ID, Month: model.At(noon).Month()}
@@ -326,6 +372,7 @@ func TestLockWait(t *testing.T) {
 				return &db.HitChanges{}
 			})
 		}()
+
 		<-held
 		var wg sync.WaitGroup
 		refused := func(which string) {
@@ -335,34 +382,41 @@ func TestLockWait(t *testing.T) {
 				}
 			})
 		}
+
 		refused("first")
 		<-taken
 		refused("second")
 		wg.Wait()
 		close(release)
+
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
+
 		p.view(site, "", m{"p": "/after"})
-		p.stop() // now the writer has ended: nothing can come any more
+
+		// now the writer has ended: nothing can come any more
+		p.stop()
 		var paths []string
 		for _, row := range p.rows(site) {
 			paths = append(paths, row.Path)
 		}
+
 		if used := p.used(site); !slices.Equal(paths, []string{"/", "/after"}) || used != 2 {
 			t.Errorf("%q stored, %d counted; want the first and the last", paths, used)
 		}
 	})
 }
 
-// TestFloodOfUnknownKeys: made-up site keys, each another one, keep no site from being served. They are answered 404, or 503
-// when there are too many.
+// TestFloodOfUnknownKeys: made-up site keys, each another one, keep no site from being served. They
+// are answered 404, or 503 when there are too many.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 		p.view(site, "", nil)
 		stop := make(chan struct{})
+
 		var wg sync.WaitGroup
 		for range 64 {
 			wg.Go(func() {
@@ -372,6 +426,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 						return
 					default:
 					}
+
 					status, code := p.collect(call{body: m{"k": model.NewSiteKey(), "t": "pageview", "p": "/"}, origin: "https://example.com"})
 					if status != http.StatusNotFound && status != http.StatusServiceUnavailable {
 						t.Errorf("a made-up key: %d %s, want 404 or 503", status, code)
@@ -379,26 +434,33 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 				}
 			})
 		}
+
 		for i := range 20 {
-			p.clock.set(noon.Add(time.Duration(i) * time.Minute)) // each time the snapshot is too old
+			// each time the snapshot is too old
+			p.clock.set(noon.Add(time.Duration(i) * time.Minute))
 			p.view(site, "", nil)
 		}
+
 		close(stop)
 		wg.Wait()
+
 		if n := len(p.rows(site)); n != 21 {
 			t.Errorf("%d page views stored, want 21", n)
 		}
 	})
 }
 
-// lockTable keeps all others from a table of PostgreSQL until the test ends, or for some seconds, and returns when it does.
+// lockTable keeps all others from a table of PostgreSQL until the test ends, or for some seconds,
+// and returns when it does.
 func lockTable(t *testing.T, p *plane, table string, seconds int) {
 	t.Helper()
+
 	ctx, release := context.WithCancel(context.Background())
 	var holder sync.WaitGroup
 	holder.Go(func() {
 		_ = dbtest.Transaction(ctx, p.db, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE", fmt.Sprintf("SELECT pg_sleep(%d)", seconds))
 	})
+
 	t.Cleanup(func() { release(); holder.Wait() })
 	p.await("the lock of "+table, func() bool {
 		locks, err := dbtest.Rows[int](p.db, `SELECT count(*) FROM pg_locks WHERE relation = ?::regclass AND mode = 'AccessExclusiveLock' AND granted`, table)
@@ -409,23 +471,27 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 	})
 }
 
-// TestOneDeadlineForAllWaits: a hit that waits for its site and then for the key of its day is answered when both together have
-// taken StoreTimeout.
+// TestOneDeadlineForAllWaits: a hit that waits for its site and then for the key of its day is
+// answered when both together have taken StoreTimeout.
 func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
 		p.http.Timeout = hang
 		site := p.site("example.com", quota)
-		const first = 4                                                         // seconds for which the site cannot be read
-		if _, err := d.DaySalt(t.Context(), model.At(noon).Day()); err != nil { // makes the day's table
+		const first = 4 // seconds for which the site cannot be read
+
+		// makes the day's table
+		if _, err := d.DaySalt(t.Context(), model.At(noon).Day()); err != nil {
 			t.Fatal(err)
 		}
+
 		lockTable(t, p, "day_salt_20261120", 60)
 		lockTable(t, p, "sites", first)
 		began := time.Now()
 		status, code := p.collect(viewCall(site, "", nil))
 		took := time.Since(began)
+
 		if status != http.StatusServiceUnavailable || code != "unavailable" {
 			t.Errorf("got %d %s, want 503 unavailable", status, code)
 		}

@@ -31,7 +31,8 @@ func newFloodPlane(tb testing.TB, d *db.DB, burst, rate int) *plane {
 	return newPlaneWith(tb, d, func(o *analytics.Options) { o.FloodBurst, o.FloodRate = burst, rate })
 }
 
-// handle answers a call without a network, for many calls from many goroutines, and returns the status.
+// handle answers a call without a network, for many calls from many goroutines, and returns the
+// status.
 func (p *plane) handle(c call) int {
 	request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(mustJSON(p.tb, c.body)))
 	request.RemoteAddr = "127.0.0.1:5000"
@@ -40,6 +41,7 @@ func (p *plane) handle(c call) int {
 	request.Header.Set("X-Forwarded-For", c.visitor)
 	recorder := httptest.NewRecorder()
 	p.handler.ServeHTTP(recorder, request)
+
 	return recorder.Code
 }
 
@@ -76,10 +78,12 @@ func (o *office) visit(person, events int) {
 	}
 
 	send("pageview", m{"i": id})
+
 	for range events {
 		send("event", m{"e": "signup"})
 		o.events.Add(1)
 	}
+
 	send("engagement", m{"i": id, "ms": msInView})
 }
 
@@ -96,10 +100,12 @@ func (o *office) together(visits func(yield func(person, events int) bool)) {
 // check compares what was sent with what is stored.
 func (o *office) check(t *testing.T) {
 	t.Helper()
+
 	rows, engaged := o.p.rows(o.site), int64(0)
 	for _, row := range rows {
 		engaged += int64(row.EngagedMS)
 	}
+
 	views, events := o.views.Load(), o.events.Load()
 	if got := int64(len(rows)); got != views {
 		t.Errorf("%d of %d page views are stored", got, views)
@@ -116,12 +122,14 @@ func (o *office) check(t *testing.T) {
 	if used := o.p.used(o.site); used != views+events {
 		t.Errorf("%d counted, want %d", used, views+events)
 	}
+
 	o.p.rejected(o.site, map[string]int64{})
 }
 
-// TestOfficeLosesNothing: 200 people behind one address, who use one site for a working day. On Monday at 9:00 all of them
-// open it within five seconds, and after lunch within a minute. Everything they send is stored. The half hours after these are
-// sent for real; TestFloodSparesABusyOffice has the whole day.
+// TestOfficeLosesNothing: 200 people behind one address, who use one site for a working day. On
+// Monday at 9:00 all of them open it within five seconds, and after lunch within a minute.
+// Everything they send is stored. The half hours after these are sent for real;
+// TestFloodSparesABusyOffice has the whole day.
 func TestOfficeLosesNothing(t *testing.T) {
 	const people = 200
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -130,7 +138,8 @@ func TestOfficeLosesNothing(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		monday := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-		for second := range 5 { // five hits each: 1,000 in all
+		// five hits each: 1,000 in all
+		for second := range 5 {
 			p.clock.set(monday.Add(time.Duration(second) * time.Second))
 			o.together(func(yield func(person, events int) bool) {
 				for person := second * people / 5; person < (second+1)*people/5; person++ {
@@ -145,6 +154,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 			if at == 30*time.Minute {
 				at = lunch
 			}
+
 			p.clock.set(monday.Add(at))
 			afterLunch := at == lunch || at == lunch+slice
 			o.together(func(yield func(person, events int) bool) {
@@ -155,6 +165,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 				}
 			})
 		}
+
 		o.check(t)
 	})
 }
@@ -172,13 +183,14 @@ func TestBusyPageLosesNothing(t *testing.T) {
 	})
 }
 
-// TestFlood: 10,000 forged page views from one address leave a site with a free plan its month. The next visitor from
-// elsewhere is stored, and the owner sees why the others were not.
+// TestFlood: 10,000 forged page views from one address leave a site with a free plan its month. The
+// next visitor from elsewhere is stored, and the owner sees why the others were not.
 func TestFlood(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
 		site, other := p.site("free.example", 10_000), p.site("other.example", 10_000)
 		var next atomic.Int64
+
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
@@ -191,22 +203,25 @@ func TestFlood(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
 
 		p.view(site, "198.51.100.9", nil)
 		p.view(other, "203.0.113.1", nil)
+
 		if rows, used := len(p.rows(site)), p.used(site); rows != floodBurst+1 || used != floodBurst+1 {
 			t.Errorf("%d page views stored, %d counted, want %d", rows, used, floodBurst+1)
 		}
 		if rows := len(p.rows(other)); rows != 1 {
 			t.Errorf("%d page views of another site are stored, want 1", rows)
 		}
+
 		p.rejected(site, map[string]int64{"collect flood": 10_000 - floodBurst})
 	})
 }
 
-// TestFloodLimitsAllKinds: page views, events and reports of time in view share the limit, time brings it back, and what is
-// refused or ignored for another reason uses nothing up.
+// TestFloodLimitsAllKinds: page views, events and reports of time in view share the limit, time
+// brings it back, and what is refused or ignored for another reason uses nothing up.
 func TestFloodLimitsAllKinds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 3, 1)
@@ -219,11 +234,13 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 				}
 			}
 		}
+
 		foreign := viewCall(site, "", nil)
 		foreign.origin = "https://foreign.example"
 		bot := viewCall(site, "", nil)
 		bot.agent = "Googlebot/2.1 (+http://www.google.com/bot.html)"
 		const id = "0123456789abcdef"
+
 		for range 5 {
 			send(http.StatusForbidden, foreign)
 			send(http.StatusBadRequest, viewCall(site, "", m{"p": "x"}), eventCall(site, "", "login", nil, nil))
@@ -232,8 +249,11 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 
 		all := []call{viewCall(site, "", m{"i": id}), eventCall(site, "", "signup", nil, nil),
 			viewCall(site, "", m{"t": "engagement", "i": id, "ms": 7})}
+
 		send(http.StatusNoContent, all...)
-		send(http.StatusNoContent, all...) // over the limit
+
+		// over the limit
+		send(http.StatusNoContent, all...)
 		p.clock.set(noon.Add(2 * time.Second))
 		send(http.StatusNoContent, all[1], all[2], all[0])
 
@@ -241,6 +261,7 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 		if len(rows) != 1 || len(events) != 2 || rows[0].EngagedMS != 14 {
 			t.Errorf("stored: %+v and %d events, want one page view with 14 ms and 2 events", rows, len(events))
 		}
+
 		p.rejected(site, map[string]int64{"collect flood": 4, "collect domain_not_allowed": 5, "collect bad_path": 5,
 			"collect unknown_event": 5, "collect bot": 5})
 	})
@@ -257,14 +278,17 @@ func TestServersAreNotLimited(t *testing.T) {
 				t.Fatalf("%d %s", status, body)
 			}
 		}
+
 		if n := len(p.events(site)); n != 10 {
 			t.Errorf("%d events stored, want 10", n)
 		}
+
 		p.rejected(site, map[string]int64{})
 	})
 }
 
-// TestNoFloodLimitBehindAnUnknownProxy: a loopback peer that forwards others is not limited, one that does not is.
+// TestNoFloodLimitBehindAnUnknownProxy: a loopback peer that forwards others is not limited, one
+// that does not is.
 func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clients := dataplane.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
@@ -272,10 +296,12 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 			o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
 			o.FloodBurst, o.FloodRate = 2, 1
 		})
+
 		site := p.site("example.com", quota)
 		for range 5 {
 			p.view(site, "", nil)
 		}
+
 		direct := viewCall(site, "", nil)
 		direct.header = http.Header{"X-Forwarded-For": nil}
 		for range 5 {
@@ -283,9 +309,11 @@ func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 				t.Errorf("%d %s, want 204", status, code)
 			}
 		}
+
 		if n := len(p.rows(site)); n != 7 {
 			t.Errorf("%d page views stored, want 5 that were forwarded and 2 that were not", n)
 		}
+
 		p.rejected(site, map[string]int64{"collect flood": 3})
 	})
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// contractCodes are all that the two endpoints may answer, by status (analytics contract, section 7).
+// contractCodes are all that the two endpoints may answer, by status (analytics contract, section
+// 7).
 var contractCodes = map[int]string{
 	400: "bad_body bad_json bad_path unknown_event bad_event visitor_required",
 	401: "missing_secret invalid_secret",
@@ -34,13 +35,16 @@ func fuzzPlane(f *testing.F) (*plane, *model.Site) {
 	return p, site
 }
 
-// inContract checks an answer against the contract: no 5xx from input, an error is one of its codes.
+// inContract checks an answer against the contract: no 5xx from input, an error is one of its
+// codes.
 func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 	t.Helper()
+
 	body, err := io.ReadAll(response.Result().Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	switch status := response.Code; {
 	case status == http.StatusNoContent:
 		if len(body) > 0 {
@@ -59,9 +63,11 @@ func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 	}
 }
 
-// FuzzCollect: any method, headers and body. What they are replaced into makes a valid call reachable from the seeds.
+// FuzzCollect: any method, headers and body. What they are replaced into makes a valid call
+// reachable from the seeds.
 func FuzzCollect(f *testing.F) {
 	p, site := fuzzPlane(f)
+
 	for _, body := range []string{
 		`{"k":"KEY","t":"pageview","p":"/a?b","r":"https://www.google.com/x","i":"0123456789abcdef","u":{"source":"S","gclid":"g"},"w":1920,"l":"de-DE","d":"` + strings.Repeat("ab", 32) + `"}`,
 		`{"k":"KEY","t":"pageview","p":"/a","x":1}`,
@@ -78,20 +84,25 @@ func FuzzCollect(f *testing.F) {
 	} {
 		f.Add("POST", "https://shop.example", "", chrome, "203.0.113.9", body)
 	}
+
 	f.Add("OPTIONS", "null", "https://shop.example/", "", "::1", "")
 	f.Fuzz(func(t *testing.T, method, origin, referer, agent, forwarded, body string) {
 		request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(strings.ReplaceAll(body, "KEY", site.SiteKey)))
 		request.Method = method
 		request.RemoteAddr = "127.0.0.1:1"
 		request.Header = http.Header{"Origin": {origin}, "Referer": {referer}, "User-Agent": {agent}, "X-Forwarded-For": {forwarded}}
+
 		if origin == "" {
 			request.Header.Del("Origin")
 		}
+
 		response := httptest.NewRecorder()
 		p.handler.ServeHTTP(response, request)
+
 		if method == http.MethodOptions && response.Code == http.StatusNoContent {
 			return
 		}
+
 		inContract(t, response)
 	})
 }
@@ -100,6 +111,7 @@ func FuzzCollect(f *testing.F) {
 func FuzzServer(f *testing.F) {
 	p, site := fuzzPlane(f)
 	secret := p.secret(site)
+
 	for _, body := range []string{
 		`{"event":"signup","ip":"203.0.113.9","user_agent":"` + chrome + `","path":"/x","referrer":"https://x.test/","campaign":{"source":"s"},"meta":{"a":1},"user_id":"` + strings.Repeat("ab", 32) + `"}`,
 		`{"event":"refund","ip":"::1","user_agent":"x","meta":{"transaction_id":"R","value":0.000001,"currency":"USD"}}`,
@@ -110,6 +122,7 @@ func FuzzServer(f *testing.F) {
 	} {
 		f.Add("Bearer SECRET", body)
 	}
+
 	f.Add("bearer  SECRET ", "{}")
 	f.Add("Basic x", "{}")
 	f.Fuzz(func(t *testing.T, authorization, body string) {
@@ -121,12 +134,15 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// FuzzClientAddr: a client never passes for another one by what it writes into the header: what its own proxy adds counts.
+// FuzzClientAddr: a client never passes for another one by what it writes into the header: what its
+// own proxy adds counts.
 func FuzzClientAddr(f *testing.F) {
 	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+
 	for _, forged := range []string{"", "1.2.3.4", "10.0.0.1", ",", "[::1]:80, x", "1.2.3.4, 10.0.0.1,"} {
 		f.Add(forged)
 	}
+
 	f.Fuzz(func(t *testing.T, forged string) {
 		r := &http.Request{RemoteAddr: "10.0.0.1:5000", Header: http.Header{"X-Forwarded-For": {forged + ", 198.51.100.9, 10.0.0.2"}}}
 		if got := clientAddr(r).String(); got != "198.51.100.9" {

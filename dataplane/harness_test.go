@@ -73,6 +73,7 @@ func newPlaneOn(tb testing.TB, d *db.DB, store db.HitStore) *plane {
 // newPlaneWith is newPlane with other options.
 func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *plane {
 	tb.Helper()
+
 	p := &plane{tb: tb, db: d, clock: &clock{now: noon}}
 	options := analytics.Options{
 		DB:         d,
@@ -81,10 +82,13 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 		Now:        p.clock.Now,
 		Log:        slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	}
+
 	change(&options)
+
 	if options.Store == nil {
 		options.Store = d.HitStore()
 	}
+
 	service := analytics.New(options)
 	service.Start()
 	p.stop = sync.OnceFunc(func() {
@@ -92,33 +96,39 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 			tb.Errorf("stop the service: %v", err)
 		}
 	})
+
 	tb.Cleanup(p.stop)
 	p.handler = dataplane.Handler(dataplane.Options{
 		Analytics: service,
 		Assets:    http.NotFoundHandler(),
 		Log:       slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
+
 	server := httptest.NewServer(p.handler)
 	tb.Cleanup(server.Close)
 	p.url = server.URL
 	p.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+
 	return p
 }
 
 // site makes an account with a site on the domain and a quota.
 func (p *plane) site(domain string, quota int64) *model.Site {
 	p.tb.Helper()
+
 	at := model.At(p.clock.Now())
 	user, err := p.db.SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	site, err := p.db.CreateSite(p.tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 		Name: domain, Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: at})
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	return site
 }
 
@@ -135,8 +145,10 @@ type call struct {
 // collect sends a call and returns status and error code.
 func (p *plane) collect(c call) (status int, code string) {
 	p.tb.Helper()
+
 	response := p.send(c)
 	defer response.Body.Close()
+
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		p.tb.Fatal(err)
@@ -144,32 +156,40 @@ func (p *plane) collect(c call) (status int, code string) {
 	if response.StatusCode == http.StatusNoContent {
 		return response.StatusCode, ""
 	}
+
 	var answer struct{ Error string }
 	if err := json.Unmarshal(body, &answer); err != nil {
 		p.tb.Fatalf("status %d with body %q, want a JSON error: %v", response.StatusCode, body, err)
 	}
+
 	return response.StatusCode, answer.Error
 }
 
 func (p *plane) send(c call) *http.Response {
 	p.tb.Helper()
+
 	body, ok := c.body.(string)
 	if !ok {
 		text, err := json.Marshal(c.body)
 		if err != nil {
 			p.tb.Fatal(err)
 		}
+
 		body = string(text)
 	}
+
 	if c.method == "" {
 		c.method = http.MethodPost
 	}
+
 	request, err := http.NewRequest(c.method, p.url+"/collect.php", bytes.NewReader([]byte(body)))
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	request.Header.Set("Content-Type", "text/plain;charset=UTF-8")
 	request.Header.Set("User-Agent", chrome)
+
 	switch c.agent {
 	case "":
 	case "-":
@@ -177,20 +197,25 @@ func (p *plane) send(c call) *http.Response {
 	default:
 		request.Header.Set("User-Agent", c.agent)
 	}
+
 	if c.origin != "" {
 		request.Header.Set("Origin", c.origin)
 	}
 	if c.visitor == "" {
 		c.visitor = "203.0.113.1"
 	}
+
 	request.Header.Set("X-Forwarded-For", c.visitor)
+
 	for name, values := range c.header {
 		request.Header[name] = values
 	}
+
 	response, err := p.http.Do(request)
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	return response
 }
 
@@ -219,6 +244,7 @@ func (p *plane) rows(site *model.Site) []db.ExportedPageview {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	return rows
 }
 
@@ -232,12 +258,15 @@ func (p *plane) used(site *model.Site) int64 {
 	return used[site.ID]
 }
 
-// shop is a site with everything switched on: search, e-commerce and user ids are measured, "signup" is registered and a key
-// event, a conversion webhook is set, 192.0.2.7 and 2001:db8::/32 are excluded.
+// shop is a site with everything switched on: search, e-commerce and user ids are measured,
+// "signup" is registered and a key event, a conversion webhook is set, 192.0.2.7 and 2001:db8::/32
+// are excluded.
 func (p *plane) shop(domain string) *model.Site {
 	p.tb.Helper()
+
 	site := p.site(domain, quota)
 	ctx, account, yes := p.tb.Context(), site.AccountID, true
+
 	excluded := []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")}
 	for _, err := range []error{
 		p.db.UpdateSite(ctx, account, site.ID, db.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes, ExcludedAddresses: &excluded}),
@@ -249,6 +278,7 @@ func (p *plane) shop(domain string) *model.Site {
 			p.tb.Fatal(err)
 		}
 	}
+
 	return site
 }
 
@@ -279,6 +309,7 @@ func (p *plane) events(site *model.Site) []db.ExportedEvent {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	return rows
 }
 
@@ -292,26 +323,31 @@ func (p *plane) deliveries(site *model.Site) []model.Delivery {
 	return deliveries
 }
 
-// rejected ends the service and compares the site's counts of refused and ignored calls, named "endpoint code".
+// rejected ends the service and compares the site's counts of refused and ignored calls, named
+// "endpoint code".
 func (p *plane) rejected(site *model.Site, want map[string]int64) {
 	p.tb.Helper()
+
 	p.stop()
 	counts, err := p.db.RejectionsOfSites(p.tb.Context(), []int64{site.ID}, 0)
 	rejections := counts[site.ID]
+
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	got := make(map[string]int64)
 	for _, r := range rejections {
 		got[r.Endpoint+" "+r.Code] += r.Count
 	}
+
 	if !maps.Equal(got, want) {
 		p.tb.Errorf("refused and ignored calls %v, want %v", got, want)
 	}
 }
 
-// await waits until a change that travels through the database's notices has arrived. The contract gives it a second; a busy
-// machine gets more.
+// await waits until a change that travels through the database's notices has arrived. The contract
+// gives it a second; a busy machine gets more.
 func (p *plane) await(what string, arrived func() bool) {
 	p.tb.Helper()
 	deadline := time.Now().Add(5 * time.Second)
@@ -319,21 +355,28 @@ func (p *plane) await(what string, arrived func() bool) {
 		if time.Now().After(deadline) {
 			p.tb.Fatalf("%s has not arrived", what)
 		}
-		time.Sleep(5 * time.Millisecond) // the data plane tells nobody that it has heard
+
+		// the data plane tells nobody that it has heard
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// awaitNotices waits until the plane hears of changed sites. When it begins to, it reads all sites once more; that may be how
-// it learns of the first change, whose notice is then still on its way, but not of the second.
+// awaitNotices waits until the plane hears of changed sites. When it begins to, it reads all sites
+// once more; that may be how it learns of the first change, whose notice is then still on its way,
+// but not of the second.
 func (p *plane) awaitNotices(site *model.Site) {
 	p.tb.Helper()
 	for _, domain := range []string{"first.example", "second.example"} {
 		nothing := viewCall(site, "", map[string]any{"t": "engagement"})
 		nothing.origin = "https://" + domain
-		p.collect(nothing) // the site as it is now is in memory, and stays fresh while the clock stands
+
+		// the site as it is now is in memory, and stays fresh while the clock stands
+		p.collect(nothing)
+
 		if err := p.db.AddSiteDomain(p.tb.Context(), site.AccountID, site.ID, domain); err != nil {
 			p.tb.Fatal(err)
 		}
+
 		p.await("an extra domain", func() bool { status, _ := p.collect(nothing); return status == http.StatusNoContent })
 	}
 }

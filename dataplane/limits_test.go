@@ -40,13 +40,15 @@ func TestEventKinds(t *testing.T) {
 				t.Errorf("%s: %d %s, want 204", test.kind, status, code)
 			}
 		}
+
 		if rows, events := len(p.rows(site)), len(p.events(site)); rows != 1 || events != 10 {
 			t.Errorf("%d page views and %d events stored, want 1 and 10", rows, events)
 		}
 	})
 }
 
-// TestOwnLinkIsNotOutbound: a click to the site's own, a sub- or an extra domain is answered and not stored.
+// TestOwnLinkIsNotOutbound: a click to the site's own, a sub- or an extra domain is answered and
+// not stored.
 func TestOwnLinkIsNotOutbound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -54,17 +56,21 @@ func TestOwnLinkIsNotOutbound(t *testing.T) {
 		if err := d.AddSiteDomain(t.Context(), site.AccountID, site.ID, "checkout.example"); err != nil {
 			t.Fatal(err)
 		}
+
 		for _, host := range []string{"shop.example", "www.shop.example", "pay.checkout.example", "notshop.example"} {
 			p.collect(eventCall(site, "", "outbound_click", m{"host": host}, nil))
 		}
+
 		if events := p.events(site); len(events) != 1 || events[0].Properties != `{"host":"notshop.example"}` {
 			t.Errorf("stored %+v, want the click to notshop.example alone", events)
 		}
+
 		p.rejected(site, map[string]int64{"collect own_link": 3})
 	})
 }
 
-// TestLimits goes through the contract's table of limits (section 8), each at its edge and one beyond.
+// TestLimits goes through the contract's table of limits (section 8), each at its edge and one
+// beyond.
 func TestLimits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -77,19 +83,25 @@ func TestLimits(t *testing.T) {
 			body["pad"] = strings.Repeat("x", size-len(mustJSON(t, body)))
 			return mustJSON(t, body)
 		}
+
 		serverBody := func(size int) int {
 			status, _ := p.serverCall("POST", bearer, padded(m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome}, size))
 			return status
 		}
+
 		collectBody := func(size int) int {
 			return status(call{body: padded(viewCall(site, "", nil).body.(m), size), origin: "https://shop.example"})
 		}
-		kept := func(size int) int { // bytes of stored properties of an event sent with so many
+
+		// bytes of stored properties of an event sent with so many
+		kept := func(size int) int {
 			p.collect(eventCall(site, "", "signup", m{"x": strings.Repeat("x", size-len(`{"x":""}`))}, nil))
 			events := p.events(site)
 			return len(events[len(events)-1].Properties)
 		}
-		rule := func(err error) int { // 204 for a setting that is accepted
+
+		// 204 for a setting that is accepted
+		rule := func(err error) int {
 			if shown, ok := errors.AsType[*model.Error](err); ok && shown.Kind != model.Internal {
 				return 400
 			} else if err != nil {
@@ -97,6 +109,7 @@ func TestLimits(t *testing.T) {
 			}
 			return 204
 		}
+
 		several := func(n int, add func(i int) error) int {
 			last := 204
 			for i := range n {
@@ -104,19 +117,23 @@ func TestLimits(t *testing.T) {
 			}
 			return last
 		}
+
 		domains, names := p.site("domains.example", quota), p.site("names.example", quota)
 		addDomain := func(i int) error {
 			return d.AddSiteDomain(ctx, domains.AccountID, domains.ID, fmt.Sprintf("extra%d.example", i))
 		}
+
 		register := func(i int) error {
 			return d.RegisterEvent(ctx, names.AccountID, names.ID, fmt.Sprintf("name-%d", i))
 		}
+
 		long := func(n int) string { return strings.Repeat("a", n) }
 		term := func(n int) int {
 			p.collect(eventCall(site, "", "site_search", m{"term": strings.Repeat("ä", n)}, nil))
 			events := p.events(site)
 			return strings.Count(events[len(events)-1].Properties, "ä")
 		}
+
 		month := p.site("month.example", 1)
 		monthly := func(at time.Time) int {
 			p.clock.set(at)
@@ -149,12 +166,14 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%s: %d, want %d", limit.name, limit.got, limit.want)
 			}
 		}
+
 		for plan, want := range map[model.Plan]int64{model.PlanFree: 10_000, model.PlanPro100K: 100_000, model.PlanPro500K: 500_000,
 			model.PlanPro1M: 1_000_000, model.PlanPro2M: 2_000_000, model.PlanPro5M: 5_000_000} {
 			if got, ok := plan.MonthlyPageviews(); !ok || got != want {
 				t.Errorf("plan %s: %d, want %d", plan, got, want)
 			}
 		}
+
 		if _, ok := model.PlanEnterprise.MonthlyPageviews(); ok {
 			t.Error("the volume of ENTERPRISE is agreed, not fixed")
 		}

@@ -1,6 +1,6 @@
-// Package dataplane is what browsers and back ends talk to over plain HTTP: the analytics contract and the captcha
-// contract, and what the two share: routes, the table of errors, the client's address. The program mounts it on the data
-// listener; it never serves the control plane.
+// Package dataplane is what browsers and back ends talk to over plain HTTP: the analytics contract
+// and the captcha contract, and what the two share: routes, the table of errors, the client's
+// address. The program mounts it on the data listener; it never serves the control plane.
 package dataplane
 
 import (
@@ -22,13 +22,15 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Handler returns all routes of the data plane. Paths are matched exactly, without a redirect: a page or server that follows
-// one sends its call as a GET, or not at all. A misspelt endpoint and an unknown path under /api/ are answered with 404 in JSON.
+// Handler returns all routes of the data plane. Paths are matched exactly, without a redirect: a
+// page or server that follows one sends its call as a GET, or not at all. A misspelt endpoint and
+// an unknown path under /api/ are answered with 404 in JSON.
 func Handler(o Options) http.Handler {
 	routes := map[string]http.HandlerFunc{
 		"/collect.php": serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
 		"/server.php":  serve(o.Log, "POST", code, o.Analytics.Server),
 	}
+
 	if c := o.Captcha; c != nil {
 		routes["/api/v1/pow/config"] = serve(o.Log, "POST, OPTIONS", sentence, c.Config)
 		routes["/api/v1/pow/verify"] = serve(o.Log, "POST, OPTIONS", sentence, c.Verify)
@@ -43,6 +45,7 @@ func Handler(o Options) http.Handler {
 			route(w, r)
 			return
 		}
+
 		switch name := endpointName(r.URL.Path); {
 		case name == "/collect.php", name == "/server.php":
 			unknownCode(w, r)
@@ -54,24 +57,29 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// endpointName returns the endpoint that a path probably means: in lower case, without doubled or trailing slashes.
+// endpointName returns the endpoint that a path probably means: in lower case, without doubled or
+// trailing slashes.
 func endpointName(p string) string { return strings.ToLower(path.Clean("/" + p)) }
 
 // errPath answers a misspelt endpoint.
 var errPath = &model.Error{Kind: model.NotFound, Code: "not_found", Message: "Unknown path: there is no such endpoint."}
 
-// unknownPath answers a path that is no endpoint. The calling page may read the answer if it may read the endpoint's.
+// unknownPath answers a path that is no endpoint. The calling page may read the answer if it may
+// read the endpoint's.
 func unknownPath(w http.ResponseWriter, r *http.Request) error {
 	header := w.Header()
 	header["Cache-Control"] = []string{"no-store"}
+
 	switch endpointName(r.URL.Path) {
 	case "/server.php", "/siteverify", "/api/v1/pow/siteverify":
 		return errPath
 	}
 
 	header["Vary"] = []string{"Origin"}
+
 	if origin := r.Header["Origin"]; len(origin) == 1 {
 		header["Access-Control-Allow-Origin"] = origin
 	}
+
 	return errPath
 }

@@ -16,19 +16,24 @@ import (
 // serverCall posts a server-side event and returns status and body.
 func (p *plane) serverCall(method, authorization, body string) (int, string) {
 	p.tb.Helper()
+
 	request, err := http.NewRequest(method, p.url+"/server.php", strings.NewReader(body))
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	request.Header.Set("Content-Type", "application/json")
+
 	if authorization != "" {
 		request.Header.Set("Authorization", authorization)
 	}
+
 	response, err := p.http.Do(request)
 	if err != nil {
 		p.tb.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		p.tb.Fatal(err)
@@ -36,10 +41,12 @@ func (p *plane) serverCall(method, authorization, body string) (int, string) {
 	if response.Header.Get("Set-Cookie") != "" {
 		p.tb.Error("a cookie is set")
 	}
+
 	return response.StatusCode, strings.TrimSpace(string(text))
 }
 
-// TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4 and 7).
+// TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4
+// and 7).
 func TestServer(t *testing.T) {
 	const recorded = `{"status":"recorded"}`
 	code := func(code string) string { return `{"error":"` + code + `"}` }
@@ -55,6 +62,7 @@ func TestServer(t *testing.T) {
 			maps.Copy(all, fields)
 			return mustJSON(t, all)
 		}
+
 		purchase := m{"transaction_id": "S1", "value": raw("12.50"), "currency": "EUR"}
 		refund := m{"transaction_id": "S1-back", "value": raw("12.50"), "currency": "EUR"}
 		for _, test := range []struct {
@@ -127,8 +135,10 @@ func TestServer(t *testing.T) {
 				}
 			})
 		}
+
 		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 3, "server visitor_required": 10, "server bad_event": 8,
 			"server unknown_event": 2, "server duplicate_transaction": 3, "server bot": 1, "server excluded_address": 1, "server own_link": 1})
+
 		for _, e := range p.events(site) {
 			if e.Path != "/" && e.Path != "/a" {
 				t.Errorf("path %q, want the default / or the one sent", e.Path)
@@ -140,18 +150,22 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// TestServerTiesToTheBrowsersVisit: address and user agent find the visit that the browser started that day (section 4).
+// TestServerTiesToTheBrowsersVisit: address and user agent find the visit that the browser started
+// that day (section 4).
 func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
 		p.view(site, "203.0.113.77", m{"u": m{"source": "newsletter", "medium": "email"}})
+
 		for ip, same := range map[string]bool{"203.0.113.77": true, "::ffff:203.0.113.77": true, "203.0.113.78": false} {
 			before := len(p.events(site))
+
 			if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": ip, "user_agent": " " + chrome})); status != 200 {
 				t.Fatalf("%s: %d %s", ip, status, body)
 			}
+
 			e := p.events(site)[before]
 			if got := e.VisitID == p.rows(site)[0].VisitID; got != same || (e.Channel == "email") != same {
 				t.Errorf("%s: in the browser's visit %v, channel %s; want %v", ip, got, e.Channel, same)
@@ -170,18 +184,22 @@ func TestServerSecretReplaced(t *testing.T) {
 			status, _ := p.serverCall("POST", "Bearer "+secret, body)
 			return status
 		}
+
 		old := p.secret(site)
 		if got := status(old); got != 200 {
 			t.Fatalf("the first key: %d", got)
 		}
+
 		fresh := p.secret(site)
 		p.await("the old key's end", func() bool { return status(old) == 401 })
+
 		if got := status(fresh); got != 200 {
 			t.Errorf("the new key: %d", got)
 		}
 		if err := d.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
+
 		p.await("the removed key's end", func() bool { return status(fresh) == 401 })
 	})
 }
@@ -194,6 +212,7 @@ func TestServerQuota(t *testing.T) {
 		if err := d.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"); err != nil {
 			t.Fatal(err)
 		}
+
 		bearer := "Bearer " + p.secret(site)
 		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
 		for i, want := range []string{"200 recorded", "200 recorded", "429 quota_exceeded"} {

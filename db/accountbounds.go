@@ -30,6 +30,7 @@ func checkSiteLimit(ctx context.Context, tx bun.Tx, site *model.Site) error {
 		err = &model.Error{Kind: model.Conflict, Code: "too_many_sites", Message: fmt.Sprintf(
 			"This account has at most %d sites on the plan %s. Delete one first, or ask the operator for more.", row.Limit, site.Plan)}
 	}
+
 	return err
 }
 
@@ -39,14 +40,17 @@ func (d *DB) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
 	if limit < 1 || limit > model.MaxSites {
 		return model.InvalidField("sites", "invalid_volume", fmt.Sprintf("Use a number from 1 to %d.", model.MaxSites))
 	}
+
 	res, err := d.write.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID)
 	if err != nil {
 		return fmt.Errorf("set the site limit of account %d: %w", accountID, err)
 	}
+
 	n, err := res.RowsAffected()
 	if err == nil && n == 0 {
 		err = model.ErrNotFound
 	}
+
 	return err
 }
 
@@ -67,6 +71,7 @@ func countInvitation(ctx context.Context, tx bun.Tx, accountID int64, now model.
 			Message: fmt.Sprintf("An account sends at most %d invitations a day (UTC).", maxInvitationsADay),
 		}
 	}
+
 	return err
 }
 
@@ -75,7 +80,8 @@ func countInvitation(ctx context.Context, tx bun.Tx, accountID int64, now model.
 func countNotices(ctx context.Context, tx bun.Tx, accountID int64, n int, now model.Instant) (int, error) {
 	sent, err := countMails(ctx, tx, accountID, "notices_mailed", n, now)
 	if errors.Is(err, model.ErrNotFound) {
-		return n, nil // the account was deleted; its mails go with its members
+		// the account was deleted; its mails go with its members
+		return n, nil
 	}
 	return max(0, n-max(0, sent-maxNoticesADay)), err
 }
@@ -88,6 +94,7 @@ func countMails(ctx context.Context, tx bun.Tx, accountID int64, counter string,
 	if err != nil {
 		return 0, err
 	}
+
 	var sum int
 	err = tx.NewRaw("UPDATE accounts SET ? = ? + ? WHERE id = ? RETURNING ?", column, column, n, accountID, column).Scan(ctx, &sum)
 	return sum, orNotFound(err)

@@ -23,8 +23,10 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 				AccountID: account, SiteKey: model.NewSiteKey(), Domain: name + ".example", Name: name, Plan: plan, MonthlyPageviews: 10_000, CreatedAt: start,
 			})
 		}
+
 		var made atomic.Int64
 		var first atomic.Pointer[model.Site]
+
 		var wg sync.WaitGroup
 		for i := range 6 {
 			wg.Go(func() {
@@ -37,12 +39,16 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
+
 		if n, err := d.SiteCount(t.Context(), owner.AccountID); n != 50 || made.Load() != 50 || err != nil {
 			t.Errorf("%d sites, %d were made, %v; want 50", n, made.Load(), err)
 		}
+
 		_, err := create(owner.AccountID, model.PlanFree, "more")
 		wantCode(t, err, model.Conflict, "too_many_sites", "")
+
 		if _, err := create(other.AccountID, model.PlanFree, "more"); err != nil {
 			t.Errorf("another account: %v", err)
 		}
@@ -59,12 +65,14 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 		if _, err := create(owner.AccountID, model.PlanFree, "permitted"); err != nil {
 			t.Errorf("after the operator permitted 51: %v", err)
 		}
+
 		_, err = create(owner.AccountID, model.PlanFree, "one-too-many")
 		wantCode(t, err, model.Conflict, "too_many_sites", "")
 
 		for _, limit := range []int64{-1, 0, model.MaxSites + 1} {
 			wantCode(t, d.SetSiteLimit(t.Context(), owner.AccountID, limit), model.Invalid, "invalid_volume", "sites")
 		}
+
 		wantCode(t, d.SetSiteLimit(t.Context(), 987_654, 60), model.NotFound, "not_found", "")
 	})
 }
@@ -81,6 +89,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		notice := func(account, site int64, at model.Instant) {
 			t.Helper()
 			err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, mailed_at) VALUES (?, ?, 'analytics', 202611, 80, ?, 0)",
@@ -89,6 +98,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		mailed := func(account int64) int {
 			t.Helper()
 			rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM mails WHERE account_id = ?", account)
@@ -97,10 +107,14 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 			}
 			return rows[0].N
 		}
-		for i := range int64(40) { // 1,200 mails
+
+		// 1,200 mails
+		for i := range int64(40) {
 			notice(noisy.AccountID, i+1, start)
 		}
+
 		notice(quiet.AccountID, 100, start)
+
 		if n, err := d.MailQuotaNotices(t.Context(), start); n != 41 || err != nil {
 			t.Fatalf("%d notices, %v", n, err)
 		}
@@ -109,6 +123,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 		}
 
 		notice(noisy.AccountID, 50, start)
+
 		if _, err := d.MailQuotaNotices(t.Context(), start.Add(24*time.Hour)); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// signupLock is the key of the PostgreSQL advisory lock that makes sign-ups take turns, so that exactly one of them finds
-// the installation empty. SQLite needs none: a writing transaction is exclusive there.
+// signupLock is the key of the PostgreSQL advisory lock that makes sign-ups take turns, so that
+// exactly one of them finds the installation empty. SQLite needs none: a writing transaction is
+// exclusive there.
 const signupLock = 7_211_906_115
 
 // ErrSignupsClosed is returned by SignUp while the policy admits nobody.
@@ -20,9 +21,9 @@ var ErrSignupsClosed = &model.Error{
 	Kind: model.Forbidden, Code: "signups_closed", Message: "This installation does not take new accounts.",
 }
 
-// SignUp stores an account and its first user, and returns the user with the account and both ids. The first user of an
-// installation becomes its operator. An account without a captcha plan gets the free one. It fails with ErrSignupsClosed, or
-// with the Conflict email_taken.
+// SignUp stores an account and its first user, and returns the user with the account and both ids.
+// The first user of an installation becomes its operator. An account without a captcha plan gets
+// the free one. It fails with ErrSignupsClosed, or with the Conflict email_taken.
 func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -32,13 +33,15 @@ func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account mode
 		return createAccount(ctx, tx, policy, &account, &user)
 	})
 	switch {
-	case IsUnique(err): // the only unique key besides the generated ids
+	case IsUnique(err):
+		// the only unique key besides the generated ids
 		return nil, emailTaken("email", err)
 	case errors.Is(err, ErrSignupsClosed):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("sign up: %w", err)
 	}
+
 	return &user, nil
 }
 
@@ -55,10 +58,12 @@ func createAccount(ctx context.Context, tx bun.Tx, policy model.SignupPolicy, ac
 	if _, err := tx.NewInsert().Model(account).Exec(ctx); err != nil {
 		return err
 	}
+
 	owner.AccountID, owner.Account = account.ID, account
 	owner.Role = model.RoleOwner
 	owner.Operator = !anybody
 	_, err = tx.NewInsert().Model(owner).Exec(ctx)
+
 	return err
 }
 
@@ -95,11 +100,13 @@ func hasUsers(ctx context.Context, idb bun.IDB) (bool, error) {
 	return idb.NewSelect().Model((*model.User)(nil)).Exists(ctx)
 }
 
-// UserByEmail returns the user with this normalised e-mail address, with the account, or model.ErrNotFound.
+// UserByEmail returns the user with this normalised e-mail address, with the account, or
+// model.ErrNotFound.
 func (d *DB) UserByEmail(ctx context.Context, email string) (*model.User, error) {
 	var user model.User
 	if err := d.read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx); err != nil {
-		return nil, orNotFound(err) // without the address: errors are logged
+		// without the address: errors are logged
+		return nil, orNotFound(err)
 	}
 	return &user, nil
 }
@@ -112,8 +119,8 @@ func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 	return &user, nil
 }
 
-// SetPasswordHash replaces a user's password hash and reports whether it did: not when the hash is no longer the one that was
-// read.
+// SetPasswordHash replaces a user's password hash and reports whether it did: not when the hash is
+// no longer the one that was read.
 func (d *DB) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
 	res, err := d.write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
 		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)

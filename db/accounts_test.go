@@ -41,20 +41,24 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 		if !first.Operator || second.Operator {
 			t.Errorf("operators: first %v, second %v; want only the first", first.Operator, second.Operator)
 		}
+
 		byEmail, err := d.UserByEmail(t.Context(), "second@example.com")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		byID, err := d.Member(t.Context(), second.AccountID, second.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, got := range []*model.User{byEmail, byID} {
 			if got.ID != second.ID || got.PasswordHash != "hash" || got.CreatedAt != start ||
 				got.Account == nil || got.Account.ID != second.AccountID || got.Account.Name != "second@example.com" {
 				t.Errorf("got %+v with account %+v, want %+v", got, got.Account, second)
 			}
 		}
+
 		if _, err := d.UserByEmail(t.Context(), "nobody@example.com"); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown address: %v, want not found", err)
 		}
@@ -93,8 +97,10 @@ func TestSignupPolicies(t *testing.T) {
 					if err != nil || open != want {
 						t.Errorf("sign-up %d: open is %v, error %v; want %v", i+1, open, err, want)
 					}
+
 					_, err = d.SignUp(t.Context(), test.policy, model.Account{Name: "a", CreatedAt: start},
 						model.User{Email: fmt.Sprintf("u%d@example.com", i), PasswordHash: "hash", CreatedAt: start})
+
 					if !want {
 						wantCode(t, err, model.Forbidden, "signups_closed", "")
 					} else if err != nil {
@@ -113,6 +119,7 @@ func TestConcurrentFirstSignUpsMakeOneOperator(t *testing.T) {
 				const people = 12
 				users := make([]*model.User, people)
 				errs := make([]error, people)
+
 				var wg sync.WaitGroup
 				for i := range people {
 					wg.Go(func() {
@@ -120,12 +127,15 @@ func TestConcurrentFirstSignUpsMakeOneOperator(t *testing.T) {
 							model.User{Email: fmt.Sprintf("u%d@example.com", i), PasswordHash: "hash", CreatedAt: start})
 					})
 				}
+
 				wg.Wait()
 				operators, admitted := 0, 0
+
 				for i, user := range users {
 					switch {
 					case errs[i] == nil:
 						admitted++
+
 						if user.Operator {
 							operators++
 						}
@@ -133,7 +143,9 @@ func TestConcurrentFirstSignUpsMakeOneOperator(t *testing.T) {
 						t.Errorf("sign-up %d: %v", i, errs[i])
 					}
 				}
+
 				want := people
+
 				if policy == model.SignupsFirstOnly {
 					want = 1
 				}

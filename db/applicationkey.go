@@ -52,16 +52,18 @@ type storedKey struct {
 	Sealed []byte    `json:"sealed"`
 }
 
-// UseApplicationKey gives the database the key under which webhook secrets are stored, and a previous key that may still
-// have sealed some. It is called once, before the database is used.
+// UseApplicationKey gives the database the key under which webhook secrets are stored, and a
+// previous key that may still have sealed some. It is called once, before the database is used.
 func (d *DB) UseApplicationKey(key []byte, previous ...[]byte) error {
 	for _, k := range append([][]byte{key}, previous...) {
 		held, err := holdKey(k)
 		if err != nil {
 			return err
 		}
+
 		d.keys = append(d.keys, held)
 	}
+
 	return nil
 }
 
@@ -70,10 +72,12 @@ func holdKey(key model.ApplicationKey) (*heldKey, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	stored, err := newAEAD(key.Derive(useStoredKeys))
 	if err != nil {
 		return nil, err
 	}
+
 	return &heldKey{key: key, fingerprint: key.Fingerprint(), secrets: secrets, stored: stored}, nil
 }
 
@@ -99,8 +103,8 @@ type KeyState struct {
 	RotatedAt model.Instant // 0: never
 }
 
-// ClaimApplicationKey records the given key as the installation's when there is none yet, and returns what is recorded. Of
-// several processes at once, the first one's key stays.
+// ClaimApplicationKey records the given key as the installation's when there is none yet, and
+// returns what is recorded. Of several processes at once, the first one's key stays.
 func (d *DB) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
 	if _, err := d.ClaimSetting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
 		return KeyState{}, err
@@ -114,7 +118,8 @@ func (d *DB) ApplicationKeyState(ctx context.Context) (KeyState, error) {
 	return KeyState{Current: current, Previous: history.Previous, RotatedAt: history.RotatedAt}, err
 }
 
-// readKeys returns the fingerprint of the key in use, empty on a database that no process claimed, and the history.
+// readKeys returns the fingerprint of the key in use, empty on a database that no process claimed,
+// and the history.
 func readKeys(ctx context.Context, from bun.IDB) (current string, history keyHistory, err error) {
 	var rows []struct{ Name, Value string }
 	err = from.NewSelect().Table("settings").Column("name", "value").
@@ -122,19 +127,23 @@ func readKeys(ctx context.Context, from bun.IDB) (current string, history keyHis
 	if err != nil {
 		return "", history, fmt.Errorf("read the state of the application key: %w", err)
 	}
+
 	for _, row := range rows {
 		if row.Name == settingFingerprint {
 			current = row.Value
 			continue
 		}
+
 		if err := json.Unmarshal([]byte(row.Value), &history); err != nil {
 			return "", history, fmt.Errorf("read the setting %s: %w", settingRotation, err)
 		}
 	}
+
 	return current, history, nil
 }
 
-// held returns the held key with this fingerprint. A database that no process claimed uses the first key.
+// held returns the held key with this fingerprint. A database that no process claimed uses the
+// first key.
 func (d *DB) held(fingerprint string) (*heldKey, error) {
 	if len(d.keys) == 0 {
 		return nil, errNoApplicationKey
@@ -142,19 +151,23 @@ func (d *DB) held(fingerprint string) (*heldKey, error) {
 	if fingerprint == "" {
 		return d.keys[0], nil
 	}
+
 	for _, k := range d.keys {
 		if k.fingerprint == fingerprint {
 			return k, nil
 		}
 	}
+
 	return nil, ErrOtherKey
 }
 
-// sealingKey returns the key that a transaction seals with: the one the database uses now. On PostgreSQL its row stays
-// locked against RotateApplicationKey, so that nothing is sealed with a key that is replaced in the same instant.
+// sealingKey returns the key that a transaction seals with: the one the database uses now. On
+// PostgreSQL its row stays locked against RotateApplicationKey, so that nothing is sealed with a
+// key that is replaced in the same instant.
 func (d *DB) sealingKey(ctx context.Context, tx bun.Tx) (*heldKey, error) {
 	var fingerprints []string
 	q := tx.NewSelect().Table("settings").Column("value").Where("name = ?", settingFingerprint)
+
 	if d.pg != nil {
 		q.For("SHARE")
 	}
@@ -164,11 +177,13 @@ func (d *DB) sealingKey(ctx context.Context, tx bun.Tx) (*heldKey, error) {
 	if len(fingerprints) == 0 {
 		return d.held("")
 	}
+
 	return d.held(fingerprints[0])
 }
 
-// UserIDKey returns the key under which pseudonymous user ids are hashed. It stays the same when the application key
-// changes: otherwise a user would become another one, and a request to erase a user would miss their older rows.
+// UserIDKey returns the key under which pseudonymous user ids are hashed. It stays the same when
+// the application key changes: otherwise a user would become another one, and a request to erase a
+// user would miss their older rows.
 func (d *DB) UserIDKey(ctx context.Context) ([]byte, error) {
 	current, history, err := readKeys(ctx, d.read)
 	if err != nil {
@@ -177,39 +192,47 @@ func (d *DB) UserIDKey(ctx context.Context) ([]byte, error) {
 	return d.keyInUse(current, history.UserIDs, useUserIDs)
 }
 
-// VisitorKey returns the key from which, with the day's salt, the visitor ids of a day are made. A change of the
-// application key takes effect with the following UTC day, so that no visitor counts twice on the day of the change.
+// VisitorKey returns the key from which, with the day's salt, the visitor ids of a day are made. A
+// change of the application key takes effect with the following UTC day, so that no visitor counts
+// twice on the day of the change.
 func (d *DB) VisitorKey(ctx context.Context, day model.Day) ([]byte, error) {
 	current, history, err := readKeys(ctx, d.read)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range history.Visitors {
 		if day < history.Visitors[i].Until {
 			return d.keyInUse(current, &history.Visitors[i], useVisitorIDs)
 		}
 	}
+
 	return d.keyInUse(current, nil, useVisitorIDs)
 }
 
-// keyInUse returns a derived key: that of an earlier application key if one is stored, else that of the current one.
+// keyInUse returns a derived key: that of an earlier application key if one is stored, else that of
+// the current one.
 func (d *DB) keyInUse(current string, stored *storedKey, use string) ([]byte, error) {
 	if stored == nil {
 		k, err := d.held(current)
 		if err != nil {
 			return nil, err
 		}
+
 		return k.key.Derive(use), nil
 	}
 
-	// A process that was not restarted yet holds the earlier key itself, and cannot open what the new one sealed.
+	// A process that was not restarted yet holds the earlier key itself, and cannot open what the
+	// new one sealed.
 	if k, err := d.held(stored.Of); err == nil {
 		return k.key.Derive(use), nil
 	}
+
 	k, err := d.held(current)
 	if err != nil {
 		return nil, err
 	}
+
 	return open(k.stored, stored.Sealed, []byte(use))
 }
 
@@ -220,14 +243,16 @@ type Rotation struct {
 	Already    bool    // the database used the new key before
 }
 
-// RotateApplicationKey replaces the previous key by the current one, as given to UseApplicationKey, in one transaction: it
-// seals webhook secrets again, keeps the key of user ids, keeps the key of visitor ids for the rest of the day, forgets the
-// sign-in throttles, whose rows cannot be found under the new key, and replaces the fingerprint. Running it again only seals
-// what a process without the new key sealed since. It is ErrOtherKey when the database uses neither key.
+// RotateApplicationKey replaces the previous key by the current one, as given to UseApplicationKey,
+// in one transaction: it seals webhook secrets again, keeps the key of user ids, keeps the key of
+// visitor ids for the rest of the day, forgets the sign-in throttles, whose rows cannot be found
+// under the new key, and replaces the fingerprint. Running it again only seals what a process
+// without the new key sealed since. It is ErrOtherKey when the database uses neither key.
 func (d *DB) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotation, error) {
 	if len(d.keys) != 2 {
 		return Rotation{}, errNoApplicationKey
 	}
+
 	var result Rotation
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		result = Rotation{}
@@ -236,12 +261,13 @@ func (d *DB) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotat
 	if err != nil {
 		return Rotation{}, fmt.Errorf("rotate the application key: %w", err)
 	}
+
 	return result, nil
 }
 
 func (d *DB) rotate(ctx context.Context, tx bun.Tx, now model.Instant, result *Rotation) error {
-	// Sites first, as changes of a site lock them first. What is sealed between this pass and the lock below is found by the
-	// second pass.
+	// Sites first, as changes of a site lock them first. What is sealed between this pass and the
+	// lock below is found by the second pass.
 	if err := d.resealSecrets(ctx, tx, result); err != nil {
 		return err
 	}
@@ -257,10 +283,12 @@ func (d *DB) rotate(ctx context.Context, tx bun.Tx, now model.Instant, result *R
 	if err != nil {
 		return err
 	}
+
 	if fingerprint == next.fingerprint {
 		result.Already = true
 		return nil
 	}
+
 	if fingerprint != d.keys[1].fingerprint {
 		return ErrOtherKey
 	}
@@ -268,11 +296,13 @@ func (d *DB) rotate(ctx context.Context, tx bun.Tx, now model.Instant, result *R
 	if err := d.keepDerivedKeys(&history, now); err != nil {
 		return err
 	}
+
 	history.RotatedAt, history.Previous = now, fingerprint
 	text, err := json.Marshal(history)
 	if err != nil {
 		return err
 	}
+
 	for name, value := range map[string]string{settingFingerprint: next.fingerprint, settingRotation: string(text)} {
 		_, err := tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value",
 			name, value)
@@ -280,6 +310,7 @@ func (d *DB) rotate(ctx context.Context, tx bun.Tx, now model.Instant, result *R
 			return err
 		}
 	}
+
 	_, err = tx.ExecContext(ctx, "DELETE FROM signin_failures")
 	return err
 }
@@ -292,8 +323,8 @@ func (d *DB) lockFingerprint(ctx context.Context, tx bun.Tx) error {
 	return err
 }
 
-// rotationMargin is the time before midnight from which a rotation counts as one of the next day: processes whose clock is
-// ahead may have made visitor ids of that day already.
+// rotationMargin is the time before midnight from which a rotation counts as one of the next day:
+// processes whose clock is ahead may have made visitor ids of that day already.
 const rotationMargin = 5 * time.Minute
 
 // keepDerivedKeys seals with the new key what must outlive the previous one.
@@ -303,13 +334,16 @@ func (d *DB) keepDerivedKeys(history *keyHistory, now model.Instant) error {
 
 	kept := history.Visitors[:0]
 	for _, stored := range history.Visitors {
-		if stored.Until >= today { // yesterday's ids may still be made by a process whose clock is behind
+		// yesterday's ids may still be made by a process whose clock is behind
+		if stored.Until >= today {
 			kept = append(kept, stored)
 		}
 	}
+
 	if len(kept) == 0 || kept[len(kept)-1].Until < until {
 		kept = append(kept, storedKey{Until: until, Of: previous.fingerprint})
 	}
+
 	history.Visitors = kept
 	if history.UserIDs == nil {
 		history.UserIDs = &storedKey{Of: previous.fingerprint}
@@ -320,6 +354,7 @@ func (d *DB) keepDerivedKeys(history *keyHistory, now model.Instant) error {
 			return err
 		}
 	}
+
 	return d.resealKey(history.UserIDs, useUserIDs)
 }
 
@@ -335,9 +370,11 @@ func (d *DB) resealKey(stored *storedKey, use string) error {
 // resealPage is how many sites are read at a time.
 const resealPage = 500
 
-// resealSecrets seals the webhook secrets that are not sealed with the new key yet, site by site in the order of their ids.
+// resealSecrets seals the webhook secrets that are not sealed with the new key yet, site by site in
+// the order of their ids.
 func (d *DB) resealSecrets(ctx context.Context, tx bun.Tx, result *Rotation) error {
 	result.Unreadable = nil
+
 	for after, last := int64(0), false; !last; {
 		var sites []model.Site
 		err := tx.NewSelect().Model(&sites).Column("id", "conversion_webhook_secret").
@@ -345,14 +382,18 @@ func (d *DB) resealSecrets(ctx context.Context, tx bun.Tx, result *Rotation) err
 		if err != nil {
 			return err
 		}
+
 		for i := range sites {
 			if err := d.resealSite(ctx, tx, &sites[i], result); err != nil {
 				return err
 			}
+
 			after = sites[i].ID
 		}
+
 		last = len(sites) < resealPage
 	}
+
 	return nil
 }
 
@@ -361,6 +402,7 @@ func (d *DB) resealSite(ctx context.Context, tx bun.Tx, site *model.Site, result
 	if _, err := open(d.keys[0].secrets, sealed, context); err == nil {
 		return nil
 	}
+
 	secret, err := open(d.keys[1].secrets, sealed, context)
 	if err != nil {
 		result.Unreadable = append(result.Unreadable, site.ID)
@@ -370,6 +412,7 @@ func (d *DB) resealSite(ctx context.Context, tx bun.Tx, site *model.Site, result
 	// The condition leaves a secret alone that the owner changed since it was read.
 	_, err = tx.NewUpdate().Model((*model.Site)(nil)).Set("conversion_webhook_secret = ?", seal(d.keys[0].secrets, secret, context)).
 		Where("id = ?", site.ID).Where("conversion_webhook_secret = ?", sealed).Exec(ctx)
+
 	result.Resealed++
 	return err
 }
@@ -377,7 +420,8 @@ func (d *DB) resealSite(ctx context.Context, tx bun.Tx, site *model.Site, result
 // seal encrypts, bound to a context. The nonce comes first.
 func seal(with cipher.AEAD, plain, context []byte) []byte {
 	nonce := make([]byte, with.NonceSize())
-	rand.Read(nonce) // never fails
+	// never fails
+	rand.Read(nonce)
 	return with.Seal(nonce, nonce, plain, context)
 }
 

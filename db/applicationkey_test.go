@@ -16,18 +16,22 @@ import (
 // keyHolder opens a database as a process with some application keys does.
 func keyHolder(t *testing.T, databaseURL string, keys ...string) *db.DB {
 	t.Helper()
+
 	d, err := db.Open(databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { d.Close() })
 	var previous [][]byte
 	for _, key := range keys[1:] {
 		previous = append(previous, applicationKey(key))
 	}
+
 	if err := d.UseApplicationKey(applicationKey(keys[0]), previous...); err != nil {
 		t.Fatal(err)
 	}
+
 	return d
 }
 
@@ -35,10 +39,11 @@ func applicationKey(name string) model.ApplicationKey {
 	return model.ApplicationKey("an application key for tests: " + name)
 }
 
-// TestRotationOfDerivedKeys: whatever keys a process holds, it makes the same visitor ids for a day as all others, over two
-// rotations, and the same user ids for ever.
+// TestRotationOfDerivedKeys: whatever keys a process holds, it makes the same visitor ids for a day
+// as all others, over two rotations, and the same user ids for ever.
 func TestRotationOfDerivedKeys(t *testing.T) {
 	t.Parallel()
+
 	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	day := noon.Day()
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
@@ -46,27 +51,34 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 		if _, err := a.ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
 			t.Fatal(err)
 		}
+
 		rotate := func(at model.Instant, to, from string) {
 			t.Helper()
 			if _, err := keyHolder(t, databaseURL, to, from).RotateApplicationKey(t.Context(), at); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		// check compares what processes use on the days from today on; an empty name is a refusal.
 		check := func(what string, d *db.DB, userIDs string, visitors ...string) {
 			t.Helper()
+
 			key, err := d.UserIDKey(t.Context())
 			if want := applicationKey(userIDs).Derive("user id"); err != nil || !bytes.Equal(key, want) {
 				t.Errorf("%s: the key of user ids is %x, %v; want %s's", what, key, err, userIDs)
 			}
+
 			for i, name := range visitors {
 				key, err := d.VisitorKey(t.Context(), day+model.Day(i))
+
 				if name == "" {
 					if !errors.Is(err, db.ErrOtherKey) {
 						t.Errorf("%s, day %d: %x, %v; want ErrOtherKey", what, i, key, err)
 					}
+
 					continue
 				}
+
 				if want := applicationKey(name).Derive("visitor id"); err != nil || !bytes.Equal(key, want) {
 					t.Errorf("%s, day %d: %x, %v; want %s's", what, i, key, err, name)
 				}
@@ -80,7 +92,8 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 		check("both keys", keyHolder(t, databaseURL, "b", "a"), "a", "a", "b", "b")
 		check("new key only", keyHolder(t, databaseURL, "b"), "a", "a", "b", "b")
 
-		// Again on the same day, and 1 minute before midnight, when processes may be in the next day already.
+		// Again on the same day, and 1 minute before midnight, when processes may be in the next
+		// day already.
 		rotate(noon, "c", "b")
 		check("twice a day", keyHolder(t, databaseURL, "c"), "a", "a", "c", "c")
 		rotate((day + 2).Start().Add(-time.Minute), "d", "c")
@@ -89,16 +102,18 @@ func TestRotationOfDerivedKeys(t *testing.T) {
 	})
 }
 
-// TestRotationReseals: webhook secrets are readable with the new key alone, sign-in throttles start at zero, and what neither
-// key opens is named and left as it is.
+// TestRotationReseals: webhook secrets are readable with the new key alone, sign-in throttles start
+// at zero, and what neither key opens is named and left as it is.
 func TestRotationReseals(t *testing.T) {
 	t.Parallel()
+
 	now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := keyHolder(t, databaseURL, "a")
 		if _, err := a.ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
 			t.Fatal(err)
 		}
+
 		site := newOwnSite(t, a, "first.example")
 		var sites []int64
 		for i := range 3 {
@@ -107,12 +122,14 @@ func TestRotationReseals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			sites = append(sites, made.ID)
 			secret := fmt.Sprintf("the secret of site %d", i)
 			if err := a.SetConversionWebhook(t.Context(), site.AccountID, made.ID, "https://s.example/hook", &secret, model.ChangedBy{At: now}); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		damaged := sites[1]
 		if err := dbtest.Exec(a, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
 			t.Fatal(err)
@@ -125,19 +142,24 @@ func TestRotationReseals(t *testing.T) {
 		if err != nil || result.Resealed != 2 || !slices.Equal(result.Unreadable, []int64{damaged}) || result.Already {
 			t.Errorf("%+v, %v; want 2 sealed again and site %d unreadable", result, err, damaged)
 		}
+
 		b := keyHolder(t, databaseURL, "b")
 		for i, id := range sites {
 			got, err := db.WebhookSecretForTest(t.Context(), b, id)
+
 			if id == damaged {
 				if err == nil {
 					t.Errorf("the damaged secret opens as %q", got)
 				}
+
 				continue
 			}
+
 			if want := fmt.Sprintf("the secret of site %d", i); err != nil || got != want {
 				t.Errorf("site %d: %q, %v; want %q", id, got, err, want)
 			}
 		}
+
 		if n, err := dbtest.Count(b, "signin_failures"); err != nil || n != 0 {
 			t.Errorf("%d sign-in throttles are left, %v", n, err)
 		}

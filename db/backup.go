@@ -10,8 +10,8 @@ import (
 // ErrBackUpElsewhere is the error of BackUp on PostgreSQL.
 var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: pg_dump --no-unlogged-table-data --format=custom --file=FILE DATABASE_URL")
 
-// BackUp writes a copy of a SQLite database as it is at one time into a new file that only its owner can read. Salts of days are not
-// in it. The service may run meanwhile.
+// BackUp writes a copy of a SQLite database as it is at one time into a new file that only its
+// owner can read. Salts of days are not in it. The service may run meanwhile.
 func (d *DB) BackUp(ctx context.Context, file string) error {
 	if d.pg != nil {
 		return ErrBackUpElsewhere
@@ -33,5 +33,6 @@ func (d *DB) BackUp(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(f.Sync(), f.Close())
 }

@@ -12,18 +12,20 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is for the load program only: it fills a database as fast as the engine takes rows, which is also the limit that
-// the service's own rate is compared with, and it measures what the rows cost on disk.
+// This file is for the load program only: it fills a database as fast as the engine takes rows,
+// which is also the limit that the service's own rate is compared with, and it measures what the
+// rows cost on disk.
 
-// BulkRows are rows to load together, each list in the order of its primary key. The page views' visits are among the
-// visits of this or an earlier load.
+// BulkRows are rows to load together, each list in the order of its primary key. The page views'
+// visits are among the visits of this or an earlier load.
 type BulkRows struct {
 	Visits    []model.Visit
 	Pageviews []model.Pageview
 }
 
-// BulkLoad adds rows in one transaction by the engine's fastest way, and counts the page views for the sites' quotas: COPY on
-// PostgreSQL, one prepared statement per row on SQLite. All indexes are kept.
+// BulkLoad adds rows in one transaction by the engine's fastest way, and counts the page views for
+// the sites' quotas: COPY on PostgreSQL, one prepared statement per row on SQLite. All indexes are
+// kept.
 func (d *DB) BulkLoad(ctx context.Context, rows BulkRows) error {
 	if d.pg != nil {
 		return d.bulkCopy(ctx, rows)
@@ -39,6 +41,7 @@ func (d *DB) bulkCopy(ctx context.Context, rows BulkRows) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		visits := []string{"site_id", "id", "visitor", "started_at", "last_pageview_at", "pageviews", "channel", "referrer", "utm_source", "utm_campaign"}
 		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"visits"}, visits, pgx.CopyFromSlice(len(rows.Visits), func(i int) ([]any, error) {
@@ -48,6 +51,7 @@ func (d *DB) bulkCopy(ctx context.Context, rows BulkRows) (err error) {
 		})); err != nil {
 			return err
 		}
+
 		pageviews := []string{"site_id", "at", "id", "visit_id", "engaged_ms", "scroll", "width_range", "manual", "path", "language"}
 		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"pageviews"}, pageviews, pgx.CopyFromSlice(len(rows.Pageviews), func(i int) ([]any, error) {
 			p := &rows.Pageviews[i]
@@ -55,11 +59,13 @@ func (d *DB) bulkCopy(ctx context.Context, rows BulkRows) (err error) {
 		})); err != nil {
 			return err
 		}
+
 		for key, n := range rows.used() {
 			if _, err := tx.Exec(ctx, bulkUsage("$1", "$2", "$3"), key.SiteID, int32(key.Month), n); err != nil {
 				return err
 			}
 		}
+
 		return nil
 	})
 }
@@ -70,6 +76,7 @@ func bulkInsert(tx *sql.Tx, rows BulkRows) error {
 	if err != nil {
 		return err
 	}
+
 	for i := range rows.Visits {
 		v := &rows.Visits[i]
 		if _, err := visit.Exec(v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.Channel, orNull(&v.Referrer),
@@ -77,22 +84,26 @@ func bulkInsert(tx *sql.Tx, rows BulkRows) error {
 			return err
 		}
 	}
+
 	pageview, err := tx.Prepare(`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 	if err != nil {
 		return err
 	}
+
 	for i := range rows.Pageviews {
 		p := &rows.Pageviews[i]
 		if _, err := pageview.Exec(p.SiteID, p.At, p.ID, p.VisitID, p.EngagedMS, p.Scroll, p.WidthRange, p.Manual, p.Path, orNull(&p.Language)); err != nil {
 			return err
 		}
 	}
+
 	for key, n := range rows.used() {
 		if _, err := tx.Exec(bulkUsage("?", "?", "?"), key.SiteID, key.Month, n); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -110,31 +121,37 @@ func (r *BulkRows) used() map[model.UsageKey]int64 {
 	return used
 }
 
-// BulkFill runs load, which calls BulkLoad many times, and leaves the database as if the rows had always been there: with
-// its statistics, and without a backlog of log to write back. On SQLite the secondary indexes of the two tables are made
-// anew at the end: adding millions of random keys to them one by one would take hours with a small cache.
+// BulkFill runs load, which calls BulkLoad many times, and leaves the database as if the rows had
+// always been there: with its statistics, and without a backlog of log to write back. On SQLite the
+// secondary indexes of the two tables are made anew at the end: adding millions of random keys to
+// them one by one would take hours with a small cache.
 func (d *DB) BulkFill(ctx context.Context, load func() error) error {
 	if d.pg != nil {
 		if err := load(); err != nil {
 			return err
 		}
+
 		return d.execAll(ctx, "VACUUM (ANALYZE) visits", "VACUUM (ANALYZE) pageviews", "CHECKPOINT")
 	}
+
 	var indexes []struct{ Name, SQL string }
 	err := d.read.NewRaw(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('visits', 'pageviews') AND sql IS NOT NULL`).
 		Scan(ctx, &indexes)
 	if err != nil {
 		return err
 	}
+
 	for _, index := range indexes {
 		if err := d.execAll(ctx, "DROP INDEX "+index.Name); err != nil {
 			return err
 		}
 	}
+
 	err = load()
 	for _, index := range indexes {
 		err = errors.Join(err, d.execAll(ctx, index.SQL))
 	}
+
 	return errors.Join(err, d.execAll(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"))
 }
 

@@ -9,22 +9,25 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestBulkLoad: loaded rows are exported, counted and continued like any others, and the indexes that were dropped for the
-// filling are back.
+// TestBulkLoad: loaded rows are exported, counted and continued like any others, and the indexes
+// that were dropped for the filling are back.
 func TestBulkLoad(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := bulkSite(t, d)
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 		visit := model.Visit{SiteID: site.ID, ID: model.NewTimeID(at), Visitor: model.VisitorID{1}, StartedAt: at, LastPageviewAt: at + 1,
 			Pageviews: 2, Channel: "direct"}
+
 		rows := db.BulkRows{Visits: []model.Visit{visit}}
 		for i := range 2 {
 			rows.Pageviews = append(rows.Pageviews, model.Pageview{SiteID: site.ID, At: at + model.Instant(i), ID: int64(i + 1), VisitID: visit.ID, Path: "/", WidthRange: -1})
 		}
+
 		before, err := d.Storage(t.Context())
 		if err != nil || before.Tables <= 0 {
 			t.Fatalf("storage %+v, %v", before, err)
 		}
+
 		second := db.BulkRows{Pageviews: []model.Pageview{{SiteID: site.ID, At: at + 2, ID: 3, VisitID: visit.ID, Path: "/more", WidthRange: 576}}}
 		if err := d.BulkFill(t.Context(), func() error {
 			if err := d.BulkLoad(t.Context(), rows); err != nil {
@@ -34,6 +37,7 @@ func TestBulkLoad(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+
 		var exported []int64
 		err = d.ExportPageviews(t.Context(), db.ExportRange{SiteID: site.ID, From: at, To: at.Add(time.Hour), Limit: 10}, func(p *db.ExportedPageview) error {
 			exported = append(exported, p.ID)
@@ -45,9 +49,11 @@ func TestBulkLoad(t *testing.T) {
 		if used, err := d.MonthlyUsage(t.Context(), at.Month(), []int64{site.ID}); err != nil || used[site.ID] != 3 {
 			t.Errorf("counted %v, %v; want 3", used, err)
 		}
+
 		// SQLite's statements name their indexes, so this fails when one is missing.
 		store := d.HitStore()
 		defer store.Close()
+
 		key := model.VisitorKey{SiteID: site.ID, Visitor: visit.Visitor}
 		keys := db.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Visitors: []model.VisitorKey{key}}
 		if err := store.Update(t.Context(), keys, func(s *db.HitState) *db.HitChanges {
@@ -58,6 +64,7 @@ func TestBulkLoad(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
+
 		if after, err := d.Storage(t.Context()); err != nil || d.Dialect() == "postgres" && after.Log <= before.Log {
 			t.Errorf("storage %+v after %+v, %v; want a longer log", after, before, err)
 		}
@@ -70,10 +77,12 @@ func bulkSite(t *testing.T, d *db.DB) *model.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	site, err := d.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: "bulk.example", Name: "Bulk",
 		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return site
 }

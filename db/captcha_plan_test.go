@@ -9,23 +9,27 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestCaptchaPlansDoNotGrow: a connection that made its plans while the tables were empty reads, for each token that is claimed,
-// counted or given back, the rows of that token and account, not all that there are.
+// TestCaptchaPlansDoNotGrow: a connection that made its plans while the tables were empty reads,
+// for each token that is claimed, counted or given back, the rows of that token and account, not
+// all that there are.
 func TestCaptchaPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at) SELECT n, '-', 0 FROM generate_series(1, 2) n"); err != nil {
 		t.Fatal(err)
 	}
+
 	store := d.CaptchaStore()
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	batch := func(accounts ...int64) {
 		t.Helper()
+
 		var keys db.CaptchaKeys
 		for _, account := range accounts {
 			keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: at.Month()})
 			keys.Spent = append(keys.Spent, spent(account, at, 255))
 		}
+
 		update(t, store, keys, func(state *db.CaptchaState) *db.CaptchaChanges {
 			if len(state.Claimed) != len(accounts) || len(state.Usage) != len(accounts) {
 				t.Errorf("claimed %v, usage %v", state.Claimed, state.Usage)
@@ -33,7 +37,10 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 			return &db.CaptchaChanges{Release: keys.Spent, Usage: state.Usage, Notices: []db.CaptchaNotice{{CaptchaUsageKey: keys.Usage[0], Threshold: 80, CreatedAt: at}}}
 		})
 	}
-	batch(1, 2) // makes the plans
+
+	// makes the plans
+	batch(1, 2)
+
 	for _, fill := range []string{
 		`INSERT INTO accounts (id, name, created_at) SELECT n, '-', 0 FROM generate_series(3, ?) n`,
 		`INSERT INTO captcha_usage (account_id, month, used) SELECT n, 202611, 1 FROM generate_series(3, ?) n`,
@@ -44,17 +51,23 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	const tables = "^(accounts|captcha_usage|captcha_spent|quota_notices)$"
 	before := indexEntriesRead(t, d, tables, 3*rows-6)
+
 	for range batches {
 		batch(1, 2)
 	}
-	if err := store.Close(); err != nil { // which makes PostgreSQL add up what the connection read
+
+	// which makes PostgreSQL add up what the connection read
+	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	touched := indexEntriesRead(t, d, tables, 3*rows-6+2*batches) - before
 	if touched > rows {
 		t.Errorf("%d batches of two tokens read %d index entries, with %d rows in each table", batches, touched, rows)
 	}
+
 	t.Logf("%d index entries read", touched)
 }

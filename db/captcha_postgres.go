@@ -8,7 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// postgresCaptcha sends a batch in two round trips, like postgresHits: begin, lock and claim; then write and commit.
+// postgresCaptcha sends a batch in two round trips, like postgresHits: begin, lock and claim; then
+// write and commit.
 type postgresCaptcha struct{ pgWriter }
 
 func newPostgresCaptcha(config *pgx.ConnConfig) *postgresCaptcha {
@@ -24,7 +25,8 @@ JOIN accounts a ON a.id = u.account_id
 ORDER BY u.account_id, u.month
 FOR NO KEY UPDATE OF u`
 
-	// An account that is being deleted is waited for, so that it gets no row after its rows were deleted.
+	// An account that is being deleted is waited for, so that it gets no row after its rows were
+	// deleted.
 	pgAddCaptchaUsage = `
 INSERT INTO captcha_usage (account_id, month, used)
 SELECT a.id, k.month, 0
@@ -65,10 +67,12 @@ func (c *postgresCaptcha) Update(ctx context.Context, keys CaptchaKeys, decide f
 func (c *postgresCaptcha) update(ctx context.Context, keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) (err error) {
 	committed := false
 	defer func() {
-		if !committed { // after a panic, too
+		// after a panic, too
+		if !committed {
 			c.abandon()
 		}
 	}()
+
 	var state *CaptchaState
 	err = c.begin(ctx, func() (err error) {
 		state, err = c.claim(ctx, keys)
@@ -77,13 +81,15 @@ func (c *postgresCaptcha) update(ctx context.Context, keys CaptchaKeys, decide f
 	if err != nil {
 		return err
 	}
+
 	if len(state.Usage) < len(keys.Usage) {
-		// The first verifications of a month, or an account that is gone. As with hits, the missing rows are added outside the
-		// transaction, which holds locks already.
+		// The first verifications of a month, or an account that is gone. As with hits, the missing
+		// rows are added outside the transaction, which holds locks already.
 		if state, err = c.addUsage(ctx, keys); err != nil {
 			return err
 		}
 	}
+
 	err = c.commit(ctx, decide(state))
 	committed = err == nil
 	return err
@@ -93,9 +99,11 @@ func (c *postgresCaptcha) claim(ctx context.Context, keys CaptchaKeys) (*Captcha
 	state := newCaptchaState(keys)
 	var b pgx.Batch
 	b.Queue(pgBegin)
+
 	if u := keys.Usage; len(u) > 0 {
 		b.Queue(pgLockCaptchaUsage, captchaUsageColumns(u)...).Query(func(rows pgx.Rows) error { return scanCaptchaUsage(rows, state) })
 	}
+
 	b.Queue(pgClaim, spentColumns(keys.Spent)...).Query(func(rows pgx.Rows) error { return scanClaimed(rows, state) })
 	return state, c.conn.SendBatch(ctx, &b).Close()
 }
@@ -112,6 +120,7 @@ func (c *postgresCaptcha) addUsage(ctx context.Context, keys CaptchaKeys) (*Capt
 
 func (c *postgresCaptcha) commit(ctx context.Context, changes *CaptchaChanges) error {
 	var b pgx.Batch
+
 	if r := changes.Release; len(r) > 0 {
 		b.Queue(pgRelease, spentColumns(r)...)
 	}
@@ -121,6 +130,7 @@ func (c *postgresCaptcha) commit(ctx context.Context, changes *CaptchaChanges) e
 	if n := changes.Notices; len(n) > 0 {
 		b.Queue(pgNotices, noticeColumns(n)...)
 	}
+
 	b.Queue("commit")
 	return c.conn.SendBatch(ctx, &b).Close()
 }
@@ -129,13 +139,16 @@ func scanCaptchaUsage(rows pgx.Rows, state *CaptchaState) error {
 	for rows.Next() {
 		var key model.CaptchaUsageKey
 		var plan model.CaptchaPlan
+
 		var u model.CaptchaUsage
 		if err := rows.Scan(&key.AccountID, &key.Month, &plan, &u.Used, &u.ReserveFrom, &u.OverQuota, &u.Noticed); err != nil {
 			return err
 		}
+
 		u.Quota = quotaOf(plan)
 		state.Usage[key] = u
 	}
+
 	return rows.Err()
 }
 
@@ -146,9 +159,11 @@ func scanClaimed(rows pgx.Rows, state *CaptchaState) error {
 		if err := rows.Scan(&key.AccountID, &key.IssuedAt, &id); err != nil {
 			return err
 		}
+
 		copy(key.ID[:], id)
 		state.Claimed[key] = true
 	}
+
 	return rows.Err()
 }
 
@@ -172,9 +187,11 @@ func usedCaptchaColumns(used map[model.CaptchaUsageKey]model.CaptchaUsage) []any
 	for key := range used {
 		keys = append(keys, key)
 	}
+
 	number := func(field func(model.CaptchaUsage) int64) []int64 {
 		return column(keys, func(k *model.CaptchaUsageKey) int64 { return field(used[*k]) })
 	}
+
 	return append(captchaUsageColumns(keys),
 		number(func(u model.CaptchaUsage) int64 { return u.Used }),
 		number(func(u model.CaptchaUsage) int64 { return int64(u.ReserveFrom) }),

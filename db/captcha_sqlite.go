@@ -8,7 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// sqliteCaptcha runs a batch on the writing connection with prepared statements, row by row, like sqliteHits.
+// sqliteCaptcha runs a batch on the writing connection with prepared statements, row by row, like
+// sqliteHits.
 type sqliteCaptcha struct {
 	db *sql.DB
 	*sqliteCaptchaStatements
@@ -50,6 +51,7 @@ func (c *sqliteCaptcha) run(keys CaptchaKeys, decide func(*CaptchaState) *Captch
 	if err := c.usages(keys, state); err != nil {
 		return err
 	}
+
 	for i := range keys.Spent {
 		rows, err := c.claim.change(spentArgs(&keys.Spent[i]))
 		if err != nil {
@@ -59,21 +61,26 @@ func (c *sqliteCaptcha) run(keys CaptchaKeys, decide func(*CaptchaState) *Captch
 			state.Claimed[keys.Spent[i]] = true
 		}
 	}
+
 	return c.write(decide(state))
 }
 
 func (c *sqliteCaptcha) usages(keys CaptchaKeys, state *CaptchaState) error {
 	for _, key := range keys.Usage {
 		found, err := c.usage(key, state)
-		if err == nil && !found { // the first verifications of a month, or an account that is gone
+
+		// the first verifications of a month, or an account that is gone
+		if err == nil && !found {
 			if err = c.addUsage.exec(key.AccountID, key.Month); err == nil {
 				_, err = c.usage(key, state)
 			}
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -86,8 +93,10 @@ func (c *sqliteCaptcha) usage(key model.CaptchaUsageKey, state *CaptchaState) (f
 			OverQuota:   number(row[3]),
 			Noticed:     int(number(row[4])),
 		}
+
 		found = true
 	})
+
 	return found, err
 }
 
@@ -95,16 +104,19 @@ func (c *sqliteCaptcha) write(changes *CaptchaChanges) error {
 	if err := execEach(c.release, changes.Release, spentArgs); err != nil {
 		return err
 	}
+
 	if err := execEach(c.notice, changes.Notices, func(n *CaptchaNotice) []any {
 		return []any{n.AccountID, model.ProductCaptcha, n.Month, int64(n.Threshold), n.CreatedAt}
 	}); err != nil {
 		return err
 	}
+
 	for key, u := range changes.Usage {
 		if err := c.setUsage.exec(u.Used, u.ReserveFrom, u.OverQuota, int64(u.Noticed), key.AccountID, key.Month); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -128,9 +140,11 @@ func prepareCaptcha(ctx context.Context, conn *sqliteConn) (*sqliteCaptchaStatem
 			s.close()
 			return nil, err
 		}
+
 		*stmt = prepared
 		s.all = append(s.all, prepared)
 	}
+
 	return &s, nil
 }
 

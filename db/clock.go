@@ -13,22 +13,27 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The time on which deletions rely. PostgreSQL's server has a clock that all processes share; SQLite has only the machine's. Either
-// can be set wrongly, so TrustedNow also compares it with the time that it returned last.
+// The time on which deletions rely. PostgreSQL's server has a clock that all processes share;
+// SQLite has only the machine's. Either can be set wrongly, so TrustedNow also compares it with the
+// time that it returned last.
 
 const (
-	// clockStep is how far the clock may move between two calls of TrustedNow, of any process, without being a jump. It is
-	// longer than the pause between two tasks of housekeeping and than a restart.
+	// clockStep is how far the clock may move between two calls of TrustedNow, of any process,
+	// without being a jump. It is longer than the pause between two tasks of housekeeping and than
+	// a restart.
 	clockStep = 10 * time.Minute
 
-	// clockSlack is how far the clock may move back, or away from the time that a process measures itself, without being a jump.
+	// clockSlack is how far the clock may move back, or away from the time that a process measures
+	// itself, without being a jump.
 	clockSlack = time.Minute
 
-	// LongJump is the size from which a jump of the clock is a fault to report and not, probably, a machine that was off.
+	// LongJump is the size from which a jump of the clock is a fault to report and not, probably, a
+	// machine that was off.
 	LongJump = 24 * time.Hour
 
-	// settleShort and settleLong are how long the clock must run without another jump before it is trusted again. settleShort
-	// is longer than SpentRetention: what a challenge or token is worth is then decided on either side of the jump.
+	// settleShort and settleLong are how long the clock must run without another jump before it is
+	// trusted again. settleShort is longer than SpentRetention: what a challenge or token is worth
+	// is then decided on either side of the jump.
 	settleShort = SpentRetention + 10*time.Minute
 	settleLong  = 24 * time.Hour
 
@@ -37,7 +42,8 @@ const (
 
 	clockSetting = "trusted_clock"
 
-	// clockLock is the key of the PostgreSQL advisory lock that makes processes take turns at the stored time.
+	// clockLock is the key of the PostgreSQL advisory lock that makes processes take turns at the
+	// stored time.
 	clockLock = 7_211_906_117
 )
 
@@ -82,23 +88,27 @@ func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 	case d.pg == nil:
 		return model.At(time.Now()), nil
 	}
+
 	var at model.Instant
 	if err := d.read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
 		return 0, fmt.Errorf("ask the database for the time: %w", err)
 	}
+
 	return at, nil
 }
 
 // MaxClockDifference is how far a process's clock may be from the database's.
 const MaxClockDifference = time.Minute
 
-// CompareClock returns the database's time, and by how much a process's clock is ahead of it, or behind when negative. What the
-// question itself takes does not count.
+// CompareClock returns the database's time, and by how much a process's clock is ahead of it, or
+// behind when negative. What the question itself takes does not count.
 func (d *DB) CompareClock(ctx context.Context, clock func() time.Time) (now model.Instant, ahead time.Duration, err error) {
 	before := clock()
+
 	if now, err = d.Now(ctx); err != nil {
 		return 0, 0, err
 	}
+
 	after := clock()
 
 	// The database answered somewhere between the two readings.
@@ -107,10 +117,12 @@ func (d *DB) CompareClock(ctx context.Context, clock func() time.Time) (now mode
 	} else if at.After(after) {
 		ahead = after.Sub(at)
 	}
+
 	return now, ahead, nil
 }
 
-// ClockJump is the error of TrustedNow while the clock has jumped and not run on for long enough since.
+// ClockJump is the error of TrustedNow while the clock has jumped and not run on for long enough
+// since.
 type ClockJump struct {
 	From  model.Instant // the last trusted time; 0: there is none, but rows that are older than Since
 	Since model.Instant // when the jump was noticed, on the new time
@@ -126,7 +138,8 @@ func (j *ClockJump) Error() string {
 		j.Since.Time().Format(time.RFC3339), j.Until.Time().Format(time.RFC3339))
 }
 
-// By returns the size of the jump, negative when the clock was set back; 0 when there was no trusted time before.
+// By returns the size of the jump, negative when the clock was set back; 0 when there was no
+// trusted time before.
 func (j *ClockJump) By() time.Duration {
 	if j.From == 0 {
 		return 0
@@ -137,24 +150,28 @@ func (j *ClockJump) By() time.Duration {
 // IsLong reports whether the clock jumped by more than LongJump, in either direction.
 func (j *ClockJump) IsLong() bool { return j.By().Abs() > LongJump }
 
-// TrustedNow returns the database's time for deletions, or a *ClockJump. A time is trusted when it continues the last trusted
-// one: by at most 10 minutes, or by as much as this process has run meanwhile. After a jump the clock must run on for 70 minutes,
-// after one of more than a day for 24 hours; a clock that is put right again is trusted at once. The state is stored, so that it
-// holds for all processes and across restarts.
+// TrustedNow returns the database's time for deletions, or a *ClockJump. A time is trusted when it
+// continues the last trusted one: by at most 10 minutes, or by as much as this process has run
+// meanwhile. After a jump the clock must run on for 70 minutes, after one of more than a day for 24
+// hours; a clock that is put right again is trusted at once. The state is stored, so that it holds
+// for all processes and across restarts.
 func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
 	d.clock.mu.Lock()
 	uptime := d.clock.uptime()
 	d.clock.mu.Unlock()
+
 	at, err := d.Now(ctx)
 	if err != nil {
 		return 0, err
 	}
+
 	now := reading{at, uptime}
 
 	mark, err := readClockMark(ctx, d.read)
 	if err != nil {
 		return 0, err
 	}
+
 	if age := at.Sub(mark.trusted); mark.since != 0 || age < 0 || age >= clockNoted {
 		if mark, err = d.advanceClock(ctx, now); err != nil {
 			return 0, err
@@ -163,10 +180,12 @@ func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
 
 	d.clock.mu.Lock()
 	defer d.clock.mu.Unlock()
+
 	if mark.since != 0 {
 		d.clock.seen = now
 		return 0, mark.jump()
 	}
+
 	d.clock.agreed = now
 	return at, nil
 }
@@ -184,28 +203,33 @@ func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
 				return err
 			}
 		}
+
 		var err error
 		if mark, err = readClockMark(ctx, tx); err != nil {
 			return err
 		}
 
-		// The first call of an installation. One that was filled by an earlier release may have been filled on another time.
+		// The first call of an installation. One that was filled by an earlier release may have
+		// been filled on another time.
 		if mark == (clockMark{}) {
 			newest, err := d.newestHit(ctx, tx)
 			if err != nil {
 				return err
 			}
+
 			agreed = agreed || newest == 0 || follows(newest, now.at)
 		}
 
 		mark = mark.advance(now.at, agreed, seen)
 		_, err = tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 			clockSetting, mark.String())
+
 		return err
 	})
 	if err != nil {
 		return clockMark{}, fmt.Errorf("compare the clock with the last trusted time: %w", err)
 	}
+
 	return mark, nil
 }
 
@@ -216,8 +240,9 @@ type clockMark struct {
 	seen    model.Instant // the last time after the jump
 }
 
-// advance returns the state after a reading of the clock. agreed and seen report that the uptime of the process explains the
-// reading after its last trusted one, and after its last one since the jump.
+// advance returns the state after a reading of the clock. agreed and seen report that the uptime of
+// the process explains the reading after its last trusted one, and after its last one since the
+// jump.
 func (m clockMark) advance(now model.Instant, agreed, seen bool) clockMark {
 	switch {
 	case agreed || follows(m.trusted, now):
@@ -227,6 +252,7 @@ func (m clockMark) advance(now model.Instant, agreed, seen bool) clockMark {
 	case now >= m.jump().Until:
 		return clockMark{trusted: now}
 	}
+
 	return clockMark{trusted: m.trusted, since: m.since, seen: now}
 }
 
@@ -257,9 +283,11 @@ func readClockMark(ctx context.Context, db bun.IDB) (m clockMark, err error) {
 	case err != nil:
 		return m, fmt.Errorf("read the last trusted time: %w", err)
 	}
+
 	if _, err := fmt.Sscanf(stored, "%d %d %d", &m.trusted, &m.since, &m.seen); err != nil {
 		return m, fmt.Errorf("the setting %s is %q: %w", clockSetting, stored, err)
 	}
+
 	return m, nil
 }
 
@@ -271,8 +299,10 @@ func (d *DB) newestHit(ctx context.Context, db bun.IDB) (model.Instant, error) {
 		if err != nil {
 			return 0, err
 		}
+
 		newest = max(newest, at)
 	}
+
 	return newest, nil
 }
 
@@ -286,16 +316,21 @@ func (d *DB) newestRow(ctx context.Context, db bun.IDB, table partitioned) (mode
 	if err != nil {
 		return 0, err
 	}
+
 	have, err := d.parts(ctx, table)
 	if err != nil {
 		return 0, err
 	}
+
 	for _, month := range newestFirst(have) {
 		at, err := newestOf(ctx, db, table, table.part(month))
-		if err != nil || at != 0 { // all older ones have older rows
+
+		// all older ones have older rows
+		if err != nil || at != 0 {
 			return max(newest, at), err
 		}
 	}
+
 	return newest, nil
 }
 
@@ -308,6 +343,7 @@ WITH RECURSIVE sites(site_id) AS (
   SELECT (SELECT min(r.site_id) FROM ?0 AS r WHERE r.site_id > sites.site_id) FROM sites WHERE sites.site_id IS NOT NULL
 )
 SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_id)), 0) FROM sites WHERE site_id IS NOT NULL`
+
 	var key int64
 	if err := db.NewRaw(text, bun.Ident(part), bun.Ident(table.key)).Scan(ctx, &key); err != nil {
 		return 0, fmt.Errorf("look for the newest row of %s: %w", part, err)
@@ -315,5 +351,6 @@ SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_
 	if key == 0 {
 		return 0, nil
 	}
+
 	return table.at(key), nil
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestNowIsTheDatabasesTime: without a clock of the test, the time is the server's, or this machine's with SQLite. Both run on
-// one machine here.
+// TestNowIsTheDatabasesTime: without a clock of the test, the time is the server's, or this
+// machine's with SQLite. Both run on one machine here.
 func TestNowIsTheDatabasesTime(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		before := model.At(time.Now())
 		now, err := d.Now(t.Context())
+
 		after := model.At(time.Now())
 		if err != nil || now < before || now > after {
 			t.Errorf("%v, error %v; want a time from %v to %v", now.Time(), err, before.Time(), after.Time())
@@ -54,6 +55,7 @@ func (c *steppedClock) check(t *testing.T, d *db.DB) *db.ClockJump {
 	if err != nil || now != model.At(c.Now()) {
 		t.Fatalf("trusted %v, error %v; want %v", now.Time(), err, c.Now())
 	}
+
 	return nil
 }
 
@@ -66,10 +68,12 @@ func (c *steppedClock) run(t *testing.T, d *db.DB, d2 time.Duration) (held time.
 			held += time.Minute
 		}
 	}
+
 	return held
 }
 
-// TestClockJumps: after a jump the clock is not trusted for 70 minutes, after one of more than a day for 24 hours; then it is.
+// TestClockJumps: after a jump the clock is not trusted for 70 minutes, after one of more than a
+// day for 24 hours; then it is.
 func TestClockJumps(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -99,13 +103,16 @@ func TestClockJumps(t *testing.T) {
 
 				clock.ahead += test.ahead
 				clock.passed += test.off
+
 				var held time.Duration
 				for range 20 {
 					if test.restart {
 						d = clock.open(t, databaseURL)
 					}
+
 					held += clock.run(t, d, 90*time.Minute)
 				}
+
 				if held.Truncate(2*time.Minute) != test.want {
 					t.Errorf("not trusted for %v, want %v", held, test.want)
 				}
@@ -114,8 +121,9 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClockIsPutRight: a clock that is put right is trusted at once by the process that knows how long it was wrong, and after
-// 70 minutes by one that does not. A clock that jumps again must begin again.
+// TestClockIsPutRight: a clock that is put right is trusted at once by the process that knows how
+// long it was wrong, and after 70 minutes by one that does not. A clock that jumps again must begin
+// again.
 func TestClockIsPutRight(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
@@ -126,10 +134,12 @@ func TestClockIsPutRight(t *testing.T) {
 		if held := clock.run(t, d, 20*time.Hour); held != 20*time.Hour {
 			t.Fatalf("14 months ahead: not trusted for %v of 20 hours", held)
 		}
+
 		clock.ahead += 2 * time.Hour
 		if held := clock.run(t, d, 20*time.Hour); held != 20*time.Hour {
 			t.Errorf("2 hours more: not trusted for %v of 20 hours", held)
 		}
+
 		clock.ahead = 0
 		if held := clock.run(t, d, time.Hour); held != 0 {
 			t.Errorf("put right: not trusted for %v", held)
@@ -137,6 +147,7 @@ func TestClockIsPutRight(t *testing.T) {
 
 		clock.ahead = 3 * time.Hour
 		clock.run(t, d, 30*time.Minute)
+
 		clock.ahead = 0
 		if held := clock.run(t, clock.open(t, databaseURL), 2*time.Hour); held != 70*time.Minute {
 			t.Errorf("put right while the process was restarted: not trusted for %v, want 70 minutes", held)
@@ -144,7 +155,8 @@ func TestClockIsPutRight(t *testing.T) {
 	})
 }
 
-// TestFirstClock: a database of an earlier release has no trusted time; its newest hit must confirm the clock.
+// TestFirstClock: a database of an earlier release has no trusted time; its newest hit must confirm
+// the clock.
 func TestFirstClock(t *testing.T) {
 	for _, test := range []struct {
 		age  time.Duration // of the newest hit
@@ -157,6 +169,7 @@ func TestFirstClock(t *testing.T) {
 				site := newOwnSite(t, d, "example.com")
 				storeAt(t, d, site.ID, model.At(clock.Now().Add(-test.age)))
 				storeAt(t, d, site.ID, model.At(clock.Now().Add(-test.age-90*24*time.Hour)))
+
 				if held := clock.run(t, d, 2*time.Hour); held.Truncate(2*time.Minute) != test.held {
 					t.Errorf("not trusted for %v, want %v", held, test.held)
 				}

@@ -8,11 +8,12 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// A process whose clock is ahead stores times in the future. These functions keep what depends on such a time from waiting until
-// it comes.
+// A process whose clock is ahead stores times in the future. These functions keep what depends on
+// such a time from waiting until it comes.
 
 const (
-	// deliverySlack is longer than any pause between two attempts of a delivery: MaxRetryAfter and its jitter.
+	// deliverySlack is longer than any pause between two attempts of a delivery: MaxRetryAfter and
+	// its jitter.
 	deliverySlack = model.MaxRetryAfter + time.Hour
 
 	// mailSlack is longer than any pause between two attempts of a mail.
@@ -21,7 +22,8 @@ const (
 	// leaseSlack is longer than any claim of a delivery.
 	leaseSlack = 24 * time.Hour
 
-	// claimSlack is longer than an attempt of a delivery or a mail in progress, which a correction must not repeat.
+	// claimSlack is longer than an attempt of a delivery or a mail in progress, which a correction
+	// must not repeat.
 	claimSlack = 3 * time.Minute
 )
 
@@ -34,8 +36,8 @@ type correction struct {
 	value      any
 }
 
-// CorrectSchedule makes pending deliveries and mails due in some minutes when they are due later than any retry can be. It returns
-// how many there were.
+// CorrectSchedule makes pending deliveries and mails due in some minutes when they are due later
+// than any retry can be. It returns how many there were.
 func (d *DB) CorrectSchedule(ctx context.Context, now model.Instant) (int64, error) {
 	soon := now.Add(claimSlack)
 	return d.correct(ctx, []correction{
@@ -51,9 +53,9 @@ func (d *DB) CorrectSchedule(ctx context.Context, now model.Instant) (int64, err
 	})
 }
 
-// CorrectDates corrects other times that now shows to be impossible: the next day of a daily export, the end of mailed links and
-// of sessions, the last use of API tokens, deletions of sites that are still to be looked after, and the days of notices. It
-// returns how many rows had one.
+// CorrectDates corrects other times that now shows to be impossible: the next day of a daily
+// export, the end of mailed links and of sessions, the last use of API tokens, deletions of sites
+// that are still to be looked after, and the days of notices. It returns how many rows had one.
 func (d *DB) CorrectDates(ctx context.Context, now model.Instant) (int64, error) {
 	today := now.Day()
 	return d.correct(ctx, []correction{
@@ -76,19 +78,24 @@ func (d *DB) CorrectDates(ctx context.Context, now model.Instant) (int64, error)
 	})
 }
 
-// correct makes corrections, a few rows in each transaction. It asks first, because changing nothing would make SQLite's writers
-// wait, too.
+// correct makes corrections, a few rows in each transaction. It asks first, because changing
+// nothing would make SQLite's writers wait, too.
 func (d *DB) correct(ctx context.Context, corrections []correction) (int64, error) {
 	var all int64
+
 	for _, c := range corrections {
 		wrong := fmt.Sprintf("FROM %s WHERE %s", c.table, c.condition)
-		// The condition stands twice: PostgreSQL checks the outer one again on a row that it has waited for.
+
+		// The condition stands twice: PostgreSQL checks the outer one again on a row that it has
+		// waited for.
 		change := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key, wrong, deleteChunk)
+
 		if c.set == "" {
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, change)
 		} else {
 			change = fmt.Sprintf("UPDATE %s SET %s WHERE %s", c.table, c.set, change)
 		}
+
 		for {
 			var any bool
 			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).Scan(ctx, &any); err != nil {
@@ -97,15 +104,18 @@ func (d *DB) correct(ctx context.Context, corrections []correction) (int64, erro
 			if !any {
 				break
 			}
+
 			result, err := d.write.ExecContext(ctx, change, c.value, c.limit)
 			if err != nil {
 				return all, fmt.Errorf("correct times in the future in %s: %w", c.table, err)
 			}
+
 			n, err := result.RowsAffected()
 			if all += n; err != nil {
 				return all, err
 			}
 		}
 	}
+
 	return all, nil
 }

@@ -12,18 +12,20 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// MaxDailyCatchUp is how many days of daily exports are caught up after a downtime. Earlier days are left out.
+// MaxDailyCatchUp is how many days of daily exports are caught up after a downtime. Earlier days
+// are left out.
 const MaxDailyCatchUp = 30
 
 // planTimeout bounds the planning of one site's day, most of which is counting its events.
 const planTimeout = 2 * time.Minute
 
-// PlanDailyExports writes the deliveries of all days before the given one that are still to be sent, for each site with an
-// address for them: a day's events in parts of model.DailyPartRows. A day is planned once, however many callers there are. It
-// returns how many parts it wrote. Memory does not grow with the number of events.
+// PlanDailyExports writes the deliveries of all days before the given one that are still to be
+// sent, for each site with an address for them: a day's events in parts of model.DailyPartRows. A
+// day is planned once, however many callers there are. It returns how many parts it wrote. Memory
+// does not grow with the number of events.
 //
-// A site that cannot be planned is passed to failed, with the reason, and skipped: it is due again in the next call. The error
-// is another one, such as a database that is away.
+// A site that cannot be planned is passed to failed, with the reason, and skipped: it is due again
+// in the next call. The error is another one, such as a database that is away.
 func (d *DB) PlanDailyExports(ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error)) (int, error) {
 	parts := 0
 	var last dueExport
@@ -35,12 +37,14 @@ func (d *DB) PlanDailyExports(ctx context.Context, before model.Day, now model.I
 
 		n, err := d.planInTime(ctx, next.ID, before, now)
 		parts += n
+
 		if ctx.Err() != nil {
 			return parts, ctx.Err()
 		}
 		if err != nil {
 			failed(next.ID, err)
 		}
+
 		last = *next
 	}
 }
@@ -51,8 +55,9 @@ type dueExport struct {
 	ID             int64
 }
 
-// nextDueExport returns the first due export behind last, in the order of days and then sites, or nil. A site that was planned
-// is due again behind last if more of its days are over; one that failed is not.
+// nextDueExport returns the first due export behind last, in the order of days and then sites, or
+// nil. A site that was planned is due again behind last if more of its days are over; one that
+// failed is not.
 func (d *DB) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
 	var due []dueExport
 	err := d.read.NewSelect().Table("sites").Column("daily_export_day", "id").
@@ -65,38 +70,50 @@ func (d *DB) nextDueExport(ctx context.Context, before model.Day, last dueExport
 	if len(due) == 0 {
 		return nil, nil
 	}
+
 	return &due[0], nil
 }
 
-// planInTime is planDailyExport within planTimeout, so that a site with a huge day leaves time for others.
+// planInTime is planDailyExport within planTimeout, so that a site with a huge day leaves time for
+// others.
 func (d *DB) planInTime(ctx context.Context, siteID int64, before model.Day, now model.Instant) (parts int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	err = repeat(func() error { // the deliveries' ids are partly random
+
+	// the deliveries' ids are partly random
+	err = repeat(func() error {
 		var err error
 		parts, err = d.planDailyExport(ctx, siteID, before, now)
 		return err
 	})
+
 	return parts, err
 }
 
-// planDailyExport plans the site's next day. The day is over, so its events can be counted before the site's row is locked.
+// planDailyExport plans the site's next day. The day is over, so its events can be counted before
+// the site's row is locked.
 func (d *DB) planDailyExport(ctx context.Context, siteID int64, before model.Day, now model.Instant) (int, error) {
 	var site model.Site
 	err := orNotFound(d.read.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx))
 	if errors.Is(err, model.ErrNotFound) {
 		return 0, nil
 	}
-	if err != nil || site.DailyExportDay >= before { // somebody else was first
+
+	// somebody else was first
+	if err != nil || site.DailyExportDay >= before {
 		return 0, err
 	}
+
 	day := max(site.DailyExportDay, before-MaxDailyCatchUp)
-	// Of several days that are caught up at once the ids tell the order, too: there is room for ten thousand parts of each.
+
+	// Of several days that are caught up at once the ids tell the order, too: there is room for ten
+	// thousand parts of each.
 	idsAt := now + model.Instant(day-before+MaxDailyCatchUp)*10_000
 	deliveries, err := d.dailyDeliveries(ctx, siteID, day, idsAt, now)
 	if err != nil {
 		return 0, err
 	}
+
 	parts := 0
 	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
@@ -104,40 +121,50 @@ func (d *DB) planDailyExport(ctx context.Context, siteID int64, before model.Day
 		if err != nil {
 			return err
 		}
+
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return err // somebody else was first
+			// somebody else was first
+			return err
 		}
+
 		parts = len(deliveries)
 		_, err = tx.NewInsert().Model(&deliveries).Exec(ctx)
 		return err
 	})
+
 	return parts, err
 }
 
-// dailyDeliveries cuts a day's events into parts, whose ids are those of idsAt and the following moments.
+// dailyDeliveries cuts a day's events into parts, whose ids are those of idsAt and the following
+// moments.
 func (d *DB) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant) ([]model.Delivery, error) {
 	ends, err := d.dailyPartEnds(ctx, siteID, day)
 	if err != nil {
 		return nil, err
 	}
+
 	deliveries := make([]model.Delivery, max(1, len(ends)))
 	for i := range deliveries {
 		part := model.DailyPart{Day: day, Part: i + 1, Parts: len(deliveries)}
+
 		if i > 0 {
 			part.After = &ends[i-1]
 		}
 		if i < len(ends) {
 			part.Last = &ends[i]
 		}
+
 		body, err := json.Marshal(part)
 		if err != nil {
 			return nil, err
 		}
+
 		deliveries[i] = model.Delivery{
 			SiteID: siteID, ID: model.NewTimeID(idsAt + model.Instant(i)), Kind: model.DeliveryDailyExport, Event: day.String(),
 			State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now, Body: string(body),
 		}
 	}
+
 	return deliveries, nil
 }
 
@@ -152,11 +179,13 @@ WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ct
 	if err != nil {
 		return nil, err
 	}
+
 	err = d.read.NewRaw("SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
 		siteID, from, to).Scan(ctx, &last)
 	if err == nil && len(last) > 0 && (len(ends) == 0 || ends[len(ends)-1] != last[0]) {
 		ends = append(ends, last[0])
 	}
+
 	return ends, err
 }
 
@@ -165,14 +194,18 @@ func (d *DB) DailyPartEvents(ctx context.Context, siteID int64, part *model.Dail
 	if part.Last == nil {
 		return nil
 	}
+
 	r := ExportRange{SiteID: siteID, From: part.Day.Start(), To: part.Last.At + 1, Limit: model.DailyPartRows}
+
 	if part.After != nil {
 		r.After = &ExportCursor{At: part.After.At, ID: part.After.ID}
 	}
+
 	last := *part.Last
 	return d.ExportEvents(ctx, r, func(e *ExportedEvent) error {
 		if e.At > last.At || e.At == last.At && e.ID > last.ID {
-			return nil // came after the parts were cut
+			// came after the parts were cut
+			return nil
 		}
 		return each(e)
 	})

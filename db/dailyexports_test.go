@@ -21,6 +21,7 @@ func dayEvents(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 		siteID, visit, []byte("visitor"), day.Start()); err != nil {
 		t.Fatal(err)
 	}
+
 	if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
 SELECT ?, ? + n / 3, n % 3, ?, 'signup', '/' || CAST(n AS text) FROM numbers`, n-1, siteID, day.Start(), visit); err != nil {
@@ -31,16 +32,19 @@ SELECT ?, ? + n / 3, n % 3, ?, 'signup', '/' || CAST(n AS text) FROM numbers`, n
 // exports are the site's parts, in the order of their ids.
 func exports(t *testing.T, d *db.DB, siteID int64) []model.DailyPart {
 	t.Helper()
+
 	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE site_id = ? AND kind = 'daily_export' ORDER BY id", siteID)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	parts := make([]model.DailyPart, len(deliveries))
 	for i, delivery := range deliveries {
 		if err := json.Unmarshal([]byte(delivery.Body), &parts[i]); err != nil || delivery.Event != parts[i].Day.String() || delivery.State != model.DeliveryPending {
 			t.Fatal(delivery, err)
 		}
 	}
+
 	return parts
 }
 
@@ -49,8 +53,8 @@ func noFailedPlan(t testing.TB) func(siteID int64, err error) {
 	return func(siteID int64, err error) { t.Errorf("plan the daily export of site %d: %v", siteID, err) }
 }
 
-// TestFailingPlan: a site whose exports cannot be planned is skipped and reported, once for each call, while all days of the
-// others are planned. It is tried again by the next call.
+// TestFailingPlan: a site whose exports cannot be planned is skipped and reported, once for each
+// call, while all days of the others are planned. It is tried again by the next call.
 func TestFailingPlan(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		today := outboxNoon.Day()
@@ -61,8 +65,10 @@ func TestFailingPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			dayEvents(t, d, sites[i].ID, today, 10)
 		}
+
 		failing := map[int64]bool{sites[0].ID: true, sites[3].ID: true}
 		repair := dbtest.RefuseDeliveries(t, d, sites[0].ID, sites[3].ID)
 
@@ -77,12 +83,15 @@ func TestFailingPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			if len(reported) != 2 || reported[sites[0].ID] != 1 || reported[sites[3].ID] != 1 {
 				t.Errorf("reported: %v, want sites %v once each", reported, failing)
 			}
 		}
+
 		for _, site := range sites {
 			want := 3
+
 			if failing[site.ID] {
 				want = 0
 			}
@@ -92,25 +101,31 @@ func TestFailingPlan(t *testing.T) {
 		}
 
 		repair()
+
 		if n, err := d.PlanDailyExports(t.Context(), today+3, (today + 3).Start(), noFailedPlan(t)); err != nil || n != 6 {
 			t.Errorf("after the repair %d parts were planned, %v; want 6", n, err)
 		}
 	})
 }
 
-// TestPlanDailyExports: each day from the one on which the address was set has its parts once, with each of its events in one of
-// them, whoever plans how often; days missed are caught up, within bounds.
+// TestPlanDailyExports: each day from the one on which the address was set has its parts once, with
+// each of its events in one of them, whoever plans how often; days missed are caught up, within
+// bounds.
 func TestPlanDailyExports(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, silent := outboxSite(t, d, "shop.example"), outboxSite(t, d, "silent.example")
 		today := outboxNoon.Day()
-		dayEvents(t, d, site.ID, today-1, 10) // before the address was set
+
+		// before the address was set
+		dayEvents(t, d, site.ID, today-1, 10)
 		dayEvents(t, d, site.ID, today, model.DailyPartRows+1)
 		dayEvents(t, d, site.ID, today+2, 2*model.DailyPartRows)
 		dayEvents(t, d, silent.ID, today, 10)
+
 		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: outboxNoon}); err != nil {
 			t.Fatal(err)
 		}
+
 		plan := func(before model.Day) {
 			t.Helper()
 			var wg sync.WaitGroup
@@ -121,17 +136,24 @@ func TestPlanDailyExports(t *testing.T) {
 					}
 				})
 			}
+
 			wg.Wait()
 		}
+
 		plan(today)
+
 		if parts := exports(t, d, site.ID); len(parts) != 0 {
 			t.Errorf("planned before the day is over: %+v", parts)
 		}
+
 		plan(today + 1)
-		plan(today + 3) // the worker was down for a day
+
+		// the worker was down for a day
+		plan(today + 3)
 		dayEvents(t, d, silent.ID, today+2, 1)
 		parts := exports(t, d, site.ID)
 		var got []string
+
 		rows := map[string]int{}
 		for _, part := range parts {
 			n := 0
@@ -143,25 +165,31 @@ func TestPlanDailyExports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			got = append(got, fmt.Sprintf("%d: %d/%d %d", part.Day-today, part.Part, part.Parts, n))
 		}
+
 		want := "0: 1/2 5000, 0: 2/2 1, 1: 1/1 0, 2: 1/2 5000, 2: 2/2 5000"
 		if strings.Join(got, ", ") != want {
 			t.Errorf("parts %v, want %s", got, want)
 		}
+
 		for row, n := range rows {
 			if n != 1 {
 				t.Errorf("row %s is in %d parts", row, n)
 			}
 		}
+
 		if len(rows) != 3*model.DailyPartRows+1 {
 			t.Errorf("%d rows in all", len(rows))
 		}
+
 		// An event that comes late is in no part, and moves none.
 		if err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visit_id, name, path) SELECT site_id, at, id + 1000, visit_id, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
 			site.ID, (today + 1).Start(), today.Start()); err != nil {
 			t.Fatal(err)
 		}
+
 		n := 0
 		if err := d.DailyPartEvents(t.Context(), site.ID, &parts[1], func(*db.ExportedEvent) error { n++; return nil }); err != nil || n != 1 {
 			t.Errorf("%d rows in the second part, %v", n, err)
@@ -169,14 +197,17 @@ func TestPlanDailyExports(t *testing.T) {
 		if len(exports(t, d, silent.ID)) != 0 {
 			t.Error("a site without an address has exports")
 		}
+
 		plan(today + 100)
+
 		if got, want := len(exports(t, d, site.ID)), len(parts)+db.MaxDailyCatchUp; got != want {
 			t.Errorf("%d parts after a hundred days, want %d", got, want)
 		}
 	})
 }
 
-// TestSetDailyExportWebhook: another address goes on with the same day; taken away and set again it begins anew.
+// TestSetDailyExportWebhook: another address goes on with the same day; taken away and set again it
+// begins anew.
 func TestSetDailyExportWebhook(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := outboxSite(t, d, "shop.example")
@@ -194,16 +225,19 @@ func TestSetDailyExportWebhook(t *testing.T) {
 			if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, model.ChangedBy{At: step.at}); err != nil {
 				t.Fatal(err)
 			}
+
 			got, err := d.SiteByID(t.Context(), site.AccountID, site.ID)
 			if err != nil || got.DailyExportURL != step.address || got.DailyExportDay != step.want {
 				t.Errorf("%q at %v: %+v, %v; want day %v", step.address, step.at.Time(), got, err, step.want)
 			}
 		}
+
 		for _, bad := range []string{"http://shop.example", "shop.example", "https://user@shop.example/"} {
 			if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad, model.ChangedBy{At: outboxNoon}); model.KindOf(err) != model.Invalid {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
+
 		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "", model.ChangedBy{At: outboxNoon}); model.KindOf(err) != model.NotFound {
 			t.Errorf("another account's site: %v", err)
 		}
@@ -229,11 +263,14 @@ SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0
 					b.Fatal(err)
 				}
 			}
+
 			if err := dbtest.Exec(d, statement); err != nil {
 				b.Fatal(err)
 			}
 		}
+
 		b.ReportAllocs()
+
 		for b.Loop() {
 			if err := dbtest.Exec(d, "UPDATE sites SET daily_export_day = ?", day); err != nil {
 				b.Fatal(err)
@@ -241,6 +278,7 @@ SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0
 			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
 				b.Fatal(err)
 			}
+
 			n, err := d.PlanDailyExports(b.Context(), day+1, (day + 1).Start(), noFailedPlan(b))
 			if err != nil || n != 200 {
 				b.Fatal(n, err)

@@ -1,5 +1,5 @@
-// Package db is the only place with SQL: one file per aggregate, both dialects side by side. The control plane, the data
-// plane and the jobs call it; it calls nobody but db/model.
+// Package db is the only place with SQL: one file per aggregate, both dialects side by side. The
+// control plane, the data plane and the jobs call it; it calls nobody but db/model.
 package db
 
 import (
@@ -67,7 +67,8 @@ func EmbeddedURL(dataDir string) string {
 	return sqliteScheme + filepath.Join(dataDir, defaultDatabase)
 }
 
-// Open prepares a database from "sqlite:<path>" or "postgres://…". It does not wait for a server to answer: see Ping.
+// Open prepares a database from "sqlite:<path>" or "postgres://…". It does not wait for a server to
+// answer: see Ping.
 func Open(rawURL string) (*DB, error) {
 	switch {
 	case strings.HasPrefix(rawURL, sqliteScheme):
@@ -90,18 +91,22 @@ func openSQLite(path string) (*DB, error) {
 	if err := protectSQLiteFiles(path); err != nil {
 		return nil, fmt.Errorf("protect the database file: %w", err)
 	}
+
 	writer, err := newSQLiteWriter(sqliteDSN(path, "immediate"))
 	if err != nil {
 		return nil, err
 	}
+
 	read, err := openSQLiteReaders(path, sqliteReaders)
 	if err != nil {
 		return nil, err
 	}
+
 	dataRead, err := openSQLiteReaders(path, dataPool)
 	if err != nil {
 		return nil, errors.Join(err, read.Close())
 	}
+
 	return &DB{
 		write:     bun.NewDB(writer.pool(ordinaryWrite), sqlitedialect.New()),
 		read:      read,
@@ -126,8 +131,9 @@ func openSQLiteReaders(path string, connections int) (*bun.DB, error) {
 	return bun.NewDB(read, sqlitedialect.New()), nil
 }
 
-// protectSQLiteFiles sees to it that only the owner can read the database: its files hold password hashes and visits. SQLite
-// gives its log and index the mode of the database file, so that is made here, whatever the umask.
+// protectSQLiteFiles sees to it that only the owner can read the database: its files hold password
+// hashes and visits. SQLite gives its log and index the mode of the database file, so that is made
+// here, whatever the umask.
 func protectSQLiteFiles(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
@@ -136,6 +142,7 @@ func protectSQLiteFiles(path string) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		info, err := os.Stat(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -144,32 +151,38 @@ func protectSQLiteFiles(path string) error {
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
 			err = os.Chmod(name, info.Mode().Perm()&^0o077)
 		}
-		if err != nil && !errors.Is(err, fs.ErrPermission) { // another user's file: Exposed reports it
+
+		// another user's file: Exposed reports it
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// Exposed lists the files of an embedded database, and its folder, that other users of the machine can read. On PostgreSQL
-// there are none.
+// Exposed lists the files of an embedded database, and its folder, that other users of the machine
+// can read. On PostgreSQL there are none.
 func Exposed(databaseURL string) []string {
 	path, ok := sqlitePath(databaseURL)
 	if !ok {
 		return nil
 	}
+
 	var exposed []string
 	for _, name := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o055 != 0 {
 			exposed = append(exposed, name)
 		}
 	}
+
 	return exposed
 }
 
-// sqliteDSN carries every option in the address, so that each pooled connection has them. Writers take the lock when they
-// begin: a transaction that upgrades from reading to writing fails at once instead of waiting its turn. FULL makes a commit
-// survive a power cut, not only a crash. A log of 16,000 pages, 64 MB, is more than WriteBack leaves to the writer.
+// sqliteDSN carries every option in the address, so that each pooled connection has them. Writers
+// take the lock when they begin: a transaction that upgrades from reading to writing fails at once
+// instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
+// 16,000 pages, 64 MB, is more than WriteBack leaves to the writer.
 func sqliteDSN(path, txlock string) string {
 	q := url.Values{
 		"_txlock": {txlock},
@@ -181,30 +194,38 @@ func sqliteDSN(path, txlock string) string {
 func openPostgres(rawURL string) (*DB, error) {
 	cfg, err := pgx.ParseConfig(rawURL)
 	if err != nil {
-		return nil, errors.New("the database URL cannot be read") // pgx's own error could repeat the password
+		// pgx's own error could repeat the password
+		return nil, errors.New("the database URL cannot be read")
 	}
+
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "tallygate"
 	}
+
 	pool := cfg.Copy()
-	// bun writes values into the statement text, so preparing each distinct text would only fill caches.
+
+	// bun writes values into the statement text, so preparing each distinct text would only fill
+	// caches.
 	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	write, data := openPostgresPool(pool, postgresPool), openPostgresPool(pool, dataPool)
 	return &DB{write: write, read: write, dataWrite: data, dataRead: data, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
 }
 
 func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
-	// A connection that rested may have lost its server. pgx tells database/sql so, which then takes another one, only where
-	// it asks first: without that, a restarted server would cost one failed statement for each resting connection.
+	// A connection that rested may have lost its server. pgx tells database/sql so, which then
+	// takes another one, only where it asks first: without that, a restarted server would cost one
+	// failed statement for each resting connection.
 	sqlDB := stdlib.OpenDB(*cfg, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
 		return p.IdleDuration > pingAfter
 	}))
+
 	sqlDB.SetMaxOpenConns(connections)
 	sqlDB.SetMaxIdleConns(connections)
 	sqlDB.SetConnMaxIdleTime(5 * time.Minute)
+
 	return bun.NewDB(sqlDB, pgdialect.New())
 }
 
@@ -222,14 +243,15 @@ func (d *DB) Ping(ctx context.Context) error { return d.read.PingContext(ctx) }
 // Close closes all connections.
 func (d *DB) Close() error {
 	err := errors.Join(d.write.Close(), d.dataWrite.Close())
-	if d.sqlite != nil { // else the pools for reading are the same
+	// else the pools for reading are the same
+	if d.sqlite != nil {
 		err = errors.Join(err, d.read.Close(), d.dataRead.Close(), d.sqlite.close())
 	}
 	return err
 }
 
-// inTx runs fn in one transaction, and again, a few times, when that lost to another one (see isRetryable): fn sets what it
-// returns anew each time. In which order to lock is told in locks.go.
+// inTx runs fn in one transaction, and again, a few times, when that lost to another one (see
+// isRetryable): fn sets what it returns anew each time. In which order to lock is told in locks.go.
 func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
 	return inTxOf(ctx, d.write, fn)
 }

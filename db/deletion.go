@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// siteRows are the tables with rows of a site that do not go with the site's own row, each with its primary key. The large
-// ones would keep a transaction open for minutes.
+// siteRows are the tables with rows of a site that do not go with the site's own row, each with its
+// primary key. The large ones would keep a transaction open for minutes.
 var siteRows = []struct{ table, key string }{
 	{"pageviews", "site_id, at, id"},
 	{"events", "site_id, at, id"},
@@ -28,17 +28,19 @@ var siteRows = []struct{ table, key string }{
 	{"site_usage", "site_id, month"},
 }
 
-// accountRows are the tables with rows of an account that do not go with the account's own row. They come after it and in this
-// order, which is that of those who write them: a mail is written with a lock on its user, a notice of the captcha with one on
-// the month's usage. Of captcha_spent, which may be large, nothing is kept for longer than SpentRetention anyway: DeleteSpent
-// deletes those rows like all others.
+// accountRows are the tables with rows of an account that do not go with the account's own row.
+// They come after it and in this order, which is that of those who write them: a mail is written
+// with a lock on its user, a notice of the captcha with one on the month's usage. Of captcha_spent,
+// which may be large, nothing is kept for longer than SpentRetention anyway: DeleteSpent deletes
+// those rows like all others.
 var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
-// lateHits is how long hits and counts may still arrive for a site that was deleted, from processes that have not heard.
+// lateHits is how long hits and counts may still arrive for a site that was deleted, from processes
+// that have not heard.
 const lateHits = time.Hour
 
-// DeleteSite deletes a site of the account for good and returns what it was: from then on its key and secret are unknown.
-// Hits and all that belongs to them are deleted by PurgeDeletedSites.
+// DeleteSite deletes a site of the account for good and returns what it was: from then on its key
+// and secret are unknown. Hits and all that belongs to them are deleted by PurgeDeletedSites.
 func (d *DB) DeleteSite(ctx context.Context, accountID, siteID int64, now model.Instant) (*model.Site, error) {
 	var deleted model.Site
 	err := d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
@@ -48,6 +50,7 @@ func (d *DB) DeleteSite(ctx context.Context, accountID, siteID int64, now model.
 	if err != nil {
 		return nil, err
 	}
+
 	return &deleted, nil
 }
 
@@ -60,23 +63,29 @@ func deleteSite(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant)
 	return err
 }
 
-// deleteSites deletes all sites of an account, and tells of them and of its sitekeys, by a handful of statements.
+// deleteSites deletes all sites of an account, and tells of them and of its sitekeys, by a handful
+// of statements.
 func (d *DB) deleteSites(ctx context.Context, tx bun.Tx, accountID int64, now model.Instant) error {
 	for _, channel := range []struct{ name, table string }{{siteChannel, "sites"}, {sitekeyChannel, "sitekeys"}} {
-		if d.pg == nil { // this DB's own watchers are told after the commit
+		// this DB's own watchers are told after the commit
+		if d.pg == nil {
 			if err := d.noteDeletions(ctx, tx, channel.name, channel.table, accountID); err != nil {
 				return err
 			}
+
 			continue
 		}
+
 		if _, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM ? WHERE account_id = ?", channel.name, bun.Ident(channel.table), accountID); err != nil {
 			return err
 		}
 	}
+
 	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) SELECT id, ? FROM sites WHERE account_id = ?", now, accountID)
 	if err != nil {
 		return err
 	}
+
 	_, err = tx.ExecContext(ctx, "DELETE FROM sites WHERE account_id = ?", accountID)
 	return err
 }
@@ -86,10 +95,11 @@ var ErrLastOperator = &model.Error{
 	Kind: model.Conflict, Code: "last_operator", Message: "This is the installation's only operator, and there are other accounts.",
 }
 
-// DeleteAccount deletes the account of one of its users, with its users, sites and all that belongs to them; as with DeleteSite,
-// hits follow. The user is as the caller has found them, with the password checked: when the password has changed since it is
-// model.ErrNotFound, and for one who may not manage the account any more, model.ErrForbidden. The only operator's account stays
-// while there are others: ErrLastOperator.
+// DeleteAccount deletes the account of one of its users, with its users, sites and all that belongs
+// to them; as with DeleteSite, hits follow. The user is as the caller has found them, with the
+// password checked: when the password has changed since it is model.ErrNotFound, and for one who
+// may not manage the account any more, model.ErrForbidden. The only operator's account stays while
+// there are others: ErrLastOperator.
 func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instant) error {
 	accountID := by.AccountID
 	var sites, sitekeys []int64
@@ -97,53 +107,66 @@ func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instan
 		if err := d.lockInstallation(ctx, tx); err != nil {
 			return err
 		}
-		if err := d.lockRowFor(ctx, tx, "UPDATE", "accounts", accountID); err != nil { // no site may be added after lockIDs
+
+		// no site may be added after lockIDs
+		if err := d.lockRowFor(ctx, tx, "UPDATE", "accounts", accountID); err != nil {
 			return err
 		}
 		if err := d.mayDelete(ctx, tx, by); err != nil {
 			return err
 		}
+
 		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").Exists(ctx)
 		if err != nil {
 			return err
 		}
+
 		if operates {
 			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("account_id <> ?", accountID) }); err != nil {
 				return err
 			}
 		}
+
 		if sites, err = d.lockIDs(ctx, tx, "sites", accountID); err != nil {
 			return err
 		}
 		if sitekeys, err = d.lockIDs(ctx, tx, "sitekeys", accountID); err != nil {
 			return err
 		}
-		if err := d.deleteSites(ctx, tx, accountID, now); err != nil { // the sitekeys go with the account's row
+
+		// the sitekeys go with the account's row
+		if err := d.deleteSites(ctx, tx, accountID, now); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
 			return err
 		}
+
 		for _, table := range accountRows {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE account_id = ?", bun.Ident(table), accountID); err != nil {
 				return err
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
 		return named(err, "delete account %d", accountID)
 	}
+
 	for _, id := range sites {
 		d.watchers.tell(id)
 	}
+
 	for _, id := range sitekeys {
 		d.sitekeyWatchers.tell(id)
 	}
+
 	return nil
 }
 
-// mayDelete looks once more, now that nobody can change the account's members, whether the user may delete the account.
+// mayDelete looks once more, now that nobody can change the account's members, whether the user may
+// delete the account.
 func (d *DB) mayDelete(ctx context.Context, tx bun.Tx, by *model.User) error {
 	user, err := d.lockUser(ctx, tx, "id", by.ID)
 	switch {
@@ -154,6 +177,7 @@ func (d *DB) mayDelete(ctx context.Context, tx bun.Tx, by *model.User) error {
 	case !user.May(model.MayManage, nil):
 		return model.ErrForbidden
 	}
+
 	return nil
 }
 
@@ -177,19 +201,23 @@ func needOtherOperator(ctx context.Context, tx bun.Tx, others func(*bun.SelectQu
 		}
 		return q.Count(ctx)
 	}
+
 	all, err := count(false)
 	if err != nil || all == 0 {
 		return err
 	}
+
 	operators, err := count(true)
 	if err == nil && operators == 0 {
 		err = ErrLastOperator
 	}
+
 	return err
 }
 
-// PurgeDeletedSites deletes the rows that deleted sites have left, in short transactions, until ctx ends, and returns how
-// many. A site is looked after for an hour after its deletion, because hits may have been on their way.
+// PurgeDeletedSites deletes the rows that deleted sites have left, in short transactions, until ctx
+// ends, and returns how many. A site is looked after for an hour after its deletion, because hits
+// may have been on their way.
 func (d *DB) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
 	var deleted []struct {
 		SiteID    int64
@@ -198,17 +226,21 @@ func (d *DB) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, e
 	if err := d.read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &deleted); err != nil {
 		return 0, fmt.Errorf("list deleted sites: %w", err)
 	}
+
 	var all int64
 	for sites := range slices.Chunk(deleted, purgePage) {
 		var ids, late []int64
 		for _, site := range sites {
 			ids = append(ids, site.SiteID)
+
 			if now.Sub(site.DeletedAt) >= lateHits {
 				late = append(late, site.SiteID)
 			}
 		}
+
 		n, err := d.PurgeSites(ctx, ids)
 		all += n
+
 		if err != nil {
 			return all, err
 		}
@@ -219,6 +251,7 @@ func (d *DB) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, e
 			return all, fmt.Errorf("forget %d deleted sites: %w", len(late), err)
 		}
 	}
+
 	return all, nil
 }
 
@@ -228,28 +261,33 @@ const purgePage = 500
 // PurgeSites is PurgeDeletedSites for some of them, which it does not forget.
 func (d *DB) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) {
 	var all int64
+
 	for ids := range slices.Chunk(siteIDs, purgePage) {
 		for _, rows := range siteRows {
 			left, err := d.sitesWithRows(ctx, rows.table, ids)
 			if err != nil {
 				return all, err
 			}
+
 			for _, id := range left {
 				n, err := d.purgeSite(ctx, rows.table, rows.key, id)
 				all += n
+
 				if err != nil {
 					return all, err
 				}
 			}
 		}
 	}
+
 	return all, nil
 }
 
-// sitesWithRows returns those of the deleted sites that have rows in a table. They are asked for first, all at once, because
-// deleting nothing would make SQLite's writers wait, too.
+// sitesWithRows returns those of the deleted sites that have rows in a table. They are asked for
+// first, all at once, because deleting nothing would make SQLite's writers wait, too.
 func (d *DB) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
-	// One look into the table's key for each site: a LIMIT keeps PostgreSQL from joining, which would read the table.
+	// One look into the table's key for each site: a LIMIT keeps PostgreSQL from joining, which
+	// would read the table.
 	err = d.read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
 		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).Order("site_id").Scan(ctx, &left)
 	if err != nil {
@@ -267,6 +305,7 @@ func (d *DB) purgeSite(ctx context.Context, table, key string, siteID int64) (in
 		if err != nil {
 			return all, fmt.Errorf("delete rows of site %d from %s: %w", siteID, table, err)
 		}
+
 		n, err := result.RowsAffected()
 		if err != nil {
 			return all, err

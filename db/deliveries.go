@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is the outbox as the worker uses it. A delivery is pending until it is delivered or failed. It is due when its
-// next_attempt_at has come; an attempt under way has moved that to the end of its claim, so that a delivery whose worker died
-// is due again by itself.
+// This file is the outbox as the worker uses it. A delivery is pending until it is delivered or
+// failed. It is due when its next_attempt_at has come; an attempt under way has moved that to the
+// end of its claim, so that a delivery whose worker died is due again by itself.
 
 // DueDelivery is a delivery that is due, as a bell names it.
 type DueDelivery struct {
@@ -25,10 +25,12 @@ type DueDelivery struct {
 	NextAttemptAt model.Instant
 }
 
-// DueLanes returns the lanes that have something due, at most limit, of sites after the given one and in their order.
+// DueLanes returns the lanes that have something due, at most limit, of sites after the given one
+// and in their order.
 func (d *DB) DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error) {
-	// One step per site with anything pending, and one look into the index for each of its kinds: the number of deliveries
-	// does not matter. A LIMIT keeps PostgreSQL from joining, which would read them all.
+	// One step per site with anything pending, and one look into the index for each of its kinds:
+	// the number of deliveries does not matter. A LIMIT keeps PostgreSQL from joining, which would
+	// read them all.
 	const text = `
 WITH RECURSIVE pending(site_id) AS (
   SELECT min(site_id) FROM deliveries WHERE state = 'pending' AND site_id > ?
@@ -41,11 +43,13 @@ WHERE p.site_id IS NOT NULL AND (
   SELECT d.id FROM deliveries d WHERE d.site_id = p.site_id AND d.kind = k.kind AND d.state = 'pending' AND d.next_attempt_at <= ?
   LIMIT 1) IS NOT NULL
 ORDER BY p.site_id, k.kind LIMIT ?`
+
 	var lanes []model.Lane
 	err := d.read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest, now, limit).Scan(ctx, &lanes)
 	if err != nil {
 		return nil, fmt.Errorf("look for due deliveries: %w", err)
 	}
+
 	return lanes, nil
 }
 
@@ -58,6 +62,7 @@ func (d *DB) DueDeliveries(ctx context.Context, lane model.Lane, now model.Insta
 	if err != nil {
 		return nil, fmt.Errorf("list due deliveries of site %d: %w", lane.SiteID, err)
 	}
+
 	return due, nil
 }
 
@@ -72,17 +77,19 @@ type Claim struct {
 	Fault     error  // why the delivery cannot be sent as it should, which is our own fault; nil: it can
 }
 
-// ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and records it as unfinished.
-// Nobody else can begin one of the same delivery before lease has passed. It returns nil when nothing is due. Deliveries in
-// except are left alone, also when the clock says that their claim is over.
+// ClaimDelivery begins an attempt of the lane's longest due delivery: it counts the attempt and
+// records it as unfinished. Nobody else can begin one of the same delivery before lease has passed.
+// It returns nil when nothing is due. Deliveries in except are left alone, also when the clock says
+// that their claim is over.
 //
-// A due delivery that is claimed still had a worker that died. Its attempt was made, so when it was the last one, the
-// delivery has failed; ClaimDelivery notes that and looks on.
+// A due delivery that is claimed still had a worker that died. Its attempt was made, so when it was
+// the last one, the delivery has failed; ClaimDelivery notes that and looks on.
 func (d *DB) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (*Claim, error) {
 	ids, err := d.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		var claim *Claim
 		again := false
@@ -94,6 +101,7 @@ func (d *DB) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64,
 		if err != nil {
 			return nil, fmt.Errorf("claim a delivery of site %d: %w", lane.SiteID, err)
 		}
+
 		if claim != nil {
 			claim.MessageID = ids.OfDelivery(claim.SiteID, claim.ID)
 		}
@@ -108,36 +116,44 @@ func (d *DB) claimDelivery(ctx context.Context, tx bun.Tx, lane model.Lane, exce
 	q := tx.NewSelect().Model(&due).
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
 		OrderExpr("next_attempt_at, id").Limit(1)
+
 	if len(except) > 0 {
 		q.Where("id NOT IN ?", bun.Tuple(except))
 	}
-	if d.pg != nil { // SQLite: the transaction excludes every other writer
+
+	// SQLite: the transaction excludes every other writer
+	if d.pg != nil {
 		q.For("UPDATE SKIP LOCKED")
 	}
 	if err := q.Scan(ctx); err != nil || len(due) == 0 {
 		return nil, false, err
 	}
+
 	delivery := &due[0]
 	if died := delivery.ClaimedUntil != 0; died && (delivery.Fallback != "" || delivery.Attempts >= model.AttemptsOf(delivery.Kind)) {
 		return nil, true, d.fail(ctx, tx, delivery, delivery.Tries, model.AttemptUnfinished, 0, now)
 	}
+
 	claim := &Claim{Delivery: *delivery, Manual: delivery.Fallback != ""}
 	claim.Tries++
 	if !claim.Manual {
 		claim.Attempts++
 	}
+
 	claim.ClaimedUntil = now.Add(lease)
 	claim.NextAttemptAt = claim.ClaimedUntil
 	if _, err := tx.NewUpdate().Model(&claim.Delivery).Column("tries", "attempts", "claimed_until", "next_attempt_at").
 		Where("site_id = ? AND id = ?", claim.SiteID, claim.ID).Exec(ctx); err != nil {
 		return nil, false, err
 	}
+
 	attempt := model.DeliveryAttempt{
 		SiteID: claim.SiteID, DeliveryID: claim.ID, N: claim.Tries, Manual: claim.Manual, At: now, Error: model.AttemptUnfinished,
 	}
 	if _, err := tx.NewInsert().Model(&attempt).Exec(ctx); err != nil {
 		return nil, false, err
 	}
+
 	return claim, false, d.readWebhook(ctx, tx, claim)
 }
 
@@ -151,12 +167,16 @@ func (d *DB) readWebhook(ctx context.Context, tx bun.Tx, c *Claim) error {
 	if err != nil {
 		return err
 	}
+
 	c.SiteKey, c.URL = site.SiteKey, site.ConversionWebhookURL
 	if c.Kind == model.DeliveryDailyExport {
 		c.URL = site.DailyExportURL
 	}
+
 	c.Secret, c.Fault = d.openSecret(site.ID, site.ConversionWebhookSecret)
-	return nil // the attempt counts: a secret that never opens must not hold up what is behind it for ever
+
+	// the attempt counts: a secret that never opens must not hold up what is behind it for ever
+	return nil
 }
 
 // AttemptResult is how an attempt ended.
@@ -169,9 +189,9 @@ type AttemptResult struct {
 	RetryAfter time.Duration // what the receiver asked for; 0: nothing
 }
 
-// FinishAttempt records how an attempt ended, and what becomes of its delivery. The site's owners are told of a delivery's
-// last failure by mail, once a day. A late result, of an attempt whose claim had passed to another one, counts only if the
-// delivery was made.
+// FinishAttempt records how an attempt ended, and what becomes of its delivery. The site's owners
+// are told of a delivery's last failure by mail, once a day. A late result, of an attempt whose
+// claim had passed to another one, counts only if the delivery was made.
 func (d *DB) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
@@ -183,17 +203,21 @@ func (d *DB) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now m
 		if r.Error != "" {
 			return d.fail(ctx, tx, &c.Delivery, c.Tries, r.Error, r.RetryAfter, now)
 		}
+
 		_, err = tx.NewUpdate().Table("deliveries").Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
 			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)
+
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("record attempt %d of delivery %d of site %d: %w", c.Tries, c.ID, c.SiteID, err)
 	}
+
 	return nil
 }
 
-// fail records a failure of a delivery, as it was when its try number tries began, unless another one has begun since.
+// fail records a failure of a delivery, as it was when its try number tries began, unless another
+// one has begun since.
 func (d *DB) fail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, tries int32, class string, retryAfter time.Duration, now model.Instant) error {
 	state, next := delivery.AfterFailure(class, retryAfter, now)
 	result, err := tx.NewUpdate().Table("deliveries").Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
@@ -204,6 +228,7 @@ func (d *DB) fail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, trie
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return err
 	}
+
 	return d.queueFailureMail(ctx, tx, delivery, class, now)
 }
 
@@ -214,7 +239,8 @@ type Backlog struct {
 	Oldest  model.Instant // when the longest due delivery became due; 0: none is
 }
 
-// DeliveryBacklog counts what is pending. It reads the index of all of that, so it is for a look now and then.
+// DeliveryBacklog counts what is pending. It reads the index of all of that, so it is for a look
+// now and then.
 func (d *DB) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var rows []Backlog
 	err := d.read.NewRaw(`SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,

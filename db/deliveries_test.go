@@ -23,21 +23,25 @@ const lease = time.Minute
 // outboxSite makes an account with a site that has a conversion webhook.
 func outboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	t.Helper()
+
 	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: outboxNoon},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: outboxNoon})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	site, err := d.CreateSite(t.Context(), model.Site{
 		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: outboxNoon,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	secret := "the secret of " + domain
 	if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret, model.ChangedBy{}); err != nil {
 		t.Fatal(err)
 	}
+
 	return site
 }
 
@@ -46,12 +50,15 @@ var nextPending atomic.Int64
 // pending writes a delivery that is due at the moment.
 func pending(t *testing.T, d *db.DB, siteID int64, kind string, at model.Instant) int64 {
 	t.Helper()
-	id := model.FirstTimeID(at) + nextPending.Add(1) // a random one may be there already
+
+	// a random one may be there already
+	id := model.FirstTimeID(at) + nextPending.Add(1)
 	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 VALUES (?, ?, ?, 'purchase', 'pending', 0, ?, ?, '{}')`, siteID, id, kind, at, at)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return id
 }
 
@@ -67,8 +74,10 @@ func TestClaimsAreExact(t *testing.T) {
 		for range n {
 			pending(t, d, site.ID, model.DeliveryConversion, outboxNoon)
 		}
+
 		var mu sync.Mutex
 		claimed := map[int64]int{}
+
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
@@ -78,22 +87,27 @@ func TestClaimsAreExact(t *testing.T) {
 						t.Error(err)
 						return
 					}
+
 					if claim == nil {
 						return
 					}
 					if claim.Attempts != 1 || claim.URL != "https://shop.example/hook" || claim.Secret != "the secret of shop.example" || claim.SiteKey != site.SiteKey {
 						t.Errorf("claim %+v", claim)
 					}
+
 					mu.Lock()
 					claimed[claim.ID]++
 					mu.Unlock()
 				}
 			})
 		}
+
 		wg.Wait()
+
 		if len(claimed) != n {
 			t.Errorf("%d deliveries claimed, want %d", len(claimed), n)
 		}
+
 		for id, times := range claimed {
 			if times != 1 {
 				t.Errorf("delivery %d claimed %d times", id, times)
@@ -102,8 +116,8 @@ func TestClaimsAreExact(t *testing.T) {
 	})
 }
 
-// TestDeadWorkers: each claim whose worker says nothing more is over after its lease and was an attempt; after the fifth the
-// delivery has failed, and the owner is told, once a day.
+// TestDeadWorkers: each claim whose worker says nothing more is over after its lease and was an
+// attempt; after the fifth the delivery has failed, and the owner is told, once a day.
 func TestDeadWorkers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := outboxSite(t, d, "shop.example")
@@ -115,24 +129,29 @@ func TestDeadWorkers(t *testing.T) {
 				if err != nil || claim == nil || claim.ID != id || claim.Attempts != n+1 {
 					t.Fatalf("attempt %d: %+v, %v", n+1, claim, err)
 				}
+
 				for _, early := range []model.Instant{now, now.Add(lease) - 1} {
 					if claim, err := d.ClaimDelivery(t.Context(), conversions(site), nil, early, lease); claim != nil || err != nil {
 						t.Fatalf("claimed again before the lease is over: %+v, %v", claim, err)
 					}
 				}
+
 				now = now.Add(lease)
 				if claim, err := d.ClaimDelivery(t.Context(), conversions(site), []int64{id}, now, lease); claim != nil || err != nil {
 					t.Fatalf("claimed although excepted: %+v, %v", claim, err)
 				}
 			}
+
 			if claim, err := d.ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
 				t.Fatalf("a sixth attempt: %+v, %v", claim, err)
 			}
+
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
 			if err != nil || logs[0].State != model.DeliveryFailed || len(logs[0].Attempts) != model.MaxAttempts {
 				t.Errorf("deliveries %+v, %v", logs, err)
 			}
 		}
+
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails")
 		if err != nil || len(mails) != 1 || mails[0].Kind != model.MailDeliveryFailed || mails[0].Recipient != "owner@shop.example" {
 			t.Errorf("mails %+v, %v; want one", mails, err)
@@ -140,7 +159,8 @@ func TestDeadWorkers(t *testing.T) {
 	})
 }
 
-// TestLateResults: a result that comes after its claim has passed on counts if the delivery was made, and not if it was not.
+// TestLateResults: a result that comes after its claim has passed on counts if the delivery was
+// made, and not if it was not.
 func TestLateResults(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := outboxSite(t, d, "shop.example")
@@ -161,6 +181,7 @@ func TestLateResults(t *testing.T) {
 				}
 				return c
 			}
+
 			first, second := claim(outboxNoon), claim(outboxNoon.Add(lease))
 			for _, r := range []struct {
 				claim *db.Claim
@@ -170,15 +191,18 @@ func TestLateResults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
 			if err != nil || logs[0].State != test.want || logs[0].Attempts[0].Error != test.first || logs[0].Attempts[1].Error != test.second {
 				t.Errorf("%q after %q: %+v, want %s", test.first, test.second, logs[0], test.want)
 			}
+
 			if test.want == model.DeliveryPending {
 				if wait := logs[0].NextAttemptAt.Sub(outboxNoon.Add(2 * lease)); wait < 270*time.Second || wait > 330*time.Second {
 					t.Errorf("the third attempt comes after %v, want five minutes after the second", wait)
 				}
 			}
+
 			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
 				t.Fatal(err)
 			}
@@ -186,8 +210,8 @@ func TestLateResults(t *testing.T) {
 	})
 }
 
-// TestRedeliver: by hand there is one more attempt, in every state but that of one under way; its failure leaves the state and
-// the schedule as they were, and nobody is told.
+// TestRedeliver: by hand there is one more attempt, in every state but that of one under way; its
+// failure leaves the state and the schedule as they were, and nobody is told.
 func TestRedeliver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := outboxSite(t, d, "shop.example"), outboxSite(t, d, "other.example")
@@ -212,18 +236,22 @@ func TestRedeliver(t *testing.T) {
 			if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, id, outboxNoon); err != nil {
 				t.Fatal(err)
 			}
+
 			inProgress := func() {
 				t.Helper()
 				if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, id, outboxNoon); model.KindOf(err) != model.Conflict {
 					t.Errorf("asked for twice: %v, want a conflict", err)
 				}
 			}
+
 			inProgress()
 			claim, err := d.ClaimDelivery(t.Context(), conversions(site), nil, outboxNoon, lease)
 			if err != nil || claim == nil || !claim.Manual || claim.Attempts != 2 || claim.Tries != 3 {
 				t.Fatalf("claim %+v, %v", claim, err)
 			}
+
 			inProgress()
+
 			if test.class == model.AttemptUnfinished {
 				if claim, err := d.ClaimDelivery(t.Context(), conversions(site), nil, outboxNoon.Add(lease), lease); claim != nil || err != nil {
 					t.Fatalf("claim after a worker died: %+v, %v", claim, err)
@@ -231,6 +259,7 @@ func TestRedeliver(t *testing.T) {
 			} else if err := d.FinishAttempt(t.Context(), claim, db.AttemptResult{Error: test.class}, outboxNoon); err != nil {
 				t.Fatal(err)
 			}
+
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
 			if err != nil || logs[0].State != test.want || logs[0].Delivery.Attempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
 				t.Errorf("%s, then %q: %+v, want %s", test.state, test.class, logs[0], test.want)
@@ -242,6 +271,7 @@ func TestRedeliver(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if n, err := dbtest.Count(d, "mails"); n != 0 || err != nil {
 			t.Errorf("%d mails, %v", n, err)
 		}
@@ -254,33 +284,43 @@ func TestDueLanes(t *testing.T) {
 		for site := int64(1); site <= 5; site++ {
 			pending(t, d, site, model.DeliveryConversion, outboxNoon)
 			pending(t, d, site, model.DeliveryConversion, outboxNoon)
-			pending(t, d, site, model.DeliveryDailyExport, outboxNoon.Add(time.Duration(site-3)*time.Second)) // due up to site 3
+
+			// due up to site 3
+			pending(t, d, site, model.DeliveryDailyExport, outboxNoon.Add(time.Duration(site-3)*time.Second))
 		}
+
 		pending(t, d, 6, model.DeliveryTest, outboxNoon.Add(time.Second))
 		var got []string
+
 		for after := int64(0); ; {
 			lanes, err := d.DueLanes(t.Context(), outboxNoon, after, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			for _, lane := range lanes {
 				if text := fmt.Sprintf("%d %s", lane.SiteID, lane.Kind); len(got) == 0 || got[len(got)-1] < text {
 					got = append(got, text)
 				}
 			}
+
 			if len(lanes) < 4 {
 				break
 			}
+
 			after = lanes[3].SiteID - 1
 		}
+
 		want := "1 conversion, 1 daily_export, 2 conversion, 2 daily_export, 3 conversion, 3 daily_export, 4 conversion, 5 conversion"
 		if strings.Join(got, ", ") != want {
 			t.Errorf("due lanes %v, want %s", got, want)
 		}
+
 		due, err := d.DueDeliveries(t.Context(), model.Lane{SiteID: 3, Kind: model.DeliveryConversion}, outboxNoon, 1)
 		if err != nil || len(due) != 1 || due[0].SiteID != 3 {
 			t.Errorf("due %+v, %v", due, err)
 		}
+
 		backlog, err := d.DeliveryBacklog(t.Context(), outboxNoon)
 		if want := (db.Backlog{Pending: 16, Due: 13, Oldest: outboxNoon.Add(-2 * time.Second)}); err != nil || backlog != want {
 			t.Errorf("backlog %+v, %v, want %+v", backlog, err, want)
@@ -288,7 +328,8 @@ func TestDueLanes(t *testing.T) {
 	})
 }
 
-// TestWebhookSecretAtRest: the secret is not in the database as it is, and opens with its site and key only.
+// TestWebhookSecretAtRest: the secret is not in the database as it is, and opens with its site and
+// key only.
 func TestWebhookSecretAtRest(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
@@ -301,6 +342,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 			}
 			return rows[0].ConversionWebhookSecret
 		}
+
 		before := sealed(site.ID)
 		if len(before) == 0 || strings.Contains(string(before), "secret") {
 			t.Errorf("stored as %q", before)
@@ -308,6 +350,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil, model.ChangedBy{}); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
 			t.Errorf("a new address changes the secret, %v", err)
 		}
+
 		claim := func(d *db.DB) *db.Claim {
 			t.Helper()
 			pending(t, d, site.ID, model.DeliveryConversion, outboxNoon)
@@ -317,11 +360,13 @@ func TestWebhookSecretAtRest(t *testing.T) {
 			}
 			return claim
 		}
+
 		another, err := db.Open(databaseURL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer another.Close()
+
 		if c := claim(another); c.Fault == nil || c.Secret != "" {
 			t.Error("the secret opens without a key")
 		}
@@ -337,6 +382,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if c := claim(d); c.Fault == nil || c.Secret != "" {
 			t.Error("one site's secret opens as another's")
 		}
+
 		empty := ""
 		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty, model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
 			t.Errorf("an empty secret leaves %q, %v", sealed(site.ID), err)
@@ -344,6 +390,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 		if c := claim(d); c.Fault != nil || c.Secret != "" {
 			t.Errorf("claim %+v", c)
 		}
+
 		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), strings.Repeat("x", model.MinWebhookSecret-1), "a\x00b"} {
 			if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret, model.ChangedBy{}); model.KindOf(err) != model.Invalid {
 				t.Errorf("secret %q: %v", secret, err)

@@ -15,51 +15,61 @@ import (
 
 // This file is the outbox as its owner sees it, and what an owner asks of it by hand.
 
-// Redeliver asks for one more attempt of a delivery, by hand and at once, whatever its state. The attempt has the same message
-// id and body and does not count among the five. Of a delivery that is still being tried, the schedule goes on after it. It
-// returns the delivery as it is then. While an attempt is under way it is the Conflict delivery_in_progress, after
-// model.MaxRedeliveries by hand too_many_redeliveries.
+// Redeliver asks for one more attempt of a delivery, by hand and at once, whatever its state. The
+// attempt has the same message id and body and does not count among the five. Of a delivery that is
+// still being tried, the schedule goes on after it. It returns the delivery as it is then. While an
+// attempt is under way it is the Conflict delivery_in_progress, after model.MaxRedeliveries by hand
+// too_many_redeliveries.
 func (d *DB) Redeliver(ctx context.Context, accountID, siteID, id int64, now model.Instant) (*model.Delivery, error) {
 	var delivery model.Delivery
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
 			Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID)
+
 		if d.pg != nil {
 			q.For("UPDATE")
 		}
 		if err := q.Scan(ctx); err != nil {
 			return orNotFound(err)
 		}
+
 		if delivery.Fallback != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(leaseSlack) {
 			return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "deliveryId",
 				Message: "This delivery is being sent at this moment."}
 		}
+
 		if delivery.Tries-delivery.Attempts >= model.MaxRedeliveries {
 			return &model.Error{Kind: model.Conflict, Code: "too_many_redeliveries", Field: "deliveryId",
 				Message: fmt.Sprintf("This delivery was sent again %d times already.", model.MaxRedeliveries)}
 		}
+
 		delivery.Fallback, delivery.State, delivery.NextAttemptAt, delivery.ClaimedUntil = delivery.State, model.DeliveryPending, now, 0
 		_, err := tx.NewUpdate().Model(&delivery).Column("state", "fallback", "next_attempt_at", "claimed_until").
 			Where("site_id = ? AND id = ?", siteID, id).Exec(ctx)
+
 		return err
 	})
 	if err != nil {
 		return nil, named(err, "redeliver %d of site %d", id, siteID)
 	}
+
 	return &delivery, nil
 }
 
-// QueueTestWebhook writes a delivery that only shows whether the site's conversion webhook works. It is tried once. While one is
-// pending it is the Conflict delivery_in_progress, after model.MaxTestsPerHour in an hour too_many_tests.
+// QueueTestWebhook writes a delivery that only shows whether the site's conversion webhook works.
+// It is tried once. While one is pending it is the Conflict delivery_in_progress, after
+// model.MaxTestsPerHour in an hour too_many_tests.
 func (d *DB) QueueTestWebhook(ctx context.Context, accountID, siteID int64, now model.Instant) (*model.Delivery, error) {
 	delivery := &model.Delivery{
 		SiteID: siteID, ID: model.NewTimeID(now), Kind: model.DeliveryTest, Event: "test", State: model.DeliveryPending,
 		CreatedAt: now, NextAttemptAt: now,
 	}
+
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "sites", siteID); err != nil {
 			return err
 		}
+
 		var site model.Site
 		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", siteID, accountID).Scan(ctx); err != nil {
 			return orNotFound(err)
@@ -70,6 +80,7 @@ func (d *DB) QueueTestWebhook(ctx context.Context, accountID, siteID int64, now 
 		if err := mayTest(ctx, tx, siteID, now); err != nil {
 			return err
 		}
+
 		delivery.Body = model.TestWebhookBody(site.SiteKey, now)
 		_, err := tx.NewInsert().Model(delivery).Exec(ctx)
 		return err
@@ -77,6 +88,7 @@ func (d *DB) QueueTestWebhook(ctx context.Context, accountID, siteID int64, now 
 	if err != nil {
 		return nil, named(err, "queue a test for site %d", siteID)
 	}
+
 	return delivery, nil
 }
 
@@ -85,6 +97,7 @@ func mayTest(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant) er
 	tests := func() *bun.SelectQuery {
 		return tx.NewSelect().Table("deliveries").Where("site_id = ? AND kind = ?", siteID, model.DeliveryTest)
 	}
+
 	pending, err := tests().Where("state = 'pending'").Exists(ctx)
 	if err != nil {
 		return err
@@ -92,20 +105,24 @@ func mayTest(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant) er
 	if pending {
 		return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "siteId", Message: "A test of this site is being sent at this moment."}
 	}
-	// Ids grow with time. Those from the future are of a clock that was ahead, and must not count until it is that late.
+
+	// Ids grow with time. Those from the future are of a clock that was ahead, and must not count
+	// until it is that late.
 	recent, err := tests().Where("id >= ?", model.FirstTimeID(now.Add(-time.Hour))).Where("id < ?", model.FirstTimeID(now.Add(time.Hour))).Count(ctx)
 	if err == nil && recent >= model.MaxTestsPerHour {
 		err = &model.Error{Kind: model.Conflict, Code: "too_many_tests", Field: "siteId",
 			Message: fmt.Sprintf("A site can have %d tests in an hour.", model.MaxTestsPerHour)}
 	}
+
 	return err
 }
 
 // shownColumns are all but the body, which may be long and nobody but the worker reads.
 const shownColumns = "site_id, id, kind, event, state, attempts, created_at, next_attempt_at, tries, claimed_until, fallback"
 
-// DeliveriesOfSites returns at most limit deliveries of each site, the newest first, beginning below the id before (0 for the
-// first page), by one statement and without their bodies. The caller has loaded the sites already, so it may see them.
+// DeliveriesOfSites returns at most limit deliveries of each site, the newest first, beginning
+// below the id before (0 for the first page), by one statement and without their bodies. The caller
+// has loaded the sites already, so it may see them.
 func (d *DB) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int64, limit int) (map[int64][]*model.Delivery, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
@@ -113,22 +130,27 @@ func (d *DB) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int6
 	if before == 0 {
 		before = math.MaxInt64
 	}
+
 	var newest []string
 	var args []any
 	for i, id := range siteIDs {
 		newest = append(newest, fmt.Sprintf(
 			"SELECT * FROM (SELECT %s FROM deliveries WHERE site_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS of_site_%d", shownColumns, i))
+
 		args = append(args, id, before, limit)
 	}
+
 	var deliveries []*model.Delivery
 	err := d.read.NewRaw(strings.Join(newest, " UNION ALL ")+" ORDER BY id DESC", args...).Scan(ctx, &deliveries)
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries of %d sites: %w", len(siteIDs), err)
 	}
+
 	bySite := make(map[int64][]*model.Delivery, len(siteIDs))
 	for _, delivery := range deliveries {
 		bySite[delivery.SiteID] = append(bySite[delivery.SiteID], delivery)
 	}
+
 	return bySite, nil
 }
 
@@ -146,17 +168,19 @@ func (d *DB) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*mo
 // DeliveryKey names a delivery.
 type DeliveryKey struct{ SiteID, ID int64 }
 
-// LastAttempts returns the last model.ShownAttempts attempts of each delivery, the first one first, by one statement. The caller
-// has loaded the deliveries already, so it may see them.
+// LastAttempts returns the last model.ShownAttempts attempts of each delivery, the first one first,
+// by one statement. The caller has loaded the deliveries already, so it may see them.
 func (d *DB) LastAttempts(ctx context.Context, deliveries []DeliveryKey) (map[DeliveryKey][]*model.DeliveryAttempt, error) {
 	if len(deliveries) == 0 {
 		return nil, nil
 	}
+
 	wanted := make(map[DeliveryKey]bool, len(deliveries))
 	sites, ids := make([]int64, len(deliveries)), make([]int64, len(deliveries))
 	for i, key := range deliveries {
 		wanted[key], sites[i], ids[i] = true, key.SiteID, key.ID
 	}
+
 	slices.Sort(sites)
 	var rows []*model.DeliveryAttempt
 	err := d.read.NewSelect().Model(&rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
@@ -167,11 +191,14 @@ func (d *DB) LastAttempts(ctx context.Context, deliveries []DeliveryKey) (map[De
 	if err != nil {
 		return nil, fmt.Errorf("list attempts of %d deliveries: %w", len(deliveries), err)
 	}
+
 	attempts := make(map[DeliveryKey][]*model.DeliveryAttempt, len(deliveries))
 	for _, row := range rows {
-		if key := (DeliveryKey{row.SiteID, row.DeliveryID}); wanted[key] { // another site's may have the same id
+		// another site's may have the same id
+		if key := (DeliveryKey{row.SiteID, row.DeliveryID}); wanted[key] {
 			attempts[key] = append(attempts[key], row)
 		}
 	}
+
 	return attempts, nil
 }

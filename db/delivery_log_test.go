@@ -13,7 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestRedeliveriesAreBounded: by hand a delivery is sent a number of times and no more, and its last attempts are shown.
+// TestRedeliveriesAreBounded: by hand a delivery is sent a number of times and no more, and its
+// last attempts are shown.
 func TestRedeliveriesAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := outboxSite(t, d, "shop.example"), outboxSite(t, d, "other.example")
@@ -28,22 +29,29 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 			if err := d.FinishAttempt(t.Context(), claim, db.AttemptResult{Error: model.AttemptGone}, now); err != nil {
 				t.Fatal(err)
 			}
+
 			now = now.Add(time.Second)
 		}
+
 		attempt()
+
 		for n := range model.MaxRedeliveries {
 			delivery, err := d.Redeliver(t.Context(), site.AccountID, site.ID, id, now)
 			if err != nil || delivery.State != model.DeliveryPending || delivery.NextAttemptAt != now || int(delivery.Tries) != n+1 {
 				t.Fatalf("redelivery %d: %+v, %v", n+1, delivery, err)
 			}
+
 			attempt()
 		}
+
 		before, err := dbtest.Dump(d, "deliveries")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		_, err = d.Redeliver(t.Context(), site.AccountID, site.ID, id, now)
 		wantCode(t, err, model.Conflict, "too_many_redeliveries", "deliveryId")
+
 		if after, err := dbtest.Dump(d, "deliveries"); err != nil || after[0] != before[0] {
 			t.Errorf("a refused redelivery leaves %s, was %s, %v", after, before, err)
 		}
@@ -53,16 +61,19 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 VALUES (?, ?, 'conversion', 'purchase', 'failed', 1, 1, 1, '{}', 1)`, other.ID, id); err != nil {
 			t.Fatal(err)
 		}
+
 		if err := dbtest.Exec(d, `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
 VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id); err != nil {
 			t.Fatal(err)
 		}
+
 		mine, theirs := db.DeliveryKey{SiteID: site.ID, ID: id}, db.DeliveryKey{SiteID: other.ID, ID: id}
 		none := db.DeliveryKey{SiteID: site.ID, ID: id + 1}
 		shown, err := d.LastAttempts(t.Context(), []db.DeliveryKey{theirs, mine, none})
 		if err != nil || len(shown) != 2 || len(shown[mine]) != model.ShownAttempts || len(shown[theirs]) != 1 || shown[theirs][0].Status != 500 {
 			t.Fatalf("shown %+v, %v", shown, err)
 		}
+
 		for i, attempt := range shown[mine] {
 			if want := model.MaxRedeliveries + 1 - model.ShownAttempts + i + 1; int(attempt.N) != want || !attempt.Manual {
 				t.Errorf("attempt %d is %+v, want number %d", i, attempt, want)
@@ -71,12 +82,14 @@ VALUES (?, ?, 1, false, 1, 5, 500, 'server_error', '')`, other.ID, id); err != n
 	})
 }
 
-// TestTestsTakeTurns: however many ask at once, a site has one test at a time, and a number of them in an hour.
+// TestTestsTakeTurns: however many ask at once, a site has one test at a time, and a number of them
+// in an hour.
 func TestTestsTakeTurns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := outboxSite(t, d, "shop.example"), outboxSite(t, d, "other.example")
 		now := outboxNoon
 		var made atomic.Int64
+
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
@@ -88,26 +101,34 @@ func TestTestsTakeTurns(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
+
 		if made.Load() != 1 {
 			t.Errorf("%d tests at once", made.Load())
 		}
+
 		end := func() {
 			t.Helper()
 			if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'delivered'"); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		end()
+
 		for range model.MaxTestsPerHour - 1 {
 			now = now.Add(time.Second)
 			if _, err := d.QueueTestWebhook(t.Context(), site.AccountID, site.ID, now); err != nil {
 				t.Fatal(err)
 			}
+
 			end()
 		}
+
 		_, err := d.QueueTestWebhook(t.Context(), site.AccountID, site.ID, now)
 		wantCode(t, err, model.Conflict, "too_many_tests", "siteId")
+
 		if _, err := d.QueueTestWebhook(t.Context(), other.AccountID, other.ID, now); err != nil {
 			t.Errorf("another site: %v", err)
 		}

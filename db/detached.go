@@ -12,8 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// PostgreSQL's old months are deleted in two steps: the partition is detached, renamed and recorded in detached_partitions, so
-// that nothing reads it any more, and dropped DetachedRetention later. Until then Reattach brings it back.
+// PostgreSQL's old months are deleted in two steps: the partition is detached, renamed and recorded
+// in detached_partitions, so that nothing reads it any more, and dropped DetachedRetention later.
+// Until then Reattach brings it back.
 
 // DetachedRetention is how long a detached partition is kept.
 const DetachedRetention = 24 * time.Hour
@@ -35,17 +36,21 @@ func (d *DB) detachParts(ctx context.Context, table partitioned, before model.Mo
 	if err != nil {
 		return 0, fmt.Errorf("list the parts of %s: %w", table.name, err)
 	}
+
 	var detached int64
 	for _, month := range newestFirst(have) {
 		if month >= before {
 			continue
 		}
+
 		err := d.changeParts(ctx, func(tx bun.Tx) error { return detachPart(ctx, tx, table, month, now) })
 		if err != nil {
 			return detached, fmt.Errorf("detach %s: %w", table.part(month), err)
 		}
+
 		detached++
 	}
+
 	return detached, nil
 }
 
@@ -61,31 +66,36 @@ func detachPart(ctx context.Context, tx bun.Tx, table partitioned, month model.M
 		return err
 	}
 
-	// A month can come twice: rows that arrived late made a new partition after the first one was detached.
+	// A month can come twice: rows that arrived late made a new partition after the first one was
+	// detached.
 	recorded, err := tx.NewSelect().Model((*detachedPartition)(nil)).Where("table_name = ? AND month = ?", table.name, month).Exists(ctx)
 	if err != nil {
 		return err
 	}
+
 	if recorded {
 		for _, statement := range []string{"INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", "DROP TABLE ?1"} {
 			if _, err := tx.ExecContext(ctx, statement, kept, part); err != nil {
 				return err
 			}
 		}
+
 		_, err := tx.NewUpdate().Model((*detachedPartition)(nil)).Set("detached_at = ?", now).
 			Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
+
 		return err
 	}
 
 	if _, err := tx.ExecContext(ctx, "ALTER TABLE ? RENAME TO ?", part, kept); err != nil {
 		return err
 	}
+
 	_, err = tx.NewInsert().Model(&detachedPartition{TableName: table.name, Month: month, DetachedAt: now}).Exec(ctx)
 	return err
 }
 
-// DropDetached drops the partitions that were detached at least DetachedRetention before now, and returns how many there were. On
-// SQLite there are none.
+// DropDetached drops the partitions that were detached at least DetachedRetention before now, and
+// returns how many there were. On SQLite there are none.
 func (d *DB) DropDetached(ctx context.Context, now model.Instant) (int64, error) {
 	var dropped int64
 	for _, table := range d.partitionedTables() {
@@ -93,6 +103,7 @@ func (d *DB) DropDetached(ctx context.Context, now model.Instant) (int64, error)
 		if err != nil {
 			return dropped, err
 		}
+
 		for _, month := range months {
 			err := d.changeParts(ctx, func(tx bun.Tx) error {
 				if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.detached(month))); err != nil {
@@ -103,24 +114,30 @@ func (d *DB) DropDetached(ctx context.Context, now model.Instant) (int64, error)
 			if err != nil {
 				return dropped, fmt.Errorf("drop %s: %w", table.detached(month), err)
 			}
+
 			dropped++
 		}
 	}
+
 	return dropped, nil
 }
 
-// DetachedMonths returns the months of which a detached partition can still be brought back, the oldest one first.
+// DetachedMonths returns the months of which a detached partition can still be brought back, the
+// oldest one first.
 func (d *DB) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 	all := make(map[model.Month]bool)
+
 	for _, table := range d.partitionedTables() {
 		months, err := d.detachedMonths(ctx, table, maxInstant)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, month := range months {
 			all[month] = true
 		}
 	}
+
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
@@ -144,9 +161,10 @@ func (d *DB) partitionedTables() []partitioned {
 	return partitionedTables
 }
 
-// Reattach brings the detached partitions of a month back and returns how many there were. Rows of sites that were deleted
-// meanwhile stay deleted. It waits for the tables' locks as EnsurePartitions does, and ingestion of that month's rows alone, of
-// which there are none as a rule, stands still while the rows are looked through.
+// Reattach brings the detached partitions of a month back and returns how many there were. Rows of
+// sites that were deleted meanwhile stay deleted. It waits for the tables' locks as
+// EnsurePartitions does, and ingestion of that month's rows alone, of which there are none as a
+// rule, stands still while the rows are looked through.
 func (d *DB) Reattach(ctx context.Context, month model.Month) (int, error) {
 	n := 0
 	for _, table := range d.partitionedTables() {
@@ -160,8 +178,10 @@ func (d *DB) Reattach(ctx context.Context, month model.Month) (int, error) {
 		if err := d.changeParts(ctx, func(tx bun.Tx) error { return reattach(ctx, tx, table, month) }); err != nil {
 			return n, fmt.Errorf("attach %s again: %w", table.detached(month), err)
 		}
+
 		n++
 	}
+
 	return n, nil
 }
 
@@ -175,12 +195,15 @@ func reattach(ctx context.Context, tx bun.Tx, table partitioned, month model.Mon
 	if err != nil {
 		return err
 	}
-	if have { // rows that arrived late made a new one
+
+	// rows that arrived late made a new one
+	if have {
 		for _, statement := range []string{"INSERT INTO ? SELECT * FROM ? ON CONFLICT DO NOTHING", "DROP TABLE ?1"} {
 			if _, err := tx.ExecContext(ctx, statement, part, kept); err != nil {
 				return err
 			}
 		}
+
 		return forgetDetached(ctx, tx, table, month)
 	}
 
@@ -190,6 +213,7 @@ func reattach(ctx context.Context, tx bun.Tx, table partitioned, month model.Mon
 	if err := attachPart(ctx, tx, table, month); err != nil {
 		return err
 	}
+
 	return forgetDetached(ctx, tx, table, month)
 }
 

@@ -10,18 +10,20 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestDetachedMonthsComeBack: what retention detached is not read, comes back with Reattach without the rows of sites that were
-// deleted meanwhile, and is dropped a day after it was detached.
+// TestDetachedMonthsComeBack: what retention detached is not read, comes back with Reattach without
+// the rows of sites that were deleted meanwhile, and is dropped a day after it was detached.
 func TestDetachedMonthsComeBack(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	if err := d.EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
 		t.Fatal(err)
 	}
+
 	site, gone := newOwnSite(t, d, "a.example"), newOwnSite(t, d, "b.example")
 	for _, at := range []model.Instant{day(2026, time.August, 5), day(2026, time.September, 5), day(2026, time.November, 5)} {
 		storeAt(t, d, site.ID, at)
 	}
+
 	storeAt(t, d, gone.ID, day(2026, time.September, 6))
 	now := day(2026, time.November, 20)
 
@@ -29,7 +31,9 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if err != nil || dropped.Partitions != 6 {
 		t.Fatalf("dropped %+v, error %v; want 6 partitions", dropped, err)
 	}
+
 	wantRows(t, d, "", 1)
+
 	if months, err := d.DetachedMonths(t.Context()); err != nil || fmt.Sprint(months) != "[2026-08 2026-09]" {
 		t.Errorf("detached %v, error %v", months, err)
 	}
@@ -39,13 +43,17 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 
 	// A late row makes the month's partition once more, which retention then detaches as well.
 	storeAt(t, d, site.ID, day(2026, time.August, 6))
+
 	if err := d.EnsurePartitions(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
+
 	wantRows(t, d, "_202608", 1)
+
 	if _, err := d.DropOldData(t.Context(), now.Add(time.Hour), 1); err != nil {
 		t.Fatal(err)
 	}
+
 	wantRows(t, d, "", 1)
 
 	if n, err := d.DropDetached(t.Context(), now.Add(db.DetachedRetention-time.Second)); n != 0 || err != nil {
@@ -54,16 +62,20 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if n, err := d.Reattach(t.Context(), 202608); n != 3 || err != nil {
 		t.Fatalf("%d partitions of August attached, error %v", n, err)
 	}
+
 	wantRows(t, d, "_202608", 2)
 
 	// September's rows come back beside a row that arrived late.
 	storeAt(t, d, site.ID, day(2026, time.September, 7))
+
 	if n, err := d.Reattach(t.Context(), 202609); n != 3 || err != nil {
 		t.Fatalf("%d partitions of September attached, error %v", n, err)
 	}
+
 	wantRows(t, d, "_202609", 2)
 	wantRows(t, d, "_default", 0)
 	wantRows(t, d, "", 5)
+
 	if n, err := d.Reattach(t.Context(), 202609); n != 0 || err != nil {
 		t.Errorf("%d partitions attached again, error %v", n, err)
 	}
@@ -80,42 +92,51 @@ func TestDetachedMonthsComeBack(t *testing.T) {
 	if tables := pgStrings(t, databaseURL, "SELECT relname::text FROM pg_class WHERE relname LIKE 'detached%2026%'"); len(tables) != 0 {
 		t.Errorf("left are %v", tables)
 	}
+
 	wantRows(t, d, "", 1)
 }
 
-// TestNewestMonthsStay: whatever the clock says, the newest stored month and as many before it as are to be kept stay.
+// TestNewestMonthsStay: whatever the clock says, the newest stored month and as many before it as
+// are to be kept stay.
 func TestNewestMonthsStay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if err := d.EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
 			t.Fatal(err)
 		}
+
 		site := newOwnSite(t, d, "example.com")
 		for _, at := range []model.Instant{day(2025, time.September, 1), day(2026, time.August, 31), day(2026, time.September, 1), day(2026, time.November, 5)} {
 			storeAt(t, d, site.ID, at)
 		}
+
 		if _, err := d.DropOldData(t.Context(), day(2028, time.January, 1), 2); err != nil {
 			t.Fatal(err)
 		}
+
 		wantRows(t, d, "", 2)
 	})
 }
 
-// TestTimesInTheFutureAreCorrected: what a clock that was ahead has put off comes in bounded time, and what is only pending for a
-// usual pause stays as it is.
+// TestTimesInTheFutureAreCorrected: what a clock that was ahead has put off comes in bounded time,
+// and what is only pending for a usual pause stays as it is.
 func TestTimesInTheFutureAreCorrected(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		ahead := now.Add(425 * 24 * time.Hour)
+
 		site := newOwnSite(t, d, "example.com")
 		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: ahead}); err != nil {
 			t.Fatal(err)
 		}
+
 		user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now}, model.User{Email: "u@example.com", PasswordHash: "-", CreatedAt: now})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		const delivery = `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body, claimed_until)
 			VALUES (1, ?, 'conversion', 'purchase', ?, 1, ?, ?, '{}', ?)`
+
 		const mail = "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (?, 'a', 'test', '{}', ?, 1, 0, ?)"
 		usual := now.Add(135 * time.Minute)
 		for _, row := range []struct {
@@ -142,6 +163,7 @@ func TestTimesInTheFutureAreCorrected(t *testing.T) {
 				t.Errorf("%d of the schedule corrected, error %v; want %d", n, err, want)
 			}
 		}
+
 		for _, want := range []int64{5, 0} {
 			if n, err := d.CorrectDates(t.Context(), now); n != want || err != nil {
 				t.Errorf("%d dates corrected, error %v; want %d", n, err, want)

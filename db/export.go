@@ -68,19 +68,21 @@ type ExportCursor struct {
 	ID int64
 }
 
-// exportPage is how many rows are read at once. Between two pages no connection is held, so that a reader that takes its time
-// keeps nobody else waiting.
+// exportPage is how many rows are read at once. Between two pages no connection is held, so that a
+// reader that takes its time keeps nobody else waiting.
 const exportPage = 1_000
 
-// maxExportReads is how many exports read at the same moment, at most. The others wait, so that exports, however many they are
-// and however much they leave out, keep no connection from what answers at once: SQLite has sqliteReaders in all.
+// maxExportReads is how many exports read at the same moment, at most. The others wait, so that
+// exports, however many they are and however much they leave out, keep no connection from what
+// answers at once: SQLite has sqliteReaders in all.
 const maxExportReads = sqliteReaders / 2
 
 // skipStep is how many rows one statement leaves out for an offset.
 const skipStep = 100_000
 
-// ExportPageviews calls each with the page views of the range, in their order. Memory does not grow with their number. It
-// stops at the first error, which it returns, and when ctx ends. Rows that come while it runs may be among them.
+// ExportPageviews calls each with the page views of the range, in their order. Memory does not grow
+// with their number. It stops at the first error, which it returns, and when ctx ends. Rows that
+// come while it runs may be among them.
 func (d *DB) ExportPageviews(ctx context.Context, r ExportRange, each func(*ExportedPageview) error) error {
 	return exportPages(ctx, d, exportedPageviews, r, each)
 }
@@ -106,46 +108,56 @@ func exportPages[Row interface{ cursor() ExportCursor }](ctx context.Context, d 
 	if r.After != nil {
 		r = r.behind(*r.After)
 	}
+
 	if r.Offset > 0 {
 		last, err := d.lastSkipped(ctx, e, r)
 		if last == nil || err != nil {
 			return err
 		}
+
 		r = r.behind(*last)
 	}
+
 	for r.Limit > 0 {
 		page := r
 		page.Limit = min(r.Limit, exportPage)
+
 		var rows []Row
 		if err := d.exportRows(ctx, d.exportQuery(e, page), &rows); err != nil {
 			return err
 		}
+
 		for i := range rows {
 			if err := each(&rows[i]); err != nil {
 				return err
 			}
 		}
+
 		if len(rows) < page.Limit {
 			return nil
 		}
+
 		r = r.behind(rows[len(rows)-1].cursor())
 		r.Limit -= len(rows)
 	}
+
 	return nil
 }
 
-// behind is the range after a row of it. That the range begins with the row's moment follows from After, but PostgreSQL does
-// not conclude from a comparison of pairs which months to leave out.
+// behind is the range after a row of it. That the range begins with the row's moment follows from
+// After, but PostgreSQL does not conclude from a comparison of pairs which months to leave out.
 func (r ExportRange) behind(row ExportCursor) ExportRange {
 	r.After, r.From = &row, max(r.From, row.At)
 	return r
 }
 
-// lastSkipped finds the last of the rows that the offset leaves out, without their visits; nil when the range ends before.
+// lastSkipped finds the last of the rows that the offset leaves out, without their visits; nil when
+// the range ends before.
 func (d *DB) lastSkipped(ctx context.Context, e exported, r ExportRange) (*ExportCursor, error) {
 	for left := r.Offset; ; {
 		step := min(left, skipStep)
 		var rows []ExportCursor
+
 		q := d.rangeQuery(e, r).ColumnExpr("r.at, r.id").Limit(1).Offset(int64(step) - 1)
 		if err := d.exportRows(ctx, q, &rows); err != nil || len(rows) == 0 {
 			return nil, err
@@ -153,14 +165,16 @@ func (d *DB) lastSkipped(ctx context.Context, e exported, r ExportRange) (*Expor
 		if left -= step; left == 0 {
 			return &rows[0], nil
 		}
+
 		r = r.behind(rows[0])
 	}
 }
 
-// Both databases have to walk along the rows' primary key, which is the order of the export, and look up each row's visit:
-// anything else reads or sorts the whole range for every page. SQLite takes the tables of a CROSS JOIN in the order in which
-// they are written. PostgreSQL cannot take the LATERAL part any other way; without statistics, as in a new month, it would
-// compare each row with all visits. What keeps it from sorting is in pgExportInOrder.
+// Both databases have to walk along the rows' primary key, which is the order of the export, and
+// look up each row's visit: anything else reads or sorts the whole range for every page. SQLite
+// takes the tables of a CROSS JOIN in the order in which they are written. PostgreSQL cannot take
+// the LATERAL part any other way; without statistics, as in a new month, it would compare each row
+// with all visits. What keeps it from sorting is in pgExportInOrder.
 const (
 	sqliteExportVisit = `CROSS JOIN visits AS v ON v.site_id = r.site_id AND v.id = r.visit_id`
 
@@ -186,9 +200,11 @@ func (d *DB) rangeQuery(e exported, r ExportRange) *bun.SelectQuery {
 		Where("r.site_id = ?", r.SiteID).
 		Where("r.at >= ? AND r.at < ?", r.From, r.To).
 		OrderExpr("r.at, r.id")
+
 	if r.After != nil {
 		q.Where("(r.at, r.id) > (?, ?)", r.After.At, r.After.ID)
 	}
+
 	return q
 }
 
@@ -200,9 +216,11 @@ func (d *DB) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	if d.pg == nil {
 		return q.Scan(ctx, rows)
 	}
+
 	return d.read.RunInTx(ctx, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.ExecContext(ctx, pgExportInOrder); err != nil {
 			return err
@@ -211,8 +229,9 @@ func (d *DB) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error
 	})
 }
 
-// visits returns bounds, the upper one exclusive, of the ids of all visits of the range's rows, so that PostgreSQL leaves
-// out the other months. A visit starts on the UTC day of its rows; one more day on both sides is for clocks that were set.
+// visits returns bounds, the upper one exclusive, of the ids of all visits of the range's rows, so
+// that PostgreSQL leaves out the other months. A visit starts on the UTC day of its rows; one more
+// day on both sides is for clocks that were set.
 func (r ExportRange) visits() (first, end int64) {
 	const day = 24 * time.Hour
 	return firstTimeID(r.From.Day().Start().Add(-day)), firstTimeID(r.To.Add(day))
@@ -224,7 +243,8 @@ var (
 	lastTimeIDAt  = model.At(time.Date(2091, 1, 1, 0, 0, 0, 0, time.UTC))
 )
 
-// firstTimeID is model.FirstTimeID for any moment: one that is too early or too late counts as the first or last.
+// firstTimeID is model.FirstTimeID for any moment: one that is too early or too late counts as the
+// first or last.
 func firstTimeID(at model.Instant) int64 {
 	return model.FirstTimeID(min(max(at, firstTimeIDAt), lastTimeIDAt))
 }

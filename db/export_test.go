@@ -23,31 +23,38 @@ func newOwnSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	return newSite(t, d, newUser(t, d, "owner@"+domain).AccountID, domain)
 }
 
-// storeForExport stores n page views, one each second, in visits of five page views. Each visit but the first has an event
-// beside each page view.
+// storeForExport stores n page views, one each second, in visits of five page views. Each visit but
+// the first has an event beside each page view.
 func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, n int) {
 	tb.Helper()
+
 	must := func(statement string, args ...any) {
 		tb.Helper()
 		if err := dbtest.Exec(d, statement, args...); err != nil {
 			tb.Fatal(err)
 		}
 	}
+
 	const numbers = `WITH RECURSIVE numbers (n) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?) `
-	visit := model.FirstTimeID(start) // and 5 s later the next one
+
+	// and 5 s later the next one
+	visit := model.FirstTimeID(start)
 	must(numbers+`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, referrer, utm_source, gclid)
 		SELECT ?, ? + n * 5000000 * 4096, ?, ? + n * 5000000, ? + n * 5000000, 5, 'paid search', 'search.example/', 'search', 'click' FROM numbers`,
 		n/5, siteID, visit, make([]byte, 16), start, start)
+
 	must(numbers+`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
 		SELECT ?, ? + n * 1000000, n, ? + n / 5 * 5000000 * 4096, 1500, 40, 1920, false, '/a/path/of/usual/length', 'de' FROM numbers`,
 		n, siteID, start, visit)
+
 	must(numbers+`INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, transaction_id, properties)
 		SELECT ?, ? + n * 1000000, n, ? + n / 5 * 5000000 * 4096, 'purchase', '/a/path/of/usual/length', 19990000, 'EUR', 'T', '{"items":[{"item_id":"1","price":19.99}]}'
 		FROM numbers WHERE n >= 5`,
 		n, siteID, start, visit)
 }
 
-// TestExportStopsWithItsReader: when the reader leaves, the query ends instead of running on for nobody.
+// TestExportStopsWithItsReader: when the reader leaves, the query ends instead of running on for
+// nobody.
 func TestExportStopsWithItsReader(t *testing.T) {
 	const stored = 3_000 // three pages of the database
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -65,6 +72,7 @@ func TestExportStopsWithItsReader(t *testing.T) {
 		for name, export := range exports {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
+
 			seen := 0
 			err := export(ctx, func() error {
 				if seen++; seen == 10 {
@@ -91,8 +99,8 @@ func TestExportStopsWithItsReader(t *testing.T) {
 	})
 }
 
-// TestExportFindsVisits: a row comes with its visit wherever the range begins and ends, across months, and although the
-// clock was set back between the two.
+// TestExportFindsVisits: a row comes with its visit wherever the range begins and ends, across
+// months, and although the clock was set back between the two.
 func TestExportFindsVisits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
@@ -115,6 +123,7 @@ func TestExportFindsVisits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			found := false
 			r := db.ExportRange{SiteID: site.ID, From: test.from, To: test.to, Limit: 100}
 			if err := d.ExportEvents(t.Context(), r, func(e *db.ExportedEvent) error {
@@ -127,17 +136,22 @@ func TestExportFindsVisits(t *testing.T) {
 	})
 }
 
-// TestExportRange: limit, offset and cursor, alone and together, cut the rows of the range as they would cut a list, across
-// the pages in which they are read.
+// TestExportRange: limit, offset and cursor, alone and together, cut the rows of the range as they
+// would cut a list, across the pages in which they are read.
 func TestExportRange(t *testing.T) {
 	const stored = 2_100
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
-		start := model.At(time.Date(2026, 11, 30, 23, 45, 0, 0, time.UTC)) // the month ends within
+
+		// the month ends within
+		start := model.At(time.Date(2026, 11, 30, 23, 45, 0, 0, time.UTC))
 		storeForExport(t, d, site.ID, start, stored)
+
 		if err := dbtest.Exec(d, "UPDATE pageviews SET at = ? WHERE at > ? AND at < ?", start.Add(time.Second), start, start.Add(6*time.Second)); err != nil {
-			t.Fatal(err) // rows 1 to 5 share a moment
+			// rows 1 to 5 share a moment
+			t.Fatal(err)
 		}
+
 		for _, test := range []struct {
 			after, offset, limit int // after this row; 0: from the first
 			first, n             int // rows that are wanted; the first is number 1
@@ -156,21 +170,27 @@ func TestExportRange(t *testing.T) {
 			{2_000, stored - 2_000, 10, 0, 0},
 		} {
 			r := db.ExportRange{SiteID: site.ID, From: start, To: start.Add(24 * time.Hour), Offset: test.offset, Limit: test.limit}
+
 			if n := test.after; n > 0 {
 				at := start.Add(time.Duration(n-1) * time.Second)
+
 				if n <= 6 {
 					at = start.Add(time.Second)
 				}
+
 				r.After = &db.ExportCursor{At: at, ID: int64(n - 1)}
 			}
+
 			var got []int64
 			if err := d.ExportPageviews(t.Context(), r, func(p *db.ExportedPageview) error { got = append(got, p.ID+1); return nil }); err != nil {
 				t.Fatal(err)
 			}
+
 			var want []int64
 			for n := range test.n {
 				want = append(want, int64(test.first+n))
 			}
+
 			if !slices.Equal(got, want) {
 				t.Errorf("after %d, offset %d, limit %d: %d rows %.60v, want %d %.60v", test.after, test.offset, test.limit, len(got), got, len(want), want)
 			}
@@ -178,14 +198,15 @@ func TestExportRange(t *testing.T) {
 	})
 }
 
-// BenchmarkExport measures one page of 10,000 rows out of 110,000: the first one, a late one by cursor, and the last one by
-// offset.
+// BenchmarkExport measures one page of 10,000 rows out of 110,000: the first one, a late one by
+// cursor, and the last one by offset.
 func BenchmarkExport(b *testing.B) {
 	const stored, page = 110_010, 10_000
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		const siteID = 1
 		start := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
 		storeForExport(b, d, siteID, start, stored)
+
 		for name, where := range map[string]db.ExportRange{
 			"first":  {},
 			"cursor": {After: &db.ExportCursor{At: start.Add(80_000 * time.Second), ID: 80_000}},
@@ -201,12 +222,14 @@ func BenchmarkExport(b *testing.B) {
 				}
 				rows = 0
 			}
+
 			b.Run("pageviews/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					check(b, d.ExportPageviews(b.Context(), r, func(*db.ExportedPageview) error { rows++; return nil }))
 				}
 			})
+
 			b.Run("events/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
@@ -217,7 +240,8 @@ func BenchmarkExport(b *testing.B) {
 	})
 }
 
-// TestExportsTakeTurns: however many exports read at once, they leave connections to others, and all come to their end.
+// TestExportsTakeTurns: however many exports read at once, they leave connections to others, and
+// all come to their end.
 func TestExportsTakeTurns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := outboxSite(t, d, "shop.example")
@@ -229,32 +253,42 @@ func TestExportsTakeTurns(t *testing.T) {
 				<-release
 			}
 		})
+
 		var exports errgroup.Group
-		for i := range 24 { // more than either pool has connections
+
+		// more than either pool has connections
+		for i := range 24 {
 			exports.Go(func() error {
 				r := db.ExportRange{SiteID: site.ID, From: outboxNoon, To: outboxNoon.Add(time.Hour), Limit: 1, Offset: i % 2}
 				return d.ExportPageviews(context.Background(), r, func(*db.ExportedPageview) error { return nil })
 			})
 		}
+
 		for deadline := time.Now().Add(time.Minute); reading.Load() < 4; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("the exports do not begin")
 			}
 		}
+
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
+
 		if _, err := d.SiteRulesByKey(ctx, site.SiteKey); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 		if n := reading.Load(); n != 4 {
 			t.Errorf("%d exports read at once", n)
 		}
+
 		waiting, leave := context.WithCancel(t.Context())
 		leave()
+
 		if err := d.ExportPageviews(waiting, db.ExportRange{SiteID: site.ID, Limit: 1}, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("one that leaves while it waits: %v", err)
 		}
+
 		close(release)
+
 		if err := exports.Wait(); err != nil {
 			t.Error(err)
 		}
@@ -271,12 +305,14 @@ func TestFarOffset(t *testing.T) {
 			err = dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (1, ?, ?, 1, 1, 1, 'direct')`,
 				model.FirstTimeID(outboxNoon), []byte("0123456789abcdef"))
 		}
+
 		if err == nil {
 			err = dbtest.Exec(d, "UPDATE pageviews SET visit_id = ? WHERE id > 249990", model.FirstTimeID(outboxNoon))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for offset, want := range map[int][]int64{250_000: {250_001, 250_002}, 250_002: {250_003}, rows: nil, rows + 1: nil, 1 << 40: nil} {
 			var got []int64
 			r := db.ExportRange{SiteID: 1, From: outboxNoon, To: outboxNoon.Add(time.Hour), Limit: 2, Offset: offset}

@@ -10,21 +10,24 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// HitStore stores batches of hits, one transaction each. It belongs to one writer: it is not safe for concurrent use.
+// HitStore stores batches of hits, one transaction each. It belongs to one writer: it is not safe
+// for concurrent use.
 type HitStore interface {
-	// Update runs one transaction. It takes the usage rows that keys name as locks, so that writers of one site take turns
-	// in every process, reads what keys name, lets decide turn that into changes, stores them and commits. An error means
-	// that decide's changes are not stored, except when the connection was lost, or ctx ended, during the commit itself.
+	// Update runs one transaction. It takes the usage rows that keys name as locks, so that writers
+	// of one site take turns in every process, reads what keys name, lets decide turn that into
+	// changes, stores them and commits. An error means that decide's changes are not stored, except
+	// when the connection was lost, or ctx ended, during the commit itself.
 	//
-	// decide has no effects of its own and may run several times: a transaction that lost to another one is repeated.
+	// decide has no effects of its own and may run several times: a transaction that lost to
+	// another one is repeated.
 	Update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) error
 
 	Close() error
 }
 
-// HitKeys name what a batch reads. Each list is sorted and without duplicates, so that all writers lock
-// in one order. Of a site whose quota is used up, only the usage is read, and what shows that a hit is a
-// duplicate, which is ignored and not refused: Transactions, and the visits of Manual.
+// HitKeys name what a batch reads. Each list is sorted and without duplicates, so that all writers
+// lock in one order. Of a site whose quota is used up, only the usage is read, and what shows that
+// a hit is a duplicate, which is ignored and not refused: Transactions, and the visits of Manual.
 type HitKeys struct {
 	Since, Until model.Instant // the days of the batch's hits, Until exclusive: no visit of their visitors lies outside
 	Usage        []model.UsageKey
@@ -46,8 +49,8 @@ type HitState struct {
 	Transactions map[model.TransactionKey]string    // the event, purchase or refund, of those that are recorded
 }
 
-// latest is after all visits and page views that the batch can refer to. A clock that stepped back can have given one a moment, or
-// an id, shortly after its time.
+// latest is after all visits and page views that the batch can refer to. A clock that stepped back
+// can have given one a moment, or an id, shortly after its time.
 func (k *HitKeys) latest() model.Instant { return k.Until.Add(time.Minute) }
 
 // visitIDs are bounds, the upper one exclusive, of the ids of all visits of the batch's visitors.
@@ -75,9 +78,9 @@ func newHitState(keys HitKeys) *HitState {
 	}
 }
 
-// newestVisits is how many of a visitor's visits of a day are read, as text for the statements. The last
-// one decides where a page view belongs; the others may await page views of pages that were opened
-// together with it, whose events came first.
+// newestVisits is how many of a visitor's visits of a day are read, as text for the statements. The
+// last one decides where a page view belongs; the others may await page views of pages that were
+// opened together with it, whose events came first.
 const newestVisits = "4"
 
 // addVisit adds a visit that was read. Ids of one visitor's visits grow.
@@ -91,15 +94,17 @@ func (s *HitState) addVisit(v model.Visit) {
 	s.Visits[key] = slices.Insert(visits, i, v)
 }
 
-// open returns the keys without the visits of sites whose quota is used up in every month of the batch,
-// apart from those of Manual.
+// open returns the keys without the visits of sites whose quota is used up in every month of the
+// batch, apart from those of Manual.
 func (k HitKeys) open(exhausted func(model.UsageKey) bool) HitKeys {
 	if !slices.ContainsFunc(k.Usage, exhausted) {
 		return k
 	}
+
 	closed := make(map[int64]bool)
 	for _, key := range k.Usage {
-		other, known := closed[key.SiteID] // another month of the same site, around midnight
+		// another month of the same site, around midnight
+		other, known := closed[key.SiteID]
 		closed[key.SiteID] = exhausted(key) && (other || !known)
 	}
 
@@ -110,9 +115,11 @@ func (k HitKeys) open(exhausted func(model.UsageKey) bool) HitKeys {
 		_, manual := slices.BinarySearchFunc(k.Manual, key, model.VisitorKey.Compare)
 		return !manual
 	}
+
 	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), needless)
 	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), needless)
 	k.Viewed = slices.DeleteFunc(slices.Clone(k.Viewed), func(key model.ViewKey) bool { return closed[key.Visitor.SiteID] })
+
 	return k
 }
 
@@ -147,8 +154,8 @@ func (d *DB) HitStore() HitStore {
 	return newSQLiteHits(d.dataWrite.DB)
 }
 
-// repeat runs a transaction until it does not lose to another one. A unique violation counts as losing: ids are partly
-// random, and decide makes new ones.
+// repeat runs a transaction until it does not lose to another one. A unique violation counts as
+// losing: ids are partly random, and decide makes new ones.
 func repeat(transaction func() error) error {
 	return repeatIf(func(err error) bool { return isRetryable(err) || IsUnique(err) }, transaction)
 }

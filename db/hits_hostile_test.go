@@ -11,8 +11,8 @@ import (
 
 const hostileRows, hostileBatches = 3_000, 20
 
-// hostile is a database in which one visitor of an open site, one of an exhausted site, and another site
-// have stored a lot, as any client can make them do.
+// hostile is a database in which one visitor of an open site, one of an exhausted site, and another
+// site have stored a lot, as any client can make them do.
 type hostile struct {
 	t        *testing.T
 	d        *db.DB
@@ -36,8 +36,10 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", exhausted.ID); err != nil {
 		t.Fatal(err)
 	}
+
 	h := &hostile{t: t, d: d, store: d.HitStore(), open: open,
 		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}}, {SiteID: exhausted.ID, Visitor: model.VisitorID{2}}}}
+
 	converting := model.VisitorKey{SiteID: open.ID, Visitor: model.VisitorID{3}}
 	h.keys = db.HitKeys{
 		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
@@ -49,13 +51,16 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 			{Visitor: h.visitors[0], PageviewID: ownPageview},
 		},
 	}
-	h.fill(at, other, converting, hostileRows/10) // so that the trees have their levels
+
+	// so that the trees have their levels
+	h.fill(at, other, converting, hostileRows/10)
 	return h
 }
 
 // fill stores n visits of each visitor, and n page views under each of the two ids.
 func (h *hostile) fill(at model.Instant, other *model.Site, converting model.VisitorKey, n int) {
 	h.t.Helper()
+
 	var changes db.HitChanges
 	for range n {
 		when := at + model.Instant(h.stored)
@@ -64,11 +69,14 @@ func (h *hostile) fill(at model.Instant, other *model.Site, converting model.Vis
 			changes.NewVisits = append(changes.NewVisits, model.Visit{SiteID: key.SiteID, ID: model.FirstTimeID(when) + int64(i),
 				Visitor: key.Visitor, StartedAt: when, LastPageviewAt: when, N: 1, Channel: "direct"})
 		}
+
 		changes.Pageviews = append(changes.Pageviews,
 			model.Pageview{SiteID: other.ID, At: when, ID: foreignPageview, Path: "/"},
 			model.Pageview{SiteID: h.open.ID, At: when, ID: ownPageview, Path: "/"})
+
 		h.stored++
 	}
+
 	h.update(func(*db.HitState) *db.HitChanges { return &changes })
 }
 
@@ -79,16 +87,18 @@ func (h *hostile) update(decide func(*db.HitState) *db.HitChanges) {
 	}
 }
 
-// hit stores what one hit of each kind does: the visit continues, and events and engagement come for the
-// page view that the open site repeats, and for one that it does not have under the id that the other
-// site repeats.
+// hit stores what one hit of each kind does: the visit continues, and events and engagement come
+// for the page view that the open site repeats, and for one that it does not have under the id that
+// the other site repeats.
 func (h *hostile) hit() {
 	h.t.Helper()
+
 	h.update(func(state *db.HitState) *db.HitChanges {
 		visits := state.Visits[h.visitors[0]]
 		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].ID != h.newest {
 			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits), len(state.Visits))
 		}
+
 		return &db.HitChanges{
 			Continued: visits[:1],
 			Engagement: []model.Engagement{
@@ -99,8 +109,8 @@ func (h *hostile) hit() {
 	})
 }
 
-// TestHostileVisitor: what a hit reads does not depend on what its visitor, or another site, has stored,
-// and no visit is read for a site that is exhausted.
+// TestHostileVisitor: what a hit reads does not depend on what its visitor, or another site, has
+// stored, and no visit is read for a site that is exhausted.
 func TestHostileVisitor(t *testing.T) {
 	at := model.At(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 
@@ -114,12 +124,16 @@ func TestHostileVisitor(t *testing.T) {
 			}
 			return pagesRead(t, d) - before
 		}
-		cost() // prepares the statements
+
+		// prepares the statements
+		cost()
 		few := cost()
 		h.fill(at, newOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
 		many := cost()
 		t.Logf("%d pages read, then %d", few, many)
-		if many > 2*few { // a tree may be a level deeper
+
+		// a tree may be a level deeper
+		if many > 2*few {
 			t.Errorf("%d batches read %d pages with %d rows of each kind stored, and %d with a tenth", hostileBatches, many, hostileRows, few)
 		}
 	})
@@ -127,29 +141,38 @@ func TestHostileVisitor(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		h := newHostile(t, d)
-		h.hit() // makes the plans
+
+		// makes the plans
+		h.hit()
 		h.fill(at, newOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
+
 		for range hostileBatches {
 			h.hit()
 		}
-		if err := h.store.Close(); err != nil { // which makes PostgreSQL add up what the connection read
+
+		// which makes PostgreSQL add up what the connection read
+		if err := h.store.Close(); err != nil {
 			t.Fatal(err)
 		}
+
 		touched := indexEntriesRead(t, d, "^(visits|pageviews)_", 5*hostileRows)
 		t.Logf("%d index entries read", touched)
+
 		if touched > hostileRows {
 			t.Errorf("%d batches read %d index entries, with %d rows of each kind stored", hostileBatches, touched, hostileRows)
 		}
 	})
 }
 
-// TestExhaustedSite: the visit of an exhausted site's visitor is read for a manual page view only, which
-// may be a duplicate.
+// TestExhaustedSite: the visit of an exhausted site's visitor is read for a manual page view only,
+// which may be a duplicate.
 func TestExhaustedSite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
 		defer h.store.Close()
-		for range 2 { // when it is found exhausted, and later
+
+		// when it is found exhausted, and later
+		for range 2 {
 			h.hit()
 			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
 			h.update(func(state *db.HitState) *db.HitChanges {
@@ -158,22 +181,27 @@ func TestExhaustedSite(t *testing.T) {
 				}
 				return &db.HitChanges{}
 			})
+
 			h.keys.Manual = nil
 		}
 	})
 }
 
-// TestExhaustedSiteOpensAgain: a batch that finds a site open which was exhausted in the batch before
-// reads its visits as well.
+// TestExhaustedSiteOpensAgain: a batch that finds a site open which was exhausted in the batch
+// before reads its visits as well.
 func TestExhaustedSiteOpensAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
 		defer h.store.Close()
+
 		h.hit()
+
 		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 10 WHERE id = ?", h.visitors[1].SiteID); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // when it opens, and later
+
+		// when it opens, and later
+		for range 2 {
 			h.update(func(state *db.HitState) *db.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
 					t.Errorf("%d visits were read, want 3 with the visitor's of the site that opened", len(state.Visits))

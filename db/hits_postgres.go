@@ -8,25 +8,28 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// postgresHits sends a batch in two round trips on a connection of its own: begin, lock and read; then write and commit.
-// Every list travels as arrays, so that each statement is one prepared plan at any batch size.
+// postgresHits sends a batch in two round trips on a connection of its own: begin, lock and read;
+// then write and commit. Every list travels as arrays, so that each statement is one prepared plan
+// at any batch size.
 type postgresHits struct {
 	pgWriter
 	exhausted map[model.UsageKey]bool // months whose quota was used up when they were last read
 }
 
-// maxExhausted bounds the months that a writer remembers as used up. Forgetting them costs a lookup per
-// refused hit, once.
+// maxExhausted bounds the months that a writer remembers as used up. Forgetting them costs a lookup
+// per refused hit, once.
 const maxExhausted = 10_000
 
 func newPostgresHits(config *pgx.ConnConfig) *postgresHits {
 	return &postgresHits{pgWriter: newPGWriter(config), exhausted: make(map[model.UsageKey]bool)}
 }
 
-// Without statistics, as in a new table, the planner takes any index that a condition fits, also one that finds all rows of
-// a site or of a day. Hence "site_id + 0", which fits none, where the other condition has an index of its own, and OFFSET 0,
-// which keeps a look-up per key from being turned into a join. Conditions on the time, or on the id that grows with it, leave
-// out the months that cannot hold the row. 86400000000 microseconds are a day, with which the indexes on random keys begin.
+// Without statistics, as in a new table, the planner takes any index that a condition fits, also
+// one that finds all rows of a site or of a day. Hence "site_id + 0", which fits none, where the
+// other condition has an index of its own, and OFFSET 0, which keeps a look-up per key from being
+// turned into a join. Conditions on the time, or on the id that grows with it, leave out the months
+// that cannot hold the row. 86400000000 microseconds are a day, with which the indexes on random
+// keys begin.
 const (
 	pgLockUsage = `
 SELECT u.site_id, u.month, u.used, s.monthly_pageviews
@@ -80,8 +83,8 @@ SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::
   $8::bytea[], $9::bytea[], $10::text[], $11::bytea[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[],
   $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[])`
 
-	// An insert that always meets its row: a plain UPDATE is a join, and the planner may begin it with all visits of the day,
-	// which then are read for each batch.
+	// An insert that always meets its row: a plain UPDATE is a join, and the planner may begin it
+	// with all visits of the day, which then are read for each batch.
 	pgContinueVisits = `
 INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, recent, awaited, channel, user_id)
 SELECT v.site_id, v.id, v.visitor, v.started_at, k.last_pageview_at, k.pageviews, k.recent, k.awaited, v.channel, k.user_id
@@ -96,9 +99,9 @@ INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_rang
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[],
   $7::smallint[], $8::boolean[], $9::text[], $10::text[])`
 
-	// An insert for the same reason. The index does not hold the site, and anybody may repeat an id on a
-	// site of their own: only an id's newest 16 page views are looked at. A page view's id is a random
-	// number that only its own page knows, so no one can hide it behind others.
+	// An insert for the same reason. The index does not hold the site, and anybody may repeat an id
+	// on a site of their own: only an id's newest 16 page views are looked at. A page view's id is
+	// a random number that only its own page knows, so no one can hide it behind others.
 	pgEngagement = `
 INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
 SELECT newest.site_id, newest.at, newest.id, newest.visit_id, e.ms, e.scroll, newest.width_range, newest.manual, newest.path
@@ -138,10 +141,12 @@ func (h *postgresHits) Update(ctx context.Context, keys HitKeys, decide func(*Hi
 func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) (err error) {
 	committed := false
 	defer func() {
-		if !committed { // after a panic, too
+		// after a panic, too
+		if !committed {
 			h.abandon()
 		}
 	}()
+
 	var state *HitState
 	err = h.begin(ctx, func() (err error) {
 		state, err = h.read(ctx, keys)
@@ -150,20 +155,23 @@ func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*Hi
 	if err != nil {
 		return err
 	}
+
 	if len(state.Usage) < len(keys.Usage) {
-		// The first hits of a month, or a site that is gone. The missing rows are added outside the transaction, which
-		// holds locks already, so that two processes cannot wait for each other.
+		// The first hits of a month, or a site that is gone. The missing rows are added outside the
+		// transaction, which holds locks already, so that two processes cannot wait for each other.
 		if state, err = h.addUsage(ctx, keys); err != nil {
 			return err
 		}
 	}
+
 	err = h.commit(ctx, keys, decide(state))
 	committed = err == nil
 	return err
 }
 
-// read locks and reads in one round trip. A site whose quota was used up is believed to be so still, and
-// nothing else of it is read; where that turns out wrong, after an upgrade, the rest takes another one.
+// read locks and reads in one round trip. A site whose quota was used up is believed to be so
+// still, and nothing else of it is read; where that turns out wrong, after an upgrade, the rest
+// takes another one.
 func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error) {
 	state := newHitState(keys)
 	var b pgx.Batch
@@ -171,6 +179,7 @@ func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error
 	sites, months := usageColumns(keys.Usage)
 	b.Queue(pgLockUsage, sites, months).Query(func(rows pgx.Rows) error { return scanUsage(rows, state) })
 	queueReads(&b, keys.open(func(key model.UsageKey) bool { return h.exhausted[key] }), state)
+
 	if err := h.conn.SendBatch(ctx, &b).Close(); err != nil {
 		return nil, err
 	}
@@ -180,42 +189,49 @@ func (h *postgresHits) read(ctx context.Context, keys HitKeys) (*HitState, error
 		queueReads(&b, keys, state)
 		return state, h.conn.SendBatch(ctx, &b).Close()
 	}
+
 	return state, nil
 }
 
 // queueReads adds the statements that read what the keys name, except the usage.
 func queueReads(b *pgx.Batch, keys HitKeys, state *HitState) {
 	firstVisit, endVisit := keys.visitIDs()
+
 	if v := keys.Visitors; len(v) > 0 {
 		sites, visitors := visitorColumns(v)
 		for day := range keys.days() {
 			b.Queue(pgReadVisits, sites, visitors, int32(day), firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanVisits(rows, state) })
 		}
 	}
+
 	if v := keys.Converting; len(v) > 0 {
 		sites, visitors := visitorColumns(v)
 		for day := range keys.days() {
 			b.Queue(pgReadAttribution, sites, visitors, int32(day), firstVisit, endVisit).Query(func(rows pgx.Rows) error { return scanAttribution(rows, state) })
 		}
 	}
+
 	if v := keys.Viewed; len(v) > 0 {
 		for day := range keys.days() {
 			columns := append(viewColumns(v), int32(day), day.Start(), (day + 1).Start(), firstVisit, endVisit)
 			b.Queue(pgReadViewed, columns...).Query(func(rows pgx.Rows) error { return scanViewed(rows, v, state) })
 		}
 	}
+
 	if t := keys.Transactions; len(t) > 0 {
 		b.Queue(pgReadTransactions, transactionKeyColumns(t)...).Query(func(rows pgx.Rows) error { return scanTransactions(rows, state) })
 	}
 }
 
-// noteExhausted remembers which of the months read are used up, and reports whether one is open again.
+// noteExhausted remembers which of the months read are used up, and reports whether one is open
+// again.
 func (h *postgresHits) noteExhausted(state *HitState) (reopened bool) {
 	for key, usage := range state.Usage {
 		if usage.Exhausted() {
 			h.exhausted[key] = true
 			continue
 		}
+
 		reopened = reopened || h.exhausted[key]
 		delete(h.exhausted, key)
 	}
@@ -223,6 +239,7 @@ func (h *postgresHits) noteExhausted(state *HitState) (reopened bool) {
 	if len(h.exhausted) > maxExhausted {
 		clear(h.exhausted)
 	}
+
 	return reopened
 }
 
@@ -230,16 +247,19 @@ func (h *postgresHits) addUsage(ctx context.Context, keys HitKeys) (*HitState, e
 	if _, err := h.conn.Exec(ctx, "rollback"); err != nil {
 		return nil, err
 	}
+
 	sites, months := usageColumns(keys.Usage)
 	if _, err := h.conn.Exec(ctx, pgAddUsage, sites, months); err != nil {
 		return nil, err
 	}
+
 	return h.read(ctx, keys)
 }
 
 func (h *postgresHits) commit(ctx context.Context, keys HitKeys, changes *HitChanges) error {
 	firstVisit, endVisit := keys.visitIDs()
 	var b pgx.Batch
+
 	if v := changes.NewVisits; len(v) > 0 {
 		b.Queue(pgNewVisits, newVisitColumns(v)...)
 	}
@@ -249,10 +269,12 @@ func (h *postgresHits) commit(ctx context.Context, keys HitKeys, changes *HitCha
 	if p := changes.Pageviews; len(p) > 0 {
 		b.Queue(pgPageviews, pageviewColumns(p)...)
 	}
+
 	if e := changes.Engagement; len(e) > 0 {
 		since, until := keys.Since.Add(-EngagementWindow), keys.latest()
 		b.Queue(pgEngagement, append(engagementColumns(e), since, until, int32(since.Day()), int32(until.Day()))...)
 	}
+
 	if e := changes.Events; len(e) > 0 {
 		b.Queue(pgEvents, eventColumns(e)...)
 	}
@@ -265,6 +287,7 @@ func (h *postgresHits) commit(ctx context.Context, keys HitKeys, changes *HitCha
 	if u := changes.Used; len(u) > 0 {
 		b.Queue(pgUsed, usedColumns(u)...)
 	}
+
 	b.Queue("commit")
 	return h.conn.SendBatch(ctx, &b).Close()
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// How the rows of postgresHits travel: what comes is scanned into the state, what goes is turned into one array per column.
+// How the rows of postgresHits travel: what comes is scanned into the state, what goes is turned
+// into one array per column.
 
 func scanUsage(rows pgx.Rows, state *HitState) error {
 	for rows.Next() {
@@ -18,8 +19,10 @@ func scanUsage(rows pgx.Rows, state *HitState) error {
 		if err := rows.Scan(&key.SiteID, &key.Month, &usage.Used, &usage.Quota); err != nil {
 			return err
 		}
+
 		state.Usage[key] = usage
 	}
+
 	return rows.Err()
 }
 
@@ -29,8 +32,10 @@ func scanVisits(rows pgx.Rows, state *HitState) error {
 		if err := rows.Scan(v.columns()...); err != nil {
 			return err
 		}
+
 		state.addVisit(v.visit())
 	}
+
 	return rows.Err()
 }
 
@@ -40,21 +45,26 @@ func scanAttribution(rows pgx.Rows, state *HitState) error {
 		if err := rows.Scan(append(v.columns(), v.attribution()...)...); err != nil {
 			return err
 		}
+
 		state.addVisit(v.visit())
 	}
+
 	return rows.Err()
 }
 
 func scanViewed(rows pgx.Rows, asked []model.ViewKey, state *HitState) error {
 	for rows.Next() {
-		var number int64 // counts from 1
+		// counts from 1
+		var number int64
 		var v scannedVisit
 		columns := append([]any{&number}, v.columns()...)
 		if err := rows.Scan(append(columns, v.attribution()...)...); err != nil {
 			return err
 		}
+
 		state.Viewed[asked[number-1]] = v.visit()
 	}
+
 	return rows.Err()
 }
 
@@ -91,8 +101,10 @@ func scanTransactions(rows pgx.Rows, state *HitState) error {
 		if err := rows.Scan(&key.SiteID, &key.TransactionID, &event); err != nil {
 			return err
 		}
+
 		state.Transactions[key] = event
 	}
+
 	return rows.Err()
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// sqliteHits runs a batch on the writing connection with prepared statements, row by row: the rows need no network here,
-// and larger statements measured no faster. See sqliteStmt for what did.
+// sqliteHits runs a batch on the writing connection with prepared statements, row by row: the rows
+// need no network here, and larger statements measured no faster. See sqliteStmt for what did.
 type sqliteHits struct {
 	db *sql.DB
 	*sqliteStatements
@@ -68,21 +68,26 @@ func (h *sqliteHits) read(keys HitKeys) (*HitState, error) {
 			return nil, err
 		}
 	}
+
 	return state, nil
 }
 
 func (h *sqliteHits) usages(keys HitKeys, state *HitState) error {
 	for _, key := range keys.Usage {
 		found, err := h.usage(key, state)
-		if err == nil && !found { // the first hits of a month, or a site that is gone
+
+		// the first hits of a month, or a site that is gone
+		if err == nil && !found {
 			if err = h.addUsage.exec(key.SiteID, key.Month); err == nil {
 				_, err = h.usage(key, state)
 			}
 		}
+
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -103,6 +108,7 @@ func (h *sqliteHits) visits(keys HitKeys, state *HitState) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -115,6 +121,7 @@ func (h *sqliteHits) attributions(keys HitKeys, state *HitState) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -129,6 +136,7 @@ func (h *sqliteHits) viewed(keys HitKeys, state *HitState) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -184,46 +192,55 @@ func (h *sqliteHits) write(keys HitKeys, changes *HitChanges) error {
 	}); err != nil {
 		return err
 	}
+
 	if err := execEach(h.continueVisit, changes.Continued, func(v *model.Visit) []any {
 		return []any{v.LastPageviewAt, v.Pageviews, blobOrNull(v.Recent), blobOrNull(v.Awaited), blobOrNull(v.UserID), v.SiteID, v.ID}
 	}); err != nil {
 		return err
 	}
+
 	if err := execEach(h.pageview, changes.Pageviews, func(p *model.Pageview) []any {
 		return []any{p.SiteID, p.At, p.ID, p.VisitID, p.EngagedMS, p.Scroll, p.WidthRange, p.Manual, p.Path, orNull(&p.Language)}
 	}); err != nil {
 		return err
 	}
+
 	for i := range changes.Engagement {
 		if err := h.engage(keys, &changes.Engagement[i]); err != nil {
 			return err
 		}
 	}
+
 	if err := execEach(h.event, changes.Events, func(e *model.Event) []any {
 		return []any{e.SiteID, e.At, e.ID, e.VisitID, e.Name, e.Path, valueOrNull(e), orNull(&e.Currency), orNull(&e.TransactionID),
 			orNull(&e.Properties)}
 	}); err != nil {
 		return err
 	}
+
 	if err := execEach(h.transaction, changes.Transactions, func(t *model.Transaction) []any {
 		return []any{t.SiteID, t.TransactionID, t.Event, t.At}
 	}); err != nil {
 		return err
 	}
+
 	if err := execEach(h.delivery, changes.Deliveries, func(d *model.Delivery) []any {
 		return []any{d.SiteID, d.ID, d.Kind, d.Event, d.State, d.Attempts, d.CreatedAt, d.NextAttemptAt, d.Body}
 	}); err != nil {
 		return err
 	}
+
 	for key, used := range changes.Used {
 		if err := h.setUsed.exec(used, key.SiteID, key.Month); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// engage adds a report to its page view, the newest one with that id, which is most likely one of today.
+// engage adds a report to its page view, the newest one with that id, which is most likely one of
+// today.
 func (h *sqliteHits) engage(keys HitKeys, e *model.Engagement) error {
 	since := keys.Since.Add(-EngagementWindow)
 	for day := keys.latest().Day(); day >= since.Day(); day-- {
@@ -232,6 +249,7 @@ func (h *sqliteHits) engage(keys HitKeys, e *model.Engagement) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -254,8 +272,10 @@ func blobOrNull(b []byte) any {
 
 func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, error) {
 	var s sqliteStatements
-	// INDEXED BY: without statistics SQLite believes that a site has ten visits, and reads them all. The
-	// index ends with the primary key's id, so that a LIMIT bounds what is read whatever the visitor did.
+
+	// INDEXED BY: without statistics SQLite believes that a site has ten visits, and reads them
+	// all. The index ends with the primary key's id, so that a LIMIT bounds what is read whatever
+	// the visitor did.
 	const (
 		visit       = `v.id, v.started_at, v.last_pageview_at, v.pageviews, v.user_id, v.n, v.recent, v.awaited, v.utm_source, v.utm_campaign`
 		attribution = `v.channel, v.utm_medium, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid`
@@ -296,9 +316,11 @@ func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, erro
 			s.close()
 			return nil, err
 		}
+
 		*stmt = prepared
 		s.all = append(s.all, prepared)
 	}
+
 	return &s, nil
 }
 

@@ -42,9 +42,11 @@ func TestHitStoresTakeTurns(t *testing.T) {
 		a, b := newOwnSite(t, d, "a.example"), newOwnSite(t, d, "b.example")
 		keys := db.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
 		done := make(chan error)
+
 		for range 4 {
 			hits := d.HitStore()
 			defer hits.Close()
+
 			go func() {
 				for range 25 {
 					if err := hits.Update(context.Background(), keys, func(state *db.HitState) *db.HitChanges {
@@ -58,14 +60,17 @@ func TestHitStoresTakeTurns(t *testing.T) {
 						return
 					}
 				}
+
 				done <- nil
 			}()
 		}
+
 		for range 4 {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
 		}
+
 		for _, site := range []*model.Site{a, b} {
 			if n := used(t, d, site); n != 100 {
 				t.Errorf("%s counts %d, want 100", site.Domain, n)
@@ -74,19 +79,22 @@ func TestHitStoresTakeTurns(t *testing.T) {
 	})
 }
 
-// TestHitStoreRepeatsAfterCollision: an id that is taken makes decide run again, and nothing of the first run stays.
+// TestHitStoreRepeatsAfterCollision: an id that is taken makes decide run again, and nothing of the
+// first run stays.
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
 		hits := d.HitStore()
 		defer hits.Close()
+
 		visit := func(id int64) []model.Visit { return []model.Visit{{SiteID: site.ID, ID: id, Channel: "direct"}} }
 		runs := 0
 		for range 2 {
 			err := hits.Update(t.Context(), db.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(state *db.HitState) *db.HitChanges {
 				runs++
 				id := int64(1)
-				if runs == 3 { // the second batch's second run
+				// the second batch's second run
+				if runs == 3 {
 					id = 2
 				}
 				return &db.HitChanges{NewVisits: visit(id), Used: map[model.UsageKey]int64{keyOf(site): state.Usage[keyOf(site)].Used + 1}}
@@ -95,6 +103,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if n := used(t, d, site); runs != 3 || n != 2 {
 			t.Errorf("%d runs, count %d; want 3 and 2", runs, n)
 		}
@@ -110,6 +119,7 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 		site := newOwnSite(t, d, "example.com")
 		hits := d.HitStore()
 		defer hits.Close()
+
 		count(t, hits, site, 1)
 		same := model.Pageview{SiteID: site.ID, At: 1, ID: 1, Path: "/"}
 		err := hits.Update(t.Context(), db.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*db.HitState) *db.HitChanges {
@@ -122,22 +132,27 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 		if !db.IsBadData(err) || !db.IsUnique(err) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
+
 		visits, _ := dbtest.Count(d, "visits")
 		pageviews, _ := dbtest.Count(d, "pageviews")
 		if n := used(t, d, site); visits != 0 || pageviews != 0 || n != 1 {
 			t.Errorf("%d visits, %d page views, count %d; want 0, 0 and 1", visits, pageviews, n)
 		}
-		count(t, hits, site, 1) // and the store works on
+
+		// and the store works on
+		count(t, hits, site, 1)
 	})
 }
 
-// TestHitStoreSurvivesACutConnection: the server ends the connection, between batches and within one.
+// TestHitStoreSurvivesACutConnection: the server ends the connection, between batches and within
+// one.
 func TestHitStoreSurvivesACutConnection(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		site := newOwnSite(t, d, "example.com")
 		hits := d.HitStore()
 		defer hits.Close()
+
 		cut := func() {
 			t.Helper()
 			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -145,9 +160,12 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		count(t, hits, site, 1)
 		cut()
-		count(t, hits, site, 1) // a new connection, without an error for anybody
+
+		// a new connection, without an error for anybody
+		count(t, hits, site, 1)
 
 		err := hits.Update(t.Context(), db.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*db.HitState) *db.HitChanges {
 			cut()
@@ -156,7 +174,9 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 		if err == nil || db.IsBadData(err) {
 			t.Errorf("cut before the commit: error %v, want one of the connection", err)
 		}
+
 		count(t, hits, site, 1)
+
 		if n := used(t, d, site); n != 3 {
 			t.Errorf("count %d, want 3", n)
 		}
@@ -170,6 +190,7 @@ func TestHitStoreIsBounded(t *testing.T) {
 		holder, waiter := d.HitStore(), d.HitStore()
 		defer holder.Close()
 		defer waiter.Close()
+
 		count(t, holder, site, 1)
 		held, release := make(chan struct{}), make(chan struct{})
 		ended := make(chan error)
@@ -180,9 +201,11 @@ func TestHitStoreIsBounded(t *testing.T) {
 				return &db.HitChanges{}
 			})
 		}()
+
 		<-held
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
+
 		err := waiter.Update(ctx, db.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*db.HitState) *db.HitChanges {
 			t.Error("decide ran without the lock")
 			return &db.HitChanges{}
@@ -190,7 +213,9 @@ func TestHitStoreIsBounded(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want context.DeadlineExceeded", err)
 		}
+
 		close(release)
+
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Two transactions that wait for each other: the database ends one of them, and that one runs again.
+// Two transactions that wait for each other: the database ends one of them, and that one runs
+// again.
 func TestATransactionThatLostRunsAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		newUser(t, d, "a@example.com")
@@ -20,12 +21,14 @@ func TestATransactionThatLostRunsAgain(t *testing.T) {
 		change := func(user, name string) string {
 			return "UPDATE accounts SET name = name || '" + name + "' WHERE id = " + user
 		}
+
 		first, second := dbtest.Race(t, d, change("2", "!"),
 			func() error { return dbtest.Transaction(t.Context(), d, change("1", "!"), change("2", "!")) },
 			func() error { return dbtest.Transaction(t.Context(), d, change("2", "?"), change("1", "?")) })
 		if first != nil || second != nil {
 			t.Errorf("errors %v and %v", first, second)
 		}
+
 		names, err := dbtest.Rows[struct{ Name string }](d, "SELECT name FROM accounts ORDER BY id")
 		if err != nil || len(names) != 2 || len(names[0].Name) != len("a@example.com")+2 || len(names[1].Name) != len("b@example.com")+2 {
 			t.Errorf("the accounts are %v, %v; want both changes in each, once", names, err)
@@ -46,6 +49,7 @@ var firstReset, secondReset, invited = model.HashToken("first"), model.HashToken
 
 func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 	t.Helper()
+
 	newUser(t, d, "operator@example.com")
 	w := &lockWorld{DB: d, owner: newUser(t, d, "owner@example.com")}
 	w.member = addMember(t, d, w.owner.AccountID, "member@example.com", model.RoleMember)
@@ -55,6 +59,7 @@ func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 			t.Fatal(err)
 		}
 	}
+
 	w.invitation = invite(t, d, w.owner.AccountID, "guest@example.com", model.RoleMember, invited)
 	return w
 }
@@ -68,6 +73,7 @@ func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Ro
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return invitation
 }
 
@@ -76,10 +82,12 @@ func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model
 	t.Helper()
 	secret := model.HashToken(email)
 	invite(t, d, accountID, email, role, secret)
+
 	user, err := d.Accept(t.Context(), secret, "hash", start)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return user
 }
 
@@ -90,8 +98,8 @@ func linkMail(accountID int64, kind, recipient string) model.Mail {
 	return model.Mail{AccountID: accountID, Kind: kind, Recipient: recipient, Data: `{"url":"secret"}`, State: model.MailPending, CreatedAt: start, NextAttemptAt: start}
 }
 
-// Each pair locks the same rows and begins from other ones: neither waits for the other in turn, and what comes too late is
-// told so.
+// Each pair locks the same rows and begins from other ones: neither waits for the other in turn,
+// and what comes too late is told so.
 func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	type step func(w *lockWorld, ctx context.Context) error
 	reset := func(secret []byte) step {
@@ -100,27 +108,34 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 			return err
 		}
 	}
+
 	change := func(w *lockWorld, ctx context.Context) error {
 		_, err := w.ChangePassword(ctx, w.member.ID, "hash", db.PasswordChange{Hash: "changed", At: start})
 		return err
 	}
+
 	request := func(w *lockWorld, ctx context.Context) error {
 		return w.RequestPasswordReset(ctx, w.member.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
 	}
+
 	signIn := func(w *lockWorld, ctx context.Context) error {
 		return w.CreateSession(ctx, model.Session{IDHash: []byte("next"), UserID: w.member.ID, CreatedAt: start}, "hash", w.session)
 	}
+
 	accept := func(w *lockWorld, ctx context.Context) error {
 		_, err := w.Accept(ctx, invited, "hash", start)
 		return err
 	}
+
 	revoke := func(w *lockWorld, ctx context.Context) error {
 		_, err := w.DeleteInvitation(ctx, w.owner.AccountID, w.invitation.ID)
 		return err
 	}
+
 	deleteMember := func(w *lockWorld, ctx context.Context) error {
 		return w.DeleteMember(ctx, w.owner.AccountID, w.member.ID)
 	}
+
 	deleteAccount := func(w *lockWorld, ctx context.Context) error { return w.DeleteAccount(ctx, w.owner, start) }
 	tests := []struct {
 		name          string
@@ -161,12 +176,15 @@ func TestTheLastOperatorStays(t *testing.T) {
 	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
 		return d.DeleteAccount(ctx, user, start)
 	}
+
 	deleteMember := func(d *db.DB, ctx context.Context, user *model.User) error {
 		return d.DeleteMember(ctx, user.AccountID, user.ID)
 	}
+
 	stepBack := func(d *db.DB, ctx context.Context, user *model.User) error {
 		return d.SetOperator(ctx, user.Email, false)
 	}
+
 	tests := []struct {
 		name, at      string
 		first, second step
@@ -182,12 +200,15 @@ func TestTheLastOperatorStays(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				operators := []*model.User{newUser(t, d, "one@example.com"), newUser(t, d, "two@example.com")}
 				newUser(t, d, "other@example.com")
+
 				for i, user := range operators {
 					if err := d.SetOperator(t.Context(), user.Email, true); err != nil {
 						t.Fatal(err)
 					}
+
 					addMember(t, d, user.AccountID, fmt.Sprintf("second%d@example.com", i), model.RoleOwner)
 				}
+
 				first, second := dbtest.RaceInOrder(t, d, test.at,
 					func() error { return test.first(d, t.Context(), operators[0]) },
 					func() error { return test.second(d, t.Context(), operators[1]) })
@@ -199,7 +220,8 @@ func TestTheLastOperatorStays(t *testing.T) {
 	}
 }
 
-// An invitation that is taken back while somebody accepts it: one of the two is told that it came too late.
+// An invitation that is taken back while somebody accepts it: one of the two is told that it came
+// too late.
 func TestARevocationMeetsAnAcceptance(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
@@ -227,10 +249,12 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 	request := func(t *testing.T, d *db.DB, owner *model.User) error {
 		return d.RequestPasswordReset(t.Context(), owner.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
 	}
+
 	mailNotices := func(t *testing.T, d *db.DB, _ *model.User) error {
 		_, err := d.MailQuotaNotices(t.Context(), start)
 		return err
 	}
+
 	createSite := func(t *testing.T, d *db.DB, owner *model.User) error {
 		site, err := d.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: "new", Domain: "new.example", CreatedAt: start})
 		if err == nil {
@@ -238,12 +262,16 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 				t.Errorf("the new site was deleted without a trace: %v, %v", rows, err)
 			}
 		}
-		return nil // it may come too late
+
+		// it may come too late
+		return nil
 	}
+
 	verify := func(month model.Month) step {
 		return func(t *testing.T, d *db.DB, owner *model.User) error {
 			store := d.CaptchaStore()
 			defer store.Close()
+
 			key := model.CaptchaUsageKey{AccountID: owner.AccountID, Month: month}
 			return store.Update(t.Context(), db.CaptchaKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *db.CaptchaState) *db.CaptchaChanges {
 				changes := &db.CaptchaChanges{Usage: state.Usage}
@@ -254,6 +282,7 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 			})
 		}
 	}
+
 	tests := []struct {
 		name, at string // where the deletion is
 		step     step
@@ -281,18 +310,21 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+
 				deleted, written := dbtest.Race(t, d, test.at,
 					func() error { return d.DeleteAccount(t.Context(), owner, start) },
 					func() error { return test.step(t, d, owner) })
 				if deleted != nil || written != nil {
 					t.Errorf("errors %v and %v", deleted, written)
 				}
+
 				for _, table := range []string{"users", "sites", "mails", "captcha_usage", "quota_notices"} {
 					rows, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM "+table+" WHERE account_id = ?", owner.AccountID)
 					if err != nil || len(rows) > 0 {
 						t.Errorf("%s: %d rows are left, %v", table, len(rows), err)
 					}
 				}
+
 				if n, err := dbtest.Count(d, "password_resets"); n != 0 || err != nil {
 					t.Errorf("%d password resets are left, %v", n, err)
 				}
@@ -301,15 +333,18 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 	}
 }
 
-// Only who is an owner, with the password that was checked, at the moment of the deletion deletes an account.
+// Only who is an owner, with the password that was checked, at the moment of the deletion deletes
+// an account.
 func TestTheOwnerWhoDeletesIsLookedAtAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)
+
 		third := addMember(t, d, w.owner.AccountID, "third@example.com", model.RoleOwner)
 		if _, err := d.ChangePassword(t.Context(), third.ID, "hash", db.PasswordChange{Hash: "changed", At: start}); err != nil {
 			t.Fatal(err)
 		}
+
 		// The second is made a viewer while the deletion is on its way.
 		demoted, deleted := dbtest.RaceInOrder(t, d, `UPDATE "users"`,
 			func() error { return d.SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer) },

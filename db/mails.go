@@ -26,6 +26,7 @@ func queueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 	if len(mails) == 0 {
 		return nil
 	}
+
 	for i := range mails {
 		m := &mails[i]
 		if !slices.Contains(model.MailKinds, m.Kind) {
@@ -34,8 +35,10 @@ func queueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 		if m.Data == "" {
 			m.Data = noData
 		}
+
 		m.ID, m.State, m.Attempts, m.NextAttemptAt = 0, model.MailPending, 0, m.CreatedAt
 	}
+
 	_, err := tx.NewInsert().Model(&mails).Exec(ctx)
 	return err
 }
@@ -51,20 +54,23 @@ func (d *DB) DueMails(ctx context.Context, now model.Instant, limit int) ([]mode
 	return mails, nil
 }
 
-// ClaimMail begins the next attempt to send a mail, and returns it; nobody else can before lease has passed. It returns nil
-// when the mail is not due. A mail whose last attempt had a worker that died, or whose link is void, has failed.
+// ClaimMail begins the next attempt to send a mail, and returns it; nobody else can before lease
+// has passed. It returns nil when the mail is not due. A mail whose last attempt had a worker that
+// died, or whose link is void, has failed.
 func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
 	var mail *model.Mail
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		mail = nil
 		var due []model.Mail
 		q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
+
 		if d.pg != nil {
 			q.For("UPDATE SKIP LOCKED")
 		}
 		if err := q.Scan(ctx); err != nil || len(due) == 0 {
 			return err
 		}
+
 		m := &due[0]
 		if m.Attempts >= model.MaxMailAttempts || m.IsVoid(now) {
 			end(m, model.MailFailed)
@@ -73,26 +79,31 @@ func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease t
 			m.NextAttemptAt = now.Add(lease)
 			mail = m
 		}
+
 		_, err := tx.NewUpdate().Model(m).WherePK().Column("state", "data", "attempts", "next_attempt_at").Exec(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim mail %d: %w", id, err)
 	}
+
 	return mail, nil
 }
 
-// FinishMail records what became of a claimed mail: its State, and its NextAttemptAt if that is pending. What an ended mail
-// said is forgotten. A late result, of an attempt whose claim had passed to another one, does not count.
+// FinishMail records what became of a claimed mail: its State, and its NextAttemptAt if that is
+// pending. What an ended mail said is forgotten. A late result, of an attempt whose claim had
+// passed to another one, does not count.
 func (d *DB) FinishMail(ctx context.Context, m *model.Mail) error {
 	if m.State != model.MailPending {
 		end(m, m.State)
 	}
+
 	_, err := d.write.NewUpdate().Model(m).Column("state", "data", "next_attempt_at").
 		Where("id = ? AND attempts = ? AND state = 'pending'", m.ID, m.Attempts).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("record mail %d: %w", m.ID, err)
 	}
+
 	return nil
 }
 
@@ -119,9 +130,9 @@ func (d *DB) mailUsers(
 	return d.mailChosen(ctx, tx, accountID, kind, data, now, roles, everyone)
 }
 
-// mailChosen is mailUsers to those whom choose chooses. The users stay until tx ends, so that another transaction that deletes
-// them finds their mails. Its callers hold a notice, a delivery or a site already, against the order of locks: they may lose,
-// and run again.
+// mailChosen is mailUsers to those whom choose chooses. The users stay until tx ends, so that
+// another transaction that deletes them finds their mails. Its callers hold a notice, a delivery or
+// a site already, against the order of locks: they may lose, and run again.
 func (d *DB) mailChosen(
 	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
 	choose func([]string) ([]string, error),
@@ -130,31 +141,38 @@ func (d *DB) mailChosen(
 	if err != nil {
 		return err
 	}
+
 	var recipients []string
 	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("role IN ?", bun.Tuple(roles)).Order("id")
+
 	if d.pg != nil {
 		q.For("KEY SHARE")
 	}
 	if err := q.Scan(ctx, &recipients); err != nil {
 		return err
 	}
+
 	recipients, err = choose(recipients)
 	if err != nil {
 		return err
 	}
+
 	mails := make([]model.Mail, len(recipients))
 	for i, recipient := range recipients {
 		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text), CreatedAt: now}
 	}
+
 	return queueMails(ctx, tx, mails)
 }
 
-// mailNotice writes one mail for each user of the account, for mails that an account can cause many of: beyond 1,000 a day they
-// are left out.
+// mailNotice writes one mail for each user of the account, for mails that an account can cause many
+// of: beyond 1,000 a day they are left out.
 func (d *DB) mailNotice(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
-	if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) { // before its users
+	// before its users
+	if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
 		return err
 	}
+
 	return d.mailChosen(ctx, tx, accountID, kind, data, now, everyRole, func(recipients []string) ([]string, error) {
 		n, err := countNotices(ctx, tx, accountID, len(recipients), now)
 		return recipients[:n], err
@@ -170,17 +188,21 @@ func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.De
 	if first, err := result.RowsAffected(); err != nil || first == 0 {
 		return err
 	}
+
 	var site model.Site
 	if err := tx.NewSelect().Model(&site).Where("id = ?", delivery.SiteID).Scan(ctx); err != nil {
 		if errors.Is(orNotFound(err), model.ErrNotFound) {
 			return nil
 		}
+
 		return err
 	}
+
 	var names []string
 	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).Scan(ctx, &names); err != nil {
 		return err
 	}
+
 	return d.mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
 		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
 	}, now)

@@ -12,17 +12,20 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// mails returns state, recipient, kind and data of all mails but those about a changed password, in the order of their ids.
+// mails returns state, recipient, kind and data of all mails but those about a changed password, in
+// the order of their ids.
 func mails(t *testing.T, d *db.DB) string {
 	t.Helper()
 	rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind <> ? ORDER BY id", model.MailPasswordChanged)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var all []string
 	for _, m := range rows {
 		all = append(all, fmt.Sprintf("%s %s %s %s", m.State, m.Recipient, m.Kind, m.Data))
 	}
+
 	return strings.Join(all, "; ")
 }
 
@@ -47,28 +50,34 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 		{"an invitation, too late", model.MailInvitation, 0, model.InvitationLifetime, "", "failed x@example.com invitation {}"},
 		{"without a link", model.MailTest, 0, 365 * 24 * time.Hour, model.MailSent, "sent x@example.com test {}"},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for i, test := range tests {
 			if err := d.QueueMail(t.Context(), linkMail(1, test.kind, "x@example.com")); err != nil {
 				t.Fatal(err)
 			}
+
 			id, now := int64(i+1), start.Add(test.after)
 			for range test.claims {
 				if m, err := d.ClaimMail(t.Context(), id, now, time.Second); m == nil || err != nil {
 					t.Fatalf("%s: %v, %v", test.name, m, err)
 				}
+
 				now = now.Add(time.Second)
 			}
+
 			m, err := d.ClaimMail(t.Context(), id, now, time.Second)
 			if err != nil || (m == nil) != (test.finish == "") {
 				t.Fatalf("%s: claimed %v, %v", test.name, m, err)
 			}
+
 			if m != nil {
 				m.State = test.finish
 				if err := d.FinishMail(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			if got := strings.Split(mails(t, d), "; ")[i]; got != test.want {
 				t.Errorf("%s: %s, want %s", test.name, got, test.want)
 			}
@@ -76,13 +85,14 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 	})
 }
 
-// A link that is void is not sent any more: neither one that another replaced, nor one that was used, nor one to whom it no
-// longer belongs.
+// A link that is void is not sent any more: neither one that another replaced, nor one that was
+// used, nor one to whom it no longer belongs.
 func TestVoidLinksAreNotSent(t *testing.T) {
 	const secret = ` {"url":"secret"}`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		owner, other := newUser(t, d, "owner@example.com"), newUser(t, d, "other@example.com")
+
 		request := func(user *model.User, token string) error {
 			return d.RequestPasswordReset(ctx, user.Email, model.HashToken(token), later, linkMail(0, model.MailPasswordReset, ""))
 		}
@@ -131,11 +141,13 @@ func TestVoidLinksAreNotSent(t *testing.T) {
 func TestAResetForNobodyIsAsMuchWork(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		newUser(t, d, "owner@example.com")
+
 		for range 2 {
 			if err := d.RequestPasswordReset(t.Context(), "nobody@example.com", model.HashToken("1"), later, linkMail(0, model.MailPasswordReset, "")); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if got := mails(t, d); got != "skipped  password_reset {}; skipped  password_reset {}" {
 			t.Errorf("mails %s", got)
 		}

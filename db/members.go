@@ -43,22 +43,27 @@ func (d *DB) SetMemberRole(ctx context.Context, accountID, userID int64, role mo
 	})
 }
 
-// DeleteMember deletes a user of the account with the sessions and API tokens. The last owner stays: ErrLastOwner.
+// DeleteMember deletes a user of the account with the sessions and API tokens. The last owner
+// stays: ErrLastOwner.
 func (d *DB) DeleteMember(ctx context.Context, accountID, userID int64) error {
 	return d.changeMember(ctx, accountID, userID, "", func(tx bun.Tx) error {
 		user, err := userByID(ctx, tx, userID)
 		if err != nil {
 			return err
 		}
+
 		if user.Operator {
 			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", userID) }); err != nil {
 				return err
 			}
 		}
+
 		if _, err := tx.NewDelete().Model(user).WherePK().Exec(ctx); err != nil {
 			return err
 		}
-		return forgetRecipient(ctx, tx, accountID, user.Email) // last: a mail to the user may have come before the user went
+
+		// last: a mail to the user may have come before the user went
+		return forgetRecipient(ctx, tx, accountID, user.Email)
 	})
 }
 
@@ -68,8 +73,8 @@ func forgetRecipient(ctx context.Context, tx bun.Tx, accountID int64, email stri
 	return err
 }
 
-// changeMember runs a change while nobody else changes the account's members, unless it leaves no owner: becomes is the role
-// that the user will have; empty: the user goes.
+// changeMember runs a change while nobody else changes the account's members, unless it leaves no
+// owner: becomes is the role that the user will have; empty: the user goes.
 func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx bun.Tx) error) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if becomes == "" {
@@ -77,9 +82,11 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 				return err
 			}
 		}
+
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err
 		}
+
 		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).Exists(ctx)
 		if err != nil {
 			return err
@@ -87,6 +94,7 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 		if !exists {
 			return model.ErrNotFound
 		}
+
 		if becomes != model.RoleOwner {
 			others, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id <> ?", userID).
 				Where("role = ?", model.RoleOwner).Exists(ctx)
@@ -97,17 +105,20 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 				return ErrLastOwner
 			}
 		}
+
 		return change(tx)
 	})
 	if err != nil {
 		return named(err, "change user %d", userID)
 	}
+
 	return nil
 }
 
-// Invite stores an invitation and the mail that carries its secret (nil for none), and returns it with its id. An earlier one to
-// the same address is void. Members and invitations are at most model.MaxMembers. An account mails at most 100 invitations a
-// day; one more is the RateLimited rate_limited.
+// Invite stores an invitation and the mail that carries its secret (nil for none), and returns it
+// with its id. An earlier one to the same address is void. Members and invitations are at most
+// model.MaxMembers. An account mails at most 100 invitations a day; one more is the RateLimited
+// rate_limited.
 func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
@@ -122,18 +133,21 @@ func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *mode
 		if err := forgetLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email); err != nil {
 			return err
 		}
+
 		if mail == nil {
 			return nil
 		}
 		if err := countInvitation(ctx, tx, invitation.AccountID, invitation.CreatedAt); err != nil {
 			return err
 		}
+
 		_, err := tx.NewInsert().Model(mail).Exec(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, named(err, "invite to account %d", invitation.AccountID)
 	}
+
 	return &invitation, nil
 }
 
@@ -146,11 +160,13 @@ func mayInvite(ctx context.Context, tx bun.Tx, invitation model.Invitation) erro
 	if member {
 		return &model.Error{Kind: model.Conflict, Code: "already_member", Field: "email", Message: "This person is a member already."}
 	}
+
 	_, err = tx.NewDelete().Model((*model.Invitation)(nil)).Where("account_id = ?", invitation.AccountID).
 		Where("email = ? OR expires_at <= ?", invitation.Email, invitation.CreatedAt).Exec(ctx)
 	if err != nil {
 		return err
 	}
+
 	var n int
 	err = tx.NewRaw("SELECT (SELECT count(*) FROM users WHERE account_id = ?) + (SELECT count(*) FROM invitations WHERE account_id = ?)",
 		invitation.AccountID, invitation.AccountID).Scan(ctx, &n)
@@ -160,6 +176,7 @@ func mayInvite(ctx context.Context, tx bun.Tx, invitation model.Invitation) erro
 			Message: fmt.Sprintf("An account has at most %d members and invitations.", model.MaxMembers),
 		}
 	}
+
 	return err
 }
 
@@ -191,25 +208,29 @@ func (d *DB) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err
 		}
+
 		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").Scan(ctx)
 		if err != nil {
 			return orNotFound(err)
 		}
+
 		return forgetRecipient(ctx, tx, accountID, invitation.Email)
 	})
 	if err != nil {
 		return nil, named(err, "delete invitation %d", id)
 	}
+
 	return &invitation, nil
 }
 
-// ErrInvalidToken is returned for a mailed secret that is wrong, used or too old. Which of them is never told.
+// ErrInvalidToken is returned for a mailed secret that is wrong, used or too old. Which of them is
+// never told.
 var ErrInvalidToken = &model.Error{
 	Kind: model.Invalid, Code: "invalid_token", Field: "token", Message: "This link is wrong, was used already, or is too old.",
 }
 
-// Accept makes a member of whoever has the invitation's secret, once, and returns the user with the account. An address that
-// belongs to a user of whatever account is the Conflict email_taken.
+// Accept makes a member of whoever has the invitation's secret, once, and returns the user with the
+// account. An address that belongs to a user of whatever account is the Conflict email_taken.
 func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) (*model.User, error) {
 	var user *model.User
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -220,11 +241,13 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
 			return err
 		}
+
 		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
 			Returning("*").Scan(ctx)
 		if err != nil {
 			return orNotFound(err)
 		}
+
 		row := &model.User{
 			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash, CreatedAt: now,
 		}
@@ -234,6 +257,7 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 		if user, err = userByID(ctx, tx, row.ID); err != nil {
 			return err
 		}
+
 		return forgetLink(ctx, tx, model.MailInvitation, user.AccountID, user.Email)
 	})
 	switch {
@@ -244,5 +268,6 @@ func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, 
 	case err != nil:
 		return nil, fmt.Errorf("accept an invitation: %w", err)
 	}
+
 	return user, nil
 }

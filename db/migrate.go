@@ -13,39 +13,44 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Migrations are plain SQL files, one folder per dialect with the same names, applied in name order. A released file is
-// never edited.
+// Migrations are plain SQL files, one folder per dialect with the same names, applied in name
+// order. A released file is never edited.
 //
 //go:embed migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrationFiles embed.FS
 
-// migrationLock is the key of the PostgreSQL advisory lock that makes concurrent starts take turns. SQLite needs none:
-// a writing transaction is exclusive there.
+// migrationLock is the key of the PostgreSQL advisory lock that makes concurrent starts take turns.
+// SQLite needs none: a writing transaction is exclusive there.
 const migrationLock = 7_211_906_114
 
-// Migrate applies every migration that the database does not have yet. Each runs in one transaction together with its
-// record, under a lock that a crash releases, so that any number of processes may start at once.
+// Migrate applies every migration that the database does not have yet. Each runs in one transaction
+// together with its record, under a lock that a crash releases, so that any number of processes may
+// start at once.
 func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 	if err := repeatUntil(ctx, func() error { return d.createMigrationTable(ctx) }); err != nil {
 		return fmt.Errorf("create schema_migrations: %w", err)
 	}
+
 	for _, name := range d.migrationNames() {
 		if err := repeatUntil(ctx, func() error { return d.applyMigration(ctx, name, now) }); err != nil {
 			return fmt.Errorf("migration %s: %w", name, err)
 		}
 	}
+
 	return nil
 }
 
-// truncateLog removes what SQLite's log has of content that a migration deleted. Another process's reader may keep it from that:
-// then the log is written over in time, and removed when the last process closes the database.
+// truncateLog removes what SQLite's log has of content that a migration deleted. Another process's
+// reader may keep it from that: then the log is written over in time, and removed when the last
+// process closes the database.
 func (d *DB) truncateLog(ctx context.Context) {
 	if d.pg == nil {
 		_, _ = d.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 }
 
-// beforeMigration has what a migration needs that SQL cannot do. It runs in the migration's transaction and may run again.
+// beforeMigration has what a migration needs that SQL cannot do. It runs in the migration's
+// transaction and may run again.
 var beforeMigration = map[string]func(*DB, context.Context, bun.Tx) error{
 	"20261122_000012_salts": (*DB).moveSalts,
 }
@@ -53,16 +58,19 @@ var beforeMigration = map[string]func(*DB, context.Context, bun.Tx) error{
 // migratePatience bounds how long a start waits for others that migrate at the same moment.
 const migratePatience = 30 * time.Second
 
-// repeatUntil runs what others may have kept from running, until it succeeds, fails for another reason, or patience ends.
-// SQLite needs it: while several processes turn a new file to write-ahead logging, some are refused without having waited.
+// repeatUntil runs what others may have kept from running, until it succeeds, fails for another
+// reason, or patience ends. SQLite needs it: while several processes turn a new file to write-ahead
+// logging, some are refused without having waited.
 func repeatUntil(ctx context.Context, run func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, migratePatience)
 	defer cancel()
+
 	for {
 		err := run()
 		if err == nil || !isRetryable(err) {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return err
@@ -71,8 +79,8 @@ func repeatUntil(ctx context.Context, run func() error) error {
 	}
 }
 
-// createMigrationTable makes the list of applied migrations. Under the lock, too: in PostgreSQL two CREATE TABLE IF NOT EXISTS
-// that meet are an error for one of them.
+// createMigrationTable makes the list of applied migrations. Under the lock, too: in PostgreSQL two
+// CREATE TABLE IF NOT EXISTS that meet are an error for one of them.
 func (d *DB) createMigrationTable(ctx context.Context) error {
 	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockMigrations(ctx, tx); err != nil {
@@ -97,65 +105,79 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 		if err := d.lockMigrations(ctx, tx); err != nil {
 			return err
 		}
+
 		applied, err := tx.NewSelect().Table("schema_migrations").Where("name = ?", name).Exists(ctx)
 		if err != nil || applied {
 			return err
 		}
+
 		script, err := migrationFiles.ReadFile("migrations/" + d.Dialect() + "/" + name + ".sql")
 		if err != nil {
 			return err
 		}
+
 		if step != nil {
 			if err := step(d, ctx, tx); err != nil {
 				return err
 			}
 		}
-		// Tx.Tx is the plain database/sql transaction: bun would look for its own placeholders in the script.
+
+		// Tx.Tx is the plain database/sql transaction: bun would look for its own placeholders in
+		// the script.
 		if _, err := tx.Tx.ExecContext(ctx, string(script)); err != nil {
 			return err
 		}
+
 		_, err = tx.ExecContext(ctx, "INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", name, now().UnixMicro())
 		return err
 	})
 	if err == nil && step != nil {
 		d.truncateLog(ctx)
 	}
+
 	return err
 }
 
-// PendingMigrations lists the migrations this program has and the database has not. It fails while the database is away
-// or was never migrated.
+// PendingMigrations lists the migrations this program has and the database has not. It fails while
+// the database is away or was never migrated.
 func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
 	var applied []string
 	if err := d.read.NewSelect().Table("schema_migrations").Column("name").Scan(ctx, &applied); err != nil {
 		return nil, err
 	}
+
 	have := make(map[string]bool, len(applied))
 	for _, name := range applied {
 		have[name] = true
 	}
+
 	var pending []string
 	for _, name := range d.migrationNames() {
 		if !have[name] {
 			pending = append(pending, name)
 		}
 	}
+
 	return pending, nil
 }
 
 func (d *DB) migrationNames() []string {
 	paths, err := fs.Glob(migrationFiles, "migrations/"+d.Dialect()+"/*.sql")
 	if err != nil {
-		panic(err) // the pattern is a constant
+		// the pattern is a constant
+		panic(err)
 	}
+
 	names := make([]string, len(paths))
 	for i, p := range paths {
 		names[i] = strings.TrimSuffix(p[strings.LastIndexByte(p, '/')+1:], ".sql")
 	}
+
 	return names
 }
 
-// MigrationsHash identifies the set of PostgreSQL migrations, for tests that keep a migrated template.
+// MigrationsHash identifies the set of PostgreSQL migrations, for tests that keep a migrated
+// template.
 func MigrationsHash() string {
 	h := sha256.New()
 	paths, _ := fs.Glob(migrationFiles, "migrations/postgres/*.sql")

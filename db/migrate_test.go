@@ -30,6 +30,7 @@ func TestMigrateSeveralAtOnce(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		const starters = 8
 		errs := make([]error, starters)
+
 		var wg sync.WaitGroup
 		for i := range starters {
 			wg.Go(func() {
@@ -41,7 +42,9 @@ func TestMigrateSeveralAtOnce(t *testing.T) {
 				errs[i] = errors.Join(d.Migrate(context.Background(), time.Now), d.Close())
 			})
 		}
+
 		wg.Wait()
+
 		if err := errors.Join(errs...); err != nil {
 			t.Fatalf("%d concurrent starts on an empty database: %v", starters, err)
 		}
@@ -55,6 +58,7 @@ func TestPendingMigrationsOnAnEmptyDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
+
 		if pending, err := d.PendingMigrations(t.Context()); err == nil {
 			t.Fatalf("got %v and no error from a database that was never migrated", pending)
 		}

@@ -9,14 +9,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestNodeIDsAreOneForAll: of many processes that ask first at once all write the same ids, and so does one that starts later,
-// whatever the application key.
+// TestNodeIDsAreOneForAll: of many processes that ask first at once all write the same ids, and so
+// does one that starts later, whatever the application key.
 func TestNodeIDsAreOneForAll(t *testing.T) {
 	const processes = 8
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		first := dbtest.Open(t, databaseURL)
 		var wg sync.WaitGroup
 		var ids [processes]string
+
 		begin := make(chan struct{})
 		for i := range processes {
 			d := dbtest.Open(t, databaseURL)
@@ -30,18 +31,22 @@ func TestNodeIDsAreOneForAll(t *testing.T) {
 				ids[i] = nodes.Of(model.NodeSite, 1)
 			})
 		}
+
 		close(begin)
 		wg.Wait()
 
-		later, err := db.Open(databaseURL) // without an application key
+		// without an application key
+		later, err := db.Open(databaseURL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer later.Close()
+
 		nodes, err := later.NodeIDs(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for i, id := range ids {
 			if want := nodes.Of(model.NodeSite, 1); id != want {
 				t.Errorf("process %d writes %s, a later one %s", i, id, want)

@@ -10,34 +10,39 @@ import (
 
 // This file is what only the operator's command line does.
 
-// SetOperator makes the user with this address an operator, or no longer. The last one stays as long as there is anybody
-// else: ErrLastOperator.
+// SetOperator makes the user with this address an operator, or no longer. The last one stays as
+// long as there is anybody else: ErrLastOperator.
 func (d *DB) SetOperator(ctx context.Context, email string, operator bool) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockInstallation(ctx, tx); err != nil {
 			return err
 		}
+
 		user, err := d.lockUser(ctx, tx, "email", email)
 		if err != nil {
 			return err
 		}
+
 		if !operator {
 			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }); err != nil {
 				return err
 			}
 		}
+
 		_, err = tx.NewUpdate().Model((*model.User)(nil)).Set("operator = ?", operator).Where("id = ?", user.ID).Exec(ctx)
 		return err
 	})
 	if err != nil {
 		return named(err, "set an operator")
 	}
+
 	return nil
 }
 
-// StorePasswordReset stores the hash of a secret that opens the account of this address until expires; the operator hands the
-// secret over. Earlier secrets expire, mailed or not. With notify the user is mailed that there is such a secret, without it.
-// It is model.ErrNotFound for an unknown address.
+// StorePasswordReset stores the hash of a secret that opens the account of this address until
+// expires; the operator hands the secret over. Earlier secrets expire, mailed or not. With notify
+// the user is mailed that there is such a secret, without it. It is model.ErrNotFound for an
+// unknown address.
 func (d *DB) StorePasswordReset(
 	ctx context.Context, email string, tokenHash []byte, now, expires model.Instant, notify bool,
 ) error {
@@ -53,6 +58,7 @@ func (d *DB) StorePasswordReset(
 		if err := forgetLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
 			return err
 		}
+
 		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", tokenHash, user.ID, expires)
 		if err != nil || !notify {
 			return err
@@ -65,5 +71,6 @@ func (d *DB) StorePasswordReset(
 	if err != nil {
 		return named(err, "store a password reset")
 	}
+
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// partitioned is a table that PostgreSQL keeps in one part per UTC month. In SQLite it is one table.
+// partitioned is a table that PostgreSQL keeps in one part per UTC month. In SQLite it is one
+// table.
 type partitioned struct {
 	name       string
 	key        string // the column that the months cut
@@ -22,9 +23,10 @@ type partitioned struct {
 	at         func(int64) model.Instant // the time of a key
 }
 
-// A page is filled so far that the updates to come find room on it: a visit changes with each of its page views, a page view
-// a few times while it is looked at, an event never. The scale factors keep autovacuum's work small and frequent: with the
-// defaults it would come once in a busy table's life of a month, and then for long.
+// A page is filled so far that the updates to come find room on it: a visit changes with each of
+// its page views, a page view a few times while it is looked at, an event never. The scale factors
+// keep autovacuum's work small and frequent: with the defaults it would come once in a busy table's
+// life of a month, and then for long.
 var partitionedTables = []partitioned{
 	{"events", "at", "site_id, at, id", "fillfactor = 100, " + insertedOften, monthStart, instant},
 	{"pageviews", "at", "site_id, at, id", "fillfactor = 90, " + insertedOften, monthStart, instant},
@@ -40,7 +42,8 @@ func firstVisitID(m model.Month) int64 { return model.FirstTimeID(model.At(m.Sta
 // part is the name of a month's part, for instance pageviews_202611.
 func (p partitioned) part(m model.Month) string { return fmt.Sprintf("%s_%06d", p.name, m) }
 
-// rest is the name of the part that takes rows of months without a part. It guards against losing them.
+// rest is the name of the part that takes rows of months without a part. It guards against losing
+// them.
 func (p partitioned) rest() string { return p.name + "_default" }
 
 const (
@@ -48,37 +51,45 @@ const (
 	// monthsBehind is how old rows in the default part may be to get a part for their month.
 	monthsBehind = 24
 
-	// partitionLock is the key of the PostgreSQL advisory lock that makes processes which change parts take turns.
+	// partitionLock is the key of the PostgreSQL advisory lock that makes processes which change
+	// parts take turns.
 	partitionLock = 7_211_906_116
 
-	// Making or dropping a part waits for every transaction that uses the table, and lets all later ones wait behind it.
-	// So it waits briefly, again and again: ingestion stands still for partLockWait at most each time.
+	// Making or dropping a part waits for every transaction that uses the table, and lets all later
+	// ones wait behind it. So it waits briefly, again and again: ingestion stands still for
+	// partLockWait at most each time.
 	partLockWait     = 300 * time.Millisecond
 	partLockAttempts = 6
 	partLockPause    = time.Second
 )
 
-// EnsurePartitions makes the monthly parts of visits, page views and events in PostgreSQL for last month, the current month
-// and the next two. It may run at any time, in any number of processes: what exists stays.
+// EnsurePartitions makes the monthly parts of visits, page views and events in PostgreSQL for last
+// month, the current month and the next two. It may run at any time, in any number of processes:
+// what exists stays.
 //
-// Rows that already wait in the default part because their month had none are moved into the new part, in the transaction
-// that makes it. Only then does ingestion stand still for longer, for as long as the move takes; it happens when nothing has
-// made parts for two months. Months before the last one get a part, too, when the default part has rows of them.
+// Rows that already wait in the default part because their month had none are moved into the new
+// part, in the transaction that makes it. Only then does ingestion stand still for longer, for as
+// long as the move takes; it happens when nothing has made parts for two months. Months before the
+// last one get a part, too, when the default part has rows of them.
 //
-// An error leaves nothing half done. Until the next call succeeds, the default part takes what has no other.
+// An error leaves nothing half done. Until the next call succeeds, the default part takes what has
+// no other.
 func (d *DB) EnsurePartitions(ctx context.Context, now model.Instant) error {
 	if d.pg == nil {
 		return nil
 	}
+
 	for _, table := range partitionedTables {
 		have, err := d.parts(ctx, table)
 		if err != nil {
 			return fmt.Errorf("list the parts of %s: %w", table.name, err)
 		}
+
 		months, err := d.monthsToPart(ctx, table, now.Month())
 		if err != nil {
 			return fmt.Errorf("look into %s: %w", table.rest(), err)
 		}
+
 		for _, month := range months {
 			if have[month] {
 				continue
@@ -88,27 +99,33 @@ func (d *DB) EnsurePartitions(ctx context.Context, now model.Instant) error {
 			}
 		}
 	}
+
 	return nil
 }
 
 // monthsToPart lists the months that must have a part.
 func (d *DB) monthsToPart(ctx context.Context, table partitioned, current model.Month) ([]model.Month, error) {
 	month, last := addMonths(current, -1), addMonths(current, monthsAhead)
-	var stray []int64 // the oldest row of the default part that belongs into a month before; normally there is none
+
+	// the oldest row of the default part that belongs into a month before; normally there is none
+	var stray []int64
 	err := d.read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
 		bun.Ident(table.rest()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).Scan(ctx, &stray)
 	if err != nil {
 		return nil, err
 	}
+
 	if len(stray) > 0 {
 		for stray[0] < table.bound(month) {
 			month = addMonths(month, -1)
 		}
 	}
+
 	var months []model.Month
 	for ; month <= last; month = month.Next() {
 		months = append(months, month)
 	}
+
 	return months, nil
 }
 
@@ -120,6 +137,7 @@ func (d *DB) parts(ctx context.Context, table partitioned) (map[model.Month]bool
 	if err != nil {
 		return nil, err
 	}
+
 	months := make(map[model.Month]bool, len(names))
 	for _, name := range names {
 		var month model.Month
@@ -127,28 +145,35 @@ func (d *DB) parts(ctx context.Context, table partitioned) (map[model.Month]bool
 			months[month] = true
 		}
 	}
+
 	return months, nil
 }
 
-// makePart makes a month's part. It is made beside the table and attached afterwards, because that lets the table's other
-// parts be read and written meanwhile; only the default part is locked, which must not get a row of that month now.
+// makePart makes a month's part. It is made beside the table and attached afterwards, because that
+// lets the table's other parts be read and written meanwhile; only the default part is locked,
+// which must not get a row of that month now.
 func makePart(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
 	have, err := isAttached(ctx, tx, table, month)
-	if err != nil || have { // another process was faster
+
+	// another process was faster
+	if err != nil || have {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", bun.Ident(table.rest())); err != nil {
 		return err
 	}
+
 	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.part(month)), bun.Ident(table.name),
 		bun.Safe(table.with))
 	if err != nil {
 		return err
 	}
+
 	return attachPart(ctx, tx, table, month)
 }
 
-// attachPart makes a table the partition of a month, with the month's rows of the default partition.
+// attachPart makes a table the partition of a month, with the month's rows of the default
+// partition.
 func attachPart(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
 	from, to := table.bound(month), table.bound(month.Next())
 	part, rest := bun.Ident(table.part(month)), bun.Ident(table.rest())
@@ -167,11 +192,13 @@ func attachPart(ctx context.Context, tx bun.Tx, table partitioned, month model.M
 			return err
 		}
 	}
+
 	return nil
 }
 
-// changeParts runs a change of one table's parts in a transaction of its own, so that it never holds a lock of one table
-// while it waits for another's. It is repeated while others keep the table busy.
+// changeParts runs a change of one table's parts in a transaction of its own, so that it never
+// holds a lock of one table while it waits for another's. It is repeated while others keep the
+// table busy.
 func (d *DB) changeParts(ctx context.Context, change func(tx bun.Tx) error) error {
 	var err error
 	for attempt := range partLockAttempts {
@@ -182,6 +209,7 @@ func (d *DB) changeParts(ctx context.Context, change func(tx bun.Tx) error) erro
 			case <-time.After(partLockPause):
 			}
 		}
+
 		err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			// The wait for one's turn blocks nobody, so it has no limit.
 			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", partitionLock); err != nil {
@@ -190,12 +218,14 @@ func (d *DB) changeParts(ctx context.Context, change func(tx bun.Tx) error) erro
 			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", partLockWait.Milliseconds()); err != nil {
 				return err
 			}
+
 			return change(tx)
 		})
 		if err == nil || !isRetryable(err) && !isLockTimeout(err) {
 			return err
 		}
 	}
+
 	return err
 }
 

@@ -50,19 +50,23 @@ func wantRows(t *testing.T, d *db.DB, part string, want int) {
 // pgStrings runs a query of one text column.
 func pgStrings(t *testing.T, databaseURL, query string) []string {
 	t.Helper()
+
 	conn, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
+
 	rows, err := conn.Query(t.Context(), query)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return found
 }
 
@@ -71,9 +75,11 @@ const partNames = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON 
 func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		now := day(2026, time.December, 31)
+
 		if err := dbtest.Open(t, databaseURL).Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
 		}
+
 		var wg sync.WaitGroup
 		errs := make([]error, 6)
 		for i := range errs {
@@ -82,22 +88,28 @@ func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
 				errs[i] = errors.Join(d.EnsurePartitions(t.Context(), now), d.EnsurePartitions(t.Context(), now))
 			})
 		}
+
 		wg.Wait()
+
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(databaseURL, "sqlite:") {
 			return
 		}
+
 		var want []string
+
 		for _, table := range []string{"events", "pageviews", "visits"} {
 			for _, part := range []string{"202611", "202612", "202701", "202702", "default"} {
 				want = append(want, table+"_"+part)
 			}
 		}
+
 		if got := pgStrings(t, databaseURL, partNames); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("partitions\n%v, want\n%v", got, want)
 		}
+
 		options := pgStrings(t, databaseURL, "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE relname IN ('visits_202612', 'pageviews_202612', 'events_202612') ORDER BY relname")
 		for i, fill := range []string{"fillfactor=100 ", "fillfactor=90 ", "fillfactor=70 "} {
 			if !strings.HasPrefix(options[i], fill) || !strings.Contains(options[i], "autovacuum_") {
@@ -117,55 +129,76 @@ func TestRowsLandInThePartitionOfTheirMonth(t *testing.T) {
 	} {
 		storeAt(t, d, site.ID, at)
 	}
+
 	for part, want := range map[string]int{"_202610": 2, "_202611": 1, "_202612": 3, "_202701": 0, "_default": 0} {
 		wantRows(t, d, part, want)
 	}
 }
 
-// TestStrayRowsMoveIntoTheirPartition: rows of a month that had no partition are kept, and moved when it gets one.
+// TestStrayRowsMoveIntoTheirPartition: rows of a month that had no partition are kept, and moved
+// when it gets one.
 func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	site := newOwnSite(t, d, "example.com")
-	for month := time.March; month <= time.September; month++ { // of the year after: nothing made partitions for long
+
+	// of the year after: nothing made partitions for long
+	for month := time.March; month <= time.September; month++ {
 		storeAt(t, d, site.ID, day(2027, month, 1))
 	}
+
 	wantRows(t, d, "_default", 7)
+
 	if err := d.EnsurePartitions(t.Context(), day(2027, time.February, 1)); err != nil {
 		t.Fatal(err)
 	}
+
 	wantRows(t, d, "_default", 5)
 	wantRows(t, d, "_202703", 1)
+
 	if err := d.EnsurePartitions(t.Context(), day(2027, time.September, 1)); err != nil {
 		t.Fatal(err)
 	}
+
 	wantRows(t, d, "_default", 0)
-	wantRows(t, d, "_202705", 1) // before last month
+
+	// before last month
+	wantRows(t, d, "_202705", 1)
 	wantRows(t, d, "", 7)
 }
 
-// TestPartitionsWaitForABusyTableWithoutBlockingIt: a reader that goes on for long does not make hits wait for it.
+// TestPartitionsWaitForABusyTableWithoutBlockingIt: a reader that goes on for long does not make
+// hits wait for it.
 func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := newOwnSite(t, d, "example.com")
+
 	reader, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close(context.Background())
+
 	for _, statement := range []string{"BEGIN", "SELECT * FROM visits_default, pageviews_default, events_default"} {
 		if _, err := reader.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	made := make(chan error, 1)
 	go func() { made <- d.EnsurePartitions(t.Context(), day(2027, time.January, 1)) }()
+
 	waiting := "SELECT 'yes' FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
 	for len(pgStrings(t, databaseURL, waiting)) == 0 {
-		time.Sleep(time.Millisecond) // locks tell nobody that somebody waits
+		// locks tell nobody that somebody waits
+		time.Sleep(time.Millisecond)
 	}
+
 	begin := time.Now()
-	storeAt(t, d, site.ID, day(2027, time.March, 1)) // into the default part, which all wait for
+
+	// into the default part, which all wait for
+	storeAt(t, d, site.ID, day(2027, time.March, 1))
+
 	if took := time.Since(begin); took > 2*time.Second {
 		t.Errorf("a hit waited %v", took)
 	}
@@ -175,5 +208,6 @@ func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
 	if err := <-made; err != nil {
 		t.Fatal(err)
 	}
+
 	wantRows(t, d, "_202703", 1)
 }

@@ -16,10 +16,11 @@ import (
 // nobody is the id of no user and no account.
 const nobody = math.MaxInt64
 
-// RequestPasswordReset stores the hash of a secret that opens the account of this address for a while, and the mail that
-// carries it; an earlier secret is void. For an address that nobody has, the same statements run, and there is a row to commit
-// as well: a mail to nobody, which is not sent and does not hold the address. So the time that all this takes tells nobody who
-// has an account. The mail's AccountID and Recipient are filled in here.
+// RequestPasswordReset stores the hash of a secret that opens the account of this address for a
+// while, and the mail that carries it; an earlier secret is void. For an address that nobody has,
+// the same statements run, and there is a row to commit as well: a mail to nobody, which is not
+// sent and does not hold the address. So the time that all this takes tells nobody who has an
+// account. The mail's AccountID and Recipient are filled in here.
 func (d *DB) RequestPasswordReset(ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		mail := mail
@@ -34,9 +35,11 @@ func (d *DB) RequestPasswordReset(ctx context.Context, email string, tokenHash [
 		default:
 			return err
 		}
+
 		if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE user_id = ?", user.ID); err != nil {
 			return err
 		}
+
 		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) SELECT ?, id, ? FROM users WHERE id = ?",
 			tokenHash, expires, user.ID)
 		if err != nil {
@@ -45,12 +48,15 @@ func (d *DB) RequestPasswordReset(ctx context.Context, email string, tokenHash [
 		if err := forgetLink(ctx, tx, mail.Kind, user.AccountID, user.Email); err != nil {
 			return err
 		}
+
 		_, err = tx.NewInsert().Model(&mail).Exec(ctx)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("request a password reset: %w", err) // without the address: errors are logged
+		// without the address: errors are logged
+		return fmt.Errorf("request a password reset: %w", err)
 	}
+
 	return nil
 }
 
@@ -61,8 +67,8 @@ type PasswordChange struct {
 	Page string // where the user signs in, for the mail
 }
 
-// ResetPassword changes the password of the user that the secret was made for, once. It ends all sessions, mails the user, and
-// returns the API tokens that stay valid. ErrInvalidToken otherwise.
+// ResetPassword changes the password of the user that the secret was made for, once. It ends all
+// sessions, mails the user, and returns the API tokens that stay valid. ErrInvalidToken otherwise.
 func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, change PasswordChange) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -71,15 +77,18 @@ func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, change Passwor
 		if err != nil {
 			return orNotFound(err)
 		}
+
 		user, err := d.lockUser(ctx, tx, "id", userID)
 		if err != nil {
 			return err
 		}
+
 		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, change.At).
 			Scan(ctx, &userID)
 		if err != nil {
 			return orNotFound(err)
 		}
+
 		tokens, err = changePassword(ctx, tx, user, change)
 		return err
 	})
@@ -89,12 +98,13 @@ func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, change Passwor
 	case err != nil:
 		return nil, fmt.Errorf("reset a password: %w", err)
 	}
+
 	return tokens, nil
 }
 
-// ChangePassword changes a user's password, ends all sessions, mails the user, and returns the API tokens that stay valid. The
-// caller has checked the old password: was is its hash, and when it is no longer that, the change comes too late and is
-// model.ErrNotFound.
+// ChangePassword changes a user's password, ends all sessions, mails the user, and returns the API
+// tokens that stay valid. The caller has checked the old password: was is its hash, and when it is
+// no longer that, the change comes too late and is model.ErrNotFound.
 func (d *DB) ChangePassword(ctx context.Context, userID int64, was string, change PasswordChange) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -105,17 +115,19 @@ func (d *DB) ChangePassword(ctx context.Context, userID int64, was string, chang
 		if user.PasswordHash != was {
 			return model.ErrNotFound
 		}
+
 		tokens, err = changePassword(ctx, tx, user, change)
 		return err
 	})
 	if err != nil {
 		return nil, named(err, "change the password of user %d", userID)
 	}
+
 	return tokens, nil
 }
 
-// changePassword changes the password of a user who is locked. The mailed secrets expire with it: they were for the old one.
-// So does what browsers remember of earlier sign-ins, by the generation.
+// changePassword changes the password of a user who is locked. The mailed secrets expire with it:
+// they were for the old one. So does what browsers remember of earlier sign-ins, by the generation.
 func changePassword(ctx context.Context, tx bun.Tx, user *model.User, change PasswordChange) ([]*model.APIToken, error) {
 	for _, statement := range []*bun.RawQuery{
 		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?", change.Hash, user.ID),
@@ -126,6 +138,7 @@ func changePassword(ctx context.Context, tx bun.Tx, user *model.User, change Pas
 			return nil, err
 		}
 	}
+
 	if err := forgetLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
 		return nil, err
 	}
@@ -134,10 +147,12 @@ func changePassword(ctx context.Context, tx bun.Tx, user *model.User, change Pas
 	if err := tx.NewSelect().Model(&tokens).Where("user_id = ?", user.ID).Order("id").Scan(ctx); err != nil {
 		return nil, err
 	}
+
 	return tokens, mailPasswordChange(ctx, tx, user, tokens, change)
 }
 
-// mailPasswordChange mails the user about a new password and of what still works without it, model.MaxPasswordMails times an hour.
+// mailPasswordChange mails the user about a new password and of what still works without it,
+// model.MaxPasswordMails times an hour.
 func mailPasswordChange(ctx context.Context, tx bun.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange) error {
 	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
 		Where("recipient = ?", user.Email).Where("kind = ?", model.MailPasswordChanged).
@@ -150,10 +165,12 @@ func mailPasswordChange(ctx context.Context, tx bun.Tx, user *model.User, tokens
 	for _, token := range tokens {
 		data.Tokens = append(data.Tokens, token.String())
 	}
+
 	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
+
 	return queueMails(ctx, tx, []model.Mail{{
 		AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailPasswordChanged, Data: string(text), CreatedAt: change.At,
 	}})
@@ -168,11 +185,14 @@ func (d *DB) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64
 		if err != nil {
 			return all, fmt.Errorf("delete expired %s: %w", table, err)
 		}
+
 		n, err := res.RowsAffected()
 		if err != nil {
 			return all, err
 		}
+
 		all += n
 	}
+
 	return all, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestALinkOfTheOperator: it ends the links of before, mailed or not, and the user is mailed that there is one, without the
-// link itself.
+// TestALinkOfTheOperator: it ends the links of before, mailed or not, and the user is mailed that
+// there is one, without the link itself.
 func TestALinkOfTheOperator(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -25,14 +25,19 @@ func TestALinkOfTheOperator(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if err := d.RequestPasswordReset(ctx, user.Email, model.HashToken("mailed"), later, linkMail(0, model.MailPasswordReset, "")); err != nil {
 			t.Fatal(err)
 		}
+
 		store("first", false)
+
 		if got := mails(t, d); got != "" {
 			t.Errorf("without a notice: %s", got)
 		}
+
 		store("second", true)
+
 		if got, want := mails(t, d), "pending owner@example.com operator_link {}"; got != want {
 			t.Errorf("mails %s, want %s", got, want)
 		}
@@ -42,6 +47,7 @@ func TestALinkOfTheOperator(t *testing.T) {
 				t.Errorf("the %s link: %v", earlier, err)
 			}
 		}
+
 		if _, err := d.ResetPassword(ctx, model.HashToken("second"), db.PasswordChange{Hash: "x", At: start}); err != nil {
 			t.Errorf("the second link: %v", err)
 		}
@@ -51,8 +57,8 @@ func TestALinkOfTheOperator(t *testing.T) {
 	})
 }
 
-// TestAChangedPasswordIsMailed: the user is told which API tokens stay valid, a bounded number of times an hour, and each change
-// begins a new generation.
+// TestAChangedPasswordIsMailed: the user is told which API tokens stay valid, a bounded number of
+// times an hour, and each change begins a new generation.
 func TestAChangedPasswordIsMailed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -66,19 +72,23 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		count := func() (n int) {
 			t.Helper()
 			rows, err := dbtest.Rows[string](d, "SELECT recipient FROM mails WHERE kind = ?", model.MailPasswordChanged)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			for _, recipient := range rows {
 				if recipient != user.Email {
 					t.Errorf("a mail to %s", recipient)
 				}
 			}
+
 			return len(rows)
 		}
+
 		hash := "hash"
 		change := func(at model.Instant) {
 			t.Helper()
@@ -92,20 +102,26 @@ func TestAChangedPasswordIsMailed(t *testing.T) {
 
 		change(start)
 		rows, err := dbtest.Rows[string](d, "SELECT data FROM mails WHERE kind = ?", model.MailPasswordChanged)
+
 		want := []string{fmt.Sprintf(`{"at":%d,"tokens":["\"of owner@example.com\" (EXPORT READ, ends in wxyz)"],"page":"https://app.example.com/"}`, start)}
 		if err != nil || !reflect.DeepEqual(rows, want) {
 			t.Errorf("data %q, %v; want %q", rows, err, want)
 		}
+
 		for range 2 * model.MaxPasswordMails {
 			change(start.Add(time.Minute))
 		}
+
 		if n := count(); n != model.MaxPasswordMails {
 			t.Errorf("%d mails, want %d", n, model.MaxPasswordMails)
 		}
+
 		change(start.Add(time.Hour + time.Minute))
+
 		if n := count(); n != model.MaxPasswordMails+1 {
 			t.Errorf("%d mails an hour later, want %d", n, model.MaxPasswordMails+1)
 		}
+
 		after, err := d.UserByEmail(ctx, user.Email)
 		if want := int32(2*model.MaxPasswordMails + 2); err != nil || after.PasswordGeneration != want {
 			t.Errorf("generation %d, %v; want %d", after.PasswordGeneration, err, want)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// leastFree is the free space in bytes below which an embedded database's disk counts as full. SQLite can
-// still write for a while then, into the space that its log has already.
+// leastFree is the free space in bytes below which an embedded database's disk counts as full.
+// SQLite can still write for a while then, into the space that its log has already.
 const leastFree = 1 << 20
 
 var errDiskFull = errors.New("the database's disk is full")
@@ -25,5 +25,6 @@ func (d *DB) ProbeWrite(ctx context.Context) error {
 	if free, known := freeBytes(d.sqlitePath); known && free < leastFree {
 		return errDiskFull
 	}
+
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// QuotaNotice says that a month's quota was used to a part. There is one for each month and part, whatever happens.
+// QuotaNotice says that a month's quota was used to a part. There is one for each month and part,
+// whatever happens.
 type QuotaNotice struct {
 	AccountID int64
 	SiteID    int64  // 0: the account's captcha
@@ -22,8 +23,8 @@ type QuotaNotice struct {
 	MailedAt  model.Instant // 0: the mails are still to be written
 }
 
-// NoteSiteQuotas writes the notices of all sites that have used 80 % or 100 % of their quota of the month and have none yet.
-// It returns how many it wrote.
+// NoteSiteQuotas writes the notices of all sites that have used 80 % or 100 % of their quota of the
+// month and have none yet. It returns how many it wrote.
 func (d *DB) NoteSiteQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	var all int64
 	for _, threshold := range model.QuotaThresholds {
@@ -37,22 +38,27 @@ ON CONFLICT DO NOTHING`,
 		if err != nil {
 			return all, fmt.Errorf("note quotas of %s used to %d %%: %w", month, threshold, err)
 		}
+
 		n, err := result.RowsAffected()
 		if err != nil {
 			return all, err
 		}
+
 		all += n
 	}
+
 	return all, nil
 }
 
-// NoteCaptchaQuotas writes the captcha notices of all accounts whose use of the month has reached 80 % or 100 % of their plan's
-// quota and that have none yet. The data plane notes what a verification reaches; this finds what a lower plan reaches without
-// one: an exhausted account counts no verification. A threshold below one that was noted is left out. It returns how many
+// NoteCaptchaQuotas writes the captcha notices of all accounts whose use of the month has reached
+// 80 % or 100 % of their plan's quota and that have none yet. The data plane notes what a
+// verification reaches; this finds what a lower plan reaches without one: an exhausted account
+// counts no verification. A threshold below one that was noted is left out. It returns how many
 // notices it wrote.
 func (d *DB) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	quotas := model.CaptchaQuotas()
 	plans := make([]string, len(quotas))
+
 	var args []any
 	for i, q := range quotas {
 		plans[i] = "(?, ?)"
@@ -61,7 +67,8 @@ func (d *DB) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model
 
 	var all int64
 	for _, threshold := range model.QuotaThresholds {
-		// In a transaction of its own, since it may deadlock with a writer that notes several accounts in another order.
+		// In a transaction of its own, since it may deadlock with a writer that notes several
+		// accounts in another order.
 		var n int64
 		err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			result, err := tx.ExecContext(ctx, `
@@ -77,22 +84,25 @@ ON CONFLICT DO NOTHING`,
 			if err != nil {
 				return err
 			}
+
 			n, err = result.RowsAffected()
 			return err
 		})
 		if err != nil {
 			return all, fmt.Errorf("note captcha quotas of %s used to %d %%: %w", month, threshold, err)
 		}
+
 		all += n
 	}
+
 	return all, nil
 }
 
 // quotaNoticePage is how many notices one transaction turns into mails.
 const quotaNoticePage = 100
 
-// MailQuotaNotices writes the mails of all notices that have none yet, for each user of the account, and returns how many
-// notices there were.
+// MailQuotaNotices writes the mails of all notices that have none yet, for each user of the
+// account, and returns how many notices there were.
 func (d *DB) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
 	for all := 0; ; {
 		n := 0
@@ -126,9 +136,11 @@ func (d *DB) newQuotaNotices(ctx context.Context, tx bun.Tx) ([]QuotaNotice, err
 
 func (d *DB) mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now model.Instant) error {
 	kind := model.MailQuota80
+
 	if n.Threshold >= 100 {
 		kind = model.MailQuota100
 	}
+
 	data, err := quotaMail(ctx, tx, n)
 	if err != nil {
 		return err
@@ -136,14 +148,16 @@ func (d *DB) mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now
 	if err := d.mailNotice(ctx, tx, n.AccountID, kind, data, now); err != nil {
 		return err
 	}
+
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
 		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID, n.SiteID, n.Product, n.Month, n.Threshold).
 		Exec(ctx)
+
 	return err
 }
 
-// quotaMail looks up what the mail of a notice names: the account, the site, and the quota, which is that of the plan now. A
-// deleted object, or a plan without a quota, leaves its field empty.
+// quotaMail looks up what the mail of a notice names: the account, the site, and the quota, which
+// is that of the plan now. A deleted object, or a plan without a quota, leaves its field empty.
 func quotaMail(ctx context.Context, tx bun.Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
 	var accounts []model.Account
@@ -154,17 +168,22 @@ func quotaMail(ctx context.Context, tx bun.Tx, n *QuotaNotice) (model.QuotaMail,
 	if len(accounts) > 0 {
 		data.Account = accounts[0].Name
 	}
+
 	if n.Product == model.ProductCaptcha {
 		if len(accounts) > 0 {
-			data.Quota = max(0, quotaOf(accounts[0].CaptchaPlan)) // model.Unlimited is none
+			// model.Unlimited is none
+			data.Quota = max(0, quotaOf(accounts[0].CaptchaPlan))
 		}
+
 		return data, nil
 	}
 
 	var sites []model.Site
 	err = tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
+
 	if len(sites) > 0 {
 		data.Site, data.Quota = sites[0].Domain, sites[0].MonthlyPageviews
 	}
+
 	return data, err
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSiteQuotaNotices: a site's month has one notice at 80 % and one at 100 %, whoever looks how often, also when the plan
-// changes in between; another month begins anew.
+// TestSiteQuotaNotices: a site's month has one notice at 80 % and one at 100 %, whoever looks how
+// often, also when the plan changes in between; another month begins anew.
 func TestSiteQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		site := outboxSite(t, d, "shop.example")
+
 		unused := outboxSite(t, d, "unused.example")
 		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", unused.ID); err != nil {
 			t.Fatal(err)
@@ -26,6 +27,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 0)", unused.ID); err != nil {
 			t.Fatal(err)
 		}
+
 		for _, step := range []struct {
 			month model.Month
 			used  int
@@ -50,6 +52,7 @@ func TestSiteQuotaNotices(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
@@ -61,21 +64,26 @@ func TestSiteQuotaNotices(t *testing.T) {
 					}
 				})
 			}
+
 			wg.Wait()
 			notices, err := dbtest.Rows[db.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var got []string
 			for _, n := range notices {
 				if n.SiteID != site.ID || n.AccountID != site.AccountID || n.Product != model.ProductAnalytics || n.MailedAt == 0 {
 					t.Errorf("notice %+v", n)
 				}
+
 				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
 			}
+
 			if strings.Join(got, ", ") != step.want {
 				t.Errorf("%d of %d used in %v: notices %v, want %s", step.used, step.quota, step.month, got, step.want)
 			}
+
 			mails, err := dbtest.Count(d, "mails")
 			if err != nil || mails != len(notices) {
 				t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
@@ -84,19 +92,23 @@ func TestSiteQuotaNotices(t *testing.T) {
 	})
 }
 
-// TestCaptchaQuotaNotices: an account has one captcha notice at 80 % and one at 100 % of its plan in a month, also those that a
-// lowered plan reaches, and none again after the plan changes. Notices of the data plane count.
+// TestCaptchaQuotaNotices: an account has one captcha notice at 80 % and one at 100 % of its plan
+// in a month, also those that a lowered plan reaches, and none again after the plan changes.
+// Notices of the data plane count.
 func TestCaptchaQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		account := captchaAccount(t, d, "a")
+
 		for _, other := range []string{"unused", "unlimited", "newer"} {
 			id := captchaAccount(t, d, other)
 			plan := map[string]model.CaptchaPlan{"unused": "FREE", "unlimited": model.CaptchaPlanEnterprise, "newer": "PRO_9M"}[other]
 			if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", string(plan), id); err != nil {
 				t.Fatal(err)
 			}
+
 			used := 2_000_000
+
 			if other == "unused" {
 				used = 0
 			}
@@ -104,6 +116,7 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		insert := fmt.Sprintf("INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (%d, 'captcha', ", account)
 
 		for _, step := range []struct {
@@ -129,6 +142,7 @@ func TestCaptchaQuotaNotices(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO captcha_usage (account_id, month, used) VALUES (?, %d, %d)
 ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month, step.used), account)
 			if err != nil {
@@ -137,6 +151,7 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 			if err := d.SetCaptchaPlan(t.Context(), account, step.plan); err != nil {
 				t.Fatal(err)
 			}
+
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
@@ -148,19 +163,23 @@ ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month,
 					}
 				})
 			}
+
 			wg.Wait()
 
 			notices, err := dbtest.Rows[db.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var got []string
 			for _, n := range notices {
 				if n.AccountID != account || n.SiteID != 0 || n.Product != model.ProductCaptcha || n.MailedAt == 0 {
 					t.Errorf("%s: notice %+v", step.name, n)
 				}
+
 				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
 			}
+
 			if strings.Join(got, ", ") != step.want {
 				t.Errorf("%s: notices %v, want %s", step.name, got, step.want)
 			}

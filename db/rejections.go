@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// RejectionKey names calls of one site on one UTC day to one endpoint that were refused or ignored for one reason.
+// RejectionKey names calls of one site on one UTC day to one endpoint that were refused or ignored
+// for one reason.
 type RejectionKey struct {
 	SiteID   int64
 	Day      model.Day
@@ -35,13 +36,15 @@ func (k RejectionKey) Compare(other RejectionKey) int {
 // rejectionsPerStatement keeps the text of one statement below some 100 KB.
 const rejectionsPerStatement = 1_000
 
-// AddRejections adds counts to those that are stored, all of them or, with an error, none. Sites that no longer exist are
-// left out.
+// AddRejections adds counts to those that are stored, all of them or, with an error, none. Sites
+// that no longer exist are left out.
 func (d *DB) AddRejections(ctx context.Context, counts map[RejectionKey]int64) error {
 	if len(counts) == 0 {
 		return nil
 	}
-	// Each process locks the rows in this order, within and across statements, so that none waits for one that waits for it.
+
+	// Each process locks the rows in this order, within and across statements, so that none waits
+	// for one that waits for it.
 	keys := slices.SortedFunc(maps.Keys(counts), RejectionKey.Compare)
 	err := inTxOf(ctx, d.dataWrite, func(ctx context.Context, tx bun.Tx) error {
 		for part := range slices.Chunk(keys, rejectionsPerStatement) {
@@ -54,6 +57,7 @@ func (d *DB) AddRejections(ctx context.Context, counts map[RejectionKey]int64) e
 	if err != nil {
 		return fmt.Errorf("add %d counts of refused calls: %w", len(counts), err)
 	}
+
 	return nil
 }
 
@@ -62,6 +66,7 @@ func addRejections(ctx context.Context, idb bun.IDB, keys []RejectionKey, counts
 	for i, key := range keys {
 		rows[i] = Rejection{RejectionKey: key, Count: counts[key]}
 	}
+
 	// _order is the position in rows: the database's own order of texts may differ from ours.
 	_, err := idb.NewRaw(`
 WITH added (site_id, day, endpoint, code, count, _order) AS (?)
@@ -71,15 +76,17 @@ WHERE EXISTS (SELECT 1 FROM sites WHERE sites.id = added.site_id)
 ORDER BY _order
 ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.count + excluded.count`,
 		idb.NewValues(&rows).WithOrder()).Exec(ctx)
+
 	return err
 }
 
-// RejectionsOfSites returns the counts of each site since the day from, the newest day first, then by endpoint and code. The
-// caller has loaded the sites already, so it may see them.
+// RejectionsOfSites returns the counts of each site since the day from, the newest day first, then
+// by endpoint and code. The caller has loaded the sites already, so it may see them.
 func (d *DB) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.Day) (map[int64][]Rejection, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
+
 	var rows []Rejection
 	err := d.read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
 		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("day >= ?", from).
@@ -87,9 +94,11 @@ func (d *DB) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.
 	if err != nil {
 		return nil, fmt.Errorf("read refused calls of %d sites: %w", len(siteIDs), err)
 	}
+
 	counts := make(map[int64][]Rejection)
 	for _, row := range rows {
 		counts[row.SiteID] = append(counts[row.SiteID], row)
 	}
+
 	return counts, nil
 }

@@ -18,6 +18,7 @@ func TestRejections(t *testing.T) {
 		key := func(day model.Day, endpoint, code string) db.RejectionKey {
 			return db.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
 		}
+
 		gone := db.RejectionKey{SiteID: other.ID + 1, Day: 2, Endpoint: "collect", Code: "bot"}
 		elsewhere := db.RejectionKey{SiteID: other.ID, Day: 2, Endpoint: "collect", Code: "bot"}
 		for _, counts := range []map[db.RejectionKey]int64{
@@ -30,6 +31,7 @@ func TestRejections(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		all := []db.Rejection{
 			{RejectionKey: key(2, "collect", "bad_path"), Count: 5},
 			{RejectionKey: key(2, "collect", "bot"), Count: 3},
@@ -64,6 +66,7 @@ func TestRejectionsAllOrNone(t *testing.T) {
 		for day := range model.Day(2_500) {
 			counts[db.RejectionKey{SiteID: site.ID, Day: day, Endpoint: "collect", Code: "bot"}] = 1
 		}
+
 		// The last of three statements fails.
 		err := dbtest.Exec(d, "CREATE UNIQUE INDEX fault ON rejections (site_id) WHERE day = 2499 OR day = 0")
 		if err != nil {
@@ -97,39 +100,46 @@ const (
 // rejectionsCode are codes that databases may order differently.
 var rejectionsCode = []string{"bot", "Bot", "bad_path", "badpath"}
 
-// TestRejectionsOfProcesses: processes that add to the same rows at once neither wait for each other for good nor lose a
-// count.
+// TestRejectionsOfProcesses: processes that add to the same rows at once neither wait for each
+// other for good nor lose a count.
 func TestRejectionsOfProcesses(t *testing.T) {
 	if databaseURL := os.Getenv(rejectionsURLVariable); databaseURL != "" {
 		flushRejections(t, databaseURL)
 		return
 	}
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		site := newOwnSite(t, d, "example.com")
 		done := make(chan error)
+
 		for process := range rejectionsProcesses {
 			go func() {
 				command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRejectionsOfProcesses$", "-test.count=1")
 				command.Env = append(os.Environ(), rejectionsURLVariable+"="+databaseURL,
 					fmt.Sprintf("%s=%d of site %d", rejectionsProcessVariable, process, site.ID))
+
 				out, err := command.CombinedOutput()
 				if err != nil {
 					err = fmt.Errorf("%w\n%s", err, out)
 				}
+
 				done <- err
 			}()
 		}
+
 		for range rejectionsProcesses {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
 		}
+
 		counts, err := d.RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
 		rows := counts[site.ID]
 		if err != nil || len(rows) != rejectionsKeys {
 			t.Fatalf("%d rows, %v; want %d", len(rows), err, rejectionsKeys)
 		}
+
 		for _, row := range rows {
 			want := int64(0)
 			for process := range rejectionsProcesses {
@@ -137,6 +147,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 					want += rejectionsFlushes
 				}
 			}
+
 			if row.Count != want {
 				t.Fatalf("%v; want %d", row, want)
 			}
@@ -144,18 +155,20 @@ func TestRejectionsOfProcesses(t *testing.T) {
 	})
 }
 
-// flushesRejection says which keys a process adds to: more than fit one statement, and not quite the same in each, so that
-// their statements end at different keys.
+// flushesRejection says which keys a process adds to: more than fit one statement, and not quite
+// the same in each, so that their statements end at different keys.
 func flushesRejection(process, key int) bool { return key%10 != process }
 
 // flushRejections is one of those processes.
 func flushRejections(t *testing.T, databaseURL string) {
 	d := dbtest.Open(t, databaseURL)
 	var process int
+
 	var siteID int64
 	if _, err := fmt.Sscanf(os.Getenv(rejectionsProcessVariable), "%d of site %d", &process, &siteID); err != nil {
 		t.Fatal(err)
 	}
+
 	for range rejectionsFlushes {
 		counts := make(map[db.RejectionKey]int64)
 		for i := range rejectionsKeys {
@@ -164,13 +177,18 @@ func flushRejections(t *testing.T, databaseURL string) {
 				counts[db.RejectionKey{SiteID: siteID, Day: model.Day(i / len(rejectionsCode)), Endpoint: "collect", Code: code}] = 1
 			}
 		}
+
 		err := d.AddRejections(t.Context(), counts)
-		for range 10 { // SQLite is not fair to processes; nothing is stored then, and the next flush brings it
+
+		// SQLite is not fair to processes; nothing is stored then, and the next flush brings it
+		for range 10 {
 			if err == nil || d.Dialect() != "sqlite" {
 				break
 			}
+
 			err = d.AddRejections(t.Context(), counts)
 		}
+
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,6 +202,7 @@ func BenchmarkAddRejections(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		counts := make(map[db.RejectionKey]int64)
 		for i := range 100 {
 			site, err := d.CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
@@ -191,9 +210,12 @@ func BenchmarkAddRejections(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+
 			counts[db.RejectionKey{SiteID: site.ID, Day: 20777, Endpoint: "collect", Code: "bot"}] = 7
 		}
+
 		b.ReportAllocs()
+
 		for b.Loop() {
 			if err := d.AddRejections(b.Context(), counts); err != nil {
 				b.Fatal(err)

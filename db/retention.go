@@ -16,7 +16,8 @@ type Dropped struct {
 }
 
 const (
-	// deleteChunk is how many rows one transaction deletes at most. Between two of them others get their turn.
+	// deleteChunk is how many rows one transaction deletes at most. Between two of them others get
+	// their turn.
 	deleteChunk = 1000
 
 	rejectionDays     = 400                 // a year, with the same month of last year beside this one
@@ -24,15 +25,16 @@ const (
 	finishedRetention = 30 * 24 * time.Hour // deliveries that were made or given up, their attempts, and mails
 )
 
-// DropOldData takes away all visits, page views and events older than the current month and as many whole months before it as
-// are given. PostgreSQL detaches the months' parts, each with a short wait for its lock (see EnsurePartitions); DropDetached
-// drops them. SQLite deletes row by row in short transactions and reuses the freed pages; its file does not shrink.
+// DropOldData takes away all visits, page views and events older than the current month and as many
+// whole months before it as are given. PostgreSQL detaches the months' parts, each with a short
+// wait for its lock (see EnsurePartitions); DropDetached drops them. SQLite deletes row by row in
+// short transactions and reuses the freed pages; its file does not shrink.
 //
-// The months are counted from the newest stored row when that is older than now: whatever the clock says, the last months
-// with rows stay.
+// The months are counted from the newest stored row when that is older than now: whatever the clock
+// says, the last months with rows stay.
 //
-// Transactions stay: with them a purchase or refund counts once for good, however old it is. So do the counters and the
-// deliveries, which DeleteOldRecords looks after.
+// Transactions stay: with them a purchase or refund counts once for good, however old it is. So do
+// the counters and the deliveries, which DeleteOldRecords looks after.
 //
 // An error leaves the rest for the next call.
 func (d *DB) DropOldData(ctx context.Context, now model.Instant, months int) (Dropped, error) {
@@ -41,32 +43,40 @@ func (d *DB) DropOldData(ctx context.Context, now model.Instant, months int) (Dr
 	if err != nil || newest == 0 {
 		return all, err
 	}
+
 	before := addMonths(min(now, newest).Month(), -months)
 
-	for _, table := range partitionedTables { // visits last: a page view or event never stands without its visit
+	// visits last: a page view or event never stands without its visit
+	for _, table := range partitionedTables {
 		if d.pg != nil {
 			n, err := d.detachParts(ctx, table, before, now)
 			all.Partitions += n
+
 			if err != nil {
 				return all, err
 			}
 		}
+
 		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
+
 		if d.pg != nil {
 			rows.table = table.rest()
 		}
+
 		n, err := d.deleteInChunks(ctx, rows)
 		all.Rows += n
+
 		if err != nil {
 			return all, err
 		}
 	}
+
 	return all, nil
 }
 
-// DeleteOldRecords deletes what nobody looks at any more, whatever the retention of visits: rejections after 400 days, usage
-// of months more than two years ago with its notices, and deliveries and mails that ended and are older than 30 days. It
-// returns how many rows it deleted.
+// DeleteOldRecords deletes what nobody looks at any more, whatever the retention of visits:
+// rejections after 400 days, usage of months more than two years ago with its notices, and
+// deliveries and mails that ended and are older than 30 days. It returns how many rows it deleted.
 func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, rows := range []oldRows{
@@ -86,15 +96,18 @@ func (d *DB) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, er
 	} {
 		n, err := d.deleteInChunks(ctx, rows)
 		all += n
+
 		if err != nil {
 			return all, err
 		}
 	}
+
 	n, err := d.deleteOldMails(ctx, now)
 	return all + n, err
 }
 
-// deleteOldMails deletes mails and erasures that ended, and quota notices of months as old as usage that is deleted. All are few.
+// deleteOldMails deletes mails and erasures that ended, and quota notices of months as old as usage
+// that is deleted. All are few.
 func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, statement := range []struct {
@@ -109,11 +122,13 @@ func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, erro
 		if err != nil {
 			return all, fmt.Errorf("delete old mails and notices: %w", err)
 		}
+
 		n, err := result.RowsAffected()
 		if all += n; err != nil {
 			return all, err
 		}
 	}
+
 	return all, nil
 }
 
@@ -126,13 +141,15 @@ type oldRows struct {
 	condition string
 }
 
-// deleteInChunks deletes the rows tenant by tenant, so that the primary key finds them, a few in each transaction.
+// deleteInChunks deletes the rows tenant by tenant, so that the primary key finds them, a few in
+// each transaction.
 func (d *DB) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 	column, _, _ := strings.Cut(rows.key, ",")
 	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ? %s", rows.table, column, rows.column, rows.condition)
 	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table, rows.key, old, deleteChunk)
 	var all int64
 	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
+
 	for tenant := int64(-1); ; {
 		var next []int64
 		if err := d.read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
@@ -141,23 +158,29 @@ func (d *DB) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 		if len(next) == 0 {
 			return all, nil
 		}
+
 		tenant = next[0]
+
 		for {
-			var any bool // asked first, because deleting nothing would make SQLite's writers wait, too
+			// asked first, because deleting nothing would make SQLite's writers wait, too
+			var any bool
 			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).Scan(ctx, &any); err != nil {
 				return all, fmt.Errorf("look for old rows of %s %d in %s: %w", column, tenant, rows.table, err)
 			}
 			if !any {
 				break
 			}
+
 			result, err := d.write.ExecContext(ctx, remove, tenant, rows.bound)
 			if err != nil {
 				return all, fmt.Errorf("delete old rows of %s %d from %s: %w", column, tenant, rows.table, err)
 			}
+
 			n, err := result.RowsAffected()
 			if err != nil {
 				return all, err
 			}
+
 			all += n
 		}
 	}

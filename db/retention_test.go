@@ -15,28 +15,37 @@ func TestOldMonthsAreDropped(t *testing.T) {
 		if err := d.EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
 			t.Fatal(err)
 		}
+
 		a, b := newOwnSite(t, d, "a.example"), newOwnSite(t, d, "b.example")
 		for _, old := range []model.Instant{day(2026, time.June, 30), day(2026, time.August, 1), day(2026, time.October, 1) - 1} {
 			storeAt(t, d, a.ID, old)
 			storeAt(t, d, b.ID, old)
 		}
+
 		storeAt(t, d, a.ID, day(2026, time.October, 1))
 		storeAt(t, d, b.ID, day(2026, time.November, 1))
+
 		if err := dbtest.Exec(d, "INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, 't', 'purchase', ?)", a.ID, day(2020, 1, 1)); err != nil {
 			t.Fatal(err)
 		}
+
 		want := db.Dropped{Rows: 3 * 6}
-		if d.Dialect() == "postgres" { // months with a partition: August and September; June is in the default one
+
+		// months with a partition: August and September; June is in the default one
+		if d.Dialect() == "postgres" {
 			want = db.Dropped{Partitions: 3 * 2, Rows: 3 * 2}
 		}
+
 		for range 2 {
 			got, err := d.DropOldData(t.Context(), day(2026, time.November, 20), 1)
 			if err != nil || got != want {
 				t.Errorf("dropped %+v, error %v; want %+v", got, err, want)
 			}
+
 			wantRows(t, d, "", 2)
 			want = db.Dropped{}
 		}
+
 		if n, err := dbtest.Count(d, "transactions"); err != nil || n != 1 {
 			t.Errorf("%d transactions, error %v; want the old one", n, err)
 		}
@@ -53,10 +62,13 @@ func TestOldRowsGoInChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	storeAt(t, d, site.ID, day(2026, time.October, 1))
+
 	if got, err := d.DropOldData(t.Context(), day(2026, time.October, 20), 0); err != nil || got.Rows != old {
 		t.Errorf("dropped %+v, error %v; want %d rows", got, err, old)
 	}
+
 	wantRows(t, d, "", 1)
 }
 
@@ -78,6 +90,7 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		for i, delivery := range []struct {
 			state string
 			at    model.Instant
@@ -89,18 +102,23 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 		} {
 			err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 				VALUES (1, ?, 'conversion', 'purchase', ?, 0, ?, 0, '{}')`, model.FirstTimeID(delivery.at)+int64(i), delivery.state, delivery.at)
-			if err == nil { // attempts go and stay with their deliveries
+
+			// attempts go and stay with their deliveries
+			if err == nil {
 				err = dbtest.Exec(d, `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
 					VALUES (1, ?, 1, false, ?, 1, 200, '', '')`, model.FirstTimeID(delivery.at)+int64(i), delivery.at)
 			}
+
 			if err == nil {
 				err = dbtest.Exec(d, "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', ?, 1, ?, 0)",
 					map[string]string{"delivered": "sent", "failed": "failed", "pending": "pending"}[delivery.state], delivery.at)
 			}
+
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		for _, statement := range []string{
 			fmt.Sprintf("INSERT INTO failure_notices (site_id, day) VALUES (1, %d), (1, %d)", today, today-2),
 			fmt.Sprintf("INSERT INTO webhook_notices (site_id, day, changes) VALUES (1, %d, 1), (1, %d, 1)", today, today-2),
@@ -110,9 +128,11 @@ func TestOldRecordsAreDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if n, err := d.DeleteOldRecords(t.Context(), now); err != nil || n != 12 {
 			t.Errorf("%d deleted, error %v; want 12", n, err)
 		}
+
 		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
 			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1} {
 			if n, err := dbtest.Count(d, table); err != nil || n != want {

@@ -8,14 +8,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// A day's salt must be unreadable once it is destroyed: also in the database's log, in free pages, in backups and on replicas. A
-// row of an ordinary table stays in all of these. So the engines keep salts apart from everything else: SQLite in one small file
-// per day beside the database (salts_sqlite.go), PostgreSQL in one unlogged table per day (salts_postgres.go).
+// A day's salt must be unreadable once it is destroyed: also in the database's log, in free pages,
+// in backups and on replicas. A row of an ordinary table stays in all of these. So the engines keep
+// salts apart from everything else: SQLite in one small file per day beside the database
+// (salts_sqlite.go), PostgreSQL in one unlogged table per day (salts_postgres.go).
 
 // saltSize is the number of random bytes in a day's salt.
 const saltSize = 32
 
-// DaySalt returns the random salt of a UTC day, the same in every process: the first one to ask makes it.
+// DaySalt returns the random salt of a UTC day, the same in every process: the first one to ask
+// makes it.
 func (d *DB) DaySalt(ctx context.Context, day model.Day) ([]byte, error) {
 	salt, err := d.readSalt(ctx, day)
 	if err == nil && salt == nil {
@@ -23,15 +25,18 @@ func (d *DB) DaySalt(ctx context.Context, day model.Day) ([]byte, error) {
 			err = fmt.Errorf("it has %d bytes, not %d", len(salt), saltSize)
 		}
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("salt of %v: %w", day, err)
 	}
+
 	return salt, nil
 }
 
-// KeepDaySalt returns the salt that counts for a day, for a process that has one in memory. Usually it is the same. A crash of
-// PostgreSQL empties unlogged tables: then the given salt is stored again, unless another process was faster with its own. A
-// salt that was destroyed is not stored again.
+// KeepDaySalt returns the salt that counts for a day, for a process that has one in memory. Usually
+// it is the same. A crash of PostgreSQL empties unlogged tables: then the given salt is stored
+// again, unless another process was faster with its own. A salt that was destroyed is not stored
+// again.
 func (d *DB) KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([]byte, error) {
 	salt, err := d.readSalt(ctx, day)
 	if err == nil && salt == nil && d.pg != nil {
@@ -39,21 +44,25 @@ func (d *DB) KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([]by
 			salt, err = d.readSalt(ctx, day)
 		}
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("salt of %v: %w", day, err)
 	}
 	if salt == nil {
 		return known, nil
 	}
+
 	return salt, nil
 }
 
-// DestroyDaySalts destroys the salts of all days before the given one, and returns how many there were.
+// DestroyDaySalts destroys the salts of all days before the given one, and returns how many there
+// were.
 func (d *DB) DestroyDaySalts(ctx context.Context, before model.Day) (int64, error) {
 	days, err := d.SaltDays(ctx)
 	if err != nil {
 		return 0, err
 	}
+
 	var n int64
 	for _, day := range days {
 		if day >= before {
@@ -62,21 +71,26 @@ func (d *DB) DestroyDaySalts(ctx context.Context, before model.Day) (int64, erro
 		if err := d.destroySalt(ctx, day); err != nil {
 			return n, fmt.Errorf("destroy the salt of %v: %w", day, err)
 		}
+
 		n++
 	}
+
 	return n, nil
 }
 
 // SaltDays returns the days that have a salt, the oldest one first.
 func (d *DB) SaltDays(ctx context.Context) ([]model.Day, error) {
 	list := d.listSaltFiles
+
 	if d.pg != nil {
 		list = d.listSaltTables
 	}
+
 	days, err := list(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list day salts: %w", err)
 	}
+
 	return days, nil
 }
 

@@ -15,19 +15,20 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// PostgreSQL's salts are unlogged tables, one per day: they are never in the write-ahead log, hence not in its archive, on a
-// replica or in a base backup, and DROP TABLE removes their file. The server makes the salt itself, so that it is in no
-// statement, and hence in no log of statements.
+// PostgreSQL's salts are unlogged tables, one per day: they are never in the write-ahead log, hence
+// not in its archive, on a replica or in a base backup, and DROP TABLE removes their file. The
+// server makes the salt itself, so that it is in no statement, and hence in no log of statements.
 //
-// The price: a crash of the server empties them. KeepDaySalt then brings the salt back from the memory of any process that has
-// it. Only when no such process is left, the rest of the day has another salt, and its visitors are counted a second time.
+// The price: a crash of the server empties them. KeepDaySalt then brings the salt back from the
+// memory of any process that has it. Only when no such process is left, the rest of the day has
+// another salt, and its visitors are counted a second time.
 
 const (
 	saltTablePrefix = "day_salt_"
 	saltTableLayout = "20060102"
 
-	// saltLock is the key of the PostgreSQL advisory lock that makes processes take turns at making a salt: two CREATE TABLE IF
-	// NOT EXISTS that meet are an error for one of them.
+	// saltLock is the key of the PostgreSQL advisory lock that makes processes take turns at making
+	// a salt: two CREATE TABLE IF NOT EXISTS that meet are an error for one of them.
 	saltLock = 7_211_906_118
 )
 
@@ -44,6 +45,7 @@ func (d *DB) readPostgresSalt(ctx context.Context, day model.Day) ([]byte, error
 	if err != nil || len(salts) == 0 {
 		return nil, err
 	}
+
 	return salts[0], nil
 }
 
@@ -53,34 +55,43 @@ func (d *DB) makePostgresSalt(ctx context.Context, day model.Day) (salt []byte, 
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", saltLock); err != nil {
 			return err
 		}
+
 		_, err := tx.ExecContext(ctx, `CREATE UNLOGGED TABLE IF NOT EXISTS ? (one boolean PRIMARY KEY DEFAULT true CHECK (one), salt bytea NOT NULL)`, table)
 		if err != nil {
 			return err
 		}
 
-		// gen_random_uuid has 122 bits from the server's cryptographic generator, and needs no extension.
+		// gen_random_uuid has 122 bits from the server's cryptographic generator, and needs no
+		// extension.
 		_, err = tx.ExecContext(ctx, `INSERT INTO ? (salt) VALUES (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))) ON CONFLICT DO NOTHING`, table)
 		if err != nil {
 			return err
 		}
+
 		return tx.NewRaw("SELECT salt FROM ?", table).Scan(ctx, &salt)
 	})
+
 	return salt, err
 }
 
-// restorePostgresSalt stores a known salt in a day's empty table. It uses COPY, which keeps the salt out of logs of statements.
+// restorePostgresSalt stores a known salt in a day's empty table. It uses COPY, which keeps the
+// salt out of logs of statements.
 func (d *DB) restorePostgresSalt(ctx context.Context, day model.Day, salt []byte) error {
 	conn, err := d.dataWrite.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
+
 	err = conn.Raw(func(c any) error {
 		_, err := c.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{saltTable(day)}, []string{"salt"}, pgx.CopyFromRows([][]any{{salt}}))
 		return err
 	})
-	if isUndefinedTable(err) || IsUnique(err) { // destroyed meanwhile, or another process was faster
+
+	// destroyed meanwhile, or another process was faster
+	if isUndefinedTable(err) || IsUnique(err) {
 		err = nil
 	}
+
 	return errors.Join(err, conn.Close())
 }
 
@@ -91,12 +102,14 @@ func (d *DB) listSaltTables(ctx context.Context) ([]model.Day, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var days []model.Day
 	for _, name := range names {
 		if day, ok := saltDay(saltTableLayout, strings.TrimPrefix(name, saltTablePrefix)); ok {
 			days = append(days, day)
 		}
 	}
+
 	slices.Sort(days)
 	return days, nil
 }

@@ -16,10 +16,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// SQLite's salts are files in a folder beside the database, so that they are never in the database file, its log or a copy made
-// with VACUUM INTO. A file is overwritten before it is removed.
+// SQLite's salts are files in a folder beside the database, so that they are never in the database
+// file, its log or a copy made with VACUUM INTO. A file is overwritten before it is removed.
 
-// saltFolder returns the folder of the salts of a database file, the same for every path that leads to it.
+// saltFolder returns the folder of the salts of a database file, the same for every path that leads
+// to it.
 func saltFolder(database string) string {
 	if real, err := filepath.EvalSymlinks(database); err == nil {
 		database = real
@@ -45,28 +46,33 @@ func (d *DB) readSaltFile(day model.Day) ([]byte, error) {
 	case len(salt) != saltSize:
 		return nil, fmt.Errorf("the file has %d bytes, not %d", len(salt), saltSize)
 	}
+
 	return salt, nil
 }
 
-// makeSaltFile makes a day's salt with the database's write lock, which keeps other processes from making one as well.
+// makeSaltFile makes a day's salt with the database's write lock, which keeps other processes from
+// making one as well.
 func (d *DB) makeSaltFile(ctx context.Context, day model.Day) (salt []byte, err error) {
 	err = inTxOf(ctx, d.dataWrite, func(context.Context, bun.Tx) error {
 		if salt, err = d.readSaltFile(day); err != nil || salt != nil {
 			return err
 		}
 		salt = make([]byte, saltSize)
-		rand.Read(salt) // never fails
+		// never fails
+		rand.Read(salt)
 		return d.writeSaltFile(day, salt)
 	})
+
 	return salt, err
 }
 
-// writeSaltFile stores a salt so that the file has all of it or does not exist, also after a power cut. The caller has the
-// database's write lock.
+// writeSaltFile stores a salt so that the file has all of it or does not exist, also after a power
+// cut. The caller has the database's write lock.
 func (d *DB) writeSaltFile(day model.Day, salt []byte) error {
 	if err := os.MkdirAll(d.saltDir(), 0o700); err != nil {
 		return err
 	}
+
 	file := d.saltFile(day)
 	if err := overwrite(file+unfinished, salt, os.O_CREATE|os.O_TRUNC); err != nil {
 		return err
@@ -74,6 +80,7 @@ func (d *DB) writeSaltFile(day model.Day, salt []byte) error {
 	if err := os.Rename(file+unfinished, file); err != nil {
 		return err
 	}
+
 	return errors.Join(syncFolder(d.saltDir()), syncFolder(filepath.Dir(d.saltDir())))
 }
 
@@ -82,6 +89,7 @@ func (d *DB) listSaltFiles(context.Context) ([]model.Day, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+
 	var days []model.Day
 	for _, entry := range entries {
 		day, ok := saltDay(time.DateOnly, strings.TrimSuffix(entry.Name(), unfinished))
@@ -89,6 +97,7 @@ func (d *DB) listSaltFiles(context.Context) ([]model.Day, error) {
 			days = append(days, day)
 		}
 	}
+
 	return days, err
 }
 
@@ -99,10 +108,13 @@ func (d *DB) eraseSaltFile(day model.Day) error {
 		if err == nil {
 			err = os.Remove(file)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may have done it
+
+		// another process may have done it
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
+
 	return syncFolder(d.saltDir())
 }
 
@@ -125,11 +137,14 @@ func syncFolder(folder string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// moveSalts takes the salts out of the table that earlier releases kept them in, before a migration drops it.
+// moveSalts takes the salts out of the table that earlier releases kept them in, before a migration
+// drops it.
 func (d *DB) moveSalts(ctx context.Context, tx bun.Tx) error {
 	if d.pg != nil {
-		return nil // the migration itself does
+		// the migration itself does
+		return nil
 	}
+
 	var rows []struct {
 		Day  model.Day
 		Salt []byte
@@ -137,10 +152,12 @@ func (d *DB) moveSalts(ctx context.Context, tx bun.Tx) error {
 	if err := tx.NewSelect().Table("day_salts").Column("day", "salt").OrderExpr("day DESC").Limit(2).Scan(ctx, &rows); err != nil {
 		return err
 	}
+
 	for _, row := range rows {
 		if err := d.writeSaltFile(row.Day, row.Salt); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

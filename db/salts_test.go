@@ -39,12 +39,15 @@ func TestDaySaltIsTheSameEverywhere(t *testing.T) {
 			d := dbtest.Open(t, databaseURL)
 			wg.Go(func() { salts[i], errs[i] = d.DaySalt(t.Context(), saltDay) })
 		}
+
 		wg.Wait()
+
 		for i := range salts {
 			if errs[i] != nil || !bytes.Equal(salts[i], salts[0]) {
 				t.Errorf("process %d has salt %x, error %v; want %x", i, salts[i], errs[i], salts[0])
 			}
 		}
+
 		d := dbtest.Open(t, databaseURL)
 		if other := daySalt(t, d, saltDay+1); bytes.Equal(other, salts[0]) {
 			t.Error("two days have one salt")
@@ -58,26 +61,30 @@ func TestDaySaltIsTheSameEverywhere(t *testing.T) {
 // filesWith returns the files under folders that have the bytes in them.
 func filesWith(t *testing.T, text []byte, folders ...string) (found []string) {
 	t.Helper()
+
 	for _, folder := range folders {
 		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
 			}
+
 			content, err := os.ReadFile(path)
 			if err == nil && bytes.Contains(content, text) {
 				found = append(found, path)
 			}
+
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	return found
 }
 
-// TestDestroyedSaltIsInNoFile: while a salt is in use it is in one file and, on SQLite, not in the database or its log, on
-// PostgreSQL not in the write-ahead log. Destroyed, it is in none.
+// TestDestroyedSaltIsInNoFile: while a salt is in use it is in one file and, on SQLite, not in the
+// database or its log, on PostgreSQL not in the write-ahead log. Destroyed, it is in none.
 func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
@@ -85,6 +92,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		if err := d.Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
 		}
+
 		old, current := daySalt(t, d, saltDay), daySalt(t, d, saltDay+1)
 		for _, salt := range [][]byte{old, current} {
 			if found := filesWith(t, salt, folder); len(found) != 1 || !strings.HasPrefix(found[0], filepath.Join(folder, "test.sqlite-salts/")) {
@@ -98,9 +106,11 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer open.Close()
+
 		if n, err := d.DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
 			t.Fatalf("%d destroyed, error %v", n, err)
 		}
+
 		left := make([]byte, 100)
 		if n, err := open.Read(left); n != 32 || !bytes.Equal(left[:n], make([]byte, 32)) {
 			t.Errorf("the removed file has %x, %v; want zeros", left[:n], err)
@@ -111,6 +121,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		if !bytes.Equal(daySalt(t, d, saltDay+1), current) {
 			t.Error("the salt in use has changed")
 		}
+
 		info, err := os.Stat(filesWith(t, current, folder)[0])
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("mode %v, %v; want only the owner to read it", info.Mode(), err)
@@ -122,15 +133,18 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		if err != nil {
 			dbtest.Missing(t, err.Error())
 		}
+
 		server, err := pgserver.Start(bin, pgserver.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		t.Cleanup(server.Stop)
 		d := dbtest.Open(t, server.URL())
 		if err := d.Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
 		}
+
 		base, wal := filepath.Join(server.DataDir(), "base"), filepath.Join(server.DataDir(), "pg_wal")
 		checkpoint := func() {
 			t.Helper()
@@ -146,12 +160,16 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		old, current := daySalt(t, d, saltDay), daySalt(t, d, saltDay+1)
+
 		// A checkpoint leaves unlogged tables in memory; a rewrite does not.
 		if err := dbtest.Exec(d, "VACUUM FULL day_salt_20261120"); err != nil {
 			t.Fatal(err)
 		}
+
 		checkpoint()
+
 		if len(filesWith(t, witness, base)) == 0 || len(filesWith(t, witness, wal)) == 0 {
 			t.Error("the deleted row of an ordinary table is not found: this test finds nothing")
 		}
@@ -161,7 +179,9 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		if n, err := d.DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
 			t.Fatalf("%d destroyed, error %v", n, err)
 		}
+
 		checkpoint()
+
 		if found := filesWith(t, old, server.DataDir()); len(found) != 0 {
 			t.Errorf("the destroyed salt is in %v", found)
 		}
@@ -174,19 +194,22 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	})
 }
 
-// TestSaltAfterACrash: a crash of PostgreSQL empties the salts' tables. A process that has the salt brings it back; without one
-// the day gets another, which then counts for all. A destroyed salt does not come back.
+// TestSaltAfterACrash: a crash of PostgreSQL empties the salts' tables. A process that has the salt
+// brings it back; without one the day gets another, which then counts for all. A destroyed salt
+// does not come back.
 func TestSaltAfterACrash(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	salt := daySalt(t, d, saltDay)
 
 	dbtest.RestartPostgres(t)
+
 	for range 2 {
 		if kept, err := d.KeepDaySalt(t.Context(), saltDay, salt); err != nil || !bytes.Equal(kept, salt) {
 			t.Fatalf("kept %x, error %v; want %x", kept, err, salt)
 		}
 	}
+
 	if !bytes.Equal(daySalt(t, dbtest.Open(t, databaseURL), saltDay), salt) {
 		t.Error("another process has another salt")
 	}
@@ -211,13 +234,15 @@ func TestSaltAfterACrash(t *testing.T) {
 	}
 }
 
-// TestSaltsMoveOutOfTheirTable: a database of an earlier release keeps the salts in use, and none of the others.
+// TestSaltsMoveOutOfTheirTable: a database of an earlier release keeps the salts in use, and none
+// of the others.
 func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		if err := d.Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
 		}
+
 		blob := map[string]string{"sqlite": "blob", "postgres": "bytea"}[d.Dialect()]
 		for _, statement := range []string{
 			"DELETE FROM schema_migrations WHERE name = '20261122_000012_salts'",
@@ -227,6 +252,7 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		salts := map[model.Day][]byte{}
 		for i := range model.Day(4) {
 			salts[saltDay-i] = bytes.Repeat([]byte{0xa0 + byte(i), 0x11, 0x77, 0x55}, 8)
@@ -234,6 +260,7 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if err := dbtest.Exec(d, "DELETE FROM day_salts WHERE day = ?", saltDay-3); err != nil {
 			t.Fatal(err)
 		}
@@ -244,11 +271,13 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 		if days, err := d.SaltDays(t.Context()); err != nil || fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay - 1, saltDay}) {
 			t.Errorf("salts of %v, error %v; want those of the last two days", days, err)
 		}
+
 		for _, day := range []model.Day{saltDay - 1, saltDay} {
 			if got := daySalt(t, d, day); !bytes.Equal(got, salts[day]) {
 				t.Errorf("the salt of %v is %x, want %x", day, got, salts[day])
 			}
 		}
+
 		if file, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
 			for day, salt := range salts {
 				for _, found := range filesWith(t, salt, filepath.Dir(file)) {
@@ -267,8 +296,10 @@ func TestDumpHasNoSalts(t *testing.T) {
 	if err != nil {
 		dbtest.Missing(t, err.Error())
 	}
+
 	databaseURL := dbtest.PostgresURL(t)
 	salt := daySalt(t, dbtest.Open(t, databaseURL), saltDay)
+
 	dump := func(options ...string) string {
 		t.Helper()
 		out, err := exec.Command(filepath.Join(bin, "pg_dump"), append(options, databaseURL)...).Output()
@@ -289,6 +320,7 @@ func TestBackupHasNoSalts(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	salt := daySalt(t, d, saltDay)
 	site := newOwnSite(t, d, "example.com")
+
 	file := filepath.Join(t.TempDir(), "it's a backup.sqlite")
 	if err := d.BackUp(t.Context(), file); err != nil {
 		t.Fatal(err)

@@ -10,17 +10,18 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// How long a session lives: without being used, and in all. Being used is written at most once per sessionTouch, so that
-// reading a page is not a write.
+// How long a session lives: without being used, and in all. Being used is written at most once per
+// sessionTouch, so that reading a page is not a write.
 const (
 	SessionIdle     = 14 * 24 * time.Hour
 	SessionLifetime = 90 * 24 * time.Hour
 	sessionTouch    = time.Minute
 )
 
-// CreateSession stores a session that starts at s.CreatedAt, and in the same transaction deletes the one it replaces
-// (nil for none). The caller has checked the user's password: passwordHash is its hash, and when it is no longer that, or the
-// user has gone, the session comes too late and is model.ErrNotFound.
+// CreateSession stores a session that starts at s.CreatedAt, and in the same transaction deletes
+// the one it replaces (nil for none). The caller has checked the user's password: passwordHash is
+// its hash, and when it is no longer that, or the user has gone, the session comes too late and is
+// model.ErrNotFound.
 func (d *DB) CreateSession(ctx context.Context, s model.Session, passwordHash string, replaced []byte) error {
 	s.LastSeenAt = s.CreatedAt
 	s.ExpiresAt = sessionExpiry(s.CreatedAt, s.LastSeenAt)
@@ -32,32 +33,37 @@ func (d *DB) CreateSession(ctx context.Context, s model.Session, passwordHash st
 		if user.PasswordHash != passwordHash {
 			return model.ErrNotFound
 		}
+
 		if len(replaced) > 0 {
 			if err := deleteSession(ctx, tx, replaced); err != nil {
 				return err
 			}
 		}
+
 		_, err = tx.NewInsert().Model(&s).Exec(ctx)
 		return err
 	})
 	if err != nil {
 		return named(err, "create session of user %d", s.UserID)
 	}
+
 	return nil
 }
 
-// SessionUser returns the user, with the account, of a session that is neither ended nor expired, and notes that it was
-// used. model.ErrNotFound otherwise.
+// SessionUser returns the user, with the account, of a session that is neither ended nor expired,
+// and notes that it was used. model.ErrNotFound otherwise.
 func (d *DB) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var s model.Session
 	err := d.read.NewSelect().Model(&s).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
 	if err != nil {
 		return nil, orNotFound(err)
 	}
+
 	user, err := userByID(ctx, d.read, s.UserID)
 	if err != nil {
 		return nil, err
 	}
+
 	if seen := now.Add(-sessionTouch); s.LastSeenAt <= seen {
 		// Only one of several requests at once writes.
 		_, err := d.write.NewUpdate().Model((*model.Session)(nil)).
@@ -67,6 +73,7 @@ func (d *DB) SessionUser(ctx context.Context, idHash []byte, now model.Instant) 
 			return nil, fmt.Errorf("note use of a session of user %d: %w", s.UserID, err)
 		}
 	}
+
 	return user, nil
 }
 
@@ -100,10 +107,12 @@ func (d *DB) DeleteUserSessions(ctx context.Context, userID int64) (int64, error
 	if err != nil {
 		return 0, fmt.Errorf("delete sessions of user %d: %w", userID, err)
 	}
+
 	return n, nil
 }
 
-// DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and returns how many.
+// DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and
+// returns how many.
 func (d *DB) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int64, error) {
 	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("expires_at <= ?", now).Exec(ctx)
 	if err != nil {
@@ -112,7 +121,8 @@ func (d *DB) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int6
 	return res.RowsAffected()
 }
 
-// Sessions returns the user's sessions that are not expired, the one used last first, at most model.MaxSessions.
+// Sessions returns the user's sessions that are not expired, the one used last first, at most
+// model.MaxSessions.
 func (d *DB) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
 	err := d.read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
@@ -123,7 +133,8 @@ func (d *DB) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*
 	return list, nil
 }
 
-// Session returns a session of the user that has not ended. One of another user is model.ErrNotFound.
+// Session returns a session of the user that has not ended. One of another user is
+// model.ErrNotFound.
 func (d *DB) Session(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
 	var s model.Session
 	err := d.read.NewSelect().Model(&s).Where("user_id = ?", userID).Where("id_hash = ?", idHash).
@@ -140,9 +151,11 @@ func (d *DB) DeleteUserSession(ctx context.Context, userID int64, idHash []byte)
 	if err != nil {
 		return fmt.Errorf("delete a session of user %d: %w", userID, err)
 	}
+
 	n, err := res.RowsAffected()
 	if err == nil && n == 0 {
 		err = model.ErrNotFound
 	}
+
 	return err
 }

@@ -44,7 +44,8 @@ func TestSessionFindsItsUser(t *testing.T) {
 	})
 }
 
-// A session whose password has changed meanwhile, or whose user has gone, comes too late; the one it replaces stays.
+// A session whose password has changed meanwhile, or whose user has gone, comes too late; the one
+// it replaces stays.
 func TestSessionOfAnEarlierPassword(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := newUser(t, d, "owner@example.com")
@@ -72,6 +73,7 @@ func TestSessionEndsWhenUnusedAndInTheEnd(t *testing.T) {
 		{"clock stepped back", []time.Duration{time.Hour, -time.Hour}, db.SessionIdle + time.Hour},
 		{"used every ten days", days(10, 20, 30, 40, 50, 60, 70, 80), db.SessionLifetime},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := newUser(t, d, "owner@example.com")
 		for _, test := range tests {
@@ -81,6 +83,7 @@ func TestSessionEndsWhenUnusedAndInTheEnd(t *testing.T) {
 					t.Errorf("%s: gone %v after its start", test.name, use)
 				}
 			}
+
 			if sessionLives(t, d, hash, start.Add(test.dead)) {
 				t.Errorf("%s: still there %v after its start", test.name, test.dead)
 			}
@@ -103,10 +106,12 @@ func TestSessionsAreDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		owner, other := newUser(t, d, "owner@example.com"), newUser(t, d, "other@example.com")
+
 		hashes := map[string][]byte{}
 		for name, user := range map[string]*model.User{"a": owner, "b": owner, "c": owner, "other": other} {
 			hashes[name] = newSession(t, d, user, name, start)
 		}
+
 		alive := func(want ...string) {
 			t.Helper()
 			for name, hash := range hashes {
@@ -114,25 +119,32 @@ func TestSessionsAreDeleted(t *testing.T) {
 				for _, w := range want {
 					wanted = wanted || w == name
 				}
+
 				if sessionLives(t, d, hash, start) != wanted {
 					t.Errorf("session %s alive: %v, want %v", name, !wanted, wanted)
 				}
 			}
 		}
+
 		if err := d.DeleteSession(ctx, hashes["a"]); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.DeleteSession(ctx, hashes["a"]); err != nil {
 			t.Fatalf("deleting a session twice: %v", err)
 		}
+
 		alive("b", "c", "other")
+
 		if err := d.CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: start}, owner.PasswordHash, hashes["b"]); err != nil {
 			t.Fatal(err)
 		}
+
 		alive("a", "c", "other")
+
 		if n, err := d.DeleteUserSessions(ctx, owner.ID); err != nil || n != 2 {
 			t.Fatalf("deleted %d sessions of the owner, error %v; want 2", n, err)
 		}
+
 		alive("other")
 	})
 }
@@ -142,6 +154,7 @@ func TestExpiredSessionsAreCleanedUp(t *testing.T) {
 		user := newUser(t, d, "owner@example.com")
 		old := newSession(t, d, user, "old", start)
 		young := newSession(t, d, user, "young", start.Add(time.Microsecond))
+
 		now := start.Add(db.SessionIdle)
 		if n, err := d.DeleteExpiredSessions(t.Context(), now); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v; want 1", n, err)

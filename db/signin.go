@@ -23,8 +23,8 @@ const (
 	signInFailuresStep = 1_000   // new rows of a process after which it looks at the bound
 )
 
-// SignInLimit is one counter of failed sign-ins and its rule. The first Free failures cost nothing; after them every
-// further attempt must wait 1 s, 2 s, 4 s … but never longer than Cap.
+// SignInLimit is one counter of failed sign-ins and its rule. The first Free failures cost nothing;
+// after them every further attempt must wait 1 s, 2 s, 4 s … but never longer than Cap.
 //
 // An attempt during the wait is refused before its password is checked, and does not lengthen the
 // wait.
@@ -45,21 +45,26 @@ type signInFailures struct {
 
 // wait is how long the next attempt has to wait from now.
 func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
-	passed := max(0, now.Sub(f.LastAt)) // a failure in the future counts as one of now
+	// a failure in the future counts as one of now
+	passed := max(0, now.Sub(f.LastAt))
 	n := int(f.Failures) - l.Free
 	if n < 0 || passed >= signInMemory {
 		return 0
 	}
+
 	delay := l.Cap
-	if n < 32 { // beyond that the shift would only overflow
+
+	// beyond that the shift would only overflow
+	if n < 32 {
 		delay = min(l.Cap, time.Second<<n)
 	}
+
 	return max(0, delay-passed)
 }
 
-// BeginSignIn asks for an attempt to sign in. It returns how long the caller has to wait instead, or zero: then the
-// attempt already counts as failed on every limit, so that parallel guesses cannot slip through. SignInSucceeded or
-// CancelSignIn take that back.
+// BeginSignIn asks for an attempt to sign in. It returns how long the caller has to wait instead,
+// or zero: then the attempt already counts as failed on every limit, so that parallel guesses
+// cannot slip through. SignInSucceeded or CancelSignIn take that back.
 //
 // An attempt that must wait is refused by a plain read: it writes nothing and does not wait for
 // other writers.
@@ -67,6 +72,7 @@ func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignI
 	if len(limits) == 0 {
 		return 0, nil
 	}
+
 	limits = inKeyOrder(limits)
 
 	wait, missing, err := d.signInWait(ctx, now, limits)
@@ -79,6 +85,7 @@ func (d *DB) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignI
 	if err != nil {
 		return 0, fmt.Errorf("count a sign-in attempt: %w", err)
 	}
+
 	return wait, nil
 }
 
@@ -88,6 +95,7 @@ func (d *DB) signInWait(ctx context.Context, now model.Instant, limits []SignInL
 	for i, l := range limits {
 		keys[i] = l.Key
 	}
+
 	var rows []signInFailures
 	if err := d.read.NewSelect().Model(&rows).Where("key IN ?", bun.Tuple(keys)).Scan(ctx); err != nil {
 		return 0, 0, err
@@ -105,6 +113,7 @@ func (d *DB) signInWait(ctx context.Context, now model.Instant, limits []SignInL
 	if ahead {
 		err = d.pullSignInFailures(ctx, now, keys)
 	}
+
 	return wait, len(limits) - len(rows), err
 }
 
@@ -118,6 +127,7 @@ func (d *DB) pullSignInFailures(ctx context.Context, now model.Instant, keys [][
 				return err
 			}
 		}
+
 		return nil
 	})
 }
@@ -130,16 +140,20 @@ func (d *DB) countSignIn(ctx context.Context, now model.Instant, limits []SignIn
 		if err != nil {
 			return err
 		}
+
 		wait = 0
 		for i, l := range limits {
 			if now.Sub(rows[i].LastAt) >= signInMemory {
 				rows[i].Failures = 0
 			}
+
 			wait = max(wait, l.wait(rows[i], now))
 		}
+
 		if wait > 0 {
 			return errWait
 		}
+
 		for _, row := range rows {
 			row.Failures++
 			row.LastAt = now
@@ -147,29 +161,34 @@ func (d *DB) countSignIn(ctx context.Context, now model.Instant, limits []SignIn
 				return err
 			}
 		}
+
 		return nil
 	})
 	if errors.Is(err, errWait) {
 		err = nil
 	}
+
 	return wait, err
 }
 
 // errWait rolls back the rows that an attempt made, so that a refused attempt leaves nothing.
 var errWait = errors.New("wait")
 
-// lockSignInFailures returns the limits' rows in the limits' order, made when they are missing, locked until the
-// transaction ends.
+// lockSignInFailures returns the limits' rows in the limits' order, made when they are missing,
+// locked until the transaction ends.
 func lockSignInFailures(ctx context.Context, tx bun.Tx, now model.Instant, limits []SignInLimit) ([]signInFailures, error) {
 	rows := make([]signInFailures, len(limits))
 	for i, l := range limits {
 		rows[i] = signInFailures{Key: l.Key, LastAt: now}
-		// One statement that makes or locks the row: between two of them a success could delete it. The update changes nothing.
+
+		// One statement that makes or locks the row: between two of them a success could delete it.
+		// The update changes nothing.
 		err := tx.NewInsert().Model(&rows[i]).On("CONFLICT (key) DO UPDATE").Set("key = EXCLUDED.key").Returning("*").Scan(ctx)
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	return rows, nil
 }
 
@@ -193,15 +212,20 @@ func (d *DB) dropSignInFailures(ctx context.Context) (int64, error) {
 	if err != nil || rows <= maxSignInFailures {
 		return 0, err
 	}
+
 	light := d.write.NewSelect().Model((*signInFailures)(nil)).Column("key").OrderExpr("failures, last_at").
 		Limit(int64(rows - maxSignInFailures))
+
 	if d.pg != nil {
-		light.For("UPDATE SKIP LOCKED") // rows of attempts in progress stay
+		// rows of attempts in progress stay
+		light.For("UPDATE SKIP LOCKED")
 	}
+
 	res, err := d.write.NewDelete().Model((*signInFailures)(nil)).Where("key IN (?)", light).Exec(ctx)
 	if err != nil {
 		return 0, err
 	}
+
 	return res.RowsAffected()
 }
 
@@ -213,17 +237,21 @@ func (d *DB) SignInSucceeded(ctx context.Context, limits ...SignInLimit) error {
 				if err := takeBack(ctx, tx, l.Key); err != nil {
 					return err
 				}
+
 				continue
 			}
+
 			if _, err := tx.NewDelete().Model((*signInFailures)(nil)).Where("key = ?", l.Key).Exec(ctx); err != nil {
 				return err
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("settle a sign-in: %w", err)
 	}
+
 	return nil
 }
 
@@ -240,6 +268,7 @@ func (d *DB) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
 	if err != nil {
 		return fmt.Errorf("take back a sign-in attempt: %w", err)
 	}
+
 	return nil
 }
 
@@ -262,6 +291,7 @@ func (d *DB) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (in
 		if old, err = res.RowsAffected(); err != nil {
 			return err
 		}
+
 		_, err = tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).Where("last_at > ?", now).Exec(ctx)
 		return err
 	})
@@ -273,6 +303,7 @@ func (d *DB) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (in
 	if err != nil {
 		return old, fmt.Errorf("bound the sign-in failures: %w", err)
 	}
+
 	return old + dropped, nil
 }
 

@@ -38,22 +38,28 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 				t.Fatalf("attempt %d has to wait %v, want none", i+1, wait)
 			}
 		}
+
 		want := time.Second
 		for range 14 {
-			for range 3 { // refused attempts lengthen nothing
+			// refused attempts lengthen nothing
+			for range 3 {
 				if wait := attempt(t, d, now, byAccount); wait != want {
 					t.Fatalf("wait %v, want %v", wait, want)
 				}
 			}
+
 			if wait := attempt(t, d, now.Add(want-time.Microsecond), byAccount); wait != time.Microsecond {
 				t.Fatalf("one moment before the end: wait %v", wait)
 			}
+
 			now = now.Add(want)
 			if wait := attempt(t, d, now, byAccount); wait != 0 {
 				t.Fatalf("after %v: wait %v, want none", want, wait)
 			}
+
 			want = min(2*want, 15*time.Minute)
 		}
+
 		if want != 15*time.Minute {
 			t.Fatalf("the wait grew to %v only", want)
 		}
@@ -73,18 +79,23 @@ func TestSignInCountsAccountAndNetwork(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		another := byAccount
 		another.Key = []byte("another account")
+
 		for range 5 {
 			attempt(t, d, start, byNetwork, byAccount)
 		}
+
 		if wait := attempt(t, d, start, byAccount, byNetwork); wait != time.Second {
 			t.Errorf("the account: wait %v, want 1s", wait)
 		}
 		if wait := attempt(t, d, start, another, byNetwork); wait != 0 {
 			t.Errorf("another account from the same network: wait %v, want none", wait)
 		}
-		for range 24 { // 6 counted so far; the refused attempt counted nowhere
+
+		// 6 counted so far; the refused attempt counted nowhere
+		for range 24 {
 			attempt(t, d, start, byNetwork)
 		}
+
 		if wait := attempt(t, d, start, another, byNetwork); wait != time.Second {
 			t.Errorf("after 30 failures from the network: wait %v, want 1s", wait)
 		}
@@ -96,19 +107,24 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 		for range 5 {
 			attempt(t, d, start, byAccount, byNetwork)
 		}
+
 		if err := d.SignInSucceeded(t.Context(), byAccount, byNetwork); err != nil {
 			t.Fatal(err)
 		}
+
 		for i := range 5 {
 			if wait := attempt(t, d, start, byAccount); wait != 0 {
 				t.Errorf("attempt %d after a success: wait %v", i+1, wait)
 			}
 		}
-		for range 26 { // 4 failures are left of the 5 attempts
+
+		// 4 failures are left of the 5 attempts
+		for range 26 {
 			if wait := attempt(t, d, start, byNetwork); wait != 0 {
 				t.Fatalf("the network was charged for a success: wait %v", wait)
 			}
 		}
+
 		if wait := attempt(t, d, start, byNetwork); wait == 0 {
 			t.Error("a success cleared the network's failures")
 		}
@@ -143,7 +159,9 @@ func TestParallelGuessesAreAllCounted(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
+
 		if n := admitted.Load(); n != 5 {
 			t.Errorf("%d of 40 parallel guesses were admitted, want 5", n)
 		}
@@ -155,7 +173,9 @@ func TestAnAttemptMeetsASuccess(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, start, byAccount)
 		var wait time.Duration
-		begun, succeeded := dbtest.RaceInOrder(t, d, `UPDATE "signin_failures"`, // the statement before makes or locks the row
+
+		// the statement before makes or locks the row
+		begun, succeeded := dbtest.RaceInOrder(t, d, `UPDATE "signin_failures"`,
 			func() (err error) {
 				wait, err = d.BeginSignIn(t.Context(), start, byAccount)
 				return err
@@ -185,9 +205,11 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 func TestARefusedAttemptOnlyReads(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
+
 		for range 5 {
 			attempt(t, d, start, byAccount, byNetwork)
 		}
+
 		statements.Take()
 		another := byNetwork
 		another.Key = []byte("another network")
@@ -204,6 +226,7 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 				t.Errorf("a refused attempt sends %s", statement)
 			}
 		}
+
 		if len(list) != 3 {
 			t.Errorf("3 refused attempts took %d statements", len(list))
 		}
@@ -222,6 +245,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		now := start
+
 		steps := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 366 * 24 * time.Hour}
 		for i := range 150 {
 			step := time.Duration(random.Int64N(int64(2*steps[random.IntN(len(steps))]))) - steps[random.IntN(len(steps))]/2
@@ -231,10 +255,12 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 			if wait > byAccount.Cap {
 				t.Fatalf("step %d, by %v: wait %v, the longest is %v", i, step, wait, byAccount.Cap)
 			}
+
 			if wait > 0 {
 				if again := attempt(t, d, now.Add(wait-time.Microsecond), byAccount, byNetwork); again != time.Microsecond {
 					t.Fatalf("step %d, by %v: just before the end of the wait of %v: wait %v", i, step, wait, again)
 				}
+
 				now = now.Add(wait)
 				if again := attempt(t, d, now, byAccount, byNetwork); again != 0 {
 					t.Fatalf("step %d, by %v: after the wait of %v: wait %v", i, step, wait, again)
@@ -252,12 +278,15 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 
 		// Housekeeping under the right clock ends failures of a wrong one, too.
 		attempt(t, d, now.Add(1000*24*time.Hour), db.SignInLimit{Key: []byte("ahead"), Free: 5, Cap: time.Minute})
+
 		for range 2 {
 			if _, err := d.DeleteOldSignInFailures(t.Context(), now); err != nil {
 				t.Fatal(err)
 			}
+
 			now = now.Add(24 * time.Hour)
 		}
+
 		if n, err := dbtest.Count(d, "signin_failures"); n != 0 || err != nil {
 			t.Errorf("%d counters are left, %v", n, err)
 		}
@@ -274,9 +303,12 @@ func TestTheTableOfFailuresIsBounded(t *testing.T) {
 			now = now.Add(attempt(t, d, now, byAccount))
 			attempt(t, d, now, byAccount)
 		}
+
 		fill := `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 			INSERT INTO signin_failures (key, failures, last_at) SELECT CAST(CAST(i AS text) AS %s), 1, ? + i FROM n`
+
 		blob := "blob"
+
 		if d.Dialect() == "postgres" {
 			blob = "bytea"
 		}
@@ -290,6 +322,7 @@ func TestTheTableOfFailuresIsBounded(t *testing.T) {
 			for k := range limits {
 				limits[k] = db.SignInLimit{Key: binary.BigEndian.AppendUint32([]byte("made up"), uint32(100*i+k)), Free: 5, Cap: time.Minute}
 			}
+
 			if wait := attempt(t, d, now.Add(time.Second), limits...); wait != 0 {
 				t.Fatalf("a new key has to wait %v", wait)
 			}
@@ -302,6 +335,7 @@ func TestTheTableOfFailuresIsBounded(t *testing.T) {
 		if wait := attempt(t, d, now, byAccount); wait == 0 {
 			t.Error("the flood pushed out the counter of the address")
 		}
+
 		rows, err := dbtest.Rows[struct{ Failures, Made int }](d, `SELECT
 			(SELECT failures FROM signin_failures WHERE key = ?) AS failures,
 			(SELECT count(*) FROM signin_failures WHERE last_at = ?) AS made`, byAccount.Key, now.Add(time.Second))

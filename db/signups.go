@@ -32,12 +32,14 @@ var errManySignUps = &model.Error{
 // accounts. It fails with the Unavailable unavailable while 10,000 sign-ups are pending.
 func (d *DB) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, confirm, known model.Mail) error {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockInstallation(ctx, tx); err != nil { // so that the count below is exact
+		// so that the count below is exact
+		if err := d.lockInstallation(ctx, tx); err != nil {
 			return err
 		}
 		if err := boundSignUps(ctx, tx, signUp.Email, signUp.CreatedAt); err != nil {
 			return err
 		}
+
 		taken, err := tx.NewSelect().Model((*model.User)(nil)).Where("email = ?", signUp.Email).Exists(ctx)
 		if err != nil {
 			return err
@@ -47,17 +49,22 @@ func (d *DB) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, conf
 		if _, err := tx.NewInsert().Model(&signUp).Exec(ctx); err != nil {
 			return err
 		}
+
 		mail := confirm
+
 		if taken {
 			mail = known
 		}
+
 		mail.Recipient = signUp.Email
 		_, err = tx.NewInsert().Model(&mail).Exec(ctx)
 		return err
 	})
 	if err != nil {
-		return named(err, "request a sign-up") // without the address: errors are logged
+		// without the address: errors are logged
+		return named(err, "request a sign-up")
 	}
+
 	return nil
 }
 
@@ -66,6 +73,7 @@ func boundSignUps(ctx context.Context, tx bun.Tx, email string, now model.Instan
 	if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("expires_at <= ?", now).Exec(ctx); err != nil {
 		return err
 	}
+
 	all, err := tx.NewSelect().Model((*model.PendingSignUp)(nil)).Count(ctx)
 	if err != nil {
 		return err
@@ -73,8 +81,10 @@ func boundSignUps(ctx context.Context, tx bun.Tx, email string, now model.Instan
 	if all >= maxPendingSignUps {
 		return errManySignUps
 	}
+
 	newest := tx.NewSelect().Model((*model.PendingSignUp)(nil)).Column("id").Where("email = ?", email).
 		Order("id DESC").Limit(maxPendingSignUpsAddress - 1)
+
 	_, err = tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", email).Where("id NOT IN (?)", newest).Exec(ctx)
 	return err
 }
@@ -90,6 +100,7 @@ func (d *DB) PendingSignUp(ctx context.Context, tokenHash []byte, now model.Inst
 	case err != nil:
 		return nil, fmt.Errorf("read a pending sign-up: %w", err)
 	}
+
 	return &signUp, nil
 }
 
@@ -105,6 +116,7 @@ func (d *DB) ConfirmSignUp(
 		if err := d.lockInstallation(ctx, tx); err != nil {
 			return err
 		}
+
 		var signUp model.PendingSignUp
 		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Returning("*").Scan(ctx)
 		if err != nil {
@@ -120,6 +132,7 @@ func (d *DB) ConfirmSignUp(
 		if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", signUp.Email).Exec(ctx); err != nil {
 			return err
 		}
+
 		return ownSignUpMails(ctx, tx, user)
 	})
 	switch {
@@ -132,6 +145,7 @@ func (d *DB) ConfirmSignUp(
 	case err != nil:
 		return nil, fmt.Errorf("confirm a sign-up: %w", err)
 	}
+
 	return user, nil
 }
 

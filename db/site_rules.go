@@ -14,7 +14,8 @@ import (
 
 // This file is how what an owner set on a site is read, by the data plane and by the owner.
 
-// SiteRulesByKey returns the site with this site key and all that decides about its hits, or model.ErrNotFound.
+// SiteRulesByKey returns the site with this site key and all that decides about its hits, or
+// model.ErrNotFound.
 func (d *DB) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
 	return one(siteRules(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
 }
@@ -24,19 +25,23 @@ func (d *DB) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.S
 	return one(siteRules(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
 }
 
-// SiteRules returns the rules of several sites by their ids. The caller has loaded the sites already, so it may see them.
+// SiteRules returns the rules of several sites by their ids. The caller has loaded the sites
+// already, so it may see them.
 func (d *DB) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
+
 	list, err := siteRules(ctx, d.siteReader(ctx), func(q *bun.SelectQuery) { q.Where("site.id IN ?", bun.Tuple(siteIDs)) })
 	if err != nil {
 		return nil, fmt.Errorf("read settings of %d sites: %w", len(siteIDs), err)
 	}
+
 	rules := make(map[int64]*model.SiteRules, len(list))
 	for _, site := range list {
 		rules[site.ID] = site
 	}
+
 	return rules, nil
 }
 
@@ -50,7 +55,8 @@ func one(list []*model.SiteRules, err error) (*model.SiteRules, error) {
 	return list[0], nil
 }
 
-// siteRow is a site with its lists. No value of theirs has a space in it, so a space separates them.
+// siteRow is a site with its lists. No value of theirs has a space in it, so a space separates
+// them.
 type siteRow struct {
 	bun.BaseModel `bun:"table:sites,alias:site"`
 	model.Site    `bun:",extend"`
@@ -66,10 +72,13 @@ func siteRules(ctx context.Context, reader bun.IDB, where func(*bun.SelectQuery)
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
 		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").
 		ColumnExpr("(SELECT string_agg(network, ' ') FROM excluded_addresses WHERE site_id = site.id) AS excluded")
+
 	where(q)
+
 	if err := q.Scan(ctx); err != nil {
 		return nil, err
 	}
+
 	list := make([]*model.SiteRules, len(rows))
 	for i := range rows {
 		var err error
@@ -77,6 +86,7 @@ func siteRules(ctx context.Context, reader bun.IDB, where func(*bun.SelectQuery)
 			return nil, err
 		}
 	}
+
 	return list, nil
 }
 
@@ -92,8 +102,10 @@ func (row *siteRow) rules() (*model.SiteRules, error) {
 		if err != nil {
 			return nil, fmt.Errorf("excluded address of site %d: %w", row.ID, err)
 		}
+
 		rules.Excluded = append(rules.Excluded, network)
 	}
+
 	return rules, nil
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is what an owner can set on a site. Every change locks the site's row first, so
-// that the limits are exact however many changes arrive at once, and tells the watchers (see WatchSites). A site of another
-// account is model.ErrNotFound. What a change asks for twice is done once: adding what is there and removing what is not
-// there succeed.
+// This file is what an owner can set on a site. Every change locks the site's row first, so that
+// the limits are exact however many changes arrive at once, and tells the watchers (see
+// WatchSites). A site of another account is model.ErrNotFound. What a change asks for twice is done
+// once: adding what is there and removing what is not there succeed.
 
-// AddSiteDomain adds an extra domain, normalised (see model.ParseDomain), of which a site has at most model.MaxExtraDomains.
-// The site's own domain is refused: it needs no entry and would take the place of one.
+// AddSiteDomain adds an extra domain, normalised (see model.ParseDomain), of which a site has at
+// most model.MaxExtraDomains. The site's own domain is refused: it needs no entry and would take
+// the place of one.
 func (d *DB) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
 		if domain == site.Domain {
@@ -38,7 +39,8 @@ func (d *DB) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, doma
 	})
 }
 
-// RegisterEvent adds one of the site's own event names, of which it has at most model.MaxRegisteredEvents.
+// RegisterEvent adds one of the site's own event names, of which it has at most
+// model.MaxRegisteredEvents.
 func (d *DB) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	switch {
 	case !model.IsEventName(name):
@@ -46,6 +48,7 @@ func (d *DB) RegisterEvent(ctx context.Context, accountID, siteID int64, name st
 	case model.IsReservedEvent(name):
 		return model.InvalidField("name", "reserved_event_name", "This name has a meaning of its own and cannot be registered.")
 	}
+
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
 		return addToSite(ctx, tx, "registered_events", "name", siteID, name, model.MaxRegisteredEvents, &model.Error{
 			Kind: model.Conflict, Code: "too_many_events", Field: "name",
@@ -54,23 +57,26 @@ func (d *DB) RegisterEvent(ctx context.Context, accountID, siteID int64, name st
 	})
 }
 
-// UnregisterEvent removes one of the site's own event names, which then is no key event any more either.
+// UnregisterEvent removes one of the site's own event names, which then is no key event any more
+// either.
 func (d *DB) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
 		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil || model.IsReservedEvent(name) {
-			return err // a reserved name never was registered; its mark has nothing to do with it
+			// a reserved name never was registered; its mark has nothing to do with it
+			return err
 		}
 		return removeFromSite(ctx, tx, "key_events", "name", siteID, name)
 	})
 }
 
-// MarkKeyEvent makes an event call the conversion webhook. It must be registered, automatic or an e-commerce event. A
-// purchase is a key event already.
+// MarkKeyEvent makes an event call the conversion webhook. It must be registered, automatic or an
+// e-commerce event. A purchase is a key event already.
 func (d *DB) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
 		if name == model.EventPurchase {
 			return nil
 		}
+
 		if !model.IsAutomaticEvent(name) && !model.IsEcommerceEvent(name) {
 			registered, err := tx.NewSelect().Table("registered_events").Where("site_id = ?", siteID).Where("name = ?", name).Exists(ctx)
 			if err != nil {
@@ -80,6 +86,7 @@ func (d *DB) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name str
 				return model.InvalidField("name", "event_not_registered", "Register this event name first.")
 			}
 		}
+
 		_, err := tx.ExecContext(ctx, "INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING", siteID, name)
 		return err
 	})
@@ -105,11 +112,13 @@ type SiteUpdate struct {
 	ExcludedAddresses       *[]netip.Prefix // the whole list; at most model.MaxExcludedNetworks
 }
 
-// UpdateSite changes settings, all of them or, when one is refused, none. Every wrong field is reported, by joined errors.
+// UpdateSite changes settings, all of them or, when one is refused, none. Every wrong field is
+// reported, by joined errors.
 func (d *DB) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpdate) error {
 	var name string
 	var networks []string
 	var nameErr, networksErr error
+
 	if u.Name != nil {
 		name, nameErr = model.ParseName("name", *u.Name)
 	}
@@ -119,14 +128,17 @@ func (d *DB) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpda
 	if err := errors.Join(nameErr, networksErr); err != nil {
 		return err
 	}
+
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
 		if u.Name != nil {
 			site.Name = name
 		}
+
 		setIfGiven(&site.MeasureSiteSearch, u.MeasureSiteSearch)
 		setIfGiven(&site.MeasureEcommerce, u.MeasureEcommerce)
 		setIfGiven(&site.AllowPseudonymousUserID, u.AllowPseudonymousUserID)
 		setIfGiven(&site.AutomaticEvents, u.AutomaticEvents)
+
 		_, err := tx.NewUpdate().Model(site).WherePK().
 			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events").Exec(ctx)
 		if err != nil || u.ExcludedAddresses == nil {
@@ -135,10 +147,12 @@ func (d *DB) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpda
 		if _, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID); err != nil || len(networks) == 0 {
 			return err
 		}
+
 		rows := make([]excludedAddress, len(networks))
 		for i, network := range networks {
 			rows[i] = excludedAddress{SiteID: siteID, Network: network}
 		}
+
 		_, err = tx.NewInsert().Model(&rows).Exec(ctx)
 		return err
 	})
@@ -157,10 +171,12 @@ func setIfGiven[T any](field, value *T) {
 	}
 }
 
-// networkTexts brings networks into their stored form: host bits cleared, IPv4 never inside IPv6, sorted, each once.
+// networkTexts brings networks into their stored form: host bits cleared, IPv4 never inside IPv6,
+// sorted, each once.
 func networkTexts(networks []netip.Prefix) ([]string, error) {
 	const field = "excludedAddresses"
 	texts := make([]string, 0, len(networks))
+
 	var wrong []error
 	for i, network := range networks {
 		network = model.UnmapNetwork(network).Masked()
@@ -170,11 +186,14 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 				break
 			}
 		}
+
 		texts = append(texts, network.String())
 	}
+
 	if len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}
+
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
 	if len(texts) > model.MaxExcludedNetworks {
@@ -183,23 +202,26 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 			Message: fmt.Sprintf("A site has at most %d excluded addresses.", model.MaxExcludedNetworks),
 		}
 	}
+
 	return texts, nil
 }
 
-// SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by which its owner recognises it.
-// The old one is dead from then on.
+// SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
+// which its owner recognises it. The old one is dead from then on.
 func (d *DB) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
 	return d.setColumns(ctx, accountID, siteID, func(site *model.Site) { site.ServerSecretHash, site.ServerSecretHint = hash, hint },
 		"server_secret_hash", "server_secret_hint")
 }
 
-// RevokeServerSecret takes the server secret away: no server can send events until there is a new one.
+// RevokeServerSecret takes the server secret away: no server can send events until there is a new
+// one.
 func (d *DB) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
 	return d.SetServerSecret(ctx, accountID, siteID, nil, "")
 }
 
-// SetSitePlan puts any account's site on a plan; the caller has made sure that the operator asks. A plan with a fixed volume
-// takes that volume, whether it is given or 0. An Enterprise plan needs one, from 1 to model.MaxMonthlyPageviews.
+// SetSitePlan puts any account's site on a plan; the caller has made sure that the operator asks. A
+// plan with a fixed volume takes that volume, whether it is given or 0. An Enterprise plan needs
+// one, from 1 to model.MaxMonthlyPageviews.
 func (d *DB) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews int64) error {
 	volume, fixed := plan.MonthlyPageviews()
 	switch {
@@ -212,6 +234,7 @@ func (d *DB) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, mon
 	case !fixed:
 		volume = monthlyPageviews
 	}
+
 	return d.setColumns(ctx, anyAccount, siteID, func(site *model.Site) { site.Plan, site.MonthlyPageviews = plan, volume },
 		"plan", "monthly_pageviews")
 }
@@ -233,10 +256,13 @@ func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change fun
 	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var site model.Site
 		q := tx.NewSelect().Model(&site).Where("id = ?", siteID)
+
 		if accountID != anyAccount {
 			q.Where("account_id = ?", accountID)
 		}
-		if d.pg != nil { // SQLite: the transaction excludes every other writer
+
+		// SQLite: the transaction excludes every other writer
+		if d.pg != nil {
 			q.For("NO KEY UPDATE")
 		}
 		if err := q.Scan(ctx); err != nil {
@@ -245,18 +271,22 @@ func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change fun
 		if err := change(tx, &site); err != nil {
 			return err
 		}
+
 		return d.tellSite(ctx, tx, siteID)
 	})
 	if _, shown := errors.AsType[*model.Error](err); err != nil && !shown {
 		return fmt.Errorf("change site %d: %w", siteID, err)
 	}
+
 	if err == nil {
 		d.siteChanged(ctx, siteID)
 	}
+
 	return err
 }
 
-// addToSite adds a value to one of the site's lists, or returns full when the list has limit values already.
+// addToSite adds a value to one of the site's lists, or returns full when the list has limit values
+// already.
 func addToSite(ctx context.Context, tx bun.Tx, table, column string, siteID int64, value string, limit int64, full error) error {
 	result, err := tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
 		bun.Ident(table), bun.Ident(column), siteID, value)
@@ -266,10 +296,13 @@ func addToSite(ctx context.Context, tx bun.Tx, table, column string, siteID int6
 	if added, err := result.RowsAffected(); err != nil || added == 0 {
 		return err
 	}
+
 	n, err := tx.NewSelect().Table(table).Where("site_id = ?", siteID).Count(ctx)
 	if err == nil && n > limit {
-		err = full // which takes the new row back
+		// which takes the new row back
+		err = full
 	}
+
 	return err
 }
 

@@ -42,12 +42,14 @@ func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[str
 	}
 }
 
-// TestSettingsBelongToTheAccount: another account's site answers like one that does not exist, and stays as it is.
+// TestSettingsBelongToTheAccount: another account's site answers like one that does not exist, and
+// stays as it is.
 func TestSettingsBelongToTheAccount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := newOwnSite(t, d, "example.com"), newUser(t, d, "other@example.org")
 		before := rulesOf(t, d, site)
+
 		for _, foreign := range []struct{ account, site int64 }{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1}, {0, site.ID}} {
 			for name, err := range siteChanges(ctx, d, foreign.account, foreign.site) {
 				if !errors.Is(err, model.ErrNotFound) {
@@ -55,14 +57,17 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 				}
 			}
 		}
+
 		if after := rulesOf(t, d, site); !reflect.DeepEqual(after, before) {
 			t.Errorf("the site changed from %+v to %+v", before, after)
 		}
+
 		for name, err := range siteChanges(ctx, d, site.AccountID, site.ID) {
 			if err != nil {
 				t.Errorf("%s by the owner: %v", name, err)
 			}
 		}
+
 		want := before
 		want.Name, want.ConversionWebhookURL = "N", "https://shop.example/hook?a=1"
 		want.ServerSecretHash, want.ServerSecretHint = model.HashToken("s"), "s"
@@ -82,8 +87,8 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 	})
 }
 
-// TestListsHaveTheirLimit: of 80 values that arrive at once, exactly as many stay as a site may have; one that is there
-// already may be added again even then.
+// TestListsHaveTheirLimit: of 80 values that arrive at once, exactly as many stay as a site may
+// have; one that is there already may be added again even then.
 func TestListsHaveTheirLimit(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
@@ -115,6 +120,7 @@ func TestListsHaveTheirLimit(t *testing.T) {
 			for i := range errs {
 				wg.Go(func() { errs[i] = list.add(processes[i%2], fmt.Sprintf("e%d", i)) })
 			}
+
 			wg.Wait()
 			added := 0
 			for _, err := range errs {
@@ -124,6 +130,7 @@ func TestListsHaveTheirLimit(t *testing.T) {
 					wantCode(t, err, model.Conflict, list.code, list.field)
 				}
 			}
+
 			values := list.read(rulesOf(t, d, site))
 			if added != list.limit || len(values) != list.limit {
 				t.Errorf("%s: %d added, %d stored; want %d", list.code, added, len(values), list.limit)
@@ -139,11 +146,13 @@ func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
 		wantCode(t, d.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid, "own_domain", "domain")
+
 		for _, change := range []func(context.Context, int64, int64, string) error{d.AddSiteDomain, d.AddSiteDomain, d.RemoveSiteDomain, d.RemoveSiteDomain, d.AddSiteDomain} {
 			if err := change(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if got := rulesOf(t, d, site).Domains(); !reflect.DeepEqual(got, []string{"example.com", "example.org"}) {
 			t.Errorf("domains %v", got)
 		}
@@ -154,6 +163,7 @@ func TestEventNames(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
 		type change = func(context.Context, int64, int64, string) error
+
 		for _, test := range []struct {
 			change change
 			name   string
@@ -188,6 +198,7 @@ func TestEventNames(t *testing.T) {
 				wantCode(t, err, model.Invalid, test.code, "name")
 			}
 		}
+
 		rules := rulesOf(t, d, site)
 		if fmt.Sprint(rules.Registered, rules.KeyEvents) != "[sign_up] [add_to_cart scroll sign_up]" {
 			t.Errorf("registered %v, key events %v", rules.Registered, rules.KeyEvents)
@@ -195,6 +206,7 @@ func TestEventNames(t *testing.T) {
 		if err := d.UnregisterEvent(t.Context(), site.AccountID, site.ID, "sign_up"); err != nil {
 			t.Fatal(err)
 		}
+
 		rules = rulesOf(t, d, site)
 		if fmt.Sprint(rules.Registered, rules.KeyEvents) != "[] [add_to_cart scroll]" {
 			t.Errorf("after unregistering: registered %v, key events %v", rules.Registered, rules.KeyEvents)
@@ -206,6 +218,7 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
 		prefix := netip.MustParsePrefix
+
 		want := rulesOf(t, d, site)
 		for _, test := range []struct {
 			update db.SiteUpdate
@@ -233,21 +246,26 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 			if err := d.UpdateSite(t.Context(), site.AccountID, site.ID, test.update); err != nil {
 				t.Fatal(err)
 			}
+
 			test.expect()
+
 			if got := rulesOf(t, d, site); !reflect.DeepEqual(got, want) {
 				t.Errorf("after %+v:\n%+v, want\n%+v", test.update, got, want)
 			}
 		}
+
 		many := make([]netip.Prefix, model.MaxExcludedNetworks+1)
 		for i := range many {
 			many[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
 		}
+
 		err := d.UpdateSite(t.Context(), site.AccountID, site.ID, db.SiteUpdate{Name: new("refused"), ExcludedAddresses: &many})
 		wantCode(t, err, model.Conflict, "too_many_networks", "excludedAddresses")
 		err = d.UpdateSite(t.Context(), site.AccountID, site.ID, db.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{{}}})
 		wantCode(t, err, model.Invalid, "invalid_network", "excludedAddresses.0")
 		err = d.UpdateSite(t.Context(), site.AccountID, site.ID, db.SiteUpdate{Name: new(" ")})
 		wantCode(t, err, model.Invalid, "invalid_name", "name")
+
 		many = many[1:]
 		if err := d.UpdateSite(t.Context(), site.AccountID, site.ID, db.SiteUpdate{ExcludedAddresses: &many}); err != nil {
 			t.Fatal(err)
@@ -269,11 +287,13 @@ func TestServerSecretReplacesTheOldOne(t *testing.T) {
 			}
 			return err == nil && rules.ID == site.ID
 		}
+
 		for _, secret := range []string{"one", "two"} {
 			if err := d.SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if known("one") || !known("two") || rulesOf(t, d, site).ServerSecretHint != "two" {
 			t.Errorf("one: %v, two: %v; want only two", known("one"), known("two"))
 		}
@@ -327,16 +347,20 @@ func TestSitePlan(t *testing.T) {
 			{"GOLD", 5, 0, "plan"},
 		} {
 			err := d.SetSitePlan(t.Context(), site.ID, test.plan, test.volume)
+
 			if test.field != "" {
 				if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.Invalid || e.Field != test.field {
 					t.Errorf("%s with %d: %v, want field %s", test.plan, test.volume, err, test.field)
 				}
+
 				continue
 			}
+
 			if got := rulesOf(t, d, site); err != nil || got.Plan != test.plan || got.MonthlyPageviews != test.want {
 				t.Errorf("%s with %d: %v; got %s with %d", test.plan, test.volume, err, got.Plan, got.MonthlyPageviews)
 			}
 		}
+
 		if err := d.SetSitePlan(t.Context(), site.ID+1, model.PlanFree, 0); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown site: %v", err)
 		}

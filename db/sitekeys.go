@@ -11,18 +11,21 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Every change of a sitekey is told to the watchers (see WatchSitekeys), so that an old secret or binding is dead in every
-// process within moments. A sitekey of another account is model.ErrNotFound.
+// Every change of a sitekey is told to the watchers (see WatchSitekeys), so that an old secret or
+// binding is dead in every process within moments. A sitekey of another account is
+// model.ErrNotFound.
 
-// CreateSitekey makes a sitekey for the account, bound to the domains (normalised, see model.ParseDomain; none binds it to
-// nothing), and returns it with its secret, which is not stored and cannot be had again. One beyond model.MaxSitekeys is the
-// Conflict too_many_sitekeys.
+// CreateSitekey makes a sitekey for the account, bound to the domains (normalised, see
+// model.ParseDomain; none binds it to nothing), and returns it with its secret, which is not stored
+// and cannot be had again. One beyond model.MaxSitekeys is the Conflict too_many_sitekeys.
 func (d *DB) CreateSitekey(ctx context.Context, accountID int64, name string, domains []string, now model.Instant) (*model.Sitekey, string, error) {
 	key := model.Sitekey{AccountID: accountID, Sitekey: model.NewSitekey(), CreatedAt: now}
 	if err := describeSitekey(&key, &name, &domains); err != nil {
 		return nil, "", err
 	}
+
 	secret := giveSecret(&key)
+
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
 			return err
@@ -33,11 +36,13 @@ func (d *DB) CreateSitekey(ctx context.Context, accountID int64, name string, do
 		if err := atMost(ctx, tx, "sitekeys", accountID, model.MaxSitekeys, "too_many_sitekeys"); err != nil {
 			return err
 		}
+
 		return d.notify(ctx, tx, sitekeyChannel, key.ID)
 	})
 	if err != nil {
 		return nil, "", named(err, "create sitekey of account %d", accountID)
 	}
+
 	d.sitekeyWatchers.tell(key.ID)
 	return &key, secret, nil
 }
@@ -48,8 +53,8 @@ type SitekeyUpdate struct {
 	Domains *[]string // the whole list, normalised; at most model.MaxSitekeyDomains
 }
 
-// UpdateSitekey changes all that u holds or, when some of it is refused, nothing. Every wrong field is reported, by joined
-// errors. It returns the sitekey as it is then.
+// UpdateSitekey changes all that u holds or, when some of it is refused, nothing. Every wrong field
+// is reported, by joined errors. It returns the sitekey as it is then.
 func (d *DB) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
 	return d.changeSitekey(ctx, accountID, id, func(tx bun.Tx, key *model.Sitekey) error {
 		if err := describeSitekey(key, u.Name, u.Domains); err != nil {
@@ -70,6 +75,7 @@ func (d *DB) RotateSitekeySecret(ctx context.Context, accountID, id int64) (secr
 	if err != nil {
 		return "", err
 	}
+
 	return secret, nil
 }
 
@@ -82,12 +88,15 @@ func (d *DB) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 	return err
 }
 
-// changeSitekey runs a change in a transaction that holds the sitekey's row, and tells the watchers.
+// changeSitekey runs a change in a transaction that holds the sitekey's row, and tells the
+// watchers.
 func (d *DB) changeSitekey(ctx context.Context, accountID, id int64, change func(tx bun.Tx, key *model.Sitekey) error) (*model.Sitekey, error) {
 	var key model.Sitekey
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		q := tx.NewSelect().Model(&key).Where("id = ?", id).Where("account_id = ?", accountID)
-		if d.pg != nil { // SQLite: the transaction excludes every other writer
+
+		// SQLite: the transaction excludes every other writer
+		if d.pg != nil {
 			q.For("NO KEY UPDATE")
 		}
 		if err := q.Scan(ctx); err != nil {
@@ -96,14 +105,17 @@ func (d *DB) changeSitekey(ctx context.Context, accountID, id int64, change func
 		if err := change(tx, &key); err != nil {
 			return err
 		}
+
 		return d.notify(ctx, tx, sitekeyChannel, id)
 	})
 	if err != nil {
 		if _, shown := errors.AsType[*model.Error](err); !shown {
 			err = fmt.Errorf("change sitekey %d: %w", id, err)
 		}
+
 		return nil, err
 	}
+
 	d.sitekeyWatchers.tell(id)
 	return &key, nil
 }
@@ -111,19 +123,24 @@ func (d *DB) changeSitekey(ctx context.Context, accountID, id int64, change func
 // describeSitekey checks and sets name and domains, those that are given.
 func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error {
 	var nameErr, domainsErr error
+
 	if name != nil {
 		key.Name, nameErr = model.ParseName("name", *name)
 	}
+
 	if domains != nil {
 		key.Domains = slices.Compact(slices.Sorted(slices.Values(*domains)))
 		if key.Domains == nil {
-			key.Domains = []string{} // stored as an empty list, not as none
+			// stored as an empty list, not as none
+			key.Domains = []string{}
 		}
+
 		if len(key.Domains) > model.MaxSitekeyDomains {
 			domainsErr = &model.Error{Kind: model.Conflict, Code: "too_many_domains", Field: "domains",
 				Message: fmt.Sprintf("A sitekey is bound to at most %d domains.", model.MaxSitekeyDomains)}
 		}
 	}
+
 	return errors.Join(nameErr, domainsErr)
 }
 
@@ -143,7 +160,8 @@ func (d *DB) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, 
 	return findSitekey(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("sitekey = ?", sitekey) })
 }
 
-// SitekeyBySecret returns the sitekey whose secret has this hash (see model.HashToken), or model.ErrNotFound.
+// SitekeyBySecret returns the sitekey whose secret has this hash (see model.HashToken), or
+// model.ErrNotFound.
 func (d *DB) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
 	return findSitekey(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
 }
@@ -158,8 +176,8 @@ func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)
 	return &key, nil
 }
 
-// Sitekeys returns at most limit sitekeys of the account in the order of their ids, beginning after the id after (0 for the
-// first page).
+// Sitekeys returns at most limit sitekeys of the account in the order of their ids, beginning after
+// the id after (0 for the first page).
 func (d *DB) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
 	var keys []*model.Sitekey
 	err := d.read.NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).

@@ -46,6 +46,7 @@ func TestSitekeys(t *testing.T) {
 			!bytes.Equal(key.SecretHash, model.HashToken(secret)) || !slices.Equal(key.Domains, []string{"example.com", "shop.example"}) || key.CreatedAt != 7 {
 			t.Errorf("created %+v with %s", key, secret)
 		}
+
 		unbound, _ := newSitekey(t, d, account)
 		foreign, _ := newSitekey(t, d, other)
 
@@ -58,6 +59,7 @@ func TestSitekeys(t *testing.T) {
 				t.Errorf("%s: %+v, %v; want %+v", name, got, err, key)
 			}
 		}
+
 		if got, err := d.SitekeyByKey(ctx, unbound.Sitekey); err != nil || len(got.Domains) != 0 {
 			t.Errorf("unbound: %+v, %v", got, err)
 		}
@@ -70,6 +72,7 @@ func TestSitekeys(t *testing.T) {
 		if got, err := d.SitekeyByID(ctx, account, key.ID); err != nil || !sameSitekey(got, updated) {
 			t.Errorf("stored %+v, %v; want %+v", got, err, updated)
 		}
+
 		none := []string{}
 		if updated, err = d.UpdateSitekey(ctx, account, key.ID, db.SitekeyUpdate{Domains: &none}); err != nil || len(updated.Domains) != 0 || updated.Name != "Sign-up" {
 			t.Errorf("unbound %+v, %v", updated, err)
@@ -102,6 +105,7 @@ func TestSitekeys(t *testing.T) {
 				}
 			}
 		}
+
 		if got, err := d.SitekeyByID(ctx, other, foreign.ID); err != nil || !sameSitekey(got, foreign) {
 			t.Errorf("the other account's: %+v, %v; want %+v", got, err, foreign)
 		}
@@ -122,10 +126,12 @@ func TestSitekeyFields(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, account := t.Context(), captchaAccount(t, d, "a")
 		key, _ := newSitekey(t, d, account, "example.com")
+
 		many := make([]string, model.MaxSitekeyDomains+1)
 		for i := range many {
 			many[i] = fmt.Sprintf("d%d.example", i)
 		}
+
 		exactly, empty, long := many[1:], " ", strings.Repeat("x", 101)
 		for name, u := range map[string]db.SitekeyUpdate{
 			"empty name": {Name: &empty}, "long name": {Name: &long}, "too many domains": {Domains: &many}, "both": {Name: &empty, Domains: &many},
@@ -138,6 +144,7 @@ func TestSitekeyFields(t *testing.T) {
 				t.Errorf("both: %v, want both faults", err)
 			}
 		}
+
 		if _, _, err := d.CreateSitekey(ctx, account, "", nil, 1); model.KindOf(err) != model.Invalid {
 			t.Errorf("create without a name: %v", err)
 		}
@@ -159,7 +166,9 @@ func TestSitekeyPages(t *testing.T) {
 			ids = append(ids, key.ID)
 			newSitekey(t, d, captchaAccount(t, d, fmt.Sprint("other", len(ids))))
 		}
+
 		var got []int64
+
 		for after := int64(0); ; {
 			page, err := d.Sitekeys(t.Context(), account, after, 2)
 			if err != nil {
@@ -168,18 +177,22 @@ func TestSitekeyPages(t *testing.T) {
 			if len(page) == 0 {
 				break
 			}
+
 			for _, key := range page {
 				got = append(got, key.ID)
 			}
+
 			after = got[len(got)-1]
 		}
+
 		if !slices.Equal(got, ids) {
 			t.Errorf("pages list %v, want %v", got, ids)
 		}
 	})
 }
 
-// TestWatchSitekeys: every change is told, in the process that makes it and elsewhere, and sites' watchers hear nothing of it.
+// TestWatchSitekeys: every change is told, in the process that makes it and elsewhere, and sites'
+// watchers hear nothing of it.
 func TestWatchSitekeys(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
@@ -191,6 +204,7 @@ func TestWatchSitekeys(t *testing.T) {
 func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	account := captchaAccount(t, d, name)
 	told, sites := make(chan int64, 16), make(chan int64, 16)
+
 	listening := make(chan bool, 16)
 	for _, watch := range []func() error{
 		func() error {
@@ -203,6 +217,7 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 		go func() { _ = watch() }()
 		<-listening
 	}
+
 	key, _ := newSitekey(t, d, account)
 	expect := func(what string, err error) {
 		t.Helper()
@@ -213,6 +228,7 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 			t.Errorf("%s: told of %d, want %d", what, id, key.ID)
 		}
 	}
+
 	expect("create", nil)
 	renamed := "new"
 	_, err := d.UpdateSitekey(t.Context(), account, key.ID, db.SitekeyUpdate{Name: &renamed})
@@ -220,6 +236,7 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	_, err = d.RotateSitekeySecret(t.Context(), account, key.ID)
 	expect("rotate", err)
 	expect("delete", d.DeleteSitekey(t.Context(), account, key.ID))
+
 	site, err := d.CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(), Domain: "example.com", Name: "x", Plan: model.PlanFree, MonthlyPageviews: 1, CreatedAt: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract has it. A domain that another
-// site of the account has is the Conflict domain_taken, a site beyond model.MaxSites too_many_sites.
+// CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract
+// has it. A domain that another site of the account has is the Conflict domain_taken, a site beyond
+// model.MaxSites too_many_sites.
 func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	return d.createSite(ctx, site, func(context.Context, bun.Tx, *model.Site) error { return nil })
 }
@@ -32,23 +33,28 @@ func (d *DB) createSite(ctx context.Context, site model.Site, check func(context
 		if err := check(ctx, tx, &site); err != nil {
 			return err
 		}
+
 		return d.tellSite(ctx, tx, site.ID)
 	})
-	if IsUnique(err) { // site keys are random, so it is the domain
+
+	// site keys are random, so it is the domain
+	if IsUnique(err) {
 		return nil, &model.Error{
 			Kind: model.Conflict, Code: "domain_taken", Field: "domain",
 			Message: "You have a site with this domain already.", Cause: err,
 		}
 	}
+
 	if err != nil {
 		return nil, named(err, "create site of account %d", site.AccountID)
 	}
+
 	d.siteChanged(ctx, site.ID)
 	return &site, nil
 }
 
-// atMost fails when the account has more than limit rows in a table, the one that tx has just made included, which then goes
-// again. tx holds the account's row.
+// atMost fails when the account has more than limit rows in a table, the one that tx has just made
+// included, which then goes again. tx holds the account's row.
 func atMost(ctx context.Context, tx bun.Tx, table string, accountID, limit int64, code string) error {
 	n, err := tx.NewSelect().Table(table).Where("account_id = ?", accountID).Count(ctx)
 	if err == nil && n > limit {
@@ -57,7 +63,8 @@ func atMost(ctx context.Context, tx bun.Tx, table string, accountID, limit int64
 	return err
 }
 
-// SiteByID returns a site of the account. One of another account is model.ErrNotFound like one that does not exist.
+// SiteByID returns a site of the account. One of another account is model.ErrNotFound like one that
+// does not exist.
 func (d *DB) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
 	var site model.Site
 	err := d.read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
@@ -67,8 +74,8 @@ func (d *DB) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, er
 	return &site, nil
 }
 
-// Sites returns at most limit sites of the account in the order of their ids, beginning after the id after (0 for the
-// first page).
+// Sites returns at most limit sites of the account in the order of their ids, beginning after the
+// id after (0 for the first page).
 func (d *DB) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
 	var sites []*model.Site
 	err := d.read.NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
@@ -88,25 +95,29 @@ func (d *DB) SiteCount(ctx context.Context, accountID int64) (int64, error) {
 	return n, nil
 }
 
-// MonthlyUsage returns how many page views and events each site has recorded in the month. Sites without any are left
-// out. The caller has loaded the sites already, so it may see them.
+// MonthlyUsage returns how many page views and events each site has recorded in the month. Sites
+// without any are left out. The caller has loaded the sites already, so it may see them.
 func (d *DB) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int64) (map[int64]int64, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
+
 	var rows []struct {
 		SiteID int64
 		Used   int64
 	}
+
 	err := d.read.NewSelect().Table("site_usage").Column("site_id", "used").
 		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("read usage of %d sites in %s: %w", len(siteIDs), month, err)
 	}
+
 	used := make(map[int64]int64, len(rows))
 	for _, row := range rows {
 		used[row.SiteID] = row.Used
 	}
+
 	return used, nil
 }
 
@@ -119,16 +130,18 @@ func (d *DB) AnySite(ctx context.Context, id int64) (*model.Site, error) {
 	return &site, nil
 }
 
-// LastHits returns when each site's last page view or event was stored. Sites without any are left out. The caller has
-// loaded the sites already, so it may see them.
+// LastHits returns when each site's last page view or event was stored. Sites without any are left
+// out. The caller has loaded the sites already, so it may see them.
 func (d *DB) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Instant, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
+
 	var rows []struct {
 		ID              int64
 		Pageview, Event *model.Instant
 	}
+
 	err := d.read.NewSelect().Table("sites").Column("id").
 		ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
 		ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").
@@ -136,7 +149,9 @@ func (d *DB) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Ins
 	if err != nil {
 		return nil, fmt.Errorf("read last hits of %d sites: %w", len(siteIDs), err)
 	}
+
 	last := make(map[int64]model.Instant, len(rows))
+
 	for _, row := range rows {
 		for _, at := range []*model.Instant{row.Pageview, row.Event} {
 			if at != nil {
@@ -144,5 +159,6 @@ func (d *DB) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Ins
 			}
 		}
 	}
+
 	return last, nil
 }

@@ -19,6 +19,7 @@ import (
 // fillTo gives an account so many sites and sitekeys.
 func fillTo(t *testing.T, d *db.DB, accountID int64, n int) {
 	t.Helper()
+
 	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
 	for _, statement := range []string{
 		numbers + `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at)
@@ -32,11 +33,13 @@ func fillTo(t *testing.T, d *db.DB, accountID int64, n int) {
 	}
 }
 
-// TestSitesAndSitekeysAreBounded: however many are made at once, an account has no more than the limit.
+// TestSitesAndSitekeysAreBounded: however many are made at once, an account has no more than the
+// limit.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner, other := newUser(t, d, "owner@example.com"), newUser(t, d, "other@example.com")
 		fillTo(t, d, owner.AccountID, model.MaxSites-1)
+
 		for _, kind := range []struct {
 			code   string
 			create func(accountID int64, i int) error
@@ -64,7 +67,9 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 					}
 				})
 			}
+
 			wg.Wait()
+
 			if n, err := kind.count(t.Context(), owner.AccountID); made.Load() != 1 || n != model.MaxSites || err != nil {
 				t.Errorf("%s: %d made, %d there, %v", kind.code, made.Load(), n, err)
 			}
@@ -78,43 +83,56 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestDeletingManySitesTakesFewStatements: an account with many sites is deleted, and its sites are looked after, by as many
-// statements as one with few.
+// TestDeletingManySitesTakesFewStatements: an account with many sites is deleted, and its sites are
+// looked after, by as many statements as one with few.
 func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
 		statements := dbtest.WatchStatements(d)
 		newUser(t, d, "operator@example.com")
+
 		var deletion, purge []int
 		for i, n := range []int{1, model.MaxSites} {
 			owner := newUser(t, d, fmt.Sprintf("owner%d@example.com", i))
 			fillTo(t, d, owner.AccountID, n)
 			told, stop := tellAll(t, d)
 			statements.Take()
+
 			if err := d.DeleteAccount(t.Context(), owner, outboxNoon); err != nil {
 				t.Fatal(err)
 			}
+
 			deletion = append(deletion, len(withoutPolls(statements.Take())))
+
 			if sites, keys := told(2 * n); len(sites) != n || len(keys) != n {
 				t.Errorf("told of %d sites and %d sitekeys, want %d of each", len(sites), len(keys), n)
 			}
+
 			stop()
+
 			if rows, err := dbtest.Count(d, "deleted_sites"); rows != n || err != nil {
 				t.Errorf("%d deleted sites, %v, want %d", rows, err, n)
 			}
+
 			statements.Take()
+
 			if _, err := d.PurgeDeletedSites(t.Context(), outboxNoon.Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
+
 			purge = append(purge, len(withoutPolls(statements.Take())))
+
 			if rows, err := dbtest.Count(d, "deleted_sites"); rows != 0 || err != nil {
 				t.Errorf("%d deleted sites an hour later, %v", rows, err)
 			}
 		}
+
 		if deletion[0] != deletion[1] || deletion[1] > 20 {
 			t.Errorf("deleting takes %v statements", deletion)
 		}
-		if purge[1] > 2*purge[0] || purge[1] > 30 { // in two pages
+
+		// in two pages
+		if purge[1] > 2*purge[0] || purge[1] > 30 {
 			t.Errorf("purging takes %v statements", purge)
 		}
 	})
@@ -123,6 +141,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 // tellAll collects the ids that watchers are told of, the first n of sites and sitekeys.
 func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int64]bool), stop func()) {
 	t.Helper()
+
 	ctx, cancel := context.WithCancel(t.Context())
 	site, sitekey, synced := make(chan int64, 2000), make(chan int64, 2000), make(chan struct{}, 2)
 	ready := func(err error) {
@@ -130,10 +149,12 @@ func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int6
 			synced <- struct{}{}
 		}
 	}
+
 	go d.WatchSites(ctx, func(id int64) { site <- id }, ready)
 	go d.WatchSitekeys(ctx, func(id int64) { sitekey <- id }, ready)
 	<-synced
 	<-synced
+
 	return func(n int) (map[int64]bool, map[int64]bool) {
 		seen := [2]map[int64]bool{{}, {}}
 		for len(seen[0])+len(seen[1]) < n {
@@ -147,6 +168,7 @@ func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int6
 				return seen[0], seen[1]
 			}
 		}
+
 		return seen[0], seen[1]
 	}, cancel
 }
@@ -165,12 +187,16 @@ func TestPurgeSites(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n, err := d.PurgeSites(t.Context(), []int64{7, 9, 10}) // 10 was not deleted
+
+		// 10 was not deleted
+		n, err := d.PurgeSites(t.Context(), []int64{7, 9, 10})
 		if err != nil || n != many+2 {
 			t.Errorf("%d rows deleted, %v, want %d", n, err, many+2)
 		}
+
 		rows, err := dbtest.Dump(d, "rejections")
 		slices.Sort(rows)
+
 		if err != nil || len(rows) != 2 || !strings.Contains(rows[0], "site_id:10") || !strings.Contains(rows[1], "site_id:8") {
 			t.Errorf("left: %v, %v", rows, err)
 		}

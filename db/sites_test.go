@@ -13,6 +13,7 @@ import (
 
 func newSite(t *testing.T, d *db.DB, accountID int64, domain string) *model.Site {
 	t.Helper()
+
 	site, err := d.CreateSite(t.Context(), model.Site{
 		AccountID: accountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 		Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: start,
@@ -20,6 +21,7 @@ func newSite(t *testing.T, d *db.DB, accountID int64, domain string) *model.Site
 	if err != nil {
 		t.Fatalf("create site %s: %v", domain, err)
 	}
+
 	return site
 }
 
@@ -34,6 +36,7 @@ func TestSiteIsFoundByItsOwnersIDAndByKey(t *testing.T) {
 		if got, err := d.SiteRulesByKey(ctx, site.SiteKey); err != nil || !reflect.DeepEqual(got.Site, *site) {
 			t.Errorf("by key: got %+v, error %v; want %+v", got, err, site)
 		}
+
 		for name, find := range map[string]func() (*model.Site, error){
 			"another account's": func() (*model.Site, error) { return d.SiteByID(ctx, other.AccountID, site.ID) },
 			"an unknown id":     func() (*model.Site, error) { return d.SiteByID(ctx, owner.AccountID, site.ID+1) },
@@ -53,7 +56,9 @@ func TestDomainIsUniqueWithinAnAccount(t *testing.T) {
 		_, err := d.CreateSite(t.Context(), model.Site{
 			AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: "example.com", Name: "again", Plan: model.PlanFree,
 		})
+
 		wantCode(t, err, model.Conflict, "domain_taken", "domain")
+
 		if n, err := d.SiteCount(t.Context(), owner.AccountID); err != nil || n != 1 {
 			t.Errorf("the owner has %d sites, error %v; want 1", n, err)
 		}
@@ -68,20 +73,25 @@ func TestSitesPageByKey(t *testing.T) {
 			want = append(want, newSite(t, d, owner.AccountID, fmt.Sprintf("s%d.example.com", i)).ID)
 			newSite(t, d, other.AccountID, fmt.Sprintf("s%d.example.com", i))
 		}
+
 		var got []int64
+
 		for after := int64(0); ; {
 			page, err := d.Sites(t.Context(), owner.AccountID, after, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			for _, site := range page {
 				got = append(got, site.ID)
 				after = site.ID
 			}
+
 			if len(page) < 3 {
 				break
 			}
 		}
+
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got sites %v, want %v", got, want)
 		}
@@ -93,6 +103,7 @@ func TestMonthlyUsage(t *testing.T) {
 		owner := newUser(t, d, "owner@example.com")
 		a, b := newSite(t, d, owner.AccountID, "a.example.com"), newSite(t, d, owner.AccountID, "b.example.com")
 		addUsage(t, d, map[model.UsageKey]int64{{SiteID: a.ID, Month: 202611}: 7, {SiteID: a.ID, Month: 202610}: 9})
+
 		got, err := d.MonthlyUsage(t.Context(), 202611, []int64{a.ID, b.ID})
 		if err != nil || len(got) != 1 || got[a.ID] != 7 {
 			t.Errorf("got %v, error %v; want only site %d with 7", got, err, a.ID)
@@ -107,6 +118,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 	t.Helper()
 	hits := d.HitStore()
 	defer hits.Close()
+
 	for key, n := range used {
 		err := hits.Update(t.Context(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges {
 			return &db.HitChanges{Used: map[model.UsageKey]int64{key: n}}

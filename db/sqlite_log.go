@@ -13,15 +13,18 @@ import (
 	"time"
 )
 
-// SQLite's write-ahead log holds what was committed and not yet copied into the database file. A process that is killed leaves
-// the log behind, and the next one reads it. A log that was removed, or replaced by an older copy, in between is an error
-// that SQLite itself does not see: it starts with what is left.
+// SQLite's write-ahead log holds what was committed and not yet copied into the database file. A
+// process that is killed leaves the log behind, and the next one reads it. A log that was removed,
+// or replaced by an older copy, in between is an error that SQLite itself does not see: it starts
+// with what is left.
 //
-// The shared index of the log (-shm) notices: each commit ends with the number of the last frame, its checksum and the log's
-// salts in the index's header, and a mapped file survives the process. So this check costs a commit nothing. A clean close,
-// also that of the sqlite3 tool, removes both files. A power cut may leave an older index, never a newer one than the log.
+// The shared index of the log (-shm) notices: each commit ends with the number of the last frame,
+// its checksum and the log's salts in the index's header, and a mapped file survives the process.
+// So this check costs a commit nothing. A clean close, also that of the sqlite3 tool, removes both
+// files. A power cut may leave an older index, never a newer one than the log.
 //
-// The layouts are those of SQLite's file format, sections "The WAL File Format" and "The WAL-Index File Format".
+// The layouts are those of SQLite's file format, sections "The WAL File Format" and "The WAL-Index
+// File Format".
 
 // LogState is what the files beside a SQLite database show while no process has it open.
 type LogState int
@@ -34,31 +37,39 @@ const (
 	LogStale                  // it is not the log, or not all of the log, that the last process wrote
 )
 
-// CheckLog compares the log of an embedded database with its index. No process, this one included, may have the database
-// open: closing the index would drop the locks that SQLite holds on it. Elsewhere than on SQLite a log is good.
+// CheckLog compares the log of an embedded database with its index. No process, this one included,
+// may have the database open: closing the index would drop the locks that SQLite holds on it.
+// Elsewhere than on SQLite a log is good.
 func CheckLog(databaseURL string) (LogState, error) {
 	path, ok := sqlitePath(databaseURL)
 	if !ok {
 		return LogGood, nil
 	}
+
 	index, err := readLogIndex(path + "-shm")
 	if err != nil {
 		return LogGood, err
 	}
+
 	log, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return LogGood, nil // there is no database yet
+			// there is no database yet
+			return LogGood, nil
 		}
+
 		return stateWithoutLog(index), nil
 	}
+
 	if err != nil {
 		return LogGood, err
 	}
 	defer log.Close()
+
 	if index == nil || !index.used() {
 		return LogGood, nil
 	}
+
 	return compareLog(log, index)
 }
 
@@ -69,7 +80,9 @@ func stateWithoutLog(index *logIndex) LogState {
 	case index.lastFrame > index.copied:
 		return LogLost
 	}
-	return LogGood // all of it was copied into the database file
+
+	// all of it was copied into the database file
+	return LogGood
 }
 
 // logIndex is the header of a log's index.
@@ -109,9 +122,11 @@ func readLogIndex(path string) (*logIndex, error) {
 		return nil, err
 	}
 	defer file.Close()
+
 	var b [atCopied + 4]byte
 	if _, err := io.ReadFull(file, b[:]); err != nil {
-		return nil, nil // shorter: nothing was written yet
+		// shorter: nothing was written yet
+		return nil, nil
 	}
 
 	// A process that was killed in the middle of an update leaves one of the two copies whole.
@@ -119,9 +134,11 @@ func readLogIndex(path string) (*logIndex, error) {
 	for _, h := range [][]byte{b[:indexHeaderSize], b[indexHeaderSize : 2*indexHeaderSize]} {
 		var sum [2]uint32
 		addChecksum(&sum, h[:atChecksum], native)
+
 		if native.Uint32(h) != indexVersion || h[atInitialised] == 0 || !equalChecksum(sum, h[atChecksum:], native) {
 			continue
 		}
+
 		size := int(native.Uint16(h[atPageSize:]))
 		return &logIndex{
 			pageSize:  size&0xfe00 + size&1<<16,
@@ -132,6 +149,7 @@ func readLogIndex(path string) (*logIndex, error) {
 			bigEndian: h[atBigEndian] != 0,
 		}, nil
 	}
+
 	return nil, nil
 }
 
@@ -157,8 +175,8 @@ const (
 	frameAtChecksum = 16
 )
 
-// maxNewerLogs is by how many generations a log may be ahead of its index, after a power cut that kept an older index. The
-// first half of a log's salt counts generations, from a random number.
+// maxNewerLogs is by how many generations a log may be ahead of its index, after a power cut that
+// kept an older index. The first half of a log's salt counts generations, from a random number.
 const maxNewerLogs = 1 << 16
 
 // compareLog reads the log as SQLite will, up to the last frame that the index knows.
@@ -166,8 +184,10 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 	log := bufio.NewReaderSize(file, 1<<20)
 	var header [logHeaderSize]byte
 	if _, err := io.ReadFull(log, header[:]); err != nil {
-		return stateWithoutLog(index), nil // emptied
+		// emptied
+		return stateWithoutLog(index), nil
 	}
+
 	salt := [8]byte(header[logAtSalt:])
 	ahead := int32(binary.BigEndian.Uint32(salt[:]) - binary.BigEndian.Uint32(index.salt[:]))
 	switch {
@@ -175,59 +195,71 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 	case ahead > 0 && ahead <= maxNewerLogs:
 		return LogGood, nil
 	case ahead == -1 && index.lastFrame == 0:
-		return LogGood, nil // begun again in the index, not in the file yet; all of it was copied before
+		// begun again in the index, not in the file yet; all of it was copied before
+		return LogGood, nil
 	default:
 		return LogStale, nil
 	}
 
 	var order binary.ByteOrder = binary.LittleEndian
+
 	if index.bigEndian {
 		order = binary.BigEndian
 	}
+
 	var sum [2]uint32
 	addChecksum(&sum, header[:logAtChecksum], order)
+
 	frame := make([]byte, frameHeaderSize+index.pageSize)
 	for range index.lastFrame {
 		if _, err := io.ReadFull(log, frame); err != nil {
 			return LogStale, nil
 		}
+
 		addChecksum(&sum, frame[:8], order)
 		addChecksum(&sum, frame[frameHeaderSize:], order)
+
 		if !bytes.Equal(frame[frameAtSalt:frameAtChecksum], salt[:]) || !equalChecksum(sum, frame[frameAtChecksum:], binary.BigEndian) {
 			return LogStale, nil
 		}
 	}
+
 	if index.lastFrame > 0 && sum != index.checksum {
 		return LogStale, nil
 	}
+
 	return LogGood, nil
 }
 
-// SetLogAside renames a stale log, which SQLite would otherwise apply, and removes its index. It returns the log's new name,
-// or "" when there was none. No process may have the database open.
+// SetLogAside renames a stale log, which SQLite would otherwise apply, and removes its index. It
+// returns the log's new name, or "" when there was none. No process may have the database open.
 func SetLogAside(databaseURL string, now time.Time) (name string, err error) {
 	path, ok := sqlitePath(databaseURL)
 	if !ok {
 		return "", nil
 	}
+
 	name = fmt.Sprintf("%s-wal.unused-%d", path, now.Unix())
 	if err := os.Rename(path+"-wal", name); errors.Is(err, fs.ErrNotExist) {
 		name = ""
 	} else if err != nil {
 		return "", err
 	}
+
 	if err := os.Remove(path + "-shm"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
+
 	return name, nil
 }
 
-// QuickCheck reads the whole of a SQLite database and returns an error that names its first inconsistency. On PostgreSQL it
-// does nothing.
+// QuickCheck reads the whole of a SQLite database and returns an error that names its first
+// inconsistency. On PostgreSQL it does nothing.
 func (d *DB) QuickCheck(ctx context.Context) error {
 	if d.pg != nil {
 		return nil
 	}
+
 	var found string
 	if err := d.read.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
 		return err
@@ -235,5 +267,6 @@ func (d *DB) QuickCheck(ctx context.Context) error {
 	if found != "ok" {
 		return errors.New(found)
 	}
+
 	return nil
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file lets the batches of hits and of the captcha's claims speak to SQLite's driver directly. database/sql is made for
-// many connections and types: around a statement that takes SQLite three microseconds, it spends seven on locks, contexts and
-// conversions. A batch has a hundred of them, on one connection, with four types.
+// This file lets the batches of hits and of the captcha's claims speak to SQLite's driver directly.
+// database/sql is made for many connections and types: around a statement that takes SQLite three
+// microseconds, it spends seven on locks, contexts and conversions. A batch has a hundred of them,
+// on one connection, with four types.
 
-// sqliteConn is SQLite's writing connection as the driver made it, with the prepared statements of the batches. They end with it,
-// whoever closes it.
+// sqliteConn is SQLite's writing connection as the driver made it, with the prepared statements of
+// the batches. They end with it, whoever closes it.
 type sqliteConn struct {
 	driverConn
 	hits    *sqliteStatements        // nil until prepared
@@ -52,13 +53,16 @@ func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*sqliteConn) error)
 	if err != nil {
 		return err
 	}
+
 	err = conn.Raw(func(c any) error {
 		borrowed := c.(*borrowedConn)
-		borrowed.bad = true // should fn panic in a transaction
+		// should fn panic in a transaction
+		borrowed.bad = true
 		err := fn(borrowed.sqliteConn)
 		borrowed.bad = errors.Is(err, driver.ErrBadConn)
 		return err
 	})
+
 	return errors.Join(err, conn.Close())
 }
 
@@ -68,16 +72,21 @@ func (c *sqliteConn) inTx(ctx context.Context, fn func() error) error {
 	if err != nil {
 		return err
 	}
+
 	if err = fn(); err == nil {
-		err = ctx.Err() // who waits for this has been told that it failed
+		// who waits for this has been told that it failed
+		err = ctx.Err()
 	}
+
 	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
+
 	return tx.Commit()
 }
 
-// sqliteStmt is a prepared statement of the driver. Its calls do not end with a context: nothing in them waits.
+// sqliteStmt is a prepared statement of the driver. Its calls do not end with a context: nothing in
+// them waits.
 type sqliteStmt struct {
 	stmt driver.Stmt
 	args []driver.NamedValue
@@ -92,7 +101,8 @@ func (c *sqliteConn) prepare(ctx context.Context, query string) (*sqliteStmt, er
 	return &sqliteStmt{stmt: stmt}, nil
 }
 
-func (s *sqliteStmt) close() { _ = s.stmt.Close() } // nothing depends on it any more
+// nothing depends on it any more
+func (s *sqliteStmt) close() { _ = s.stmt.Close() }
 
 // exec runs the statement.
 func (s *sqliteStmt) exec(args ...any) error {
@@ -105,26 +115,32 @@ func (s *sqliteStmt) change(args []any) (rows int64, err error) {
 	if err := s.bind(args); err != nil {
 		return 0, err
 	}
+
 	result, err := s.stmt.(driver.StmtExecContext).ExecContext(context.Background(), s.args)
 	if err != nil {
 		return 0, err
 	}
+
 	return result.RowsAffected()
 }
 
-// query hands each row of the answer to the function, which must not keep it. Values are int64, string, []byte or nil.
+// query hands each row of the answer to the function, which must not keep it. Values are int64,
+// string, []byte or nil.
 func (s *sqliteStmt) query(args []any, each func(row []driver.Value)) (err error) {
 	if err := s.bind(args); err != nil {
 		return err
 	}
+
 	rows, err := s.stmt.(driver.StmtQueryContext).QueryContext(context.Background(), s.args)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+
 	if s.row == nil {
 		s.row = make([]driver.Value, len(rows.Columns()))
 	}
+
 	for {
 		switch err := rows.Next(s.row); err {
 		case nil:
@@ -142,13 +158,16 @@ func (s *sqliteStmt) bind(args []any) error {
 	if s.args == nil {
 		s.args = make([]driver.NamedValue, len(args))
 	}
+
 	for i, arg := range args {
 		value, err := sqliteValue(arg)
 		if err != nil {
 			return err
 		}
+
 		s.args[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
 	}
+
 	return nil
 }
 
@@ -168,13 +187,16 @@ func sqliteValue(arg any) (driver.Value, error) {
 		if v == nil {
 			return nil, nil
 		}
+
 		return *v, nil
 	case *int64:
 		if v == nil {
 			return nil, nil
 		}
+
 		return *v, nil
 	}
+
 	return nil, fmt.Errorf("SQLite has no value for %T", arg)
 }
 

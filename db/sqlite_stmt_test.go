@@ -10,25 +10,31 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSQLiteConnectionIsReplaced: the statements end with their connection, and a batch on the next one has its own.
+// TestSQLiteConnectionIsReplaced: the statements end with their connection, and a batch on the next
+// one has its own.
 func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	d, err := Open(sqliteScheme + filepath.Join(t.TempDir(), "x.sqlite"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
+
 	if err := d.Migrate(t.Context(), time.Now); err != nil {
 		t.Fatal(err)
 	}
+
 	store := d.HitStore()
 	defer store.Close()
+
 	day := model.Day(20_000)
 	keys := HitKeys{Since: day.Start(), Until: (day + 1).Start()}
 	claims := d.CaptchaStore()
 	defer claims.Close()
+
 	write := func(id int64) {
 		t.Helper()
 		visit := model.Visit{SiteID: 1, ID: id, StartedAt: day.Start(), Channel: "direct", UserID: []byte{7}, Referrer: "a.example"}
+
 		page := model.Pageview{SiteID: 1, At: day.Start(), ID: id, VisitID: id, Path: "/", WidthRange: -1, Manual: true}
 		if err := store.Update(t.Context(), keys, func(*HitState) *HitChanges {
 			return &HitChanges{NewVisits: []model.Visit{visit}, Pageviews: []model.Pageview{page}}
@@ -36,6 +42,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	claim := func(want bool) {
 		t.Helper()
 		key := model.SpentKey{AccountID: 1, IssuedAt: day.Start(), ID: [16]byte{1}}
@@ -48,18 +55,22 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	write(1)
 	claim(true)
 	var first *sqliteConn
 	err = withSQLiteConn(t.Context(), d.dataWrite.DB, func(c *sqliteConn) error {
 		first = c
-		return driver.ErrBadConn // makes database/sql close it
+		// makes database/sql close it
+		return driver.ErrBadConn
 	})
 	if !errors.Is(err, driver.ErrBadConn) || first.hits == nil || first.captcha == nil {
 		t.Fatalf("%v, statements %v, %v", err, first.hits, first.captcha)
 	}
+
 	write(2)
 	claim(false)
+
 	if err := withSQLiteConn(t.Context(), d.dataWrite.DB, func(c *sqliteConn) error {
 		if c == first || c.hits == nil || c.hits == first.hits || c.captcha == nil || c.captcha == first.captcha {
 			t.Error("the connection or its statements are those that were closed")
@@ -68,6 +79,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+
 	var rows []struct {
 		Manual bool
 		Width  int64
@@ -87,20 +99,23 @@ func TestSQLiteValue(t *testing.T) {
 			t.Errorf("%#v becomes %#v, %v", test.arg, got, err)
 		}
 	}
+
 	if _, err := sqliteValue(3.5); err == nil {
 		t.Error("a float is taken; no column has one")
 	}
 }
 
-// TestSQLiteIsDurable: the connection that writes waits for the disk at each commit. No test that kills processes can tell: what
-// they wrote outlives them.
+// TestSQLiteIsDurable: the connection that writes waits for the disk at each commit. No test that
+// kills processes can tell: what they wrote outlives them.
 func TestSQLiteIsDurable(t *testing.T) {
 	d, err := Open(sqliteScheme + filepath.Join(t.TempDir(), "x.sqlite"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} { // 2 is FULL
+
+	// 2 is FULL
+	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} {
 		var got string
 		if err := d.write.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
 			t.Errorf("%s is %q, %v; want %s", pragma, got, err, want)

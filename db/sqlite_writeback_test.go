@@ -18,9 +18,9 @@ import (
 // logLimit is how many bytes long SQLite's log is when the writer has to copy it, see sqliteDSN.
 const logLimit = 16_000 * 4096
 
-// TestLogRestarts: while rows are written, faster than any hits, the log restarts before the writer has
-// to copy it, again and again, and everything that was written is there. Rows come at 40 MB a second: at
-// the rate of an idle disk no other goroutine could keep up.
+// TestLogRestarts: while rows are written, faster than any hits, the log restarts before the writer
+// has to copy it, again and again, and everything that was written is there. Rows come at 40 MB a
+// second: at the rate of an idle disk no other goroutine could keep up.
 func TestLogRestarts(t *testing.T) {
 	const restarts, pause = 3, 10 * time.Millisecond
 	d, file := openWithLog(t)
@@ -36,14 +36,16 @@ func TestLogRestarts(t *testing.T) {
 		if log.number != last.number {
 			seen++
 		}
+
 		last = log
 		time.Sleep(pause)
 	}
+
 	wantPages(t, d, written)
 }
 
-// TestLogWaitsForReaders: while somebody reads the database as it was, the log grows, and the writer does not wait. When the
-// reader is done, the log begins anew.
+// TestLogWaitsForReaders: while somebody reads the database as it was, the log grows, and the
+// writer does not wait. When the reader is done, the log begins anew.
 func TestLogWaitsForReaders(t *testing.T) {
 	d, file := openWithLog(t)
 	written := writePages(t, d, logLimit/16)
@@ -53,10 +55,12 @@ func TestLogWaitsForReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer readers.Close()
+
 	snapshot, err := readers.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	count := func() (n int) {
 		t.Helper()
 		if err := snapshot.QueryRowContext(t.Context(), "SELECT count(*) FROM pages").Scan(&n); err != nil {
@@ -67,7 +71,9 @@ func TestLogWaitsForReaders(t *testing.T) {
 	if got := count(); got != written {
 		t.Fatalf("%d rows of %d", got, written)
 	}
-	later := writePages(t, d, logLimit/2) // more than is left to grow without a reader
+
+	// more than is left to grow without a reader
+	later := writePages(t, d, logLimit/2)
 	held := readLog(t, file)
 	if held.size < logLimit/2 {
 		t.Errorf("the log is %d bytes long, and %d were written since the reader began", held.size, logLimit/2)
@@ -75,21 +81,26 @@ func TestLogWaitsForReaders(t *testing.T) {
 	if got := count(); got != written {
 		t.Errorf("the reader sees %d rows, then %d", written, got)
 	}
+
 	written += later
 
 	if err := snapshot.Rollback(); err != nil {
 		t.Fatal(err)
 	}
+
 	for deadline := time.Now().Add(time.Minute); readLog(t, file).number == held.number; {
 		if time.Now().After(deadline) {
 			t.Fatal("the log did not begin anew")
 		}
+
 		written += writePages(t, d, 1)
 	}
+
 	wantPages(t, d, written)
 }
 
-// openWithLog returns a database with a table for writePages, of which WriteBack takes care until the test ends.
+// openWithLog returns a database with a table for writePages, of which WriteBack takes care until
+// the test ends.
 func openWithLog(t *testing.T) (d *db.DB, file string) {
 	t.Helper()
 	url := dbtest.SQLiteURL(t)
@@ -97,14 +108,17 @@ func openWithLog(t *testing.T) (d *db.DB, file string) {
 	if err := dbtest.Exec(d, "CREATE TABLE pages (bytes blob)"); err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { d.WriteBack(ctx) })
 	t.Cleanup(func() { stop(); wg.Wait() })
+
 	return d, strings.TrimPrefix(url, "sqlite:")
 }
 
-// writePages writes rows of a page or more each, a hundred per transaction, until they have so many bytes.
+// writePages writes rows of a page or more each, a hundred per transaction, until they have so many
+// bytes.
 func writePages(t *testing.T, d *db.DB, bytes int) (rows int) {
 	t.Helper()
 	for ; rows*4096 < bytes; rows += 100 {
@@ -114,6 +128,7 @@ func writePages(t *testing.T, d *db.DB, bytes int) (rows int) {
 			t.Fatal(err)
 		}
 	}
+
 	return rows
 }
 
@@ -132,18 +147,22 @@ type writeAheadLog struct {
 
 func readLog(t *testing.T, database string) writeAheadLog {
 	t.Helper()
+
 	f, err := os.Open(database + "-wal")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
+
 	var head [32]byte
 	if _, err := io.ReadFull(f, head[:]); err != nil {
 		t.Fatal(err)
 	}
+
 	info, err := f.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return writeAheadLog{size: info.Size(), number: binary.BigEndian.Uint32(head[12:])}
 }

@@ -13,9 +13,10 @@ import (
 	"modernc.org/sqlite"
 )
 
-// sqliteWriter is SQLite's one writing connection and the queue in front of it. Two pools of database/sql borrow the
-// connection for each use: the urgent one, whose batches visitors wait for, goes ahead of the ordinary one. A pool's own
-// queue could not do that: it picks one of those that wait at random.
+// sqliteWriter is SQLite's one writing connection and the queue in front of it. Two pools of
+// database/sql borrow the connection for each use: the urgent one, whose batches visitors wait for,
+// goes ahead of the ordinary one. A pool's own queue could not do that: it picks one of those that
+// wait at random.
 type sqliteWriter struct {
 	connector driver.Connector
 
@@ -39,8 +40,9 @@ const (
 	urgentWrite
 )
 
-// maxYield bounds how long ordinary writes give way to urgent ones. After that one of them goes first, never two in a row:
-// a batch of hits waits for two ordinary writes at most, the one in progress included.
+// maxYield bounds how long ordinary writes give way to urgent ones. After that one of them goes
+// first, never two in a row: a batch of hits waits for two ordinary writes at most, the one in
+// progress included.
 const maxYield = 100 * time.Millisecond
 
 var errWriterClosed = errors.New("the database is closed")
@@ -54,7 +56,8 @@ func newSQLiteWriter(dsn string) (*sqliteWriter, error) {
 	return &sqliteWriter{connector: connector}, nil
 }
 
-// pool returns a pool that borrows the connection. It keeps none, so that each use passes the queue.
+// pool returns a pool that borrows the connection. It keeps none, so that each use passes the
+// queue.
 func (w *sqliteWriter) pool(urgency int) *sql.DB {
 	pool := sql.OpenDB(sqliteBorrower{writer: w, urgency: urgency})
 	pool.SetMaxIdleConns(-1)
@@ -72,11 +75,13 @@ func (b sqliteBorrower) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := b.writer.take(ctx, b.urgency); err != nil {
 		return nil, err
 	}
+
 	conn, err := b.writer.open(ctx)
 	if err != nil {
 		b.writer.giveBack(b.urgency, false)
 		return nil, err
 	}
+
 	return &borrowedConn{sqliteConn: conn, borrower: b}, nil
 }
 
@@ -102,11 +107,13 @@ func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
 		w.mu.Unlock()
 		return errWriterClosed
 	}
+
 	if !w.borrowed {
 		w.borrowed = true
 		w.mu.Unlock()
 		return nil
 	}
+
 	turn := &sqliteTurn{since: time.Now(), ready: make(chan error, 1)}
 	w.waiting[urgency] = append(w.waiting[urgency], turn)
 	w.mu.Unlock()
@@ -116,11 +123,14 @@ func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
 		return err
 	case <-ctx.Done():
 	}
-	if !w.leave(turn, urgency) { // the turn came at the same time
+
+	// the turn came at the same time
+	if !w.leave(turn, urgency) {
 		if err := <-turn.ready; err == nil {
 			_ = w.giveBack(urgency, false)
 		}
 	}
+
 	return ctx.Err()
 }
 
@@ -128,10 +138,12 @@ func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
 func (w *sqliteWriter) leave(turn *sqliteTurn, urgency int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	i := slices.Index(w.waiting[urgency], turn)
 	if i < 0 {
 		return false
 	}
+
 	w.waiting[urgency] = slices.Delete(w.waiting[urgency], i, i+1)
 	return true
 }
@@ -141,35 +153,43 @@ func (w *sqliteWriter) open(ctx context.Context) (*sqliteConn, error) {
 	if w.conn != nil {
 		return w.conn, nil
 	}
+
 	conn, err := w.connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	able, ok := conn.(driverConn)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("SQLite's connections are %T, which cannot do what is asked of them", conn), conn.Close())
 	}
+
 	w.conn = &sqliteConn{driverConn: able}
 	return w.conn, nil
 }
 
-// giveBack ends a use and gives the connection to the next caller. A broken connection is closed: the next use opens another.
+// giveBack ends a use and gives the connection to the next caller. A broken connection is closed:
+// the next use opens another.
 func (w *sqliteWriter) giveBack(urgency int, broken bool) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if (broken || w.closed) && w.conn != nil {
 		err = w.conn.Close()
 		w.conn = nil
 	}
+
 	w.ordinary = urgency == ordinaryWrite
 	next, ok := w.next()
 	if !ok {
 		w.borrowed = false
 		return err
 	}
+
 	turn := w.waiting[next][0]
 	w.waiting[next] = slices.Delete(w.waiting[next], 0, 1)
 	turn.ready <- nil
+
 	return err
 }
 
@@ -182,6 +202,7 @@ func (w *sqliteWriter) next() (urgency int, ok bool) {
 	case len(ordinary) > 0 && !w.ordinary && time.Since(ordinary[0].since) >= maxYield:
 		return ordinaryWrite, true
 	}
+
 	return urgentWrite, true
 }
 
@@ -189,16 +210,20 @@ func (w *sqliteWriter) next() (urgency int, ok bool) {
 func (w *sqliteWriter) close() (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.closed = true
 	for urgency, turns := range w.waiting {
 		for _, turn := range turns {
 			turn.ready <- errWriterClosed
 		}
+
 		w.waiting[urgency] = nil
 	}
+
 	if !w.borrowed && w.conn != nil {
 		err = w.conn.Close()
 		w.conn = nil
 	}
+
 	return err
 }

@@ -16,33 +16,39 @@ import (
 // awaitTurns waits until so many ordinary and urgent callers wait for the connection.
 func (w *sqliteWriter) awaitTurns(t *testing.T, ordinary, urgent int) {
 	t.Helper()
+
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		w.mu.Lock()
 		queued := [2]int{len(w.waiting[ordinaryWrite]), len(w.waiting[urgentWrite])}
 		w.mu.Unlock()
+
 		if queued == [2]int{ordinary, urgent} {
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%v callers wait, want %d ordinary and %d urgent", queued, ordinary, urgent)
 		}
+
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// TestHitsGoAheadOfOtherWrites: on a real database, a batch of hits that comes after a queue of changes is stored before them.
+// TestHitsGoAheadOfOtherWrites: on a real database, a batch of hits that comes after a queue of
+// changes is stored before them.
 func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 	d, err := Open(sqliteScheme + filepath.Join(t.TempDir(), "x.sqlite"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
+
 	if err := d.Migrate(t.Context(), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	if err := ExecForTest(t.Context(), d, "CREATE TABLE arrivals (who TEXT)"); err != nil {
 		t.Fatal(err)
 	}
+
 	holder, err := d.write.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +63,11 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 			}
 		})
 	}
+
 	d.sqlite.awaitTurns(t, changes, 0)
 	store := d.HitStore()
 	defer store.Close()
+
 	ahead := -1
 	writes.Go(func() {
 		// Nothing else is stored while this transaction decides.
@@ -74,6 +82,7 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 			t.Error(err)
 		}
 	})
+
 	d.sqlite.awaitTurns(t, changes, 1)
 
 	// However slow the machine, none of the changes has waited too long.
@@ -81,11 +90,15 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 	for _, turn := range d.sqlite.waiting[ordinaryWrite] {
 		turn.since = time.Now().Add(time.Hour)
 	}
+
 	d.sqlite.mu.Unlock()
+
 	if err := holder.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	writes.Wait()
+
 	if n, err := CountForTest(d, "arrivals"); err != nil || n != changes {
 		t.Errorf("%d changes stored, %v; want %d", n, err, changes)
 	}
@@ -109,16 +122,23 @@ func TestWritesTakeTurns(t *testing.T) {
 				time.Sleep(40 * time.Millisecond)
 				_ = w.giveBack(urgency, false)
 			})
-			synctest.Wait() // in this order
+
+			// in this order
+			synctest.Wait()
 		}
+
 		use("first", ordinaryWrite)
+
 		for i := range 3 {
 			use(fmt.Sprint("o", i), ordinaryWrite)
 		}
+
 		for i := range 6 {
 			use(fmt.Sprint("u", i), urgentWrite)
 		}
+
 		uses.Wait()
+
 		// The three have waited for 120 ms when u1 ends, and go first from then on, one at a time.
 		if want := strings.Fields("first u0 u1 o0 u2 o1 u3 o2 u4 u5"); !slices.Equal(order, want) {
 			t.Errorf("the order is %v, want %v", order, want)
@@ -126,38 +146,48 @@ func TestWritesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestWritersThatLeave: a caller whose context ends while it waits does not keep the others waiting, and close refuses those
-// that wait.
+// TestWritersThatLeave: a caller whose context ends while it waits does not keep the others
+// waiting, and close refuses those that wait.
 func TestWritersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &sqliteWriter{}
 		if err := w.take(t.Context(), urgentWrite); err != nil {
 			t.Fatal(err)
 		}
+
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
+
 		if err := w.take(ctx, ordinaryWrite); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("take = %v, want the deadline exceeded", err)
 		}
+
 		_ = w.giveBack(urgentWrite, false)
+
 		if err := w.take(t.Context(), ordinaryWrite); err != nil {
 			t.Errorf("take after the others have left: %v", err)
 		}
 
 		refused := make(chan error)
+
 		for urgency := range w.waiting {
 			go func() { refused <- w.take(context.Background(), urgency) }()
 		}
+
 		synctest.Wait()
+
 		if err := w.close(); err != nil {
 			t.Error(err)
 		}
+
 		for range w.waiting {
 			if err := <-refused; !errors.Is(err, errWriterClosed) {
 				t.Errorf("take = %v, want the error of a closed database", err)
 			}
 		}
+
 		_ = w.giveBack(ordinaryWrite, false)
+
 		if err := w.take(t.Context(), urgentWrite); !errors.Is(err, errWriterClosed) {
 			t.Errorf("take = %v, want the error of a closed database", err)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// SetClockForTest makes d take the time and the uptime from functions, and trust the clock as it is now or, as a process that
-// starts, know nothing of it. Only package dbtest calls it.
+// SetClockForTest makes d take the time and the uptime from functions, and trust the clock as it is
+// now or, as a process that starts, know nothing of it. Only package dbtest calls it.
 func SetClockForTest(d *DB, now func() time.Time, uptime func() time.Duration, trusted bool) {
 	d.clock.mu.Lock()
 	defer d.clock.mu.Unlock()
@@ -24,8 +24,8 @@ func SetClockForTest(d *DB, now func() time.Time, uptime func() time.Duration, t
 	}
 }
 
-// ExecForTest runs one statement. Only package dbtest calls it, for tests that need a state which the product itself does
-// not make.
+// ExecForTest runs one statement. Only package dbtest calls it, for tests that need a state which
+// the product itself does not make.
 func ExecForTest(ctx context.Context, d *DB, statement string, args ...any) error {
 	_, err := d.write.ExecContext(ctx, statement, args...)
 	return err
@@ -57,8 +57,8 @@ func IsBusyForTest(d *DB) bool {
 	return stats.InUse >= max(stats.MaxOpenConnections, 1)
 }
 
-// QuietForTest calls a function while nothing of this process writes to SQLite, without keeping other processes from it. On PostgreSQL
-// it just calls it. Only package dbtest calls it.
+// QuietForTest calls a function while nothing of this process writes to SQLite, without keeping
+// other processes from it. On PostgreSQL it just calls it. Only package dbtest calls it.
 func QuietForTest(d *DB, call func()) error {
 	if d.pg == nil {
 		conn, err := d.write.DB.Conn(context.Background())
@@ -67,23 +67,26 @@ func QuietForTest(d *DB, call func()) error {
 		}
 		defer conn.Close()
 	}
+
 	call()
 	return nil
 }
 
-// WatchStatementsForTest makes d tell every statement that goes through bun, which are all but those of the group commit.
-// Only package dbtest calls it, before d is used.
+// WatchStatementsForTest makes d tell every statement that goes through bun, which are all but
+// those of the group commit. Only package dbtest calls it, before d is used.
 func WatchStatementsForTest(d *DB, told func(statement string)) {
 	hookForTest(d, statementHook{told: told, lost: func() {}})
 }
 
-// WatchTransactionsForTest makes d call before ahead of every statement that goes through bun, and lost when one failed because
-// its transaction lost to another one. Only package dbtest calls it, while d is not in use.
+// WatchTransactionsForTest makes d call before ahead of every statement that goes through bun, and
+// lost when one failed because its transaction lost to another one. Only package dbtest calls it,
+// while d is not in use.
 func WatchTransactionsForTest(d *DB, before func(statement string), lost func()) {
 	hookForTest(d, statementHook{told: before, lost: lost})
 }
 
-// TransactionForTest runs statements in one transaction, as the product runs its own. Only package dbtest calls it.
+// TransactionForTest runs statements in one transaction, as the product runs its own. Only package
+// dbtest calls it.
 func TransactionForTest(ctx context.Context, d *DB, statements ...string) error {
 	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		for _, statement := range statements {
@@ -95,8 +98,8 @@ func TransactionForTest(ctx context.Context, d *DB, statements ...string) error 
 	})
 }
 
-// IsWaitingForTest reports whether a transaction waits for another one's lock: never in SQLite, where they take turns. Only
-// package dbtest calls it.
+// IsWaitingForTest reports whether a transaction waits for another one's lock: never in SQLite,
+// where they take turns. Only package dbtest calls it.
 func IsWaitingForTest(d *DB) (waiting bool, err error) {
 	if d.pg == nil {
 		return false, nil
@@ -107,11 +110,13 @@ func IsWaitingForTest(d *DB) (waiting bool, err error) {
 }
 
 func hookForTest(d *DB, hook statementHook) {
-	hooked := make(map[*bun.DB]*bun.DB) // a pool can have two uses
+	// a pool can have two uses
+	hooked := make(map[*bun.DB]*bun.DB)
 	for _, pool := range []**bun.DB{&d.write, &d.read, &d.dataWrite, &d.dataRead} {
 		if hooked[*pool] == nil {
 			hooked[*pool] = (*pool).WithQueryHook(hook)
 		}
+
 		*pool = hooked[*pool]
 	}
 }
@@ -132,23 +137,27 @@ func (h statementHook) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	}
 }
 
-// TablesForTest returns the names of all tables, without the parts of others, each with its columns. Only package dbtest
-// calls it.
+// TablesForTest returns the names of all tables, without the parts of others, each with its
+// columns. Only package dbtest calls it.
 func TablesForTest(d *DB) (map[string][]string, error) {
 	query := `SELECT m.name AS table_name, c.name AS column_name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
+
 	if d.pg != nil {
 		query = `SELECT c.relname AS table_name, a.attname AS column_name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped`
 	}
+
 	var rows []struct{ TableName, ColumnName string }
 	if err := d.read.NewRaw(query).Scan(context.Background(), &rows); err != nil {
 		return nil, err
 	}
+
 	tables := make(map[string][]string)
 	for _, row := range rows {
 		tables[row.TableName] = append(tables[row.TableName], row.ColumnName)
 	}
+
 	return tables, nil
 }
 
@@ -158,10 +167,13 @@ func DumpForTest(d *DB, table string) ([]string, error) {
 	if err := d.read.NewSelect().Table(table).Scan(context.Background(), &rows); err != nil {
 		return nil, err
 	}
+
 	texts := make([]string, len(rows))
 	for i, row := range rows {
-		texts[i] = fmt.Sprint(row) // fmt sorts the keys
+		// fmt sorts the keys
+		texts[i] = fmt.Sprint(row)
 	}
+
 	return texts, nil
 }
 
@@ -173,25 +185,32 @@ func PagesReadForTest(d *DB) (pages int, err error) {
 		if !ok {
 			return fmt.Errorf("%T counts nothing", conn.driverConn)
 		}
+
 		for _, op := range []sqlite.DBStatusOp{sqlite.DBStatusCacheHit, sqlite.DBStatusCacheMiss} {
 			n, _, err := status.Status(op, false)
 			if err != nil {
 				return err
 			}
+
 			pages += n
 		}
+
 		return nil
 	})
+
 	return pages, err
 }
 
-// SnapshotForTest lets read see one state of the database: several queries of it belong together. Only package dbtest calls it.
+// SnapshotForTest lets read see one state of the database: several queries of it belong together.
+// Only package dbtest calls it.
 func SnapshotForTest(d *DB, read func(rows func(into any, query string, args ...any) error) error) error {
 	ctx := context.Background()
 	options := &sql.TxOptions{ReadOnly: true}
+
 	if d.pg != nil {
 		options.Isolation = sql.LevelRepeatableRead
 	}
+
 	return d.read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
 		return read(func(into any, query string, args ...any) error { return tx.NewRaw(query, args...).Scan(ctx, into) })
 	})

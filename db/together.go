@@ -14,9 +14,9 @@ type together struct {
 
 type togetherKey struct{}
 
-// Together runs changes of sites in one transaction: all of them or, when change fails, none. CreateSite, the changes of a site
-// and SiteRules take part in it when they are called with the context that change is given; nothing else does. The changes
-// must come one after another.
+// Together runs changes of sites in one transaction: all of them or, when change fails, none.
+// CreateSite, the changes of a site and SiteRules take part in it when they are called with the
+// context that change is given; nothing else does. The changes must come one after another.
 func (d *DB) Together(ctx context.Context, change func(ctx context.Context) error) error {
 	var all *together
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -28,6 +28,7 @@ func (d *DB) Together(ctx context.Context, change func(ctx context.Context) erro
 			d.watchers.tell(id)
 		}
 	}
+
 	return err
 }
 

@@ -10,23 +10,27 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestTogether: changes of sites are made all or not at all, see each other, and are told of when they are committed.
+// TestTogether: changes of sites are made all or not at all, see each other, and are told of when
+// they are committed.
 func TestTogether(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := newOwnSite(t, d, "example.com"), newOwnSite(t, d, "other.example")
 		before := rulesOf(t, d, site)
 		told, stop := tellAll(t, d)
 		defer stop()
+
 		wrong := errors.New("wrong")
 		changes := func(ctx context.Context) error {
 			created, err := d.CreateSite(ctx, model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(), Domain: "second.example", Name: "second", Plan: model.PlanFree})
 			if err != nil {
 				return err
 			}
+
 			err = errors.Join(
 				d.AddSiteDomain(ctx, site.AccountID, created.ID, "extra.example"),
 				d.RegisterEvent(ctx, site.AccountID, site.ID, "lead"),
 				d.SetSitePlan(ctx, site.ID, model.PlanPro1M, 0))
+
 			rules, readErr := d.SiteRules(ctx, []int64{site.ID, created.ID})
 			if err != nil || readErr != nil {
 				return errors.Join(err, readErr)
@@ -37,8 +41,10 @@ func TestTogether(t *testing.T) {
 			if outside := rulesOf(t, d, site); len(outside.Registered) != 0 || outside.Plan != before.Plan {
 				t.Errorf("outside, the site is %+v", outside)
 			}
+
 			return nil
 		}
+
 		err := d.Together(t.Context(), func(ctx context.Context) error { return errors.Join(changes(ctx), wrong) })
 		if !errors.Is(err, wrong) {
 			t.Fatal(err)
@@ -49,7 +55,9 @@ func TestTogether(t *testing.T) {
 		if err := d.RegisterEvent(t.Context(), other.AccountID, other.ID, "by-itself"); err != nil {
 			t.Fatal(err)
 		}
-		if sites, _ := told(1); !sites[other.ID] { // ids come in the order of the commits
+
+		// ids come in the order of the commits
+		if sites, _ := told(1); !sites[other.ID] {
 			t.Errorf("the failure is told of: %v", sites)
 		}
 		if err := d.Together(t.Context(), changes); err != nil {

@@ -14,29 +14,35 @@ import (
 // tokenTouch is how exactly the last use of an API token is noted, so that reading is not a write.
 const tokenTouch = time.Minute
 
-// CreateAPIToken stores a token, of which a user has at most model.MaxAPITokens, and returns it with its id.
+// CreateAPIToken stores a token, of which a user has at most model.MaxAPITokens, and returns it
+// with its id.
 func (d *DB) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// The account's row, not the user's: a deletion of the account takes it first, too, so that neither waits for the other.
+		// The account's row, not the user's: a deletion of the account takes it first, too, so that
+		// neither waits for the other.
 		if err := d.lockRow(ctx, tx, "accounts", token.AccountID); err != nil {
 			return err
 		}
+
 		n, err := tx.NewSelect().Model((*model.APIToken)(nil)).Where("user_id = ?", token.UserID).Count(ctx)
 		if err != nil {
 			return err
 		}
+
 		if n >= model.MaxAPITokens {
 			return &model.Error{
 				Kind: model.Conflict, Code: "too_many_tokens",
 				Message: fmt.Sprintf("A user has at most %d API tokens. Revoke one first.", model.MaxAPITokens),
 			}
 		}
+
 		_, err = tx.NewInsert().Model(&token).Exec(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, named(err, "create API token of user %d", token.UserID)
 	}
+
 	return &token, nil
 }
 
@@ -58,7 +64,8 @@ func (d *DB) APIToken(ctx context.Context, userID, id int64) (*model.APIToken, e
 	return &token, nil
 }
 
-// DeleteAPIToken ends a token of the user and returns what it was. One of another user is model.ErrNotFound.
+// DeleteAPIToken ends a token of the user and returns what it was. One of another user is
+// model.ErrNotFound.
 func (d *DB) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken
 	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -72,20 +79,23 @@ func (d *DB) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APITo
 	if err != nil {
 		return nil, named(err, "delete API token %d", id)
 	}
+
 	return &token, nil
 }
 
-// APITokenUser returns the token with this hash and its user, with the account, and notes that it was used.
-// model.ErrNotFound when there is none.
+// APITokenUser returns the token with this hash and its user, with the account, and notes that it
+// was used. model.ErrNotFound when there is none.
 func (d *DB) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (*model.APIToken, *model.User, error) {
 	var token model.APIToken
 	if err := d.read.NewSelect().Model(&token).Where("token_hash = ?", hash).Scan(ctx); err != nil {
 		return nil, nil, orNotFound(err)
 	}
+
 	user, err := userByID(ctx, d.read, token.UserID)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	if seen := now.Add(-tokenTouch); token.LastUsedAt <= seen {
 		// Only one of several requests at once writes.
 		_, err := d.write.NewUpdate().Model((*model.APIToken)(nil)).Set("last_used_at = ?", now).
@@ -94,6 +104,7 @@ func (d *DB) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (
 			return nil, nil, fmt.Errorf("note use of API token %d: %w", token.ID, err)
 		}
 	}
+
 	return &token, user, nil
 }
 

@@ -18,8 +18,8 @@ const (
 )
 
 const (
-	// A listening connection that says nothing is asked for a sign of life: a host or firewall may have forgotten it
-	// without a word.
+	// A listening connection that says nothing is asked for a sign of life: a host or firewall may
+	// have forgotten it without a word.
 	watchSilence = 3 * time.Second
 	watchAnswer  = 2 * time.Second
 
@@ -27,19 +27,22 @@ const (
 	watchPauseMax = 2 * time.Second
 )
 
-// WatchSites calls changed with the id of every site that was made, changed or deleted, also by other processes on this
-// database, until ctx ends; then it returns ctx's error. A change is told after it is committed, usually within milliseconds,
-// with SQLite within 250 of them, and may be told more than once.
+// WatchSites calls changed with the id of every site that was made, changed or deleted, also by
+// other processes on this database, until ctx ends; then it returns ctx's error. A change is told
+// after it is committed, usually within milliseconds, with SQLite within 250 of them, and may be
+// told more than once.
 //
-// Changes are told only while in sync. WatchSites begins out of sync. It calls synced(nil) when every later change will be
-// told, and synced with the reason when it lost the database or cannot reach it, as soon as it knows (within five seconds) but
-// not again for each further attempt: whoever keeps sites in memory must read them again after each synced(nil), and should
-// not trust them for long in between.
+// Changes are told only while in sync. WatchSites begins out of sync. It calls synced(nil) when
+// every later change will be told, and synced with the reason when it lost the database or cannot
+// reach it, as soon as it knows (within five seconds) but not again for each further attempt:
+// whoever keeps sites in memory must read them again after each synced(nil), and should not trust
+// them for long in between.
 //
-// With SQLite changes made through this DB are told before the call that makes them returns, also while WatchSites is not in
-// sync. There changed may run in several goroutines at once.
+// With SQLite changes made through this DB are told before the call that makes them returns, also
+// while WatchSites is not in sync. There changed may run in several goroutines at once.
 //
-// Both functions must be quick and must not change sites. They are not called any more when WatchSites has returned.
+// Both functions must be quick and must not change sites. They are not called any more when
+// WatchSites has returned.
 func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
 	return d.watch(ctx, siteChannel, &d.watchers, changed, synced)
 }
@@ -53,14 +56,18 @@ func (d *DB) watch(ctx context.Context, channel string, watchers *siteWatchers, 
 	if d.pg == nil {
 		return d.watchSQLite(ctx, channel, watchers, changed, synced)
 	}
+
 	config := d.pg.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	config.RuntimeParams["application_name"] += " watch" // tells an operator why it is idle
+
+	// tells an operator why it is idle
+	config.RuntimeParams["application_name"] += " watch"
 	pause, told := watchPauseMin, false
 	began := func() {
 		pause, told = watchPauseMin, false
 		synced(nil)
 	}
+
 	failed := func(err error) {
 		if !told && ctx.Err() == nil {
 			told = true
@@ -69,17 +76,19 @@ func (d *DB) watch(ctx context.Context, channel string, watchers *siteWatchers, 
 	}
 	for {
 		failed(listen(ctx, config, channel, changed, began, failed))
+
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pause/2 + rand.N(pause/2)): // many processes lose a database at once
+		case <-time.After(pause/2 + rand.N(pause/2)):
+			// many processes lose a database at once
 			pause = min(2*pause, watchPauseMax)
 		}
 	}
 }
 
-// listen tells changes over one connection until that breaks or ctx ends. It calls began when it listens and, if it did,
-// lost as soon as the connection broke: closing it can take a while.
+// listen tells changes over one connection until that breaks or ctx ends. It calls began when it
+// listens and, if it did, lost as soon as the connection broke: closing it can take a while.
 func listen(ctx context.Context, config *pgx.ConnConfig, channel string, changed func(int64), began func(), lost func(error)) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -88,28 +97,35 @@ func listen(ctx context.Context, config *pgx.ConnConfig, channel string, changed
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), watchAnswer)
 		defer cancel()
-		_ = conn.Close(ctx) // usually broken already
+		// usually broken already
+		_ = conn.Close(ctx)
 	}()
+
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
 	}
+
 	began()
+
 	for {
 		id, err := nextChange(ctx, conn)
 		if err != nil {
 			lost(err)
 			return err
 		}
+
 		if id != 0 {
 			changed(id)
 		}
 	}
 }
 
-// nextChange returns the id of the next changed site, or 0 when there was none for a while and the connection is well.
+// nextChange returns the id of the next changed site, or 0 when there was none for a while and the
+// connection is well.
 func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	wait, cancel := context.WithTimeout(ctx, watchSilence)
 	defer cancel()
+
 	notification, err := conn.WaitForNotification(wait)
 	if notification != nil {
 		return strconv.ParseInt(notification.Payload, 10, 64)
@@ -117,8 +133,10 @@ func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	if wait.Err() == nil || ctx.Err() != nil {
 		return 0, err
 	}
+
 	answer, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
+
 	return 0, conn.Ping(answer)
 }
 
@@ -129,7 +147,8 @@ func (d *DB) tellSite(ctx context.Context, tx bun.Tx, siteID int64) error {
 
 func (d *DB) notify(ctx context.Context, tx bun.Tx, channel string, id int64) error {
 	if d.pg == nil {
-		return d.noteChange(ctx, tx, channel, id) // this DB's own watchers are told after the commit
+		// this DB's own watchers are told after the commit
+		return d.noteChange(ctx, tx, channel, id)
 	}
 	_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, strconv.FormatInt(id, 10))
 	return err
@@ -145,12 +164,15 @@ type siteWatchers struct {
 func (w *siteWatchers) add(changed func(int64)) (remove func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if w.changed == nil {
 		w.changed = make(map[int]func(int64))
 	}
+
 	id := w.next
 	w.next++
 	w.changed[id] = changed
+
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -8,10 +8,12 @@ import (
 )
 
 const (
-	// watchPoll is how often a process asks SQLite for the changes of others. One question takes some 20 µs.
+	// watchPoll is how often a process asks SQLite for the changes of others. One question takes
+	// some 20 µs.
 	watchPoll = 250 * time.Millisecond
 
-	// keptChanges is how many changes are kept. A process that missed more takes it that everything has changed.
+	// keptChanges is how many changes are kept. A process that missed more takes it that everything
+	// has changed.
 	keptChanges = 1000
 )
 
@@ -23,7 +25,8 @@ type change struct {
 	Source  int64 // DB.source of the process that made it
 }
 
-// noteChange stores a change for the watchers of other processes on this SQLite file, when tx commits.
+// noteChange stores a change for the watchers of other processes on this SQLite file, when tx
+// commits.
 func (d *DB) noteChange(ctx context.Context, tx bun.Tx, channel string, id int64) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO changes (channel, id, source) VALUES (?, ?, ?)", channel, id, d.source)
 	if err != nil {
@@ -48,15 +51,19 @@ func pruneChanges(ctx context.Context, tx bun.Tx) error {
 	return err
 }
 
-// watchSQLite is watch on SQLite. Changes made through this DB arrive through the watchers, others through the table.
+// watchSQLite is watch on SQLite. Changes made through this DB arrive through the watchers, others
+// through the table.
 func (d *DB) watchSQLite(ctx context.Context, channel string, watchers *siteWatchers, changed func(id int64), synced func(error)) error {
 	remove := watchers.add(changed)
 	defer remove()
+
 	poll := changePoll{db: d, channel: channel, changed: changed, synced: synced}
 	ticker := time.NewTicker(watchPoll)
 	defer ticker.Stop()
+
 	for {
 		poll.run(ctx)
+
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -67,8 +74,8 @@ func (d *DB) watchSQLite(ctx context.Context, channel string, watchers *siteWatc
 
 // changePoll reads the changes of other processes.
 //
-// It asks the table itself, not PRAGMA data_version: that moves with every commit of hits, also with this process's own, and
-// costs the same read transaction.
+// It asks the table itself, not PRAGMA data_version: that moves with every commit of hits, also
+// with this process's own, and costs the same read transaction.
 type changePoll struct {
 	db      *DB
 	channel string
@@ -83,10 +90,12 @@ type changePoll struct {
 func (p *changePoll) run(ctx context.Context) {
 	read, cancel := context.WithTimeout(ctx, watchAnswer)
 	defer cancel()
+
 	err := p.read(read)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
+
 	p.inSync = false
 	if !p.told {
 		p.told = true
@@ -98,19 +107,24 @@ func (p *changePoll) read(ctx context.Context) error {
 	if !p.inSync {
 		return p.sync(ctx)
 	}
+
 	var changes []change
 	err := p.db.dataRead.NewSelect().Model(&changes).Where("seq > ?", p.last).Order("seq").Limit(keptChanges).Scan(ctx)
 	if err != nil {
 		return err
 	}
-	if len(changes) > 0 && changes[0].Seq != p.last+1 { // some are deleted already
+
+	// some are deleted already
+	if len(changes) > 0 && changes[0].Seq != p.last+1 {
 		return p.sync(ctx)
 	}
+
 	for _, c := range changes {
 		if p.last = c.Seq; c.Channel == p.channel && c.Source != p.db.source {
 			p.changed(c.ID)
 		}
 	}
+
 	return nil
 }
 

@@ -17,18 +17,21 @@ import (
 // watch watches until the test ends, or stop is called.
 func watch(t *testing.T, d *db.DB) (changed chan int64, synced chan bool, stop func()) {
 	t.Helper()
+
 	changed, synced = make(chan int64, 1000), make(chan bool, 100)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- d.WatchSites(ctx, func(id int64) { changed <- id }, func(why error) { synced <- why == nil })
 	}()
+
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("WatchSites returned %v", err)
 		}
 	})
+
 	t.Cleanup(stop)
 	return changed, synced, stop
 }
@@ -55,37 +58,47 @@ func TestChangesReachEveryProcess(t *testing.T) {
 		wantNext(t, "synced", synced, true, 10*time.Second)
 		site := newSite(t, d, owner.AccountID, "example.com")
 		wantNext(t, "created", changed, site.ID, time.Second)
+
 		for name, err := range siteChanges(t.Context(), d, owner.AccountID, site.ID) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
+
 			wantNext(t, name, changed, site.ID, time.Second)
 		}
+
 		if err := d.RevokeServerSecret(t.Context(), owner.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
+
 		wantNext(t, "RevokeServerSecret", changed, site.ID, time.Second)
+
 		if err := d.SetSitePlan(t.Context(), site.ID, model.PlanPro1M, 0); err != nil {
 			t.Fatal(err)
 		}
+
 		wantNext(t, "SetSitePlan", changed, site.ID, time.Second)
 
 		if err := d.AddSiteDomain(t.Context(), owner.AccountID, site.ID, "example.com"); err == nil {
 			t.Fatal("the own domain was added")
 		}
+
 		other := newSite(t, d, owner.AccountID, "example.org")
 		wantNext(t, "after a refused change, which is none", changed, other.ID, time.Second)
 
 		stranger := newUser(t, d, "stranger@example.com")
 		lost := newSite(t, d, stranger.AccountID, "example.com")
 		wantNext(t, "created", changed, lost.ID, time.Second)
+
 		if err := d.DeleteAccount(t.Context(), stranger, model.At(time.Now())); err != nil {
 			t.Fatal(err)
 		}
+
 		wantNext(t, "deleted with its account", changed, lost.ID, time.Second)
 
 		stop()
 		newSite(t, d, owner.AccountID, "example.net")
+
 		if len(changed) != 0 || len(synced) != 0 {
 			t.Errorf("told after the end: %d changes, %d states", len(changed), len(synced))
 		}
@@ -103,8 +116,8 @@ func TestSQLiteTellsBeforeTheChangeReturns(t *testing.T) {
 	}
 }
 
-// TestMissedSQLiteChanges: a process that has missed changes, because there were too many of them or the database did not
-// answer, says so and goes on with the ones that follow.
+// TestMissedSQLiteChanges: a process that has missed changes, because there were too many of them
+// or the database did not answer, says so and goes on with the ones that follow.
 func TestMissedSQLiteChanges(t *testing.T) {
 	databaseURL := dbtest.SQLiteURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -118,9 +131,11 @@ func TestMissedSQLiteChanges(t *testing.T) {
 		}
 		wantNext(t, when, changed, site.ID, 5*time.Second)
 	}
+
 	change("a first change")
 
-	// More changes at once than are kept. What a process reads before they are deleted is another channel's.
+	// More changes at once than are kept. What a process reads before they are deleted is another
+	// channel's.
 	err := errors.Join(
 		dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
 			INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`),
@@ -128,6 +143,7 @@ func TestMissedSQLiteChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	wantNext(t, "after too many", synced, true, 10*time.Second)
 	change("a change after too many")
 
@@ -135,23 +151,28 @@ func TestMissedSQLiteChanges(t *testing.T) {
 		if err := dbtest.Exec(d, "ALTER TABLE changes RENAME TO hidden"); err != nil {
 			t.Fatal(err)
 		}
+
 		wantNext(t, "without an answer", synced, false, 10*time.Second)
+
 		if err := dbtest.Exec(d, "ALTER TABLE hidden RENAME TO changes"); err != nil {
 			t.Fatal(err)
 		}
+
 		wantNext(t, "with an answer again", synced, true, 10*time.Second)
 		change("a change after that")
 	}
+
 	if len(synced) != 0 || len(changed) != 0 {
 		t.Errorf("told %d states and %d changes more", len(synced), len(changed))
 	}
 }
 
-// TestSQLiteChangesAreBounded: of the changes of sites and sitekeys the last 1,000 are kept, also when an account with many
-// sites is deleted.
+// TestSQLiteChangesAreBounded: of the changes of sites and sitekeys the last 1,000 are kept, also
+// when an account with many sites is deleted.
 func TestSQLiteChangesAreBounded(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	site := newOwnSite(t, d, "example.com")
+
 	err := dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
 		INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`)
 	if err != nil {
@@ -174,25 +195,32 @@ func TestWatchingGoesOnAfterACut(t *testing.T) {
 	site := newOwnSite(t, d, "example.com")
 	changed, synced, _ := watch(t, dbtest.Open(t, databaseURL))
 	wantNext(t, "begin", synced, true, 10*time.Second)
+
 	for range 2 {
 		if cut := pgStrings(t, databaseURL, "SELECT pg_terminate_backend(pid)::text FROM "+listening); len(cut) != 1 {
 			t.Fatalf("%d connections listened, want one", len(cut))
 		}
+
 		wantNext(t, "cut", synced, false, 5*time.Second)
 		wantNext(t, "again", synced, true, 5*time.Second)
+
 		if err := d.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
+
 		wantNext(t, "a change after the cut", changed, site.ID, time.Second)
 	}
 }
 
-// TestWatchingOverABadNetwork: the database may answer only later, and may fall silent without a word.
+// TestWatchingOverABadNetwork: the database may answer only later, and may fall silent without a
+// word.
 func TestWatchingOverABadNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for more than the longest silence")
 	}
+
 	t.Parallel()
+
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := newOwnSite(t, d, "example.com")
@@ -200,21 +228,27 @@ func TestWatchingOverABadNetwork(t *testing.T) {
 	network.set(unreachable)
 	changed, synced, _ := watch(t, dbtest.Open(t, network.url))
 	wantNext(t, "never reached", synced, false, 5*time.Second)
-	for range 3 { // further attempts tell nothing new
+
+	// further attempts tell nothing new
+	for range 3 {
 		<-network.refused
 	}
+
 	if len(synced) != 0 {
 		t.Errorf("told %v again without a database", <-synced)
 	}
+
 	network.set(well)
 	wantNext(t, "begin", synced, true, 10*time.Second)
 	network.set(silent)
 	wantNext(t, "silence", synced, false, 8*time.Second)
 	network.set(well)
 	wantNext(t, "again", synced, true, 10*time.Second)
+
 	if err := d.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 		t.Fatal(err)
 	}
+
 	wantNext(t, "a change after the silence", changed, site.ID, time.Second)
 }
 
@@ -238,14 +272,17 @@ const (
 
 func newNetwork(t *testing.T, databaseURL string) *network {
 	t.Helper()
+
 	u, err := url.Parse(databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	n := &network{refused: make(chan struct{}, 1000), over: make(map[net.Conn]bool)}
 	server := u.Host
 	u.Host = listener.Addr().String()
@@ -260,6 +297,7 @@ func newNetwork(t *testing.T, databaseURL string) *network {
 			wg.Go(func() { n.carry(client, server) })
 		}
 	})
+
 	t.Cleanup(func() {
 		listener.Close()
 		n.mu.Lock()
@@ -269,6 +307,7 @@ func newNetwork(t *testing.T, databaseURL string) *network {
 		n.mu.Unlock()
 		wg.Wait()
 	})
+
 	return n
 }
 
@@ -290,33 +329,41 @@ func (n *network) carry(client net.Conn, server string) {
 		n.refused <- struct{}{}
 		return
 	}
+
 	upstream, err := net.Dial("tcp", server)
 	if err != nil {
 		client.Close()
 		return
 	}
+
 	n.mu.Lock()
 	n.over[client], n.over[upstream] = true, true
 	n.mu.Unlock()
+
 	var both sync.WaitGroup
 	for _, way := range []struct{ from, to net.Conn }{{client, upstream}, {upstream, client}} {
 		both.Go(func() {
 			defer way.to.Close()
+
 			buffer := make([]byte, 4096)
 			for {
 				got, err := way.from.Read(buffer)
 				if err != nil {
 					return
 				}
+
 				if n.is(silent) {
-					continue // lost
+					// lost
+					continue
 				}
+
 				if _, err := way.to.Write(buffer[:got]); err != nil {
 					return
 				}
 			}
 		})
 	}
+
 	both.Wait()
 }
 
@@ -325,7 +372,9 @@ func TestAnIdleWatcherStays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for more than the longest silence")
 	}
+
 	t.Parallel()
+
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := newOwnSite(t, d, "example.com")
@@ -333,10 +382,13 @@ func TestAnIdleWatcherStays(t *testing.T) {
 	wantNext(t, "begin", synced, true, 10*time.Second)
 	before := pgStrings(t, databaseURL, "SELECT pid::text FROM "+listening)
 	time.Sleep(3500 * time.Millisecond)
+
 	if err := d.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 		t.Fatal(err)
 	}
+
 	wantNext(t, "a change after a silence", changed, site.ID, time.Second)
+
 	if after := pgStrings(t, databaseURL, "SELECT pid::text FROM "+listening); len(synced) != 0 || len(after) != 1 || after[0] != before[0] {
 		t.Errorf("connection %v became %v", before, after)
 	}

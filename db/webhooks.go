@@ -16,6 +16,7 @@ func (d *DB) openSecret(siteID int64, sealed []byte) (string, error) {
 	if len(sealed) == 0 {
 		return "", nil
 	}
+
 	err := errNoApplicationKey
 	for _, k := range d.keys {
 		var secret []byte
@@ -23,26 +24,31 @@ func (d *DB) openSecret(siteID int64, sealed []byte) (string, error) {
 			return string(secret), nil
 		}
 	}
+
 	return "", fmt.Errorf("the webhook secret of site %d was not stored with this application key: %w", siteID, err)
 }
 
-// sealSecret encrypts a webhook secret, bound to its site, with the key that the database uses. No secret is nil.
+// sealSecret encrypts a webhook secret, bound to its site, with the key that the database uses. No
+// secret is nil.
 func (d *DB) sealSecret(ctx context.Context, tx bun.Tx, siteID int64, secret string) ([]byte, error) {
 	if secret == "" {
 		return nil, nil
 	}
+
 	k, err := d.sealingKey(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
+
 	return seal(k.secrets, []byte(secret), siteBytes(siteID)), nil
 }
 
 func siteBytes(siteID int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(siteID)) }
 
-// SetConversionWebhook sets the address that is called for key events, and the secret that its calls are signed with. An empty
-// address takes the webhook away. A nil secret leaves the one there is; an empty one takes it away. The caller has checked the
-// address with model.CheckWebhookURL; here only its form is. The account's owners are mailed when the address changes.
+// SetConversionWebhook sets the address that is called for key events, and the secret that its
+// calls are signed with. An empty address takes the webhook away. A nil secret leaves the one there
+// is; an empty one takes it away. The caller has checked the address with model.CheckWebhookURL;
+// here only its form is. The account's owners are mailed when the address changes.
 func (d *DB) SetConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
 ) error {
@@ -66,13 +72,16 @@ func (d *DB) setConversionWebhook(
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
 		was := site.ConversionWebhookURL
 		setIfGiven(&site.ConversionWebhookURL, address)
+
 		if secret != nil {
 			sealed, err := d.sealSecret(ctx, tx, siteID, *secret)
 			if err != nil {
 				return err
 			}
+
 			site.ConversionWebhookSecret = sealed
 		}
+
 		_, err := tx.NewUpdate().Model(site).WherePK().Column("conversion_webhook_url", "conversion_webhook_secret").Exec(ctx)
 		if err != nil {
 			return err
@@ -82,18 +91,21 @@ func (d *DB) setConversionWebhook(
 	})
 }
 
-// SetDailyExportWebhook sets the address that each day's events are sent to when the day is over, beginning with the day of
-// by.At. An empty address ends that. Its calls are signed with the conversion webhook's secret. The address is checked, and the
-// owners are mailed, as with SetConversionWebhook.
+// SetDailyExportWebhook sets the address that each day's events are sent to when the day is over,
+// beginning with the day of by.At. An empty address ends that. Its calls are signed with the
+// conversion webhook's secret. The address is checked, and the owners are mailed, as with
+// SetConversionWebhook.
 func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy) error {
 	if err := checkURL(address); err != nil {
 		return err
 	}
+
 	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
 		was := site.DailyExportURL
 		if was == "" {
 			site.DailyExportDay = by.At.Day()
 		}
+
 		site.DailyExportURL = address
 		_, err := tx.NewUpdate().Model(site).WherePK().Column("daily_export_url", "daily_export_day").Exec(ctx)
 		if err != nil {
@@ -104,8 +116,9 @@ func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64,
 	})
 }
 
-// mailWebhookChange writes the mails about a changed address to the account's owners, in the transaction of the change. Of the
-// changes of a site on one day the first model.MaxWebhookMails are mailed, and the last of these mails says so.
+// mailWebhookChange writes the mails about a changed address to the account's owners, in the
+// transaction of the change. Of the changes of a site on one day the first model.MaxWebhookMails
+// are mailed, and the last of these mails says so.
 func (d *DB) mailWebhookChange(
 	ctx context.Context, tx bun.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
 ) error {

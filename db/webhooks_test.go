@@ -18,37 +18,45 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// webhookMails returns the mails about changed addresses as "recipient: data", in the order of their ids.
+// webhookMails returns the mails about changed addresses as "recipient: data", in the order of
+// their ids.
 func webhookMails(t *testing.T, d *db.DB) []string {
 	t.Helper()
+
 	rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = ? ORDER BY id", model.MailWebhookChanged)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var all []string
 	for _, m := range rows {
 		var data model.WebhookChangedMail
 		if err := json.Unmarshal([]byte(m.Data), &data); err != nil {
 			t.Fatal(err)
 		}
+
 		all = append(all, fmt.Sprintf("%s: %+v", m.Recipient, data))
 	}
+
 	return all
 }
 
-// TestOwnersAreMailedWhenAnAddressChanges: each owner gets one mail for each change, with the hosts and nothing else of the
-// addresses; members, viewers and other accounts get none, and what changes nothing is not mailed.
+// TestOwnersAreMailedWhenAnAddressChanges: each owner gets one mail for each change, with the hosts
+// and nothing else of the addresses; members, viewers and other accounts get none, and what changes
+// nothing is not mailed.
 func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site := newOwnSite(t, d, "shop.example")
 		newUser(t, d, "other@example.org")
+
 		for _, user := range []string{"second@example.com OWNER", "member@example.com MEMBER", "viewer@example.com VIEWER"} {
 			email, role, _ := strings.Cut(user, " ")
 			if err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, role, created_at) VALUES (?, ?, '', ?, 1)", site.AccountID, email, role); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		first, err := dbtest.Rows[string](d, "SELECT email FROM users WHERE account_id = ? ORDER BY id LIMIT 1", site.AccountID)
 		if err != nil {
 			t.Fatal(err)
@@ -58,9 +66,11 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 		conversion := func(address string, secret *string) func() error {
 			return func() error { return d.SetConversionWebhook(ctx, site.AccountID, site.ID, address, secret, by) }
 		}
+
 		daily := func(address string) func() error {
 			return func() error { return d.SetDailyExportWebhook(ctx, site.AccountID, site.ID, address, by) }
 		}
+
 		whisper := strings.Repeat("whisper ", 2)
 		for _, step := range []struct {
 			change        func() error
@@ -76,17 +86,22 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 			{conversion("", nil), "", "", ""},
 		} {
 			before := webhookMails(t, d)
+
 			if err := step.change(); err != nil {
 				t.Fatal(err)
 			}
+
 			var want []string
+
 			if step.kind != "" {
 				data := model.WebhookChangedMail{
 					Site: "shop.example", Kind: step.kind, By: by.Name, At: start, Old: step.old, New: step.is,
 					Last: len(before)/2+1 == model.MaxWebhookMails,
 				}
+
 				want = []string{fmt.Sprintf("%s: %+v", first[0], data), fmt.Sprintf("second@example.com: %+v", data)}
 			}
+
 			if got := webhookMails(t, d)[len(before):]; !slices.Equal(got, want) {
 				t.Errorf("%+v: mails %q, want %q", step, got, want)
 			}
@@ -94,8 +109,8 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 	})
 }
 
-// TestMailsAboutAddressesAreBounded: of the changes of a site on a day the first few are mailed, the last of these mails says
-// so, and the next day begins again.
+// TestMailsAboutAddressesAreBounded: of the changes of a site on a day the first few are mailed,
+// the last of these mails says so, and the next day begins again.
 func TestMailsAboutAddressesAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "shop.example")
@@ -109,24 +124,28 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 		for n := range 3 * model.MaxWebhookMails {
 			change(n, start)
 		}
+
 		mails := webhookMails(t, d)
 		if len(mails) != model.MaxWebhookMails {
 			t.Fatalf("%d mails, want %d", len(mails), model.MaxWebhookMails)
 		}
+
 		for i, mail := range mails {
 			if last := strings.Contains(mail, "Last:true"); last != (i == model.MaxWebhookMails-1) {
 				t.Errorf("mail %d: %s", i, mail)
 			}
 		}
+
 		change(100, start.Add(24*time.Hour))
+
 		if got := webhookMails(t, d); len(got) != model.MaxWebhookMails+1 || strings.Contains(got[len(got)-1], "Last:true") {
 			t.Errorf("the next day: %q", got)
 		}
 	})
 }
 
-// TestAShortSecretGoesOnSigning: a secret that was stored before there was a least length is still used; another short one is
-// refused and changes nothing.
+// TestAShortSecretGoesOnSigning: a secret that was stored before there was a least length is still
+// used; another short one is refused and changes nothing.
 func TestAShortSecretGoesOnSigning(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -134,6 +153,7 @@ func TestAShortSecretGoesOnSigning(t *testing.T) {
 		if err := d.UseApplicationKey(key); err != nil {
 			t.Fatal(err)
 		}
+
 		site := newOwnSite(t, d, "shop.example")
 		if err := d.SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
@@ -147,6 +167,7 @@ func TestAShortSecretGoesOnSigning(t *testing.T) {
 
 		short := strings.Repeat("y", 15)
 		wantCode(t, d.SetWebhookSecret(ctx, site.AccountID, site.ID, &short), model.Invalid, "secret_too_short", "secret")
+
 		claim, err := d.ClaimDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil, start, time.Minute)
 		if err != nil || claim == nil || claim.Secret != "x" || claim.Fault != nil {
 			t.Errorf("claim %+v, %v; want the short secret", claim, err)
@@ -157,18 +178,22 @@ func TestAShortSecretGoesOnSigning(t *testing.T) {
 // sealedAsBefore encrypts a webhook secret as the database does.
 func sealedAsBefore(t *testing.T, key []byte, siteID int64, secret string) []byte {
 	t.Helper()
+
 	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	block, err := aes.NewCipher(derived)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	gcm, err := cipher.NewGCM(block)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	nonce := make([]byte, gcm.NonceSize())
 	return gcm.Seal(nonce, nonce, []byte(secret), binary.BigEndian.AppendUint64(nil, uint64(siteID)))
 }

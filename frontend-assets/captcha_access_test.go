@@ -46,10 +46,12 @@ func TestChromiumCaptchaHasNoBarriers(t *testing.T) {
 		page := s.newStatePage(scheme)
 		for _, test := range captchaStates {
 			s.showState(page, test.state, test.path, test.do)
+
 			for _, barrier := range page.Barriers("html") {
 				t.Errorf("%s, %s: %s", test.state, scheme, barrier)
 			}
 		}
+
 		page.Close()
 	}
 }
@@ -78,64 +80,82 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	s.answer("/config", times(1<<30, http.StatusNotFound))
 	page := s.browser.Open("http://www.shop.test/")
 	s.is(page, "idle")
+
 	// What a screen reader is told: role, name, state, and what is announced beneath.
 	heard := func() string {
 		t.Helper()
+
 		var lines []string
 		page.Do(chromedp.ActionFunc(func(ctx context.Context) error {
 			nodes, err := accessibility.GetFullAXTree().Do(ctx)
 			if err != nil {
 				return err
 			}
+
 			for _, node := range nodes {
 				role := strings.Trim(string(node.Role.Value), `"`)
 				if node.Ignored || role != "checkbox" && role != "status" {
 					continue
 				}
+
 				line := role
+
 				if node.Name != nil {
 					line += " " + string(node.Name.Value)
 				}
 				if node.Description != nil && string(node.Description.Value) != `""` {
 					line += " (" + string(node.Description.Value) + ")"
 				}
+
 				for _, p := range node.Properties {
 					if p.Name == "checked" || p.Name == "focused" || p.Name == "live" {
 						line += fmt.Sprintf(" %s=%s", p.Name, p.Value.Value)
 					}
 				}
+
 				lines = append(lines, line)
 			}
+
 			return nil
 		}))
+
 		return strings.ReplaceAll(strings.Join(lines, "; "), `"`, "")
 	}
 	if got := heard(); got != "checkbox I am human checked=false; status  live=polite" {
 		t.Errorf("idle: %s", got)
 	}
+
 	// By keyboard alone: into the field, on to the widget, which failed, and press it.
 	page.Do(chromedp.KeyEvent(kb.Tab))
 	s.is(page, "error")
 	page.Do(chromedp.KeyEvent(kb.Tab))
+
 	if got := heard(); got != "checkbox Verification failed. Try again (The captcha is set up incorrectly: the server's reason) focused=true checked=false; status  live=polite" {
 		t.Errorf("error: %s", got)
 	}
 	if got := text(page, `document.querySelector('[role=status]').textContent + getComputedStyle(document.activeElement).outlineStyle`); got != "The captcha is set up incorrectly: the server's reasonsolid" {
 		t.Errorf("error: beneath, and the focus ring: %s", got)
 	}
+
 	s.answer("/nothing", nil)
 	page.Do(chromedp.KeyEvent(" "))
 	s.is(page, "done")
+
 	if got := heard(); got != "checkbox Verified focused=true checked=true; status  live=polite" {
 		t.Errorf("done: %s", got)
 	}
-	page.Do(chromedp.KeyEvent(kb.Enter)) // pressed once more, nothing happens: neither work nor the form's submission
+
+	// pressed once more, nothing happens: neither work nor the form's submission
+	page.Do(chromedp.KeyEvent(kb.Enter))
 	page.Do(chromedp.KeyEvent(kb.Tab))
+
 	if got := text(page, `document.activeElement.id`); got != "send" {
 		t.Errorf("after the widget comes %q, want the form's own button", got)
 	}
+
 	s.is(page, "done")
 	s.hasCalled("config", "config", "verify")
+
 	select {
 	case form := <-s.submitted:
 		t.Errorf("the form was sent: %v", form)
@@ -143,7 +163,8 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	}
 }
 
-// A screen reader says a status whenever it is written, so that an outage must not write it at each try.
+// A screen reader says a status whenever it is written, so that an outage must not write it at each
+// try.
 func TestChromiumCaptchaSaysAnErrorOnce(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	s.answer("/config", times(5, http.StatusServiceUnavailable))
@@ -153,9 +174,11 @@ func TestChromiumCaptchaSaysAnErrorOnce(t *testing.T) {
 	s.is(page, "idle")
 	page.Eval(`(window.said = [], new MutationObserver((records) => records.forEach(({addedNodes}) => said.push(...[...addedNodes].map((each) => each.textContent))))
 		.observe(document.querySelector('[role=status]'), {childList: true, characterData: true, subtree: true}))`, nil)
+
 	page.Click("input[name=email]")
 	s.is(page, "done")
 	s.hasCalled("config", "config", "config", "config", "config", "config", "verify")
+
 	if got := text(page, `said.join('; ')`); got != unreachable+"; Verified" {
 		t.Errorf("it said %s", got)
 	}
@@ -165,29 +188,37 @@ func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
 	s := newStatesSite(t)
 	page := s.newStatePage("light")
 	s.showState(page, "verifying", "/hangs", `document.querySelector('[name=email]').focus()`)
+
 	animation := `getComputedStyle(document.querySelector('.svc-captcha-box')).animationName`
 	if got := text(page, animation); got != "svc-captcha-turn" {
 		t.Errorf("animation %q", got)
 	}
+
 	colours := `((s) => s.backgroundColor + ' ' + s.color)(getComputedStyle(document.querySelector('.service-captcha button')))`
 	if got := text(page, colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
 		t.Errorf("light: %s", got)
 	}
+
 	preferring(page, "prefers-reduced-motion", "reduce", "prefers-color-scheme", "dark")
+
 	if got := text(page, animation); got != "none" {
 		t.Errorf("with reduced motion: animation %q", got)
 	}
 	if got := text(page, colours); got != "rgb(18, 18, 18) rgb(255, 255, 255)" {
 		t.Errorf("dark: %s", got)
 	}
+
 	// A page that is light whatever the visitor prefers has a light widget.
 	page.Eval(`document.documentElement.style.colorScheme = 'light'`, nil)
+
 	if got := text(page, colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
 		t.Errorf("on a light page: %s", got)
 	}
+
 	// A page's own rules for buttons do not reach the widget.
 	page.Eval(`document.querySelector('#send').insertAdjacentHTML('beforebegin',
 		'<style>button { color: red; background: red; text-transform: uppercase; padding: 9em; display: none } form button { color: red }</style>')`, nil)
+
 	if got := text(page, colours+` + getComputedStyle(document.querySelector('.service-captcha button')).textTransform`); got != "rgb(255, 255, 255) rgb(0, 0, 0)none" {
 		t.Errorf("with the page's rules for buttons: %s", got)
 	}

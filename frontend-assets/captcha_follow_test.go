@@ -44,12 +44,14 @@ func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "done")
+
 		if got := s.called()[before:]; !slices.Equal(got, test.calls) {
 			t.Errorf("%s: called %v, want %v", test.name, got, test.calls)
 		}
 		if !s.verify(text(page, widgetToken)) {
 			t.Errorf("%s: the token is not valid", test.name)
 		}
+
 		page.Close()
 	}
 }
@@ -66,13 +68,17 @@ func TestChromiumCaptchaHasOneCrew(t *testing.T) {
 			terminate() { alive--; super.terminate() }
 		}
 	}`)
+
 	page.Goto("http://www.shop.test/")
 	page.WaitFor(`document.querySelectorAll('.service-captcha.is-done').length === 6`)
+
 	if got := text(page, `[made > 0, most, alive].join()`); got != "true,4,0" {
 		t.Errorf("workers were made, most at a time, left: %s, want true, 4, 0", got)
 	}
+
 	var tokens []string
 	page.Eval(`[...document.querySelectorAll('input[type=hidden]')].map((each) => each.value)`, &tokens)
+
 	for _, token := range tokens {
 		if !s.verify(token) {
 			t.Errorf("the token %q is not valid", token)
@@ -96,6 +102,7 @@ func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 		t.Helper()
 		page.WaitFor(`document.querySelectorAll('.service-captcha.is-done').length === 2`)
 	}
+
 	sent := func() []string { return (<-s.submitted)["service-captcha-response"] }
 	s.is(page, "idle")
 	page.Click("input[name=email]")
@@ -104,9 +111,11 @@ func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 	// A token that is only due for renewal is sent.
 	s.later(page, 4*time.Minute)
 	page.Eval(`document.querySelector('form').requestSubmit()`, nil)
+
 	if tokens := sent(); len(tokens) != 2 || !s.verify(tokens[0]) || !s.verify(tokens[1]) {
 		t.Errorf("after 4 minutes the form sent %q", tokens)
 	}
+
 	const left = `!document.querySelector('form')` // or the next address would break off the form's own navigation
 	page.WaitFor(left)
 
@@ -121,6 +130,7 @@ func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 		page.Click("input[name=email]")
 		done()
 		page.Eval(`(later(360000), `+send+`)`, nil)
+
 		if tokens := sent(); strings.Join(tokens, "") != "" {
 			t.Errorf("%s: the form sent the expired tokens %q", name, tokens)
 		}
@@ -138,6 +148,7 @@ func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 	done()
 	var tokens []string
 	page.Eval(`(later(150000), new FormData(document.querySelector('form')).getAll('service-captcha-response'))`, &tokens)
+
 	if len(tokens) != 1 || !s.verify(tokens[0]) {
 		t.Errorf("with one expired token the form has %q", tokens)
 	}
@@ -152,10 +163,12 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 		t.Helper()
 		page.Eval(expression, nil)
 	}
+
 	labelled := func(language, label string) {
 		t.Helper()
 		page.WaitFor(fmt.Sprintf(`%s.querySelector('[lang]').lang === %q && %s === %q`, widget, language, widgetLabel, label))
 	}
+
 	labelled("en", "I am human")
 	set(`document.documentElement.lang = 'sv'`)
 	labelled("sv", "Jag är en människa")
@@ -177,6 +190,7 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 	s.is(page, "done")
 	set(widget + `.className = 'service-captcha is-error'`)
 	page.WaitFor(widget + `.className === 'service-captcha is-done'`)
+
 	if got := text(page, `document.querySelector('form').elements.other.value`); got != token {
 		t.Errorf("token %q, want still %q", got, token)
 	}
@@ -186,10 +200,12 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 	page.WaitFor(`document.querySelector('#plain.is-done')`)
 	set(`document.querySelector('#plain').className = 'other'`)
 	page.WaitFor(`!document.querySelector('#plain').firstChild && document.querySelector('#plain').className === 'other'`)
+
 	var count int
 	if page.Eval(`serviceCaptcha.reset()`, &count); count != 1 {
 		t.Errorf("%d widgets, want 1", count)
 	}
+
 	s.is(page, "done")
 	noComplaints(t, page)
 }
@@ -206,6 +222,7 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 			addEventListener('service-captcha:verified', () => tell({state: state()}))
 			</script>`,
 	})
+
 	told := func(want string) {
 		t.Helper()
 		select {
@@ -217,6 +234,7 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 			t.Fatalf("the page does not tell %q", want)
 		}
 	}
+
 	page := s.browser.Open(s.numeric + "/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
 	told("prerendering=true&state=idle%2Cidle")
@@ -231,36 +249,45 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	snippet := regexp.MustCompile("(?s)```html\n(<script>\nconst form = .*?</script>)").FindSubmatch(docs)
 	if snippet == nil {
 		t.Fatal("docs/captcha.md has no snippet that enables a button")
 	}
+
 	s := newCaptchaSite(t, map[string]string{
 		"/":       captchaForm(""),
 		"/button": captchaForm("") + strings.Replace(string(snippet[1]), "#contact", "#form", 1),
 	})
+
 	page := s.browser.NewPage()
 	page.Before(moving + `window.seen = []; for (const name of ['verified', 'expired', 'error'])
 		addEventListener('service-captcha:' + name, (e) => seen.push([name, e.detail ? e.detail.reason : '', e.target.className.slice(16), serviceCaptcha.getResponse() ? 'token' : ''].join(' ')))`)
+
 	seen := func(want ...string) {
 		t.Helper()
 		if got := text(page, `seen.splice(0).join('; ')`); got != strings.Join(want, "; ") {
 			t.Errorf("the page saw %q, want %q", got, strings.Join(want, "; "))
 		}
 	}
+
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
+
 	if got := text(page, `serviceCaptcha.getResponse()`); got != "" {
 		t.Errorf("a token %q before the work", got)
 	}
+
 	page.Click("input[name=email]")
 	s.is(page, "done")
 	seen("verified  is-done token")
+
 	for _, target := range []string{"", "'form'", "'.service-captcha'", "document.body"} {
 		if got := text(page, `serviceCaptcha.getResponse(`+target+`)`); got == "" || got != text(page, widgetToken) {
 			t.Errorf("getResponse(%s) = %q", target, got)
 		}
 	}
+
 	for _, target := range []string{"'#send'", "'not a selector!'", "null", "document.head"} {
 		if got := text(page, `serviceCaptcha.getResponse(`+target+`)`); got != "" {
 			t.Errorf("getResponse(%s) = %q", target, got)
@@ -281,6 +308,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	if got := text(page, `(later(360000), serviceCaptcha.getResponse())`); got != "" {
 		t.Errorf("an expired token %q", got)
 	}
+
 	s.later(page, 0)
 	s.is(page, "done")
 	seen("expired  is-verifying ", "verified  is-done token")
@@ -301,6 +329,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	page.Eval(`serviceCaptcha.reset()`, nil)
 	page.WaitFor(`!document.querySelector('#send').disabled`)
 	page.Click("#send")
+
 	if form := <-s.submitted; !s.verify(form.Get("service-captcha-response")) {
 		t.Errorf("the form sent %v", form)
 	}
@@ -314,14 +343,18 @@ func TestChromiumCaptchaMarksEnglishDetails(t *testing.T) {
 		s.answer("/config", times(1<<30, status))
 		page := s.browser.Open("http://www.shop.test/")
 		defer page.Close()
+
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "error")
+
 		for _, line := range page.Console() {
 			console += line.Text + "\n"
 		}
+
 		return text(page, `document.querySelector('.service-captcha [role=status]').innerHTML`), console
 	}
+
 	note, console := open(http.StatusNotFound)
 	if want := `Das Captcha ist falsch eingerichtet: <span lang="en">the server's reason</span>`; note != want {
 		t.Errorf("setup: %s, want %s", note, want)
@@ -329,6 +362,7 @@ func TestChromiumCaptchaMarksEnglishDetails(t *testing.T) {
 	if !strings.Contains(console, "service-captcha: setup: the server's reason\n") {
 		t.Errorf("setup: the console says %s", console)
 	}
+
 	note, console = open(http.StatusBadRequest)
 	if want := `Die Prüfung wurde abgelehnt`; note != want {
 		t.Errorf("refused: %s, want %s", note, want)

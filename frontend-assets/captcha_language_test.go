@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// captchaLanguages are the contract's languages (section 2) with the labels of the two states that most visitors see.
+// captchaLanguages are the contract's languages (section 2) with the labels of the two states that
+// most visitors see.
 var captchaLanguages = map[string][2]string{
 	"cs": {"Jsem člověk", "Ověřeno"},
 	"da": {"Jeg er et menneske", "Bekræftet"},
@@ -34,6 +35,7 @@ func TestCaptchaTextsAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var languages []string
 	for _, found := range regexp.MustCompile(`(?m)^  (\w\w): '(.*)',$`).FindAllStringSubmatch(string(source), -1) {
 		languages = append(languages, found[1])
@@ -41,19 +43,22 @@ func TestCaptchaTextsAreComplete(t *testing.T) {
 		if len(texts) != 9 {
 			t.Errorf("%s has %d texts, want 9", found[1], len(texts))
 		}
+
 		for i, text := range texts {
 			if text == "" || text != strings.TrimSpace(text) || slices.Index(texts, text) != i {
 				t.Errorf("%s: text %d is %q", found[1], i, text)
 			}
 		}
 	}
+
 	if len(languages) != len(captchaLanguages) {
 		t.Errorf("texts in %v, want %d languages", languages, len(captchaLanguages))
 	}
 }
 
 func TestChromiumCaptchaLanguages(t *testing.T) {
-	tags := map[string]string{ // data-lang, and the language that it stands for
+	// data-lang, and the language that it stands for
+	tags := map[string]string{
 		"nb": "no", "nb-NO": "no", "nn": "no", "nn-NO": "no", "NB_no": "no", "no-NO": "no", "pt-BR": "pt", "EN-gb": "en", "uk-UA": "uk", "DE": "de", " sv ": "sv",
 		"": "fr", " ": "fr", // as the page
 		"xx": "en", "nnn": "en", "e": "en", "constructor": "en", "deu": "en", "-de": "en", "kr": "en",
@@ -61,16 +66,20 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 	for code := range captchaLanguages {
 		tags[code] = code
 	}
+
 	var widgets strings.Builder
 	for tag := range tags {
 		fmt.Fprintf(&widgets, `<div class="service-captcha" data-sitekey="SITEKEY" data-lang="%s"></div>`, tag)
 	}
+
 	s := newCaptchaSite(t, map[string]string{
 		"/data": `<html lang="fr-CA"><form><input name="q">` + widgets.String() + `</form>` + captchaScript,
 		"/page": `<html lang="LANG"><form><input name="q"><div class="service-captcha" data-sitekey="SITEKEY"></div></form>` + captchaScript,
 	})
+
 	page := s.browser.Open("http://www.shop.test/data")
 	page.WaitFor(fmt.Sprintf(`document.querySelectorAll('.service-captcha.is-idle').length === %d`, len(tags)))
+
 	// One widget of each language starts, or the server would find them too many.
 	check := func(state int) {
 		t.Helper()
@@ -78,12 +87,14 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 			var seen []string
 			page.Eval(fmt.Sprintf(`((element) => [element.querySelector('button').getAttribute('aria-label'), element.querySelector('button').textContent,
 				element.querySelector('[lang]').lang])(document.querySelector('[data-lang=%q]'))`, tag), &seen)
+
 			label := captchaLanguages[language][state]
 			if want := []string{label, label, language}; !slices.Equal(seen, want) {
 				t.Errorf("data-lang %q: %q, want %q", tag, seen, want)
 			}
 		}
 	}
+
 	check(0)
 	page.Eval(`document.querySelector('[name=q]').focus()`, nil)
 	page.WaitFor(fmt.Sprintf(`document.querySelectorAll('.service-captcha.is-done').length === %d`, len(tags)))
@@ -103,9 +114,11 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 		page.Before(`Object.defineProperty(navigator, 'languages', {value: ` + test.browser + `})`)
 		page.Goto("http://www.shop.test/now")
 		s.is(page, "idle")
+
 		if got := text(page, `document.querySelector('.service-captcha [lang]').lang`); got != test.want {
 			t.Errorf("page %q, browser %s: %s, want %s", test.page, test.browser, got, test.want)
 		}
+
 		page.Close()
 	}
 }

@@ -37,8 +37,10 @@ func TestChromiumCaptchaSurvivesEveryFieldName(t *testing.T) {
 		Names, Forms, Drawn, Errors int
 		Lacking                     []string // the first names of forms without a token among their data
 	}
+
 	page.Eval(`({names: names.length, forms, drawn, errors: all('.is-error').length, lacking: [...all('form')]
 		.filter((form) => !new FormData(form).get('service-captcha-response')).map((form) => [...new FormData(form).keys()][0])})`, &got)
+
 	if got.Names < 300 || got.Forms != (got.Names+9)/10+2 {
 		t.Fatalf("%d names in %d forms", got.Names, got.Forms)
 	}
@@ -52,6 +54,7 @@ func TestChromiumCaptchaSurvivesEveryFieldName(t *testing.T) {
 	if len(form) != got.Names+1 || !s.verify(form.Get("service-captcha-response")) {
 		t.Errorf("the form sent %d values and the token %q", len(form), form.Get("service-captcha-response"))
 	}
+
 	noComplaints(t, page)
 }
 
@@ -63,13 +66,16 @@ func TestChromiumCaptchaSurvivesEveryDocumentName(t *testing.T) {
 			document.documentElement.append(Object.assign(add.call(document, 'img'), {name}))
 		window.state = () => Document.prototype.querySelector.call(document, '.service-captcha').className
 	</script>`})
+
 	page := s.browser.Open("http://www.shop.test/")
 	page.WaitFor(`state() === 'service-captcha is-idle' && document.querySelector instanceof HTMLElement`)
 	page.Eval(`Document.prototype.querySelector.call(document, 'input[name=email]').focus()`, nil)
 	page.WaitFor(`state() === 'service-captcha is-done'`)
+
 	if token := text(page, `serviceCaptcha.getResponse()`); !s.verify(token) {
 		t.Errorf("the token %q is not valid", token)
 	}
+
 	noComplaints(t, page)
 }
 
@@ -88,15 +94,19 @@ func TestChromiumCaptchaIsNotSwitchedOffByAnID(t *testing.T) {
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "done")
+
 		var count int
 		if page.Eval(`serviceCaptcha.reset()`, &count); count != 1 {
 			t.Errorf("%s: reset() = %d, want 1", path, count)
 		}
+
 		s.is(page, "done")
 		page.Click("#send")
+
 		if form := <-s.submitted; !s.verify(form.Get("service-captcha-response")) {
 			t.Errorf("%s: the form sent %v", path, form)
 		}
+
 		page.Close()
 	}
 }
@@ -106,6 +116,7 @@ func TestChromiumCaptchaIsNotSwitchedOffByAnID(t *testing.T) {
 func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 	widget := `<form id="%s"><input name="q"><div class="service-captcha" data-sitekey="SITEKEY"></div></form>`
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en">` + fmt.Sprintf(widget, "bad") + fmt.Sprintf(widget, "good") + captchaScript})
+
 	const broken = "This browser cannot do the verification"
 	for _, function := range []string{"Element.prototype.closest", "Element.prototype.querySelectorAll", "EventTarget.prototype.addEventListener", "Element.prototype.append"} {
 		page := s.browser.NewPage()
@@ -115,25 +126,32 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 				if (this instanceof Element && this.matches('#bad, #bad > .service-captcha')) { calls++; throw new TypeError('broken by the page') }
 				return plain.apply(this, all)
 			} }`)
+
 		page.Goto("http://www.shop.test/")
 		page.WaitFor(`document.querySelector('#bad .is-error') && document.querySelector('#good .is-idle')`)
+
 		// Where the view cannot be put into the element, the class alone says it.
 		want := failed + broken
+
 		if function == "Element.prototype.append" {
 			want = ""
 		}
 		if got := text(page, `document.querySelector('#bad .service-captcha').textContent`); got != want {
 			t.Errorf("%s: the widget says %q, want %q", function, got, want)
 		}
+
 		page.Eval(`document.querySelector('#good input').focus()`, nil)
 		page.WaitFor(`document.querySelector('#good .is-done')`)
+
 		if token := text(page, `serviceCaptcha.getResponse('#good')`); !s.verify(token) {
 			t.Errorf("%s: the other widget's token %q is not valid", function, token)
 		}
+
 		var calls int
 		if page.Eval("calls", &calls); calls < 1 || calls > 20 {
 			t.Errorf("%s: called %d times for the broken widget", function, calls)
 		}
+
 		errors := 0
 		for _, line := range page.Console() {
 			if line.Level == "exception" {
@@ -143,9 +161,11 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 				errors++
 			}
 		}
+
 		if errors != 1 {
 			t.Errorf("%s: the error is %d times in the console, want once", function, errors)
 		}
+
 		page.Close()
 	}
 }
@@ -157,16 +177,20 @@ func TestChromiumCaptchaLetsAStubbornPageWin(t *testing.T) {
 		const widget = document.querySelector('.service-captcha')
 		new MutationObserver(() => { if (widget.firstChild) { removed++; widget.textContent = '' } }).observe(widget, {childList: true})
 	</script>`})
+
 	page := s.browser.Open("http://www.shop.test/")
 	page.WaitFor(`removed >= 100`)
 	page.Eval(`document.querySelector('[name=email]').focus()`, nil)
 	s.is(page, "done")
 	var removed int
+
 	// A hundred times between two looks at the token, of which the focus is one.
 	if page.Eval("removed", &removed); removed > 1000 {
 		t.Errorf("drawn %d times", removed)
 	}
+
 	page.Click("#send")
+
 	if form := <-s.submitted; !s.verify(form.Get("service-captcha-response")) {
 		t.Errorf("the form sent %v", form)
 	}
@@ -180,6 +204,7 @@ func TestChromiumCaptchaTrimsItsAttributes(t *testing.T) {
 	page.Click("input[name=email]")
 	s.is(page, "done")
 	page.Click("#send")
+
 	form := <-s.submitted
 	if len(form) != 2 || !s.verify(form.Get("token")) {
 		t.Errorf("the form sent %v", form)

@@ -18,9 +18,11 @@ const dressed = `String(getComputedStyle(document.querySelector('.service-captch
 func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 	nonced := strings.ReplaceAll(captchaForm(""), "<script ", `<script nonce="n0nce" `)
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm(""), "/link": captchaLink + captchaForm(""), "/nonce": nonced})
+
 	// What the contract tells sites to allow (section 5).
 	const contract = "default-src 'self'; script-src 'self' " + captchaOrigin + "; connect-src 'self' " + captchaOrigin + "; worker-src blob:"
 	const strictStyle = "; style-src 'self' " + captchaOrigin
+
 	page, said := s.browser.NewPage(), 0
 	for _, test := range []struct {
 		name, path, policy string
@@ -41,25 +43,32 @@ func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.headers = http.Header{}
+
 			if test.policy != "" {
 				s.headers.Set("Content-Security-Policy", test.policy)
 			}
+
 			page.Goto("http://www.shop.test" + test.path)
 			s.is(page, "idle")
+
 			if got := text(page, dressed); got != "true" {
 				t.Error("the widget has no style")
 			}
+
 			page.Click("input[name=email]")
 			s.is(page, "done")
+
 			if !s.verify(text(page, widgetToken)) {
 				t.Error("the token is not valid")
 			}
+
 			lines := page.Console()
 			for _, m := range lines[said:] {
 				if m.Level == "exception" {
 					t.Errorf("the page's console says %s", m.Text)
 				}
 			}
+
 			said = len(lines)
 		})
 	}
@@ -80,16 +89,20 @@ func TestChromiumCaptchaStyle(t *testing.T) {
 	for path, want := range map[string]string{"/": "true 1", "/link": "true 0", "/own": "false 0"} {
 		page := s.browser.Open("http://www.shop.test" + path)
 		s.is(page, "idle")
+
 		if got := text(page, dressed+` + ' ' + (document.adoptedStyleSheets.length + document.querySelectorAll('head style:not([id])').length)`); got != want {
 			t.Errorf("%s: dressed, and sheets of ours: %s, want %s", path, got, want)
 		}
+
 		page.Close()
 	}
+
 	// Browsers without adopted sheets get a style element.
 	page := s.browser.NewPage()
 	page.Before(`delete window.CSSStyleSheet`)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
+
 	if got := text(page, dressed+` + document.adoptedStyleSheets.length + document.querySelectorAll('head > style').length`); got != "true01" {
 		t.Errorf("without adopted sheets: %s", got)
 	}
@@ -100,13 +113,16 @@ func TestChromiumCaptchaKeepsItsStyleInAnyPage(t *testing.T) {
 	around := func(form string) string {
 		return strings.Replace(form, "<main>", `<main class="is-done is-error is-verifying">`, 1)
 	}
+
 	missing := strings.ReplaceAll(captchaForm(""), `data-sitekey="SITEKEY"`, "")
 	s := newCaptchaSite(t, map[string]string{"/idle": captchaForm(""), "/idle/around": around(captchaForm("")),
 		"/error": missing, "/error/around": around(missing)})
+
 	const looks = `['button', '.svc-captcha-box', '[role=status]'].flatMap((each) => ['', '::after'].flatMap((pseudo) => {
 		const style = getComputedStyle(document.querySelector('.service-captcha ' + each), pseudo)
 		return [...style].map((name) => each + pseudo + ' ' + name + ': ' + style.getPropertyValue(name))
 	}))`
+
 	look := func(state, path string) (lines []string) {
 		page := s.browser.Open("http://www.shop.test" + path)
 		defer page.Close()
@@ -119,6 +135,7 @@ func TestChromiumCaptchaKeepsItsStyleInAnyPage(t *testing.T) {
 		if len(alone) < 1000 || len(alone) != len(among) {
 			t.Fatalf("%s: %d and %d properties", state, len(alone), len(among))
 		}
+
 		for i, line := range among {
 			if line != alone[i] {
 				t.Errorf("%s: among elements with names of states %s, alone %s", state, line, alone[i])
@@ -147,20 +164,25 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 			if test.page != "" {
 				page.Before(test.page)
 			}
-			if test.worker != "" { // the worker's source passes through the page's fetch
+
+			// the worker's source passes through the page's fetch
+			if test.worker != "" {
 				page.Before(`{ const get = window.fetch; window.fetch = async (url, ...rest) => {
 					const response = await get(url, ...rest)
 					if (!String(url).endsWith('/captcha-worker.js')) return response
 					return new Response(` + "`" + test.worker + ";`" + ` + await response.text())
 				} }`)
 			}
+
 			page.Goto("http://www.shop.test/")
 			s.is(page, "idle")
 			page.Click("input[name=email]")
 			s.is(page, "done")
+
 			if !s.verify(text(page, widgetToken)) {
 				t.Error("the token is not valid")
 			}
+
 			page.Close()
 		})
 	}
@@ -169,12 +191,15 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 func TestChromiumCaptchaOnABrowserThatCannot(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()
-	// Neither workers nor a page that may run the engines: what the script's import gives has no entry.
+
+	// Neither workers nor a page that may run the engines: what the script's import gives has no
+	// entry.
 	page.Before(`delete window.Worker; delete window.MessageChannel`)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
 	s.says(page, failed, "This browser cannot do the verification")
+
 	if got := s.called(); !slices.Equal(got, []string{"config"}) {
 		t.Errorf("called %v; trying again by itself is of no use", got)
 	}
@@ -192,11 +217,13 @@ func TestChromiumCaptchaEnginesNotReachable(t *testing.T) {
 	s.is(page, "done")
 }
 
-// A slow phone needs more than the 20 seconds within which a server has to answer, for each part of the work.
+// A slow phone needs more than the 20 seconds within which a server has to answer, for each part of
+// the work.
 func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	open := func() *browsertest.Page {
 		t.Helper()
+
 		page := s.browser.NewPage()
 		page.Before(`{ // waits end when the test says so, and the only worker does not get to the next part before
 			Object.defineProperty(navigator, 'hardwareConcurrency', {value: 1})
@@ -212,12 +239,15 @@ func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 				typeof m === 'number' ? parts.push(post) : post()
 			} }
 		}`)
+
 		page.Goto("http://www.shop.test/")
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		page.WaitFor("parts.length > 0")
+
 		return page
 	}
+
 	waited := func(page *browsertest.Page, times int) {
 		t.Helper()
 		for range times {
@@ -226,28 +256,36 @@ func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 			}
 		}
 	}
-	// Two minutes for each part, of which there are sixteen: nothing is given up while there is progress.
+
+	// Two minutes for each part, of which there are sixteen: nothing is given up while there is
+	// progress.
 	page := open()
 	for range 16 {
 		page.WaitFor("parts.length > 0")
 		waited(page, 5)
 		page.Eval("parts.shift()()", nil)
 	}
+
 	s.is(page, "done")
+
 	if !s.verify(text(page, widgetToken)) {
 		t.Error("the token is not valid")
 	}
+
 	s.hasCalled("config", "verify")
 	page.Close()
 
-	// A browser that is slower than that is told so, and does not begin again: it would take as long.
+	// A browser that is slower than that is told so, and does not begin again: it would take as
+	// long.
 	page = open()
 	waited(page, 5)
 	page.Eval("wait()", nil)
 	s.says(page, failed, "This browser cannot do the verification")
+
 	if got := text(page, "String(waits.size)"); got != "0" {
 		t.Errorf("it still waits for %s things", got)
 	}
+
 	s.hasCalled("config", "verify", "config")
 }
 
@@ -255,6 +293,7 @@ func TestChromiumCaptchaDoesNotWaitForEver(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
+
 	for _, path := range []string{"/config", "/captcha-worker.js", "/verify"} {
 		s.answer(path, func(http.ResponseWriter) bool { <-hang; return false })
 		page := s.browser.NewPage()
@@ -263,10 +302,13 @@ func TestChromiumCaptchaDoesNotWaitForEver(t *testing.T) {
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "verifying")
-		for range 2 { // the first failure may be a moment's
+
+		// the first failure may be a moment's
+		for range 2 {
 			page.WaitFor(`late.length > 0`)
 			page.Eval(`late.splice(0).forEach((f) => f())`, nil)
 		}
+
 		s.says(page, failed, unreachable)
 		page.Close()
 	}

@@ -33,7 +33,8 @@ const captchaOrigin = "http://captcha.example.test"
 // captchaScript is the script element that site owners paste.
 const captchaScript = `<script defer src="` + captchaOrigin + `/captcha.js"></script>`
 
-// captchaForm is a page with one protected form. The widget's further attributes are added to it; SITEKEY is filled in by the site.
+// captchaForm is a page with one protected form. The widget's further attributes are added to it;
+// SITEKEY is filled in by the site.
 func captchaForm(attributes string) string {
 	return `<html lang="en"><title>Form</title><main><h1>Form</h1><form id="form" action="/submit" method="post">
 		<label>E-mail <input name="email"></label>
@@ -49,8 +50,9 @@ const (
 	widgetToken = `(document.querySelector('input[name="service-captcha-response"]') || {value: ''}).value`
 )
 
-// captchaSite is a website with a protected form, under www.shop.test (which the sitekey is for) and other.test (which it is not
-// for), and the real data plane with the captcha on an SQLite database.
+// captchaSite is a website with a protected form, under www.shop.test (which the sitekey is for)
+// and other.test (which it is not for), and the real data plane with the captcha on an SQLite
+// database.
 type captchaSite struct {
 	t       *testing.T
 	browser *browsertest.Browser
@@ -72,12 +74,14 @@ type captchaSite struct {
 // captchaKey is a sitekey with its secret.
 type captchaKey struct{ sitekey, secret string }
 
-// captchaDifficulty is what a widget of the tests has to do, in expected hashes. It has to be real, not long.
+// captchaDifficulty is what a widget of the tests has to do, in expected hashes. It has to be real,
+// not long.
 const captchaDifficulty = 2048
 
 // newPlane starts the data plane and makes the sitekey.
 func (s *captchaSite) newPlane() http.Handler {
 	s.t.Helper()
+
 	d := dbtest.Open(s.t, dbtest.SQLiteURL(s.t))
 	log := slog.New(slog.NewTextHandler(s.t.Output(), nil))
 	clientAddr := dataplane.ClientAddr([]netip.Prefix{})
@@ -87,6 +91,7 @@ func (s *captchaSite) newPlane() http.Handler {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	service.Start()
 	hits := analytics.New(analytics.Options{DB: d, Secret: key, ClientAddr: clientAddr, Now: s.clock, Store: d.HitStore(), Log: log})
 	hits.Start()
@@ -95,16 +100,19 @@ func (s *captchaSite) newPlane() http.Handler {
 			s.t.Errorf("stop the data plane: %v", err)
 		}
 	})
+
 	at := model.At(s.now)
 	user, err := d.SignUp(s.t.Context(), model.SignupsOpen, model.Account{Name: "Shop", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: at},
 		model.User{Email: "owner@shop.test", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	sitekey, secret, err := d.CreateSitekey(s.t.Context(), user.AccountID, "Form", []string{"shop.test"}, at)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.key = captchaKey{sitekey.Sitekey, secret}
 	return dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: assets.Handler(), Log: log})
 }
@@ -113,8 +121,10 @@ func (s *captchaSite) newPlane() http.Handler {
 func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertest.Option) *captchaSite {
 	t.Helper()
 	t.Parallel()
+
 	s := &captchaSite{t: t, pages: pages, headers: http.Header{}, submitted: make(chan url.Values, 100), shown: make(chan struct{}),
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+
 	plane := httptest.NewServer(s.watched(s.newPlane()))
 	t.Cleanup(plane.Close)
 	s.plane = plane.URL
@@ -129,6 +139,7 @@ func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertes
 		// As if it were by TLS: browsers lend WebCrypto and Trusted Types to secure pages only.
 		browsertest.WithFlag("unsafely-treat-insecure-origin-as-secure", "http://www.shop.test"),
 	)...)
+
 	return s
 }
 
@@ -138,22 +149,28 @@ func (s *captchaSite) servePage(w http.ResponseWriter, r *http.Request) {
 		case <-s.shown:
 		case <-r.Context().Done():
 		}
+
 		return
 	}
+
 	if r.URL.Path == "/submit" {
 		if err := r.ParseForm(); err != nil {
 			s.t.Errorf("a form sent what cannot be read: %v", err)
 		}
+
 		s.submitted <- r.PostForm
 	}
+
 	page, ok := s.pages[r.URL.Path]
 	if !ok && r.URL.Path != "/submit" {
 		http.NotFound(w, r)
 		return
 	}
+
 	for name := range s.headers {
 		w.Header().Set(name, s.headers.Get(name))
 	}
+
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	page = strings.ReplaceAll(page, "SITEKEY", s.key.sitekey)
 	_, _ = io.WriteString(w, "<!doctype html><link rel=icon href=data:,>"+page)
@@ -167,18 +184,22 @@ func (s *captchaSite) watched(plane http.Handler) http.Handler {
 		if isCall && r.Method == http.MethodPost && name != "siteverify" {
 			s.calls = append(s.calls, name)
 		}
+
 		intercept := s.intercept
 		s.mu.Unlock()
+
 		if intercept == nil || !intercept(w, r) {
 			plane.ServeHTTP(w, r)
 		}
 	})
 }
 
-// answer makes the data plane's answers to calls that end in the path those of the function, until it returns false.
+// answer makes the data plane's answers to calls that end in the path those of the function, until
+// it returns false.
 func (s *captchaSite) answer(path string, with func(http.ResponseWriter) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.intercept = func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, path) || r.Method == http.MethodOptions {
 			return false
@@ -195,12 +216,15 @@ func times(n int, status int, headers ...string) func(http.ResponseWriter) bool 
 	return func(w http.ResponseWriter) bool {
 		mu.Lock()
 		defer mu.Unlock()
+
 		if n--; n < 0 {
 			return false
 		}
+
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
 		}
+
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, `{"error":"the server's reason"}`)
 		return true
@@ -229,8 +253,8 @@ func (s *captchaSite) hasCalled(want ...string) {
 	}
 }
 
-// moving gives a page's scripts a wall clock that also the test moves, by later(milliseconds), and beat(), which does what the
-// page's intervals do.
+// moving gives a page's scripts a wall clock that also the test moves, by later(milliseconds), and
+// beat(), which does what the page's intervals do.
 const moving = `{
 	const now = Date.now, start = window.setInterval, intervals = new Map()
 	let ahead = 0
@@ -271,23 +295,28 @@ func text(page *browsertest.Page, expression string) string {
 // verify asks the data plane about a token, as the site's server would.
 func (s *captchaSite) verify(token string) (valid bool) {
 	s.t.Helper()
+
 	body, err := json.Marshal(map[string]string{"sitekey": s.key.sitekey, "secret": s.key.secret, "token": token})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	response, err := http.Post(s.plane+"/api/v1/pow/siteverify", "application/json", bytes.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	var answer struct{ Valid bool }
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 		s.t.Fatalf("siteverify answered %s: %v", response.Status, err)
 	}
+
 	return answer.Valid
 }
 
-// noComplaints fails when the page's console says anything but what is expected, each part of a line.
+// noComplaints fails when the page's console says anything but what is expected, each part of a
+// line.
 func noComplaints(t *testing.T, page *browsertest.Page, expected ...string) {
 	t.Helper()
 	for _, m := range page.Console() {

@@ -17,7 +17,8 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// hurried lets a page's pauses end at once, and notes how long they were to be in the page's array "pauses".
+// hurried lets a page's pauses end at once, and notes how long they were to be in the page's array
+// "pauses".
 const hurried = `{
 	const start = window.setTimeout
 	window.pauses = []
@@ -27,7 +28,8 @@ const hurried = `{
 // failed is the label of a widget that failed.
 const failed = "Verification failed. Try again"
 
-// refusal is what it says beneath when the server rejects the challenge or the work, in the visitor's language.
+// refusal is what it says beneath when the server rejects the challenge or the work, in the
+// visitor's language.
 const refusal = "The verification was refused"
 
 // unreachable is what it says beneath when the API does not answer.
@@ -62,20 +64,26 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 			s.is(page, "idle")
 			page.Click("input[name=email]")
 			s.says(page, failed, test.note)
+
 			if got := s.called()[before:]; len(got) < len(test.calls) || !slices.Equal(got[:len(test.calls)], test.calls) {
 				t.Errorf("called %v, want %v", got, test.calls)
 			}
 			if got := text(page, `[document.querySelector('button').getAttribute('aria-checked'), document.querySelector('input[type=hidden]')].join()`); got != "false," {
 				t.Errorf("checked and field: %s", got)
 			}
+
 			s.answer("/nothing", nil)
-			if test.name != "busy" { // the server asked for patience; pressing does not help
+
+			// the server asked for patience; pressing does not help
+			if test.name != "busy" {
 				page.Click(".service-captcha button")
 				s.is(page, "done")
+
 				if note := text(page, widgetNote); note != "Verified" {
 					t.Errorf("mended, it still says %q", note)
 				}
 			}
+
 			page.Close()
 		})
 	}
@@ -90,6 +98,7 @@ func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
 		s.is(page, "idle")
 		page.Eval(`(window.states = [], new MutationObserver(() => states.push(document.querySelector('.service-captcha').className.slice(19)))
 			.observe(document.querySelector('.service-captcha'), {attributes: true, attributeFilter: ['class']}))`, nil)
+
 		page.Click("input[name=email]")
 		s.is(page, "done")
 		return page
@@ -110,21 +119,27 @@ func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.answer(test.path, test.answer)
-			if strings.HasPrefix(test.name, "told") { // the wait counts by the wall clock, which does not hurry
+
+			// the wait counts by the wall clock, which does not hurry
+			if strings.HasPrefix(test.name, "told") {
 				s.hurry(t, test.path, test.answer, test.pauses[0])
 				return
 			}
+
 			page := open()
 			var pauses []float64
 			page.Eval("pauses", &pauses)
+
 			if got := text(page, `states.filter((each, i) => each !== states[i - 1]).join(' ').replace(/is-/g, '')`); got != test.states || len(pauses) != len(test.pauses) {
 				t.Fatalf("states %q and pauses %v, want %q and %v", got, pauses, test.states, test.pauses)
 			}
+
 			for i, bounds := range test.pauses {
 				if pauses[i] < bounds[0] || pauses[i] > bounds[1] {
 					t.Errorf("pause %d was %v ms, want %v", i, pauses[i], bounds)
 				}
 			}
+
 			page.Close()
 		})
 	}
@@ -143,32 +158,39 @@ func TestChromiumCaptchaGathersNothingWhileItTries(t *testing.T) {
 		AbortSignal.prototype.addEventListener = function (type, f, ...rest) { live.add(f); count(); return add.call(this, type, f, ...rest) }
 		AbortSignal.prototype.removeEventListener = function (type, f, ...rest) { live.delete(f); count(); return remove.call(this, type, f, ...rest) }
 	}`)
+
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
 	s.is(page, "done")
+
 	if n := len(s.called()); n != 22 {
 		t.Errorf("%d calls, want 22", n)
 	}
+
 	var most, left int
 	page.Eval("most", &most)
 	page.Eval("listening", &left)
+
 	// At a time: a call or the work, and the engines within it.
 	if most < 1 || most > 3 || left != 0 {
 		t.Errorf("at most %d listeners at a time, %d in the end", most, left)
 	}
 }
 
-// A page without an address of its own, which has the script within, does not say where the captcha is.
+// A page without an address of its own, which has the script within, does not say where the captcha
+// is.
 func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
 	s := newCaptchaSite(t, nil)
 	script := "<script>" + string(body(t, get(t, assets.Handler(), "GET", "/captcha.js"))) + "</script>"
 	form := "<!doctype html>" + strings.Replace(captchaForm(""), captchaScript, script, 1)
 	page := s.browser.Open("data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(form)))
 	s.is(page, "idle")
+
 	if got := text(page, "location.origin"); got != "null" {
 		t.Fatalf("the page's origin is %s", got)
 	}
+
 	page.Click("input[name=email]")
 	s.says(page, failed, "The captcha is set up incorrectly: data-api is missing")
 	noComplaints(t, page, "service-captcha: setup: data-api is missing")
@@ -181,16 +203,20 @@ func TestChromiumCaptchaIsSilentAboutAShortWait(t *testing.T) {
 	s.is(page, "idle")
 	page.Eval(`new MutationObserver(() => { window.failed = window.failed || document.querySelector('.is-error') })
 		.observe(document.querySelector('.service-captcha'), {attributes: true})`, nil)
+
 	page.Click("input[name=email]")
 	s.is(page, "done")
+
 	if got := text(page, `String(window.failed)`); got != "null" {
 		t.Error("it showed an error")
 	}
 }
 
-// hurry opens the form while the server asks to wait, looks at how long the widget means to, and moves the clock there.
+// hurry opens the form while the server asks to wait, looks at how long the widget means to, and
+// moves the clock there.
 func (s *captchaSite) hurry(t *testing.T, path string, answer func(http.ResponseWriter) bool, bounds [2]float64) {
 	t.Helper()
+
 	before := len(s.called())
 	page := s.browser.NewPage()
 	page.Before(moving + `{
@@ -198,29 +224,35 @@ func (s *captchaSite) hurry(t *testing.T, path string, answer func(http.Response
 		window.pauses = []
 		window.setTimeout = (f, ms, ...rest) => { if (ms < 1800 || ms === 20000) return start(f, ms, ...rest); pauses.push(ms); window.wake = f }
 	}`)
+
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
 	s.is(page, "error")
 	page.WaitFor(`pauses.length === 1`)
+
 	var pause float64
 	if page.Eval(`pauses[0]`, &pause); pause < bounds[0] || pause > bounds[1] {
 		t.Errorf("pause %v ms, want %v", pause, bounds)
 	}
+
 	// Pressing and being online again do not shorten it.
 	page.Click(".service-captcha button")
 	page.WaitFor(`pauses.length === 2`)
 	page.Eval(`dispatchEvent(new Event('online'))`, nil)
 	page.WaitFor(`pauses.length === 3`)
+
 	if got := len(s.called()) - before; got != 1 {
 		t.Errorf("%d calls while the server asked to wait, want 1", got)
 	}
+
 	page.Eval(`(later(pauses[0]), wake())`, nil)
 	s.is(page, "done")
 	page.Close()
 }
 
-// TestChromiumCaptchaIsToldToWait asks for challenges until the data plane finds them too many, and then comes as a visitor.
+// TestChromiumCaptchaIsToldToWait asks for challenges until the data plane finds them too many, and
+// then comes as a visitor.
 func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	body := fmt.Sprintf(`{"sitekey":%q}`, s.key.sitekey)
@@ -229,12 +261,15 @@ func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		request.Header.Set("Origin", "http://www.shop.test")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		response.Body.Close()
+
 		if response.StatusCode == http.StatusTooManyRequests {
 			break
 		}
@@ -242,6 +277,7 @@ func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 			t.Fatalf("config answered %s after %d challenges", response.Status, len(s.called()))
 		}
 	}
+
 	before := len(s.called())
 	page := s.browser.NewPage()
 	page.Before(`{ // what the page's scripts may read of the answers
@@ -249,17 +285,21 @@ func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 		window.waits = []
 		window.fetch = async (...call) => { const response = await get(...call); if (response.status === 429) waits.push(Number(response.headers.get('retry-after'))); return response }
 	}`)
+
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
 	page.WaitFor(`waits.length > 0`)
+
 	if got := text(page, `String(waits[0] >= 1)`); got != "true" {
 		t.Error("the page cannot read Retry-After")
 	}
+
 	s.mu.Lock()
 	s.now = s.now.Add(time.Minute)
 	s.mu.Unlock()
 	s.is(page, "done")
+
 	if n := len(s.called()) - before; n < 3 || !s.verify(text(page, widgetToken)) {
 		t.Errorf("%d calls, and the token must be valid", n)
 	}
@@ -268,7 +308,9 @@ func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 func TestChromiumCaptchaOfflineThenOnline(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()
-	page.Before(`{ const start = window.setTimeout; window.setTimeout = (f, ms, ...rest) => ms > 400 && ms !== 20000 ? 0 : start(f, ms, ...rest) }`) // no pause ends by itself
+
+	// no pause ends by itself
+	page.Before(`{ const start = window.setTimeout; window.setTimeout = (f, ms, ...rest) => ms > 400 && ms !== 20000 ? 0 : start(f, ms, ...rest) }`)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	connected := func(yes bool) {
@@ -281,17 +323,24 @@ func TestChromiumCaptchaOfflineThenOnline(t *testing.T) {
 			return network.OverrideNetworkState(!yes, 0, -1, -1).Do(ctx)
 		}))
 	}
+
 	connected(false)
 	page.Click("input[name=email]")
 	s.says(page, failed, unreachable)
 	s.hasCalled()
-	page.Click(".service-captcha button") // a try that the visitor asks for shows, and fails again
+
+	// a try that the visitor asks for shows, and fails again
+	page.Click(".service-captcha button")
 	s.says(page, failed, unreachable)
 	connected(true)
-	s.is(page, "done") // without a press
+
+	// without a press
+	s.is(page, "done")
+
 	if !s.verify(text(page, widgetToken)) {
 		t.Error("the token is not valid")
 	}
+
 	noComplaints(t, page, "ERR_INTERNET_DISCONNECTED")
 }
 
@@ -301,12 +350,15 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 		page := s.browser.NewPage()
 		page.Before(moving + `addEventListener('DOMContentLoaded', () => { window.changes = 0; for (const type of ['input', 'change', 'submit'])
 			addEventListener(type, () => changes++, true) })`)
+
 		page.Goto("http://www.shop.test/")
 		s.is(page, "idle")
 		page.Eval(`document.querySelector('[name=email]').focus()`, nil)
 		s.is(page, "done")
+
 		return page
 	}
+
 	changed := func(page *browsertest.Page, old string) string {
 		t.Helper()
 		page.WaitFor(fmt.Sprintf(`%s && %[1]s !== %q`, widgetToken, old))
@@ -320,15 +372,20 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	s.hasCalled("config", "verify")
 	s.later(page, 45*time.Second)
 
-	// While the new one is made the old one stays, and nothing changes for the visitor; no event tells the page.
+	// While the new one is made the old one stays, and nothing changes for the visitor; no event
+	// tells the page.
 	release := make(chan struct{})
 	s.answer("/config", func(http.ResponseWriter) bool { <-release; return false })
 	page.Eval(`(window.touched = 0, new MutationObserver(() => touched++).observe(document.querySelector('.service-captcha'),
 		{attributes: true, childList: true, subtree: true, characterData: true, attributeFilter: ['class', 'aria-label', 'aria-checked']}))`, nil)
-	page.Eval("(beat(), beat())", nil) // asked again it just goes on
+
+	// asked again it just goes on
+	page.Eval("(beat(), beat())", nil)
+
 	if got := text(page, widgetToken+` + document.querySelector('.service-captcha').className`); got != first+"service-captcha is-done" {
 		t.Errorf("during renewal: %q, want %q, done", got, first)
 	}
+
 	close(release)
 	second := changed(page, first)
 	if !s.verify(first) || !s.verify(second) {
@@ -337,14 +394,17 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	if got := text(page, `document.querySelector('.service-captcha').className + [changes, touched]`); got != "service-captcha is-done0,0" {
 		t.Errorf("after renewal: %s", got)
 	}
+
 	s.hasCalled("config", "verify", "config", "verify")
 
 	// After a sleep the token is past saving: it is gone at once, and a new one comes.
 	s.answer("/config", func(http.ResponseWriter) bool { return false })
 	s.later(page, 10*time.Minute)
+
 	if got := text(page, `(document.dispatchEvent(new Event('visibilitychange')), `+widgetToken+` + document.querySelector('.service-captcha').className)`); got != "service-captcha is-verifying" {
 		t.Errorf("after a sleep: %q", got)
 	}
+
 	third := changed(page, second)
 	if !s.verify(third) {
 		t.Error("the token after a sleep is not valid")
@@ -354,20 +414,27 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	s.answer("/config", times(1<<30, 503))
 	s.later(page, 4*time.Minute)
 	page.Eval("beat()", nil)
-	for n := len(s.called()); len(s.called()) < n+1; { // it tries, and will try again
+
+	// it tries, and will try again
+	for n := len(s.called()); len(s.called()) < n+1; {
 		page.WaitFor("true")
 	}
+
 	if got := text(page, `document.querySelector('.service-captcha').className`); got != "service-captcha is-done" || text(page, widgetToken) != third {
 		t.Errorf("while renewal fails: %s", got)
 	}
+
 	s.later(page, 2*time.Minute)
 	page.Eval("beat()", nil)
 	s.is(page, "error")
+
 	if got := text(page, widgetToken); got != "" {
 		t.Errorf("the field still has %q", got)
 	}
+
 	s.answer("/config", func(http.ResponseWriter) bool { return false })
 	page.Click(".service-captcha button")
+
 	if fourth := changed(page, third); !s.verify(fourth) {
 		t.Error("the token after the outage is not valid")
 	}
@@ -395,21 +462,28 @@ func TestChromiumCaptchaInAHiddenTab(t *testing.T) {
 		calls := len(s.called())
 		return calls > 0 && text(page, `document.querySelector('.service-captcha').className`) != "" && calls%2 == 0 && token != text(page, widgetToken)
 	}
+
 	for range 3 {
 		s.later(page, 4*time.Minute)
 		page.Eval("beat()", nil)
 		page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
 		token = text(page, widgetToken)
 	}
+
 	calls := len(s.called())
-	s.later(page, 2*time.Hour) // nobody will send this form soon
+
+	// nobody will send this form soon
+	s.later(page, 2*time.Hour)
+
 	if renewed() || len(s.called()) != calls {
 		t.Error("a tab that has been hidden for hours goes on working")
 	}
+
 	page.Front()
 	page.WaitFor("!document.hidden")
 	other.WaitFor("document.hidden")
 	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
+
 	if !s.verify(text(page, widgetToken)) {
 		t.Error("the token is not valid")
 	}
@@ -423,6 +497,8 @@ func TestChromiumCaptchaAfterGoingBack(t *testing.T) {
 	s.is(page, "done")
 	token := text(page, widgetToken)
 	page.Eval(`(window.same = true, dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true})))`, nil)
-	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token)) // the old one went with the form
+
+	// the old one went with the form
+	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
 	s.is(page, "done")
 }

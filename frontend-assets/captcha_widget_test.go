@@ -17,31 +17,38 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 	page := s.browser.NewPage()
 	page.Before(`window.seen = []; for (const type of ['input', 'change', 'submit', 'formdata', 'reset'])
 		addEventListener(type, (e) => seen.push(type + ' ' + (e.target.name || e.target.id)), true)`)
+
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	var button struct{ Tag, Type, Role, Label, Checked, Text string }
 	read := `(({tagName, type, textContent}, a) => ({tag: tagName, type, role: a('role'), label: a('aria-label'), checked: a('aria-checked'),
 		text: textContent}))(document.querySelector('.service-captcha button'), (n) => document.querySelector('.service-captcha button').getAttribute(n))`
+
 	page.Eval(read, &button)
+
 	if fmt.Sprint(button) != "{BUTTON button checkbox I am human false I am human}" {
 		t.Errorf("idle: %v", button)
 	}
 	if got := text(page, `String(document.querySelector('form').elements['service-captcha-response'])`); got != "undefined" {
 		t.Errorf("a field before the work is done: %s", got)
 	}
+
 	s.hasCalled()
 
 	page.Click("input[name=email]")
 	s.is(page, "done")
 	page.Eval(read, &button)
+
 	if fmt.Sprint(button) != "{BUTTON button checkbox Verified true Verified}" {
 		t.Errorf("done: %v", button)
 	}
+
 	s.hasCalled("config", "verify")
 	token := text(page, `document.querySelector('form > input[type=hidden][name=service-captcha-response]').value`)
 	if got := text(page, `seen.join()`); token == "" || got != "" {
 		t.Errorf("token %q; the page got the events %s", token, got)
 	}
+
 	page.Click("#send")
 	form := <-s.submitted
 	if len(form) != 2 || form.Get("service-captcha-response") != token || len(form["service-captcha-response"]) != 1 {
@@ -50,6 +57,7 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 	if !s.verify(token) || s.verify(token) {
 		t.Error("the token must be valid once")
 	}
+
 	noComplaints(t, page)
 }
 
@@ -69,9 +77,11 @@ func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
 		s.is(page, "idle")
 		page.Eval(`document.querySelector('#outside').focus()`, nil)
 		s.is(page, "idle")
+
 		if len(s.called()) != before {
 			t.Errorf("%s: called without interaction", name)
 		}
+
 		page.Eval(interaction, nil)
 		s.is(page, "done")
 	}
@@ -88,7 +98,9 @@ func TestChromiumCaptchaComesLate(t *testing.T) {
 	page.Do(chromedp.KeyEvent("a"))
 	s.is(page, "done")
 	page = s.browser.Open("http://www.shop.test/")
-	page.Click("input[name=email]") // before the script is there
+
+	// before the script is there
+	page.Click("input[name=email]")
 	page.Eval(load, nil)
 	s.is(page, "done")
 }
@@ -100,6 +112,7 @@ func TestChromiumCaptchaTestCredentials(t *testing.T) {
 	s.is(page, "idle")
 	page.Click("input[name=email]")
 	s.is(page, "done")
+
 	if token := text(page, widgetToken); !s.verify(token) || s.verify(token) {
 		t.Error("the token must be valid once")
 	}
@@ -109,14 +122,17 @@ func TestChromiumCaptchaWithoutAForm(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{
 		"/": `<html lang="en"><div class="service-captcha" data-sitekey="SITEKEY">Loading</div>` + captchaScript,
 	})
+
 	page := s.browser.Open("http://www.shop.test/")
 	s.is(page, "done")
+
 	if got := text(page, `document.querySelector('.service-captcha > input[name=service-captcha-response]').value`); !s.verify(got) {
 		t.Errorf("token %q is not valid", got)
 	}
 	if got := text(page, `document.querySelector('.service-captcha').textContent`); got != "VerifiedVerified" {
 		t.Errorf("the widget says %q, want its label and its announcement", got)
 	}
+
 	noComplaints(t, page)
 }
 
@@ -130,6 +146,7 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 		"/unknown":   strings.ReplaceAll(captchaForm(""), "SITEKEY", "svck_aaaaaaaaaaaaaaaaaaaaaaaa"),
 		"/loadtwice": captchaForm("") + captchaScript + `<script defer src="http://proxy.example.test/captcha.js"></script>`,
 	})
+
 	start := func(path string) *browsertest.Page {
 		t.Helper()
 		page := s.browser.Open("http://www.shop.test" + path)
@@ -137,40 +154,53 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 		page.Click("input[name=email]")
 		return page
 	}
+
 	page := start("/field")
 	s.is(page, "done")
 	page.Click("#send")
+
 	if form := <-s.submitted; !s.verify(form.Get("g-recaptcha-response")) || form.Has("service-captcha-response") {
 		t.Errorf("the form sent %v", form)
 	}
+
 	page = start("/empty")
 	s.is(page, "done")
+
 	if !s.verify(text(page, widgetToken)) {
 		t.Error("empty attributes must be as good as none")
 	}
+
 	page = start("/proxy")
 	s.is(page, "done")
+
 	for _, r := range page.Requests() {
 		if strings.Contains(r.URL, "/api/") && !strings.HasPrefix(r.URL, "http://proxy.example.test/api/v1/pow/") {
 			t.Errorf("data-api names another origin than that of %s", r.URL)
 		}
 	}
+
 	page = start("/loadtwice")
 	s.is(page, "done")
+
 	if got := text(page, `[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,1" {
 		t.Errorf("with the script three times there are %s buttons and fields", got)
 	}
-	s.says(s.browser.Open("http://www.shop.test/missing"), failed, "The captcha is set up incorrectly: data-sitekey is missing") // at once
+
+	// at once
+	s.says(s.browser.Open("http://www.shop.test/missing"), failed, "The captcha is set up incorrectly: data-sitekey is missing")
 	s.says(start("/bad-api"), failed, "The captcha is set up incorrectly: data-api is not an address")
+
 	for _, address := range []string{"http://www.shop.test/unknown", "http://other.test/empty"} {
 		page = s.browser.Open(address)
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "error")
+
 		if note := text(page, widgetNote); !strings.HasPrefix(note, "The captcha is set up incorrectly: ") {
 			t.Errorf("%s: %q", address, note)
 		}
 	}
+
 	// A sitekey that comes late is as good as one that was there.
 	page = s.browser.Open("http://www.shop.test/missing")
 	s.is(page, "error")
@@ -180,7 +210,8 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	s.is(page, "done")
 }
 
-// What others wrote into the page must not say where the captcha is: images lend their names to the document.
+// What others wrote into the page must not say where the captcha is: images lend their names to the
+// document.
 func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
 	image := `<img name="currentScript" src="http://proxy.example.test/captcha.png">`
 	s := newCaptchaSite(t, map[string]string{
@@ -193,14 +224,17 @@ func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "done")
+
 		if !s.verify(text(page, widgetToken)) {
 			t.Errorf("%s: the token is not valid", path)
 		}
+
 		for _, r := range page.Requests() {
 			if strings.HasPrefix(r.URL, "http://proxy.example.test/") && r.URL != "http://proxy.example.test/captcha.png" {
 				t.Errorf("%s: %s %s", path, r.Method, r.URL)
 			}
 		}
+
 		page.Close()
 	}
 }
@@ -211,6 +245,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 		"/": `<html lang="en"><form id="first">` + fmt.Sprintf(widget, "a") + `</form><form id="second">` + fmt.Sprintf(widget, "b") + `</form>` +
 			fmt.Sprintf(widget, "c") + `<p id="empty"></p>` + captchaScript,
 	})
+
 	page := s.browser.Open("http://www.shop.test/")
 	page.WaitFor(`document.querySelector('#c').matches('.is-done')`)
 	tokens := func() (all []string) {
@@ -218,12 +253,16 @@ func TestChromiumCaptchaReset(t *testing.T) {
 		page.Eval(`['#first > input', '#second > input', '#c > input'].map((each) => document.querySelector(each).value)`, &all)
 		return all
 	}
+
 	var count int
-	page.Eval(`serviceCaptcha.reset()`, &count) // those that nobody touched yet are reset too, and so they start
+
+	// those that nobody touched yet are reset too, and so they start
+	page.Eval(`serviceCaptcha.reset()`, &count)
 	old := tokens()
 	if count != 3 || old[0] == old[1] || old[1] == old[2] || !s.verify(old[0]) || !s.verify(old[1]) || !s.verify(old[2]) {
 		t.Errorf("%d widgets were reset; tokens %v", count, old)
 	}
+
 	for _, test := range []struct {
 		target string
 		count  int
@@ -248,6 +287,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 		if page.Eval(`serviceCaptcha.reset(`+test.target+`)`, &count); count != test.count {
 			t.Errorf("reset(%s) = %d, want %d", test.target, count, test.count)
 		}
+
 		now := tokens()
 		which := ""
 		for i := range now {
@@ -255,22 +295,28 @@ func TestChromiumCaptchaReset(t *testing.T) {
 				which += string(rune('a' + i))
 			}
 		}
+
 		if which != test.which {
 			t.Errorf("reset(%s) gave new tokens to %q, want %q", test.target, which, test.which)
 		}
+
 		old = now
 	}
+
 	// At once: within the same turn the field is empty and the widget is no longer done.
 	if got := text(page, `(serviceCaptcha.reset('#a'), document.querySelector('#first > input').value + document.querySelector('#a').className +
 		document.querySelector('#a button').getAttribute('aria-checked'))`); got != "service-captcha is-verifyingfalse" {
 		t.Errorf("after reset: %q", got)
 	}
+
 	// A widget that came in this very turn counts already.
 	page.Eval(fmt.Sprintf(`(document.querySelector('#empty').append(document.createRange().createContextualFragment(
 		'<div class="service-captcha" id="d" data-sitekey="%s"></div>')), serviceCaptcha.reset('#d'))`, s.key.sitekey), &count)
+
 	if count != 1 {
 		t.Errorf("reset of a new widget = %d, want 1", count)
 	}
+
 	page.WaitFor(`document.querySelector('#d').matches('.is-done')`)
 	noComplaints(t, page)
 }
@@ -283,6 +329,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 		t.Helper()
 		page.Eval(fmt.Sprintf(`document.querySelector('.service-captcha').dataset.sitekey = %q`, sitekey), nil)
 	}
+
 	is := func(key captchaKey) {
 		t.Helper()
 		s.is(page, "done")
@@ -291,13 +338,18 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 			t.Errorf("the token is not valid for %s", key.sitekey)
 		}
 	}
+
 	s.is(page, "idle")
-	set(other.sitekey) // before anybody came
+
+	// before anybody came
+	set(other.sitekey)
 	s.is(page, "idle")
 	s.hasCalled()
 	page.Click("input[name=email]")
 	is(other)
-	set(other.sitekey) // no change
+
+	// no change
+	set(other.sitekey)
 	s.is(page, "done")
 	s.hasCalled("config", "verify")
 
@@ -306,6 +358,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 		return document.querySelector('.service-captcha').className + %s })()`, ours.sitekey, widgetToken)); got != "service-captcha is-verifying" {
 		t.Errorf("with another sitekey: %s", got)
 	}
+
 	is(ours)
 	s.hasCalled("config", "verify", "config", "verify")
 
@@ -313,9 +366,11 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 	release := make(chan struct{})
 	s.answer("/verify", func(http.ResponseWriter) bool { <-release; return false })
 	page.Eval(`serviceCaptcha.reset()`, nil)
+
 	for len(s.called()) < 6 {
 		page.WaitFor("true")
 	}
+
 	set(other.sitekey)
 	close(release)
 	is(other)
@@ -324,10 +379,12 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 	for _, bad := range []string{"svck_aaaaaaaaaaaaaaaaaaaaaaaa", ""} {
 		set(bad)
 		s.is(page, "error")
+
 		if got := text(page, widgetToken); got != "" {
 			t.Errorf("with the sitekey %q the field still has %s", bad, got)
 		}
 	}
+
 	page.Eval(`document.activeElement.blur()`, nil)
 	set(ours.sitekey)
 	s.is(page, "idle")
@@ -351,42 +408,52 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 		window.setInterval = (...a) => { const id = start(...a); live.add('interval ' + id); return id }
 		window.clearInterval = (id) => { live.delete('interval ' + id); stop(id) }
 	}`)
+
 	page.Goto("http://www.shop.test/")
 	page.WaitFor(`window.serviceCaptcha`)
 	before := text(page, `[...live].join(' ')`)
 	page.Eval(fmt.Sprintf(`document.querySelector('main').append(document.createRange().createContextualFragment(
 		'<form id="one"><input name="q"><div class="service-captcha" data-sitekey="%[1]s"></div></form><form id="two"></form>'))`, s.key.sitekey), nil)
+
 	s.is(page, "idle")
 	page.Click("input[name=q]")
 	s.is(page, "done")
 	token := text(page, `document.querySelector('#one > input[type=hidden]').value`)
 
-	// Moved to another form, the widget takes its field along, and what the page takes away comes back.
+	// Moved to another form, the widget takes its field along, and what the page takes away comes
+	// back.
 	page.Eval(`document.querySelector('#two').append(document.querySelector('.service-captcha'))`, nil)
 	page.WaitFor(`document.querySelector('#two > input[type=hidden]') && !document.querySelector('#one > input[type=hidden]')`)
 	page.Eval(`(document.querySelector('.service-captcha').textContent = '', document.querySelector('#two > input').remove())`, nil)
 	page.WaitFor(`document.querySelector('#two > input[type=hidden]') && document.querySelector('.service-captcha button')`)
+
 	if got := text(page, widgetToken); got != token {
 		t.Errorf("token %q, want still %q", got, token)
 	}
 
-	// Taken out, it leaves nothing behind: no field, no timer, no listener on what remains, no call.
+	// Taken out, it leaves nothing behind: no field, no timer, no listener on what remains, no
+	// call.
 	page.Eval(`(window.taken = document.querySelector('.service-captcha'), serviceCaptcha.reset(), taken.remove())`, nil)
 	page.WaitFor(`!taken.firstChild && taken.className === 'service-captcha' && !document.querySelector('input[type=hidden]')`)
 	page.WaitFor(`!document.querySelector('main').textContent.trim()`)
+
 	if after := text(page, `(document.querySelector('#two').remove(), [...live].filter((each) => !each.includes('click')).join(' '))`); after != before {
 		t.Errorf("left behind: %s; before: %s", after, before)
 	}
+
 	var count int
 	if page.Eval(`serviceCaptcha.reset()`, &count); count != 0 {
 		t.Errorf("%d widgets are left", count)
 	}
+
 	// And back in again, outside of a form, it starts.
 	page.Eval(`document.querySelector('main').append(taken)`, nil)
 	s.is(page, "done")
+
 	if got := text(page, `document.querySelector('.service-captcha > input').value`); !s.verify(got) {
 		t.Errorf("token %q is not valid", got)
 	}
+
 	noComplaints(t, page)
 }
 
@@ -398,12 +465,15 @@ func TestChromiumCaptchaInACopyOfThePage(t *testing.T) {
 	s.is(page, "done")
 	page.Eval(`document.body.replaceWith(document.body.cloneNode(true))`, nil)
 	s.is(page, "idle")
+
 	if got := text(page, `[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,0" {
 		t.Errorf("the copy has %s buttons and fields", got)
 	}
+
 	page.Click("input[name=email]")
 	s.is(page, "done")
 	page.Click("#send")
+
 	if form := <-s.submitted; len(form["service-captcha-response"]) != 1 || !s.verify(form.Get("service-captcha-response")) {
 		t.Errorf("the copy has sent %v", form)
 	}

@@ -18,12 +18,13 @@ import (
 // The captcha contract's Content-Security-Policy (section 5); O is the captcha's origin.
 const contractPolicy = "script-src O; connect-src O; worker-src blob:"
 
-// TestChromiumSolverFindsAWay solves one challenge in pages that forbid or lack this or that: whatever is left must give the same
-// nonce, in the fastest way that is left.
+// TestChromiumSolverFindsAWay solves one challenge in pages that forbid or lack this or that:
+// whatever is left must give the same nonce, in the fastest way that is left.
 func TestChromiumSolverFindsAWay(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	v := solvable["difficulty 16,384"]
+
 	const inWorkers, inPage = true, false
 	for _, test := range []struct {
 		name    string
@@ -70,24 +71,30 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			page := w.open(t, engineSite{test.csp, test.replace}, test.before)
 			defer page.Close()
+
 			s := page.solve(v)
 			if s.Failure != "" || s.Nonce != v.Nonce {
 				t.Fatalf("nonce %d, failure %q, want %d\nconsole: %v", s.Nonce, s.Failure, v.Nonce, page.Console())
 			}
+
 			ran := s.Seen.Worker
+
 			if test.where == inPage {
 				ran = s.Seen.Page
 			} else if len(s.Seen.Page) > 0 {
 				t.Errorf("ran in the page, although workers may: %v", s.Seen.Page)
 			}
+
 			if names := slices.Compact(slices.Sorted(slices.Values(ran))); !slices.Equal(names, []string{test.engine}) {
 				t.Errorf("ran with %v, want %s", names, test.engine)
 			}
+
 			for _, module := range []string{"/captcha.wasm", "/captcha-scalar.wasm"} {
 				if got := page.requested(module); got != (module == test.module) {
 					t.Errorf("%s requested: %v", module, got)
 				}
 			}
+
 			if s.Seen.Started != s.Seen.Ended {
 				t.Errorf("%d workers were started, %d ended", s.Seen.Started, s.Seen.Ended)
 			}
@@ -97,13 +104,15 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 			if test.before == "" && len(s.Progress) != 17 {
 				t.Errorf("progress %v", s.Progress)
 			}
+
 			page.noExceptions()
 		})
 	}
 }
 
-// TestChromiumSolverHearsOfARefusedWorkerEarly holds the WebAssembly module back until a policy has refused the worker: that
-// nobody had asked the worker by then must not keep the solver from finishing in the page.
+// TestChromiumSolverHearsOfARefusedWorkerEarly holds the WebAssembly module back until a policy has
+// refused the worker: that nobody had asked the worker by then must not keep the solver from
+// finishing in the page.
 func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -125,6 +134,7 @@ func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
 		},
 	}, tellRefusal)
 	defer page.Close()
+
 	s := page.solve(v)
 	if s.Failure != "" || s.Nonce != v.Nonce {
 		t.Fatalf("nonce %d, failure %q, want %d\nconsole: %v", s.Nonce, s.Failure, v.Nonce, page.Console())
@@ -132,15 +142,18 @@ func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
 	if s.Seen.Started == 0 || s.Seen.Started != s.Seen.Ended || len(s.Seen.Worker) > 0 || len(s.Seen.Page) == 0 {
 		t.Errorf("%d workers were started, %d ended; they answered %v, the page %v", s.Seen.Started, s.Seen.Ended, s.Seen.Worker, s.Seen.Page)
 	}
+
 	select {
 	case <-refused:
 	default:
 		t.Error("no worker was refused")
 	}
+
 	page.noExceptions()
 }
 
-// tellRefusal makes each worker tell the captcha's server of its error event, after everybody else in the page has heard of it.
+// tellRefusal makes each worker tell the captcha's server of its error event, after everybody else
+// in the page has heard of it.
 const tellRefusal = `window.Worker = class extends Worker {
 	constructor(url) {
 		super(url);
@@ -160,6 +173,7 @@ func answerText(content string) http.HandlerFunc {
 func TestChromiumSolverGivesUp(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
+
 	away := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	for _, test := range []struct {
 		name    string
@@ -184,7 +198,8 @@ func TestChromiumSolverGivesUp(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverRefusesWhatHasNoAnswer gives it every unsolvable vector, in workers and in the page.
+// TestChromiumSolverRefusesWhatHasNoAnswer gives it every unsolvable vector, in workers and in the
+// page.
 func TestChromiumSolverRefusesWhatHasNoAnswer(t *testing.T) {
 	w := newEngineWorld(t)
 	_, unsolvable := readEngineVectors(t)
@@ -201,20 +216,24 @@ func TestChromiumSolverRefusesWhatHasNoAnswer(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverWithoutJIT runs JavaScript uncompiled and without WebAssembly, as the lockdown mode of iOS does. Then the
-// browser's own SHA-256 is faster, where the page has it: on https.
+// TestChromiumSolverWithoutJIT runs JavaScript uncompiled and without WebAssembly, as the lockdown
+// mode of iOS does. Then the browser's own SHA-256 is faster, where the page has it: on https.
 func TestChromiumSolverWithoutJIT(t *testing.T) {
 	w := newEngineWorld(t, browsertest.WithFlag("js-flags", "--jitless"))
-	// Enough for JavaScript to be judged, at 16,384 hashes, and no more, for there are a few thousand a second.
+
+	// Enough for JavaScript to be judged, at 16,384 hashes, and no more, for there are a few
+	// thousand a second.
 	keys, err := pow.New(strings.NewReader("whatever looks like it was drawn"), pow.Key{Secret: []byte("a secret for tests")})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c := keys.Issue("svck_TestTestTestTestTestTest", 32_768, time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	nonce, err := pow.Solve(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	v := solveVector{Challenge: c.Challenge, Salt: c.Salt, Difficulty: int(c.Difficulty), Nonce: nonce}
 	for _, test := range []struct{ name, before, engine string }{
 		{"https", "", "subtle"},
@@ -227,6 +246,7 @@ func TestChromiumSolverWithoutJIT(t *testing.T) {
 		if s.Nonce != v.Nonce || ran[0] != "js" || ran[len(ran)-1] != test.engine {
 			t.Errorf("%s: nonce %d, failure %q, want %d; engines %v", test.name, s.Nonce, s.Failure, v.Nonce, ran)
 		}
+
 		page.noExceptions()
 		page.Close()
 	}
@@ -236,16 +256,19 @@ func TestChromiumSolverWithoutJIT(t *testing.T) {
 func TestChromiumSolverProgress(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
+
 	var want [][2]int
 	for i := range 17 {
 		want = append(want, [2]int{i, 16})
 	}
+
 	if s := w.open(t, engineSite{}).solve(solvable["difficulty 131,072"]); !slices.Equal(s.Progress, want) {
 		t.Errorf("progress %v", s.Progress)
 	}
 }
 
-// TestChromiumSolverCountsProcessors starts one worker fewer than there are processors, one to four of them.
+// TestChromiumSolverCountsProcessors starts one worker fewer than there are processors, one to four
+// of them.
 func TestChromiumSolverCountsProcessors(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -256,6 +279,7 @@ func TestChromiumSolverCountsProcessors(t *testing.T) {
 			t.Errorf("%s processors: %d workers started, %d ended, want %d; nonce %d, failure %q",
 				processors, s.Seen.Started, s.Seen.Ended, want, s.Nonce, s.Failure)
 		}
+
 		page.Close()
 	}
 }
@@ -271,6 +295,7 @@ func TestChromiumSolverLetsThePageBreathe(t *testing.T) {
 		Turns   int
 		Longest float64
 	}
+
 	page.Eval(fmt.Sprintf(`(async () => {
 		let turns = 0, longest = 0, last = performance.now(), on = true;
 		const { port1, port2 } = new MessageChannel();
@@ -289,14 +314,17 @@ func TestChromiumSolverLetsThePageBreathe(t *testing.T) {
 		on = false;
 		return { nonce, turns, longest };
 	})()`, v.json(), page.api), &got)
+
 	t.Logf("%d turns of others, at most %.1f ms apart", got.Turns, got.Longest)
+
 	// Over 100,000 hashes take at least five slices of four milliseconds on any machine.
 	if got.Nonce != v.Nonce || got.Turns < 5 {
 		t.Errorf("nonce %d, want %d; others had %d turns", got.Nonce, v.Nonce, got.Turns)
 	}
 }
 
-// TestChromiumSolverStops aborts at each stage: before, while the engines are fetched, and in the middle of the work.
+// TestChromiumSolverStops aborts at each stage: before, while the engines are fetched, and in the
+// middle of the work.
 func TestChromiumSolverStops(t *testing.T) {
 	release := make(chan struct{})
 	w := newEngineWorld(t)
@@ -317,6 +345,7 @@ func TestChromiumSolverStops(t *testing.T) {
 				const outcome = await solved.then(() => "solved", (problem) => problem.name);
 				return outcome + " " + told;
 			})`
+
 			abort = fmt.Sprintf(abort, v.json(), page.api)
 			for call, want := range map[string]string{
 				`("", "before")`:       "AbortError 0",
@@ -327,15 +356,19 @@ func TestChromiumSolverStops(t *testing.T) {
 			} {
 				var got string
 				page.Eval(abort+call, &got)
+
 				if got != want {
 					t.Errorf("%s: %s, want %s", call, got, want)
 				}
 			}
-			// Whatever was started late must have been ended as well, by the time that a later solve is through.
+
+			// Whatever was started late must have been ended as well, by the time that a later
+			// solve is through.
 			s := page.solve(v)
 			if s.Nonce != v.Nonce || s.Seen.Started != s.Seen.Ended {
 				t.Errorf("afterwards: nonce %d, failure %q; %d workers started, %d ended", s.Nonce, s.Failure, s.Seen.Started, s.Seen.Ended)
 			}
+
 			page.noExceptions()
 		})
 	}
@@ -352,12 +385,14 @@ func TestChromiumSolverOnPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestSolverUsesNoTimers looks for them in the scripts: hidden tabs hold timers up. Nor may it run text as code.
+// TestSolverUsesNoTimers looks for them in the scripts: hidden tabs hold timers up. Nor may it run
+// text as code.
 func TestSolverUsesNoTimers(t *testing.T) {
 	solver, err := solverScript()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	worker := body(t, get(t, assets.Handler(), "GET", "/captcha-worker.js"))
 	forbidden := regexp.MustCompile(`setTimeout|setInterval|requestAnimationFrame|requestIdleCallback|\beval\b|\bFunction\(`)
 	for name, script := range map[string]string{"solver": solver, "worker": string(worker)} {

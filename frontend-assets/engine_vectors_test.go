@@ -20,6 +20,7 @@ func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, unsolvable := readEngineVectors(t)
 	page := w.open(t, engineSite{})
+
 	for name, engine := range engines {
 		run := fmt.Sprintf(`(async (given) => {
 			const O = %q, task = read(given), engine = await (%s)(task), secrets = [];
@@ -36,28 +37,35 @@ func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 				Secrets []uint32
 				Nonce   uint64
 			}
+
 			page.Eval(run+"("+v.json()+")", &got)
+
 			if !slices.Equal(got.Secrets, v.Secrets) || got.Nonce != v.Nonce {
 				t.Errorf("%s: %s: found %v, nonce %d, want %v, %d", name, v.Name, got.Secrets, got.Nonce, v.Secrets, v.Nonce)
 			}
 		}
+
 		for _, v := range unsolvable {
 			var got struct{ Secrets []int64 }
 			page.Eval(run+"("+v.json()+")", &got)
+
 			if len(got.Secrets) > 0 && got.Secrets[len(got.Secrets)-1] != -1 {
 				t.Errorf("%s: %s: found %v", name, v.Name, got.Secrets)
 			}
 		}
 	}
+
 	page.noExceptions()
 }
 
-// TestChromiumEnginesKeepToTheirRange lets the engines search for every number of a small range, from every start to every end:
-// the SIMD engine tries four numbers at once, and must neither miss the last nor find one behind it.
+// TestChromiumEnginesKeepToTheirRange lets the engines search for every number of a small range,
+// from every start to every end: the SIMD engine tries four numbers at once, and must neither miss
+// the last nor find one behind it.
 func TestChromiumEnginesKeepToTheirRange(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	v := solvable["first and last numbers"]
+
 	page := w.open(t, engineSite{})
 	for name, engine := range engines {
 		var wrong []string
@@ -74,17 +82,20 @@ func TestChromiumEnginesKeepToTheirRange(t *testing.T) {
 			}
 			return wrong;
 		})(%s)`, engineOrigin, engine, v.json()), &wrong)
+
 		if len(wrong) > 0 {
 			t.Errorf("%s: %v", name, wrong)
 		}
 	}
 }
 
-// TestChromiumEnginesCompareAllBits alters one bit of a target at a time: then nothing may be found.
+// TestChromiumEnginesCompareAllBits alters one bit of a target at a time: then nothing may be
+// found.
 func TestChromiumEnginesCompareAllBits(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	v := solvable["frozen, four searches"]
+
 	page := w.open(t, engineSite{})
 	for name, engine := range engines {
 		var found []json.Number
@@ -99,6 +110,7 @@ func TestChromiumEnginesCompareAllBits(t *testing.T) {
 			if (await engine(1, 500, 510) !== 503) found.push(-1);
 			return found;
 		})(%s)`, engineOrigin, engine, v.json()), &found)
+
 		if len(found) > 0 {
 			t.Errorf("%s found the secret although these bits of the target were altered: %v", name, found)
 		}

@@ -43,11 +43,13 @@ var solverScript = sync.OnceValues(func() (string, error) {
 	if len(result.Errors) > 0 {
 		return "", fmt.Errorf("%s", result.Errors[0].Text)
 	}
+
 	return string(result.OutputFiles[0].Contents), nil
 })
 
-// spy notes, before any script of the page runs, what the solver does: which engines answered from workers and from the page
-// itself, how many workers were started and ended, and how often the page got its turn in between.
+// spy notes, before any script of the page runs, what the solver does: which engines answered from
+// workers and from the page itself, how many workers were started and ended, and how often the page
+// got its turn in between.
 const spy = `
 	window.seen = { started: 0, ended: 0, worker: [], page: [] };
 	if (window.Worker) {
@@ -103,6 +105,7 @@ func newEngineWorld(t *testing.T, opts ...browsertest.Option) *engineWorld {
 		t.Cleanup(server.Close)
 		return browsertest.Host(name, server.URL)
 	}
+
 	w.browser = browsertest.New(t, append(opts, host("captcha.example.test", w.captcha), host("shop.example.test", w.shop))...)
 	return w
 }
@@ -125,15 +128,18 @@ func (w *engineWorld) captcha(res http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			w.t.Error(err)
 		}
+
 		res.Header().Set("Content-Type", "text/javascript")
 		fmt.Fprint(res, script)
 		return
 	}
+
 	if other := site.replace[path]; other != nil {
 		res.Header().Set("Access-Control-Allow-Origin", "*")
 		other(res, r)
 		return
 	}
+
 	r.URL.Path = path
 	assets.Handler().ServeHTTP(res, r)
 }
@@ -158,6 +164,7 @@ func (w *engineWorld) open(t *testing.T, site engineSite, before ...string) *eng
 	page.Before(strings.Join(append(before, spy), "\n"))
 	page.Goto("https://shop.example.test" + number)
 	page.WaitFor("window.solve")
+
 	return &enginePage{page, t, engineOrigin + number}
 }
 
@@ -176,6 +183,7 @@ type solution struct {
 // solve runs the solver in the page.
 func (p *enginePage) solve(v solveVector) (s solution) {
 	p.t.Helper()
+
 	p.Eval(fmt.Sprintf(`(async () => {
 		const result = { progress: [] };
 		window.solving = true;
@@ -187,6 +195,7 @@ func (p *enginePage) solve(v solveVector) (s solution) {
 		window.solving = false;
 		return { ...result, seen };
 	})()`, v.json(), p.api), &s)
+
 	return s
 }
 
@@ -211,12 +220,14 @@ func (v solveVector) json() string {
 // readEngineVectors reads the challenges that have an answer, by name, and those that have none.
 func readEngineVectors(t *testing.T) (solvable, unsolvable map[string]solveVector) {
 	t.Helper()
+
 	type vector struct {
 		Name, Challenge, Salt string
 		Difficulty            int
 		Secrets               []uint32
 		Nonce                 uint64
 	}
+
 	var file struct{ Solve, Unsolvable []vector }
 	content, err := os.ReadFile(engineVectors)
 	if err == nil {
@@ -225,13 +236,16 @@ func readEngineVectors(t *testing.T) (solvable, unsolvable map[string]solveVecto
 	if err != nil || len(file.Solve) < 10 || len(file.Unsolvable) < 10 {
 		t.Fatalf("%s: %d and %d vectors, %v", engineVectors, len(file.Solve), len(file.Unsolvable), err)
 	}
+
 	solvable, unsolvable = map[string]solveVector{}, map[string]solveVector{}
 	for _, v := range file.Solve {
 		solvable[v.Name] = solveVector(v)
 	}
+
 	for _, v := range file.Unsolvable {
 		unsolvable[v.Name] = solveVector(v)
 	}
+
 	return solvable, unsolvable
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Cache lifetimes. A name without a version changes its content at each release, so that browsers have to ask again within the
-// hour; a name with a version never does.
+// Cache lifetimes. A name without a version changes its content at each release, so that browsers
+// have to ask again within the hour; a name with a version never does.
 const (
 	cacheHour    = "public, max-age=3600"
 	cacheForever = "public, max-age=31536000, immutable"
@@ -41,7 +41,8 @@ func hash(content []byte) string {
 // plain is the file as it was before compression.
 func (f *file) plain() []byte { return f.encodings[len(f.encodings)-1].body }
 
-// serve answers a GET or HEAD request with the encoding that the client likes best, or with 304 when it has that one.
+// serve answers a GET or HEAD request with the encoding that the client likes best, or with 304
+// when it has that one.
 func (f *file) serve(w http.ResponseWriter, r *http.Request, cacheControl string) {
 	chosen := f.choose(r.Header.Values("Accept-Encoding"))
 	h := w.Header()
@@ -49,23 +50,28 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cacheControl string
 	h.Set("ETag", chosen.etag)
 	h.Set("Cache-Control", cacheControl)
 	h.Set("X-Content-Type-Options", "nosniff")
+
 	if matches(r.Header.Values("If-None-Match"), chosen.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+
 	h.Set("Content-Type", f.contentType)
 	h.Set("Content-Length", strconv.Itoa(len(chosen.body)))
+
 	if chosen.name != "identity" {
 		h.Set("Content-Encoding", chosen.name)
 	}
+
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(chosen.body) // a client that went away is no error of ours
+		// a client that went away is no error of ours
+		_, _ = w.Write(chosen.body)
 	}
 }
 
-// choose picks the stored encoding with the highest weight in Accept-Encoding (RFC 9110, section 12.5.3); of equal ones the
-// smaller form. The plain form is for clients that accept nothing else, even when they refuse that too: a script that arrives
-// is worth more than a 406.
+// choose picks the stored encoding with the highest weight in Accept-Encoding (RFC 9110, section
+// 12.5.3); of equal ones the smaller form. The plain form is for clients that accept nothing else,
+// even when they refuse that too: a script that arrives is worth more than a 406.
 func (f *file) choose(accept []string) encoding {
 	best, bestWeight := f.encodings[len(f.encodings)-1], 0.0
 	wanted := weights(accept)
@@ -78,27 +84,33 @@ func (f *file) choose(accept []string) encoding {
 			best, bestWeight = e, weight
 		}
 	}
+
 	return best
 }
 
-// weights reads "br;q=0.8, gzip" into {br: 0.8, gzip: 1}. An unreadable weight counts as 0, which means refused.
+// weights reads "br;q=0.8, gzip" into {br: 0.8, gzip: 1}. An unreadable weight counts as 0, which
+// means refused.
 func weights(accept []string) map[string]float64 {
 	found := map[string]float64{}
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		name, parameters, _ := strings.Cut(item, ";")
 		weight := 1.0
+
 		if key, value, ok := strings.Cut(strings.TrimSpace(parameters), "="); ok && strings.EqualFold(strings.TrimSpace(key), "q") {
 			var err error
 			if weight, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
 				weight = 0
 			}
 		}
+
 		found[strings.ToLower(strings.TrimSpace(name))] = weight
 	}
+
 	return found
 }
 
-// matches tells whether one of the tags of If-None-Match is this one; the comparison is the weak one, as RFC 9110 demands.
+// matches tells whether one of the tags of If-None-Match is this one; the comparison is the weak
+// one, as RFC 9110 demands.
 func matches(ifNoneMatch []string, etag string) bool {
 	for tag := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
 		tag = strings.TrimSpace(tag)

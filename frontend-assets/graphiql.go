@@ -14,7 +14,8 @@ import (
 // graphiqlPrefix is where the page finds its files.
 const graphiqlPrefix = "/graphiql/"
 
-// graphiqlFiles are the page's own files, in the order of loading; a version or hash in the name lets browsers keep them forever.
+// graphiqlFiles are the page's own files, in the order of loading; a version or hash in the name
+// lets browsers keep them forever.
 var graphiqlFiles = func() []namedFile {
 	start := builtFile("graphiql/start.js", "text/javascript; charset=utf-8")
 	return []namedFile{
@@ -29,8 +30,8 @@ var graphiqlFiles = func() []namedFile {
 type namedFile struct {
 	name string
 	file *file
-	// plain returns the file with its plain form filled in, which is unpacked for the first client that asks for it and kept
-	// from then on. Nil when the file has it already.
+	// plain returns the file with its plain form filled in, which is unpacked for the first client
+	// that asks for it and kept from then on. Nil when the file has it already.
 	plain func() (*file, error)
 }
 
@@ -50,15 +51,18 @@ func (f *file) unpacked() (*file, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	body, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
+
 	return &file{f.contentType, []encoding{f.encodings[0], newEncoding("identity", body)}}, nil
 }
 
-// graphiqlPolicy lets the page do what GraphiQL needs and no more: scripts and requests of its own origin. Inline styles are
-// GraphiQL's own doing (its editor and its panes size themselves with style attributes and elements).
+// graphiqlPolicy lets the page do what GraphiQL needs and no more: scripts and requests of its own
+// origin. Inline styles are GraphiQL's own doing (its editor and its panes size themselves with
+// style attributes and elements).
 const graphiqlPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -68,6 +72,7 @@ var graphiqlPage = func() []byte {
 	page.WriteString("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Tallygate</title>\n" +
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n" +
 		"<style>html, body, #graphiql { height: 100%; margin: 0 }</style>\n")
+
 	for _, f := range graphiqlFiles {
 		if path.Ext(f.name) == ".css" {
 			fmt.Fprintf(&page, "<link rel=\"stylesheet\" href=\"%s%s\">\n", graphiqlPrefix, f.name)
@@ -75,32 +80,37 @@ var graphiqlPage = func() []byte {
 			fmt.Fprintf(&page, "<script src=\"%s%s\" defer></script>\n", graphiqlPrefix, f.name)
 		}
 	}
+
 	page.WriteString("<div id=\"graphiql\"><noscript>GraphiQL needs JavaScript. The API itself is at POST /graphql.</noscript></div>\n</html>\n")
 	return page.Bytes()
 }()
 
-// GraphiQL serves the page on which a person tries the GraphQL API, without anything from another host. The control plane
-// mounts it twice, unchanged:
+// GraphiQL serves the page on which a person tries the GraphQL API, without anything from another
+// host. The control plane mounts it twice, unchanged:
 //
 //	GET /graphql      for browsers (Accept: text/html): the page; so does any path that is not below /graphiql/
 //	GET /graphiql/…   the page's files, cached for a year, since their names carry a version
 //
-// The page posts to /graphql of its own origin, with the session cookie. It cannot be framed. Only GET and HEAD are accepted.
+// The page posts to /graphql of its own origin, with the session cookie. It cannot be framed. Only
+// GET and HEAD are accepted.
 func GraphiQL() http.Handler {
 	files := map[string]namedFile{}
 	for _, f := range graphiqlFiles {
 		files[graphiqlPrefix+f.name] = f
 	}
+
 	return readOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, graphiqlPrefix) {
 			serveGraphiQLPage(w)
 			return
 		}
+
 		named, ok := files[r.URL.Path]
 		if !ok {
 			http.NotFound(w, r)
 			return
 		}
+
 		f := named.file
 		if named.plain != nil && f.choose(r.Header.Values("Accept-Encoding")).name == "identity" {
 			var err error
@@ -109,6 +119,7 @@ func GraphiQL() http.Handler {
 				return
 			}
 		}
+
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		f.serve(w, r, cacheForever)
 	}))
@@ -122,6 +133,8 @@ func serveGraphiQLPage(w http.ResponseWriter) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("Vary", "Accept") // the same address answers operations, too
+
+	// the same address answers operations, too
+	h.Set("Vary", "Accept")
 	_, _ = w.Write(graphiqlPage)
 }

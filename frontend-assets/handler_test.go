@@ -23,6 +23,7 @@ func get(t *testing.T, h http.Handler, method, path string, headers ...string) *
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
 	}
+
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Result()
@@ -31,7 +32,9 @@ func get(t *testing.T, h http.Handler, method, path string, headers ...string) *
 // body reads an answer and undoes its Content-Encoding.
 func body(t *testing.T, res *http.Response) []byte {
 	t.Helper()
+
 	reader := io.Reader(res.Body)
+
 	switch encoding := res.Header.Get("Content-Encoding"); encoding {
 	case "":
 	case "br":
@@ -44,10 +47,12 @@ func body(t *testing.T, res *http.Response) []byte {
 	default:
 		t.Fatalf("Content-Encoding = %q", encoding)
 	}
+
 	b, err := io.ReadAll(reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return b
 }
 
@@ -113,6 +118,7 @@ func TestHeaders(t *testing.T) {
 					t.Errorf("%s: %s = %q, want %q", path, name, got, want)
 				}
 			}
+
 			if want, err := os.ReadFile("dist/" + asset); err != nil || res.StatusCode != 200 || !bytes.Equal(body(t, res), want) {
 				t.Errorf("%s: status %d, or another content than dist/%s (%v)", path, res.StatusCode, asset, err)
 			}
@@ -130,6 +136,7 @@ func TestETagIsStrongAndBelongsToOneEncoding(t *testing.T) {
 		if other, taken := seen[tag]; taken {
 			t.Errorf("%s and %s have the same ETag %s", encoding, other, tag)
 		}
+
 		seen[tag] = encoding
 
 		for header, want := range map[string]int{
@@ -140,6 +147,7 @@ func TestETagIsStrongAndBelongsToOneEncoding(t *testing.T) {
 			if res.StatusCode != want {
 				t.Errorf("%s: If-None-Match %s: status %d, want %d", encoding, header, res.StatusCode, want)
 			}
+
 			if want == 304 {
 				if b, _ := io.ReadAll(res.Body); len(b) > 0 || res.Header.Get("Content-Length") != "" {
 					t.Errorf("%s: 304 with %d bytes of body, Content-Length %q", encoding, len(b), res.Header.Get("Content-Length"))
@@ -150,6 +158,7 @@ func TestETagIsStrongAndBelongsToOneEncoding(t *testing.T) {
 			}
 		}
 	}
+
 	// A client that holds the brotli form and now asks for gzip has to get the gzip form.
 	br := get(t, assets.Handler(), "GET", "/svc.js", "Accept-Encoding", "br").Header.Get("ETag")
 	if res := get(t, assets.Handler(), "GET", "/svc.js", "Accept-Encoding", "gzip", "If-None-Match", br); res.StatusCode != 200 {
@@ -165,6 +174,7 @@ func TestVersionedNames(t *testing.T) {
 	if res := get(t, assets.Handler(), "GET", path); !bytes.Equal(body(t, res), script(t)) {
 		t.Errorf("%s is not dist/svc.js", path)
 	}
+
 	for _, unknown := range []string{"/svc.000000000000.js", "/", "/dist/svc.js", "/svc.js.br", "/svc.js/", "//svc.js", "/graphiql/start.js"} {
 		if res := get(t, assets.Handler(), "GET", unknown); res.StatusCode != 404 {
 			t.Errorf("%s: status %d, want 404", unknown, res.StatusCode)
@@ -186,26 +196,32 @@ func TestMethods(t *testing.T) {
 func TestHeadHasTheHeadersOfGet(t *testing.T) {
 	server := httptest.NewServer(assets.Handler())
 	defer server.Close()
+
 	answer := func(method string) (http.Header, int) {
 		req, _ := http.NewRequest(method, server.URL+"/svc.js", nil)
 		req.Header.Set("Accept-Encoding", "br")
+
 		res, err := server.Client().Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
+
 		b, err := io.ReadAll(res.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		res.Header.Del("Date")
 		return res.Header, len(b)
 	}
+
 	want, size := answer("GET")
 	got, empty := answer("HEAD")
 	if size == 0 || empty != 0 {
 		t.Errorf("GET has %d bytes, HEAD %d", size, empty)
 	}
+
 	for name := range want {
 		if got.Get(name) != want.Get(name) {
 			t.Errorf("HEAD: %s = %q, GET has %q", name, got.Get(name), want.Get(name))

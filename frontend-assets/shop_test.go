@@ -29,11 +29,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
-// shop is the website of the tests that ask what is stored in the end: its pages carry the script, and the real data plane
-// serves the script, receives what it sends and stores it in a database of the test's own.
+// shop is the website of the tests that ask what is stored in the end: its pages carry the script,
+// and the real data plane serves the script, receives what it sends and stores it in a database of
+// the test's own.
 //
-// The site's domain is shop.test and its extra domain shop-extra.test; "signup" is registered, searches, sales and user ids
-// are measured. The pages are served under www.shop.test, shop.test, shop-extra.test and, as somebody else's, other.test.
+// The site's domain is shop.test and its extra domain shop-extra.test; "signup" is registered,
+// searches, sales and user ids are measured. The pages are served under www.shop.test, shop.test,
+// shop-extra.test and, as somebody else's, other.test.
 type shop struct {
 	t       *testing.T
 	db      *db.DB
@@ -63,8 +65,10 @@ type exchange struct {
 func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 	t.Helper()
 	t.Parallel()
+
 	s := &shop{t: t, db: d, pages: pages, headers: http.Header{}, told: make(chan string, 100),
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+
 	s.register()
 
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -76,12 +80,14 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 		Store:      d.HitStore(),
 		Log:        log,
 	})
+
 	service.Start()
 	s.stop = sync.OnceFunc(func() {
 		if err := service.Stop(context.Background()); err != nil {
 			t.Errorf("stop the service: %v", err)
 		}
 	})
+
 	t.Cleanup(s.stop)
 	plane := httptest.NewServer(s.record(dataplane.Handler(dataplane.Options{Analytics: service, Assets: assets.Handler(), Log: log})))
 	t.Cleanup(plane.Close)
@@ -93,26 +99,31 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 		browsertest.Host("*.shop.test", site.URL),
 		browsertest.Host("shop-extra.test", site.URL),
 		browsertest.Host("other.test", site.URL),
-		// As if it were by TLS: browsers lend caches, service workers and prerendering to secure pages only.
+		// As if it were by TLS: browsers lend caches, service workers and prerendering to secure
+		// pages only.
 		browsertest.WithFlag("unsafely-treat-insecure-origin-as-secure", "http://www.shop.test"),
 	)
+
 	return s
 }
 
 // register makes the site.
 func (s *shop) register() {
 	s.t.Helper()
+
 	ctx, at := s.t.Context(), model.At(s.now)
 	user, err := s.db.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Shop", CreatedAt: at},
 		model.User{Email: "owner@shop.test", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.site, err = s.db.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: siteKey, Domain: "shop.test", Name: "Shop",
 		Plan: model.PlanEnterprise, MonthlyPageviews: 10_000, CreatedAt: at})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	yes := true
 	for _, err := range []error{
 		s.db.AddSiteDomain(ctx, user.AccountID, s.site.ID, "shop-extra.test"),
@@ -130,11 +141,13 @@ func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
 		s.told <- r.URL.RawQuery
 		return
 	}
+
 	page, ok := s.pages[r.URL.Path]
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
+
 	maps.Copy(w.Header(), s.headers)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, "<!doctype html><link rel=icon href=data:,>"+page)
@@ -147,10 +160,12 @@ func (s *shop) record(plane http.Handler) http.Handler {
 			plane.ServeHTTP(w, r)
 			return
 		}
+
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			s.t.Errorf("read a request to collect.php: %v", err)
 		}
+
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		var request strings.Builder
 		fmt.Fprintf(&request, "%s %s\n", r.Method, r.URL)
@@ -160,6 +175,7 @@ func (s *shop) record(plane http.Handler) http.Handler {
 		if got := r.Header.Get("Content-Type"); r.Method != http.MethodPost || got != "text/plain;charset=UTF-8" {
 			s.t.Errorf("%s to collect.php with Content-Type %q", r.Method, got)
 		}
+
 		var message map[string]any
 		if err := json.Unmarshal(body, &message); err != nil {
 			s.t.Errorf("a request to collect.php carries %q: %v", body, err)
@@ -173,6 +189,7 @@ func (s *shop) record(plane http.Handler) http.Handler {
 
 		s.mu.Lock()
 		defer s.mu.Unlock()
+
 		s.calls = append(s.calls, exchange{request.String(), message, answer.Code, answer.Body.String()})
 	})
 }
@@ -200,31 +217,39 @@ func (s *shop) open(address string) *browsertest.Page {
 	return page
 }
 
-// answered waits until the data plane has answered so many calls more, and returns them. One call too many fails the test,
-// at the latest when the next ones are waited for.
+// answered waits until the data plane has answered so many calls more, and returns them. One call
+// too many fails the test, at the latest when the next ones are waited for.
 func (s *shop) answered(n int) []exchange {
 	s.t.Helper()
+
 	deadline := time.Now().Add(30 * time.Second)
+
 	for {
 		s.mu.Lock()
 		calls := slices.Clone(s.calls[s.seen:])
 		s.mu.Unlock()
+
 		if len(calls) == n {
 			s.seen += n
 			return calls
 		}
+
 		if len(calls) > n || time.Now().After(deadline) {
 			var all strings.Builder
 			for _, c := range calls {
 				fmt.Fprintf(&all, "\n%d %s\n%s", c.status, c.answer, c.request)
 			}
+
 			s.t.Fatalf("%d calls were answered, want %d:%s", len(calls), n, all.String())
 		}
-		time.Sleep(2 * time.Millisecond) // browsers send in their own time
+
+		// browsers send in their own time
+		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// stored waits for so many answers, all of them 204, and for nothing else. It returns the messages that were answered.
+// stored waits for so many answers, all of them 204, and for nothing else. It returns the messages
+// that were answered.
 func (s *shop) stored(calls int) []map[string]any {
 	s.t.Helper()
 	var messages []map[string]any
@@ -232,12 +257,15 @@ func (s *shop) stored(calls int) []map[string]any {
 		if c.status != http.StatusNoContent {
 			s.t.Fatalf("answer %d %s to\n%s", c.status, c.answer, c.request)
 		}
+
 		messages = append(messages, c.message)
 	}
+
 	return messages
 }
 
-// viewed waits for so many answers like stored. One of them is to a page view, whose path and referrer it compares.
+// viewed waits for so many answers like stored. One of them is to a page view, whose path and
+// referrer it compares.
 func (s *shop) viewed(calls int, path string, referrer any) {
 	s.t.Helper()
 	messages := s.stored(calls)
@@ -274,21 +302,26 @@ func (s *shop) events() []db.ExportedEvent {
 	return rows
 }
 
-// hasViews compares all stored page views with lines of the form "/path 1500ms 90%", with " manual" behind, in any order.
+// hasViews compares all stored page views with lines of the form "/path 1500ms 90%", with " manual"
+// behind, in any order.
 func (s *shop) hasViews(want ...string) {
 	s.t.Helper()
 	got := []string{}
 	for _, row := range s.views() {
 		line := fmt.Sprintf("%s %dms %d%%", row.Path, row.EngagedMS, row.Scroll)
+
 		if row.Manual {
 			line += " manual"
 		}
+
 		got = append(got, line)
 	}
+
 	s.same("page views", got, want)
 }
 
-// hasEvents compares all stored events with lines of the form `/path name {"property": "value"}`, in any order.
+// hasEvents compares all stored events with lines of the form `/path name {"property": "value"}`,
+// in any order.
 func (s *shop) hasEvents(want ...string) {
 	s.t.Helper()
 	got := []string{}
@@ -309,17 +342,21 @@ func (s *shop) same(what string, got, want []string) {
 // refused ends the data plane and compares its counts of refused and ignored calls by code.
 func (s *shop) refused(want map[string]int64) {
 	s.t.Helper()
+
 	s.answered(0)
 	s.stop()
 	counts, err := s.db.RejectionsOfSites(s.t.Context(), []int64{s.site.ID}, 0)
 	rejections := counts[s.site.ID]
+
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	got := map[string]int64{}
 	for _, r := range rejections {
 		got[r.Code] += r.Count
 	}
+
 	if !maps.Equal(got, want) {
 		s.t.Errorf("refused and ignored calls %v, want %v", got, want)
 	}
@@ -336,5 +373,6 @@ func visit(v db.ExportedVisit) string {
 			line += "; " + value.name + " " + value.value
 		}
 	}
+
 	return line
 }

@@ -38,6 +38,7 @@ func TestChromiumLinks(t *testing.T) {
 		<a id=blob download="table.xlsx">blob</a><script>blob.href = URL.createObjectURL(new Blob(["x"]))</script>
 		<a id=page href="/page.html">page</a>
 		<a id=folder href="/a.pdf/">folder</a>`
+
 	w := newWorld(t, map[string]string{"/": tag("") + content, "/off": tag(`data-auto="off"`) + content})
 	page := w.open("http://www.shop.example.test/")
 	w.nextOf("pageview")
@@ -46,8 +47,10 @@ func TestChromiumLinks(t *testing.T) {
 	download := func(file, ext string) string {
 		return `{"e": "file_download", "m": {"file": "` + file + `", "ext": "` + ext + `"}}`
 	}
+
 	const leaves = `{"t": "engagement"}`
 	click := func(selector string) string { return `document.querySelector("` + selector + `").click()` }
+
 	mouse := func(selector, options string) string {
 		return `document.querySelector("` + selector + `").dispatchEvent(new MouseEvent(` + options + `))`
 	}
@@ -87,9 +90,11 @@ func TestChromiumLinks(t *testing.T) {
 		page.Eval("later(2000)", nil)
 		before := len(page.Requests())
 		page.Eval("(()=>{ "+test.script+" })()", nil)
+
 		if got := len(page.Requests()) - before; got != len(test.want) {
 			t.Errorf("%s: %d messages, want %d", test.script, got, len(test.want))
 		}
+
 		for range min(len(test.want), len(page.Requests())-before) {
 			h := w.next()
 			if !includedIn(h, test.want) {
@@ -99,6 +104,7 @@ func TestChromiumLinks(t *testing.T) {
 				t.Errorf("%s: part of a query string left the page: %s", test.script, h)
 			}
 		}
+
 		if t.Failed() {
 			return
 		}
@@ -120,6 +126,7 @@ func TestChromiumLinks(t *testing.T) {
 	page.Do(chromedp.MouseClickXY(at.X, at.Y, func(p *input.DispatchMouseEventParams) *input.DispatchMouseEventParams {
 		return p.WithButton(input.Middle)
 	}))
+
 	w.nextOf("engagement", "outbound_click")
 	page.Close()
 
@@ -127,9 +134,11 @@ func TestChromiumLinks(t *testing.T) {
 	page = w.open("http://shop.example.test/off")
 	w.nextOf("pageview")
 	page.Eval("later(1), out.click(), later(2000), file.click()", nil)
+
 	for range 2 {
 		w.expect(page, withoutTime(w.nextOf("engagement")[0]), `{"t": "engagement", "p": "/off", "r": null, "a": "off"}`)
 	}
+
 	w.nothingBeyond(page, 3)
 }
 
@@ -140,14 +149,17 @@ func includedIn(h hit, want []string) bool {
 		if json.Unmarshal([]byte(one), &object) != nil {
 			panic(one)
 		}
+
 		same := true
 		for key, value := range object {
 			same = same && fmt.Sprint(h.body[key]) == fmt.Sprint(value)
 		}
+
 		if same {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -172,6 +184,7 @@ func TestChromiumSiteSearch(t *testing.T) {
 		"":                          "",
 	} {
 		page := w.browser.Open("http://shop.example.test/?" + query)
+
 		if want == "" {
 			w.nextOf("pageview")
 			w.nothingBeyond(page, 1)
@@ -180,10 +193,12 @@ func TestChromiumSiteSearch(t *testing.T) {
 			w.expect(page, w.nextOf("pageview", "site_search")[1], `{"t": "event", "e": "site_search", "m": {"term": `+string(term)+`}, "p": "/", "r": null}`)
 			w.nothingBeyond(page, 2)
 		}
+
 		page.Goto("about:blank")
 		w.nextOf("engagement")
 		page.Close()
 	}
+
 	for _, path := range []string{"/plain", "/off"} {
 		page := w.browser.Open("http://shop.example.test" + path + "?q=boots")
 		w.nextOf("pageview")
@@ -191,13 +206,16 @@ func TestChromiumSiteSearch(t *testing.T) {
 		page.Goto("about:blank")
 		w.nextOf("engagement")
 	}
+
 	// Once per page view, also after a change of route.
 	page := w.open("http://shop.example.test/?q=one")
 	w.nextOf("pageview", "site_search")
 	page.Eval("later(1), history.replaceState(0, '', '/?q=two'), history.pushState(0, '', '/results?q=three')", nil)
+
 	if h := w.nextOf("engagement", "pageview", "site_search")[2]; !strings.Contains(h.raw, `"three"`) {
 		t.Errorf("received %s, want the term three", h)
 	}
+
 	w.nothingBeyond(page, 5)
 }
 

@@ -16,14 +16,16 @@ import (
 //
 //	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets
 //
-// "load" compiles and runs the script, which sends the page view; "fetch" is the browser's part of that.
-// "scroll" is a scroll event. "layout" is a scroll event on a page that has just changed, so that the script asks for the
-// layout, without the layout itself, which the browser would otherwise make a moment later.
+// "load" compiles and runs the script, which sends the page view; "fetch" is the browser's part of
+// that. "scroll" is a scroll event. "layout" is a scroll event on a page that has just changed, so
+// that the script asks for the layout, without the layout itself, which the browser would otherwise
+// make a moment later.
 func BenchmarkChromiumScript(b *testing.B) {
 	w := startWorld(b, map[string]string{"/": `<body style="height: 20000px">` + strings.Repeat("<p>text</p>", 500)})
 	page := w.browser.NewPage()
 	page.Do(performance.Enable())
 	took := map[string][]float64{}
+
 	for b.Loop() {
 		page.Goto("http://shop.example.test/")
 		page.Eval(`(async () => {
@@ -38,6 +40,7 @@ func BenchmarkChromiumScript(b *testing.B) {
 			window.layouts = () => { for (let i = 0; i < 100; i++) { change(i); document.dispatchEvent(scrolled) } };
 			window.changes = () => { for (let i = 0; i < 100; i++) { change(i); void document.body.scrollHeight } };
 		})()`, nil)
+
 		nothing := processorTime(b, page, "0")
 		note := func(name string, µs, times float64) { took[name] = append(took[name], (µs-nothing)/times) }
 		note("load", processorTime(b, page, "load()"), 1)
@@ -48,16 +51,20 @@ func BenchmarkChromiumScript(b *testing.B) {
 		w.next()
 		w.next()
 	}
+
 	for name, all := range took {
 		slices.Sort(all)
 		b.ReportMetric(all[len(all)/2], name+"-µs")
 	}
-	b.ReportMetric(0, "ns/op") // of the test's own machinery
+
+	// of the test's own machinery
+	b.ReportMetric(0, "ns/op")
 }
 
 // processorTime is how long the page's main thread computes for an expression, in microseconds.
 func processorTime(b *testing.B, page *browsertest.Page, expression string) float64 {
 	b.Helper()
+
 	now := func() float64 {
 		var seconds float64
 		page.Do(chromedp.ActionFunc(func(ctx context.Context) error {
@@ -69,13 +76,17 @@ func processorTime(b *testing.B, page *browsertest.Page, expression string) floa
 			}
 			return err
 		}))
+
 		return seconds * 1e6
 	}
+
 	before := now()
 	page.Eval(expression, nil)
+
 	after := now()
 	if after <= before {
 		b.Fatalf("%s took from %v to %v µs of processor time", expression, before, after)
 	}
+
 	return after - before
 }

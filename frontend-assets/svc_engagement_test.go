@@ -23,8 +23,11 @@ func TestChromiumEngagementIsSentOncePerSpan(t *testing.T) {
 			t.Errorf("%s does not belong to %s", h, view)
 		}
 	}
+
 	page.Eval("later(50000)", nil)
-	elsewhere := w.browser.NewPage() // hides the page
+
+	// hides the page
+	elsewhere := w.browser.NewPage()
 	check(50000)
 
 	// Time in the background does not count, and ends without a message.
@@ -45,6 +48,7 @@ func TestChromiumEngagementIsSentOncePerSpan(t *testing.T) {
 	check(30000)
 	page.Close()
 	elsewhere.Close()
+
 	select {
 	case h := <-w.arrived:
 		t.Errorf("one message too many: %s", h)
@@ -60,10 +64,13 @@ func TestChromiumPageThatIsNeverSeen(t *testing.T) {
 	front.Front()
 	hidden.WaitFor("document.hidden")
 	hidden.Goto("http://shop.example.test/behind")
+
 	if state := <-w.told; state != "hidden" {
 		t.Fatalf("the page is %s", state)
 	}
-	w.nextOf("pageview") // loading counts (contract, section 4)
+
+	// loading counts (contract, section 4)
+	w.nextOf("pageview")
 	hidden.Goto("about:blank")
 	front.Goto("http://shop.example.test/behind")
 	w.nextOf("pageview")
@@ -76,8 +83,10 @@ func TestChromiumScrollDepth(t *testing.T) {
 	page := func(height string) string {
 		return tag("") + `<body style="margin: 0"><div id="content" style="height: ` + height + `"></div>`
 	}
+
 	w := newWorld(t, map[string]string{"/": page("1000vh"), "/short": page("10px"), "/growing": page("200vh"),
 		"/quirks": `<style>html, body { height: 100% }</style>` + page("400vh")})
+
 	scroll := func(to string) string {
 		return `new Promise(done => { addEventListener("scroll", () => requestAnimationFrame(() => done()), {once: true}); scrollTo(0, innerHeight * ` + to + `) })`
 	}
@@ -101,18 +110,23 @@ func TestChromiumScrollDepth(t *testing.T) {
 	} {
 		page := w.open("http://shop.example.test" + test.path)
 		w.nextOf("pageview")
+
 		for _, step := range test.steps {
 			page.Eval(step, nil)
 		}
+
 		for range test.events {
 			w.expect(page, w.nextOf("scroll")[0], `{"t": "event", "e": "scroll", "m": {"percent": 90}, "p": "`+test.path+`", "r": null}`)
 		}
+
 		w.nothingBeyond(page, 1+test.events)
 		page.Eval("later(1)", nil)
 		page.Goto("about:blank")
+
 		if _, sc := engagement(w.nextOf("engagement")[0]); sc != test.want {
 			t.Errorf("%s: %v percent, want %v", test.name, sc, test.want)
 		}
+
 		page.Close()
 	}
 
@@ -122,14 +136,18 @@ func TestChromiumScrollDepth(t *testing.T) {
 	p.Eval(scroll("9"), nil)
 	w.nextOf("scroll")
 	p.Eval("later(100), history.pushState(0, '', '/route'), content.style.height = '500vh', scrollTo(0, 0)", nil)
+
 	if _, sc := engagement(w.nextOf("pageview", "engagement")[1]); sc != 100 {
 		t.Errorf("old route: %v percent, want 100", sc)
 	}
+
 	p.Eval(scroll("0.5"), nil)
 	p.Eval("later(100), history.pushState(0, '', '/last')", nil)
+
 	if _, sc := engagement(w.nextOf("pageview", "engagement")[1]); sc != 30 {
 		t.Errorf("new route: %v percent, want 30", sc)
 	}
+
 	p.Eval(scroll("4"), nil)
 	w.nextOf("scroll")
 }

@@ -18,6 +18,7 @@ import (
 // the page ends, must name the page's origin.
 func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 	t.Parallel()
+
 	policies := []string{"no-referrer", "same-origin", "strict-origin", "strict-origin-when-cross-origin", "unsafe-url"}
 	w := &world{t: t, arrived: make(chan hit, 100)}
 	leave := make(chan bool, len(policies))
@@ -35,6 +36,7 @@ func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
+
 	site.HandleFunc("/{policy}", func(res http.ResponseWriter, r *http.Request) {
 		policy := r.PathValue("policy")
 		next := append(policies[slices.Index(policies, policy)+1:], "end")[0]
@@ -43,22 +45,26 @@ func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 		_, _ = fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,>%s<script>fetch("/leave?%s").then(() => { location.href = "/%s" })</script>`,
 			tag(""), policy, next)
 	})
+
 	site.HandleFunc("/end", func(res http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(res, "<!doctype html>") })
 	siteServer := httptest.NewServer(site)
 	t.Cleanup(siteServer.Close)
 
 	browsertest.OpenFirefox(t, "http://shop.example.test/"+policies[0],
 		browsertest.Host("shop.example.test", siteServer.URL), browsertest.Host("data.example.test", dataServer.URL))
+
 	var want, got []string
 	for _, policy := range policies {
 		want = append(want, "/"+policy+" pageview", "/"+policy+" engagement")
 	}
+
 	// The last message of a page may arrive after the first one of the next page.
 	for range want {
 		select {
 		case h := <-w.arrived:
 			name := fmt.Sprint(h.body["p"], " ", h.body["t"])
 			got = append(got, name)
+
 			if origin := h.header.Get("Origin"); h.method != http.MethodPost || origin != "http://shop.example.test" {
 				t.Errorf("%s: %s with the Origin %q", name, h.method, origin)
 			}
@@ -72,7 +78,9 @@ func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 			t.Fatalf("arrived: %q, want %q", got, want)
 		}
 	}
+
 	slices.Sort(want)
+
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("arrived: %q, want %q", got, want)
 	}

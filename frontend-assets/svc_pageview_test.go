@@ -31,15 +31,19 @@ func TestChromiumPageview(t *testing.T) {
 			`{"t": "pageview", "p": "/", "r": "http://shop.example.test/internal"}`},
 	} {
 		page := w.browser.Open(test.address)
+
 		if test.click != "" {
 			page.Click(test.click)
 			page.WaitFor("location.pathname === '/'")
 		}
+
 		h := w.next()
 		w.expect(page, h, test.want)
+
 		if t.Failed() {
 			t.Fatalf("so far: %s", test.name)
 		}
+
 		w.nothingBeyond(page, 1)
 		page.Goto("about:blank")
 		w.nextOf("engagement")
@@ -51,6 +55,7 @@ func TestChromiumLongValuesFitIntoTheMessage(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	w := newWorld(t, map[string]string{"/" + long: tag("")})
 	page := w.browser.Open("http://shop.example.test/" + long + "?utm_source=" + long + "&gclid=" + long)
+
 	h := w.next()
 	if got := len(h.body["p"].(string)); got != 2048 {
 		t.Errorf("path of %d characters, want 2048", got)
@@ -58,6 +63,7 @@ func TestChromiumLongValuesFitIntoTheMessage(t *testing.T) {
 	if len(h.raw) > 8<<10 {
 		t.Errorf("message of %d bytes", len(h.raw))
 	}
+
 	page.Eval("history.replaceState(null, '', location.pathname + '?x')", nil)
 	w.nothingBeyond(page, 1)
 }
@@ -76,14 +82,17 @@ func TestChromiumRefusal(t *testing.T) {
 		page.Goto("http://shop.example.test/")
 		page.Eval(`svc("event", "late"), svc("pageview"), svc.q.push(["event", "x"]), history.pushState(0, "", "/other"), dispatchEvent(new Event("pagehide"))`, nil)
 		w.nothingBeyond(page, 0)
+
 		if t.Failed() {
 			t.Fatalf("so far: %s", name)
 		}
 		if got := page.Console(); len(got) > 0 {
 			t.Errorf("%s: console %v", name, got)
 		}
+
 		page.Close()
 	}
+
 	for name, script := range map[string]string{
 		"tracking allowed": fmt.Sprintf(define, "navigator", "doNotTrack", `"0"`),
 		"unspecified":      fmt.Sprintf(define, "navigator", "doNotTrack", `"unspecified"`),
@@ -94,9 +103,11 @@ func TestChromiumRefusal(t *testing.T) {
 		page.Goto("http://shop.example.test/")
 		w.nextOf("pageview", "early")
 		w.nothingBeyond(page, 2)
+
 		if t.Failed() {
 			t.Fatalf("so far: %s", name)
 		}
+
 		page.Goto("about:blank")
 		w.nextOf("engagement")
 	}
@@ -106,6 +117,7 @@ func TestChromiumSiteKey(t *testing.T) {
 	script := func(attribute string) string {
 		return fmt.Sprintf(`<script defer src="%s/svc.js" %s></script>`, dataOrigin, attribute)
 	}
+
 	pages := map[string]string{
 		"/none":    script(""),
 		"/empty":   script("data-site"),
@@ -115,15 +127,18 @@ func TestChromiumSiteKey(t *testing.T) {
 		"/foreign": script(`data-site="` + strings.Repeat("g", 32) + `"`),
 		"/twice":   script("") + script(""),
 	}
+
 	w := newWorld(t, pages)
 	for path := range pages {
 		page := w.browser.Open("http://shop.example.test" + path)
 		page.Eval(`svc("pageview"), svc("event", "x")`, nil)
 		w.nothingBeyond(page, 0)
+
 		got := page.Console()
 		if len(got) != 1 || got[0].Level != "warning" || !strings.Contains(got[0].Text, "data-site") {
 			t.Errorf("%s: console %v, want one warning that names data-site", path, got)
 		}
+
 		page.Close()
 	}
 }
@@ -132,6 +147,7 @@ func TestChromiumLoadedTwice(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("") + tag("") + `<script>addEventListener("load", () => {
 		const s = document.createElement("script"); s.src = document.scripts[0].src + "?again"; s.dataset.site = document.scripts[0].dataset.site;
 		s.onload = () => { svc("event", "once"); document.title = "thrice" }; document.body.append(s) })</script>`})
+
 	page := w.browser.Open("http://shop.example.test/")
 	page.WaitFor("document.title === 'thrice'")
 	w.nextOf("pageview", "once")
@@ -146,6 +162,7 @@ func TestChromiumLoadedTwice(t *testing.T) {
 func TestChromiumManualPageview(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": `<script>(window.svc = function () { (svc.q = svc.q || []).push(arguments) })("pageview")</script>` + tag(""),
 		"/off": tag(`data-auto="off"`)})
+
 	page := w.open("http://shop.example.test/")
 	first := w.next()
 	w.expect(page, first, `{"t": "pageview", "p": "/", "r": null}`)
@@ -155,10 +172,13 @@ func TestChromiumManualPageview(t *testing.T) {
 	page.Eval("later(1001), svc('pageview')", nil)
 	sent := w.nextOf("engagement", "pageview")
 	w.expect(page, sent[1], `{"t": "pageview", "p": "/", "r": "http://shop.example.test/", "x": 1}`)
+
 	if sent[0].body["i"] != first.body["i"] || sent[1].body["i"] == first.body["i"] {
 		t.Errorf("page view ids: %v, engagement %v, then %v", first.body["i"], sent[0].body["i"], sent[1].body["i"])
 	}
-	// A manual page view does not shield from the next one, an automatic one does, and only its own path.
+
+	// A manual page view does not shield from the next one, an automatic one does, and only its own
+	// path.
 	page.Eval("later(1), svc('pageview')", nil)
 	w.nextOf("engagement", "pageview")
 	page.Eval("later(1), history.pushState(0, '', '/two?q=1'), svc('pageview'), later(1000), svc('pageview')", nil)
@@ -176,6 +196,7 @@ func TestChromiumManualPageview(t *testing.T) {
 	page.Eval("later(1), svc('pageview')", nil)
 	sent = w.nextOf("engagement", "pageview")
 	w.expect(page, sent[1], `{"t": "pageview", "p": "/off/2", "r": "http://shop.example.test/off", "x": 1, "a": "off"}`)
+
 	// The automatic page view was one of another path, which it still shields.
 	page.Eval("later(1), svc('pageview')", nil)
 	sent = w.nextOf("engagement", "pageview")
@@ -188,6 +209,7 @@ func TestChromiumRoutes(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	page := w.open("http://shop.example.test/?utm_source=X&secret=1")
 	w.expect(page, w.next(), `{"t": "pageview", "p": "/", "r": null, "u": {"source": "x"}}`)
+
 	ids := map[any]bool{}
 	for _, step := range []struct{ script, want string }{
 		{"history.pushState(0, '', '/one?secret=2#x')", `{"t": "pageview", "p": "/one", "r": "http://shop.example.test/"}`},
@@ -202,17 +224,22 @@ func TestChromiumRoutes(t *testing.T) {
 		page.Eval("later(5)", nil)
 		before := len(page.Requests())
 		page.Eval(step.script, nil)
+
 		if step.want == "" {
 			if after := len(page.Requests()); after != before {
 				t.Errorf("%s: %d requests", step.script, after-before)
 			}
+
 			continue
 		}
+
 		sent := w.nextOf("engagement", "pageview")
 		w.expect(page, sent[1], step.want)
+
 		if ids[sent[1].body["i"]] || sent[0].body["i"] == sent[1].body["i"] {
 			t.Errorf("%s: ids %v and %v", step.script, sent[0].body["i"], sent[1].body["i"])
 		}
+
 		ids[sent[1].body["i"]] = true
 	}
 }
@@ -231,6 +258,7 @@ func TestChromiumHistoryFunctionsKeepTheirBehaviour(t *testing.T) {
 			&& refuses(() => history.pushState()) === "TypeError"
 			&& refuses(() => (0, history.pushState)(0, "")) === "TypeError"
 			&& location.pathname === "/x" })()`, &got)
+
 	if !got {
 		t.Error("pushState or replaceState behaves in another way than the browser's own")
 	}
@@ -250,15 +278,20 @@ func TestChromiumBackForwardCache(t *testing.T) {
 	page.WaitFor("window.kept && document.readyState === 'complete'")
 	var restored bool
 	page.Eval("restored", &restored)
+
 	if !restored {
 		t.Fatal("Chromium did not keep the page in its back/forward cache")
 	}
+
 	second := w.next()
 	w.expect(page, second, `{"t": "pageview", "p": "/", "r": null}`)
+
 	if first.body["i"] == second.body["i"] {
 		t.Error("the restored page has the page view id of the first view")
 	}
+
 	page.Goto("about:blank")
+
 	if last := w.nextOf("engagement")[0]; last.body["i"] != second.body["i"] {
 		t.Errorf("engagement belongs to %v, want %v", last.body["i"], second.body["i"])
 	}
@@ -273,6 +306,7 @@ func TestChromiumPrerenderedPage(t *testing.T) {
 			`<script>addEventListener("load", () => { svc("event", "late"); fetch("/tell?prerendering=" + document.prerendering) });
 			document.addEventListener("prerenderingchange", () => fetch("/tell?activated"))</script>`,
 	})
+
 	told := func(want string) {
 		t.Helper()
 		select {
@@ -284,16 +318,19 @@ func TestChromiumPrerenderedPage(t *testing.T) {
 			t.Fatalf("the page does not tell %q", want)
 		}
 	}
-	// Browsers prerender secure pages only, and Chromium none of a tab that the test driver is attached to; hence another tab,
-	// which does not know its opener.
+
+	// Browsers prerender secure pages only, and Chromium none of a tab that the test driver is
+	// attached to; hence another tab, which does not know its opener.
 	page := w.browser.Open(w.numeric + "/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
 	told("prerendering=true")
+
 	select {
 	case h := <-w.arrived:
 		t.Fatalf("before anybody saw the page: %s", h)
 	default:
 	}
+
 	w.release <- struct{}{}
 	told("activated")
 	sent := w.nextOf("pageview", "early", "late")

@@ -16,21 +16,27 @@ func TestChromiumQueueIsReplayedInOrder(t *testing.T) {
 		const order = []; const get = window.fetch;
 		window.fetch = (url, options) => { order.push(JSON.parse(options.body).e || JSON.parse(options.body).t); return get(url, options) }
 		</script>` + tag("")})
+
 	page := w.browser.Open("http://shop.example.test/")
 	sent := w.nextOf("pageview", "first", "second")
+
 	// The first page view already belongs to the identified person.
 	w.expect(page, sent[0], `{"t": "pageview", "p": "/", "r": null, "d": "`+userID+`"}`)
 	w.expect(page, sent[1], `{"t": "event", "e": "first", "m": {"n": 1}, "p": "/", "r": null, "d": "`+userID+`"}`)
 	w.expect(page, sent[2], `{"t": "event", "e": "second", "p": "/", "r": null, "d": "`+userID+`"}`)
+
 	// A script that kept the stub still gets through.
 	page.Eval(`stub("event", "third")`, nil)
 	w.nextOf("third")
 	var order string
 	page.Eval("order.join()", &order)
+
 	if order != "pageview,first,second,third" {
 		t.Errorf("sent in the order %s", order)
 	}
+
 	w.nothingBeyond(page, 4)
+
 	for _, h := range sent {
 		if h.body["i"] != sent[0].body["i"] {
 			t.Errorf("%s has another page view id", h)
@@ -43,7 +49,9 @@ func TestChromiumEvents(t *testing.T) {
 	page := w.browser.Open("http://shop.example.test/?utm_source=a#x")
 	w.next()
 	common := `"t": "event", "e": "signup", "p": "/", "r": null, "u": {"source": "a"}`
-	wide := strings.Repeat("ä", 3900) // with the rest of the message a little less than 8 KB
+
+	// with the rest of the message a little less than 8 KB
+	wide := strings.Repeat("ä", 3900)
 	for call, want := range map[string]string{
 		`svc("event", "signup")`:                                   `{` + common + `}`,
 		`svc("event", "signup", {plan: "pro", n: 2, x: [1]})`:      `{` + common + `, "m": {"plan": "pro", "n": 2, "x": [1]}}`,
@@ -64,8 +72,10 @@ func TestChromiumEvents(t *testing.T) {
 		page.Eval(call, nil)
 		w.expect(page, w.next(), want)
 	}
+
 	sent := len(page.Requests())
 	page.Eval(`svc(), svc("event"), svc("event", 7), svc("event", {}), svc(null)`, nil)
+
 	if got := len(page.Requests()); got != sent {
 		t.Errorf("%d requests for calls that say nothing", got-sent)
 	}
@@ -78,6 +88,7 @@ func TestChromiumIdentify(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	page := w.browser.Open("http://shop.example.test/")
 	w.next()
+
 	for _, test := range []struct{ value, want string }{
 		{`"` + userID + `"`, userID},
 		{`"` + strings.ToUpper(userID) + `"`, userID},
@@ -99,7 +110,8 @@ func TestChromiumIdentify(t *testing.T) {
 // withoutKeepalive makes the page's fetch one that ends with the page, as in Firefox before 133.
 const withoutKeepalive = `delete Request.prototype.keepalive;`
 
-// A message goes by fetch where that outlives the page, or else by a beacon, or else by fetch all the same.
+// A message goes by fetch where that outlives the page, or else by a beacon, or else by fetch all
+// the same.
 func TestChromiumWaysToSend(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	for name, test := range map[string]struct{ script, want string }{
@@ -115,24 +127,30 @@ func TestChromiumWaysToSend(t *testing.T) {
 			window.fetch = (...all) => { ways.push("fetch"); return get(...all) }
 			navigator.sendBeacon = (...all) => { ways.push("beacon"); return send.apply(navigator, all) }
 		}; document.cookie = "session=1"; ` + test.script)
+
 		page.Goto("http://shop.example.test/")
 		h := w.next()
 		w.expect(page, h, `{"t": "pageview", "p": "/", "r": null}`)
+
 		if got := text(page, "ways.join()"); got != test.want {
 			t.Errorf("%s: sent by %s, want %s", name, got, test.want)
 		}
 		if got := h.header.Get("Cookie"); got != "" {
 			t.Errorf("%s: Cookie %q", name, got)
 		}
+
 		for _, r := range page.Requests() {
 			if r.Method == "OPTIONS" {
 				t.Errorf("%s: preflight to %s", name, r.URL)
 			}
 		}
+
 		if got := page.Console(); len(got) > 0 {
 			t.Errorf("%s: console %v", name, got)
 		}
-		page.Close() // the last message outlives its tab
+
+		// the last message outlives its tab
+		page.Close()
 		w.nextOf("engagement")
 	}
 }
@@ -141,26 +159,33 @@ func TestChromiumStoresNothing(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": `<body style="height: 5000px"><a href="/x.pdf">x</a>` + tag("data-search")})
 	page := w.browser.Open("http://shop.example.test/?q=boots")
 	page.Eval(`svc("identify", "`+userID+`"), svc("event", "x"), scrollTo(0, 5000), history.pushState(0, "", "/two"), document.links[0].onclick = () => false, document.links[0].click()`, nil)
+
 	for range 6 {
 		w.next()
 	}
+
 	var stored string
 	page.Eval(`(async () => JSON.stringify([document.cookie, localStorage.length, sessionStorage.length,
 		(await indexedDB.databases()).length, history.state, name].concat(
 		(await (window.caches ? caches.keys() : [])).length, (await (navigator.serviceWorker ? navigator.serviceWorker.getRegistrations() : [])).length)))()`, &stored)
+
 	if want := `["",0,0,0,0,"",0,0]`; stored != want {
 		t.Errorf("cookie, localStorage, sessionStorage, IndexedDB, history state, window name, caches, service workers: %s, want %s", stored, want)
 	}
+
 	var added string
 	page.Eval(`(() => { const frame = document.body.appendChild(document.createElement("iframe")).contentWindow;
 		return Object.getOwnPropertyNames(window).filter(n => !(n in frame) && n !== "0").join() })()`, &added)
+
 	if added != "svc" {
 		t.Errorf("globals added to the page: %s", added)
 	}
+
 	// Cookies of the data plane's own host would be invisible to the page.
 	page.Goto("http://data.example.test/svc.js")
 	var cookie string
 	page.Eval("document.cookie", &cookie)
+
 	if cookie != "" {
 		t.Errorf("cookie of the data plane: %q", cookie)
 	}
@@ -170,20 +195,24 @@ func TestChromiumContentSecurityPolicy(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	w.headers.Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src data.example.test; connect-src data.example.test")
 	w.headers.Set("Cross-Origin-Embedder-Policy", "require-corp")
+
 	for name, script := range map[string]string{"fetch": "", "beacon": withoutKeepalive} {
 		page := w.browser.NewPage()
 		page.Before(script)
 		page.Goto("http://shop.example.test/")
 		w.expect(page, w.next(), `{"t": "pageview", "p": "/", "r": null}`)
+
 		if got := page.Console(); len(got) > 0 {
 			t.Errorf("%s: console %v", name, got)
 		}
+
 		page.Goto("about:blank")
 		w.nextOf("engagement")
 	}
 }
 
-// What others wrote into the page must not say whose messages these are and where they go: images lend their names to the document.
+// What others wrote into the page must not say whose messages these are and where they go: images
+// lend their names to the document.
 func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
 	image := `<img name="currentScript" src="http://other.example/x.png" data-site="` + strings.Repeat("a", 32) + `">`
 	w := newWorld(t, map[string]string{"/": image + tag(""), "/twice": image + image + tag(`data-auto="off"`), "/module": image + tag(`type="module"`)})
@@ -213,21 +242,25 @@ func TestChromiumDebug(t *testing.T) {
 	w.nextOf("loop")
 	page.Eval(`new Promise(done => { const log = console.log; console.log = (...a) => { log(...a); done() }; svc("event", "x") })`, nil)
 	w.next()
+
 	said := fmt.Sprint(page.Console())
 	for _, want := range []string{"svc " + h.raw + " 204", "circular"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("console lacks %q:\n%s", want, said)
 		}
 	}
+
 	page.Goto("about:blank")
 	w.nextOf("engagement")
 
 	page = w.browser.NewPage()
 	page.Before(`Object.defineProperty(navigator, "globalPrivacyControl", {value: true})`)
 	page.Goto("http://shop.example.test/?svc_debug")
+
 	if said := fmt.Sprint(page.Console()); !strings.Contains(said, "Global Privacy Control") {
 		t.Errorf("console does not say why nothing is sent:\n%s", said)
 	}
+
 	w.nothingBeyond(page, 0)
 }
 
@@ -238,18 +271,23 @@ func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
 		w.mu.Lock()
 		w.headers.Set("Referrer-Policy", policy)
 		w.mu.Unlock()
+
 		for _, script := range []string{"", withoutKeepalive} {
 			page := w.browser.NewPage()
 			page.Before(script)
 			page.Goto("http://shop.example.test/?private=1")
+
 			h := w.nextOf("pageview")[0]
 			if got := h.header.Get("Origin"); got != "http://shop.example.test" {
 				t.Errorf("Referrer-Policy %s, %s: Origin %q", policy, script, got)
 			}
+
 			page.Goto("about:blank")
+
 			if got := w.nextOf("engagement")[0].header.Get("Origin"); got != "http://shop.example.test" {
 				t.Errorf("Referrer-Policy %s, %s: Origin %q of the last message", policy, script, got)
 			}
+
 			page.Close()
 		}
 	}

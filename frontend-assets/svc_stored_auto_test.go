@@ -49,30 +49,39 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 		"/window": tag("") + `<a id=away href="http://other.test/landing" target=_blank>x</a>`, "/landing": "<title>landed</title>",
 		"/long": tag("") + tall,
 	})
-	page := s.open("http://www.shop.test/") // whose clock stands still, so that no engagement mixes in
+
+	// whose clock stands still, so that no engagement mixes in
+	page := s.open("http://www.shop.test/")
 	s.stored(1)
 	var want []string
 	outbound := func(host string) { want = append(want, `/ outbound_click {"host":"`+host+`"}`) }
 
 	page.Eval(`plain.click(), document.querySelector("#nested i").click(), blank.click(), stopped.click(), area.click(), alike.click(), host.shadowRoot.querySelector("b").click()`, nil)
+
 	for _, host := range []string{"plain.test", "nested.test", "blank.test", "stopped.test", "area.test", "notshop.test", "shadow.test"} {
 		outbound(host)
 	}
+
 	s.stored(7)
 	clickWith(page, "#middle", chromedp.ButtonType(input.Middle))
 	clickWith(page, "#control", chromedp.ButtonModifiers(input.ModifierCtrl))
 	clickWith(page, "#shift", chromedp.ButtonModifiers(input.ModifierShift))
-	clickWith(page, "#right", chromedp.ButtonType(input.Right)) // opens a menu
+
+	// opens a menu
+	clickWith(page, "#right", chromedp.ButtonType(input.Right))
 	clickWith(page, "#svg text")
 	clickWith(page, "#xlink text")
 	page.Do(chromedp.Focus("#key"), chromedp.KeyEvent(kb.Enter))
+
 	for _, host := range []string{"middle.test", "control.test", "shift.test", "svg.test", "xlink.test", "key.test"} {
 		outbound(host)
 	}
+
 	s.stored(6)
 	s.hasEvents(want...)
 
-	// The script cannot know the site's other domains; the server drops clicks that lead there. What is none leads nowhere.
+	// The script cannot know the site's other domains; the server drops clicks that lead there.
+	// What is none leads nowhere.
 	page.Eval(`extra.click(), extrasub.click(), own.click(), apex.click(), sub.click(), mail.click(), fragment.click()`, nil)
 	s.stored(2)
 	s.hasEvents(want...)
@@ -80,14 +89,18 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 	// Downloads: each extension of the contract, no other, and the names that links give.
 	page.Eval(fmt.Sprintf(`%q.split(" ").concat("html", "js", "xpdf", "pdfx").forEach(ext => { file.href = "/files/A." + ext + "?private=1"; file.click() })`, strings.Join(extensions, " ")), nil)
 	page.Eval(`named.click(), file.href = "http://elsewhere.test/SETUP.EXE", file.click()`, nil)
+
 	for _, ext := range extensions {
 		want = append(want, `/ file_download {"file":"A.`+ext+`","ext":"`+ext+`"}`)
 	}
+
 	want = append(want, `/ file_download {"file":"Report 1.CSV","ext":"csv"}`, `/ file_download {"file":"SETUP.EXE","ext":"exe"}`)
 	outbound("elsewhere.test")
+
 	if len(extensions) != 30 {
 		t.Errorf("%d extensions, the contract lists 30", len(extensions))
 	}
+
 	s.stored(len(extensions) + 3)
 	s.hasEvents(want...)
 
@@ -100,6 +113,7 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 		s.stored(2)
 		want = append(want, path+` outbound_click {"host":"other.test"}`)
 	}
+
 	s.hasEvents(want...)
 
 	// Scrolling to 90 percent, once for each page view.
@@ -108,6 +122,7 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 	scroll := func(screens string) {
 		page.Eval(`new Promise(done => { addEventListener("scroll", () => requestAnimationFrame(() => done()), {once: true}); scrollTo(0, innerHeight * `+screens+`) })`, nil)
 	}
+
 	scroll("7.9")
 	scroll("8.1")
 	scroll("2")
@@ -128,15 +143,18 @@ func TestStoredSwitchesChromium(t *testing.T) {
 		"/plain":  tag(""),
 		"/search": tag("data-search"),
 	})
+
 	// Turned off: nothing is automatic but the page view at load and the time on the page.
 	page := s.open("http://www.shop.test/off?q=boots")
 	s.stored(1)
 	page.Eval(`out.click(), file.click(), scrollTo(0, 1e6), history.pushState(0, "", "/off/2"), new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`, nil)
 	s.answered(0)
 	page.Eval(`svc("event", "outbound_click", {host: "other.test"}), svc("event", "signup")`, nil)
+
 	if calls := s.answered(2); calls[0].status == calls[1].status {
 		t.Errorf("an automatic event and a registered one are answered alike: %d and %d", calls[0].status, calls[1].status)
 	}
+
 	page.Eval(`later(1000), svc("pageview")`, nil)
 	s.stored(2)
 	page.Eval("later(2000)", nil)
@@ -152,20 +170,24 @@ func TestStoredSwitchesChromium(t *testing.T) {
 		"q=" + letters(150): letters(100), "q=" + letters(99) + "😀z": letters(99) + "😀", "term=x&Q=y": "", "q=": "",
 	} {
 		page := s.open("http://www.shop.test/search?" + query)
+
 		if term == "" {
 			s.stored(1)
 		} else {
 			want = append(want, `/search site_search {"term":"`+term+`"}`)
 			s.stored(2)
 		}
+
 		page.Close()
 	}
+
 	s.open("http://www.shop.test/plain?q=boots")
 	s.stored(1)
 	s.hasEvents(want...)
 
 	// Those who asked not to be measured are not.
 	views := len(s.views())
+
 	for _, signal := range []string{
 		`Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`,
 		`Object.defineProperty(navigator, "globalPrivacyControl", {get: () => true})`,
@@ -175,15 +197,19 @@ func TestStoredSwitchesChromium(t *testing.T) {
 		page.Goto("http://www.shop.test/search?q=boots")
 		page.Eval(`svc("event", "signup"), svc("pageview"), history.pushState(0, "", "/other")`, nil)
 		page.Goto("about:blank")
+
 		for _, r := range page.Requests() {
 			if strings.Contains(r.URL, "collect.php") {
 				t.Errorf("with %s the page sent %s %s", signal, r.Method, r.URL)
 			}
 		}
+
 		page.Close()
 	}
+
 	if got := len(s.views()); got != views {
 		t.Errorf("%d page views more", got-views)
 	}
+
 	s.refused(map[string]int64{"unknown_event": 1})
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// Pages that leave the script less to work with than usual: it measures what it can, and never throws into them.
+// Pages that leave the script less to work with than usual: it measures what it can, and never
+// throws into them.
 func TestStoredOnDifficultPagesChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
 		"/frozen":   `<script>Object.freeze(History.prototype); Object.freeze(history)</script>` + tag(""),
@@ -20,6 +21,7 @@ func TestStoredOnDifficultPagesChromium(t *testing.T) {
 		"/silent":   `<script>navigator.sendBeacon = undefined; window.fetch = () => { throw new Error("no") }</script>` + tag(""),
 		"/gone":     `<script>navigator.sendBeacon = undefined; window.fetch = () => Promise.reject(new Error("no"))</script>` + tag(""),
 	})
+
 	const try = `(() => { const loop = {}; loop.loop = loop;
 		svc("event", "signup", {toJSON() { throw new Error("no") }}), svc("event", "signup", loop), svc("event", "signup", {n: 1n}), svc("event", Symbol()), svc(Symbol()),
 		svc("identify", {toString() { throw new Error("no") }}), svc("event", "signup"), dispatchEvent(new Event("pageshow")), document.dispatchEvent(new Event("click")) })()`
@@ -28,24 +30,30 @@ func TestStoredOnDifficultPagesChromium(t *testing.T) {
 		page.Eval(try, nil)
 		page.Eval(`history.pushState(0, "", location.pathname)`, nil)
 		s.stored(calls)
+
 		if console := page.Console(); len(console) > 0 {
 			t.Errorf("%s: console %v", path, console)
 		}
+
 		page.Close()
 	}
+
 	s.hasViews("/frozen 0ms 0%", "/junk 0ms 0%", "/element 0ms 0%")
 	s.hasEvents("/frozen signup", "/frozen signup", "/frozen signup", "/frozen signup", `/junk signup {"from":"junk"}`, "/junk signup",
 		"/junk signup", "/junk signup", "/junk signup", "/element signup", "/element signup", "/element signup", "/element signup")
+
 	s.refused(map[string]int64{})
 }
 
 func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
-	// One router has put its own function in place before the script, another one does so afterwards.
+	// One router has put its own function in place before the script, another one does so
+	// afterwards.
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": `<script>
 		const native = history.pushState, calls = [];
 		history.pushState = function pushed(...args) { calls.push(this === history, args.length); native.apply(this, args); return "result" };
 		history.pushState.mark = "mark"</script>` + tag("") + `<script defer src="data:text/javascript,
 		const middle = history.pushState; history.pushState = function (...args) { return middle.apply(this, args) + ' and more' }"></script>`})
+
 	page := s.open("http://www.shop.test/")
 	s.viewed(1, "/", nil)
 	var got string
@@ -55,20 +63,24 @@ func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
 			refuses(() => history.pushState(0, "", "http://other.test/")), refuses(() => history.replaceState(() => 0, "")),
 			refuses(() => history.replaceState()), refuses(() => (0, history.replaceState)(0, "")),
 			history.replaceState.name, history.replaceState.length, "" + history.replaceState, history.replaceState({b: 1}, "", "/two")]) })()`, &got)
+
 	want := `["pushed",0,"mark","result and more",1,[true,3,true,3],"SecurityError","DataCloneError","TypeError","TypeError","replaceState",2,"function () { [native code] }",null]`
 	if got != want {
 		t.Errorf("the page sees\n%s, want\n%s", got, want)
 	}
+
 	s.stored(2)
 	s.hasViews("/ 0ms 0%", "/one 0ms 0%", "/two 0ms 0%")
+
 	if console := page.Console(); len(console) > 0 {
 		t.Errorf("console %v", console)
 	}
+
 	s.refused(map[string]int64{})
 }
 
-// Frames and files without an address on the web have nothing that could be counted. Frames that may not say whose they are
-// get no further than the server.
+// Frames and files without an address on the web have nothing that could be counted. Frames that
+// may not say whose they are get no further than the server.
 func TestStoredNothingWithoutAnAddressChromium(t *testing.T) {
 	inner := strings.ReplaceAll(tag(""), `"`, "'")
 	loaded := `<script defer src='data:text/javascript,svc("event", "signup"), parent.postMessage(typeof svc, "*")'></script>`
@@ -83,34 +95,44 @@ func TestStoredNothingWithoutAnAddressChromium(t *testing.T) {
 			frame(f => { f.sandbox = "allow-scripts"; f.src = "/inner" })</script>`,
 		"/inner": inner + loaded,
 	})
+
 	page := s.browser.Open("http://www.shop.test/frames")
 	page.WaitFor("ready === 5")
+
 	// document.write leaves that frame the address of its parent, so it is one more view of that.
 	statuses := map[string]int{}
 	for _, call := range s.answered(4) {
 		statuses[fmt.Sprint(call.message["p"], " ", call.status)]++
 	}
+
 	if fmt.Sprint(statuses) != "map[/frames 204:2 /inner 403:2]" {
 		t.Errorf("answers %v", statuses)
 	}
+
 	for _, line := range page.Console() {
 		if line.Level == "exception" || strings.HasPrefix(line.Text, "svc") {
 			t.Errorf("console %v", line)
 		}
 	}
+
 	page.Eval(`document.querySelectorAll("iframe").forEach(f => f.remove())`, nil)
-	s.answered(2) // engagement of the same two
+
+	// engagement of the same two
+	s.answered(2)
 	page.Close()
 
 	file := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(file, []byte("<!doctype html>"+tag("")+`<title>x</title>`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	page = s.browser.Open("file://" + file + "?svc_debug")
 	page.Eval(`svc("event", "signup"), svc("pageview")`, nil)
+
 	if console := fmt.Sprint(page.Console()); !strings.Contains(console, "svc sends nothing: file:") {
 		t.Errorf("console %s", console)
 	}
+
 	page.Close()
 	s.refused(map[string]int64{"domain_not_allowed": 3})
 }

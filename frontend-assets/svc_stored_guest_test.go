@@ -21,6 +21,7 @@ func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {
 			<a id=next href="/next?s3cr3t#s3cr3t">x</a>`,
 		"/next": tag(""),
 	})
+
 	page := s.browser.NewPage()
 	page.Before(clock)
 	page.Goto("http://other.test/from?s3cr3t#s3cr3t")
@@ -46,18 +47,23 @@ func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {
 	for _, call := range s.calls {
 		everything.WriteString(call.request)
 	}
+
 	s.mu.Unlock()
+
 	for _, suffix := range []string{"", "-wal"} {
 		content, err := os.ReadFile(strings.TrimPrefix(databaseURL, "sqlite:") + suffix)
 		if err != nil && suffix == "" {
 			t.Fatal(err)
 		}
+
 		everything.Write(content)
 	}
+
 	all := everything.String()
 	if i := strings.Index(all, "s3cr3t"); i >= 0 {
 		t.Errorf("a part of an address left the page: …%q…", all[max(0, i-200):min(len(all), i+50)])
 	}
+
 	for _, visible := range []string{"visible-path", "visible-source", "visible-host.test", "visible.pdf"} {
 		if strings.Count(all, visible) < 2 {
 			t.Errorf("%q is not in both the requests and the database: the search is blind", visible)
@@ -76,9 +82,11 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 		"/nokey":  strings.Replace(without, `data-site="0123"`, "", 1),
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32)),
 	})
+
 	said := func(page *browsertest.Page) string { return fmt.Sprint(page.Console()) }
 
-	// Nothing is left on the device: www.shop.test counts as secure, so that all kinds of storage are there to look into.
+	// Nothing is left on the device: www.shop.test counts as secure, so that all kinds of storage
+	// are there to look into.
 	page := s.open("http://www.shop.test/?q=boots")
 	s.stored(2)
 	page.Eval(`svc("identify", "`+userID+`"), svc("event", "signup"), file.click(), later(1000), history.pushState(0, "", "/two"), scrollTo(0, 9000)`, nil)
@@ -87,15 +95,19 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	page.Eval(`(async () => JSON.stringify([isSecureContext, document.cookie, (await cookieStore.getAll()).length, localStorage.length, sessionStorage.length,
 		(await indexedDB.databases()).length, (await caches.keys()).length, (await navigator.serviceWorker.getRegistrations()).length,
 		(await navigator.storage.estimate()).usage, history.state, name]))()`, &storage)
+
 	if want := `[true,"",0,0,0,0,0,0,0,0,""]`; storage != want {
 		t.Errorf("secure, cookies twice, localStorage, sessionStorage, IndexedDB, caches, service workers, usage, history state, window name:\n%s, want\n%s", storage, want)
 	}
+
 	var globals string
 	page.Eval(`(() => { const frame = document.body.appendChild(document.createElement("iframe")).contentWindow;
 		return Object.getOwnPropertyNames(window).filter(name => !(name in frame) && !["0", "later"].includes(name)).join() })()`, &globals)
+
 	if globals != "svc" {
 		t.Errorf("globals %s", globals)
 	}
+
 	page.Close()
 	s.stored(0)
 
@@ -115,19 +127,25 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	for _, path := range []string{"/key", "/nokey"} {
 		page = s.open("http://www.shop.test" + path)
 		page.Eval(`svc("event", "signup"), svc("pageview")`, nil)
+
 		if console := page.Console(); len(console) != 1 || console[0].Level != "warning" || !strings.Contains(console[0].Text, "data-site") {
 			t.Errorf("%s: console %v, want one warning", path, console)
 		}
+
 		page.Close()
 	}
+
 	page = s.open("http://www.shop.test/unsure")
+
 	if call := s.answered(1)[0]; call.status != 404 {
 		t.Errorf("unknown key: status %d", call.status)
 	}
+
 	page.Close()
 
 	// Under the contract's policy, in each of the ways that messages go.
 	s.headers.Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src http://data.example.test; connect-src http://data.example.test")
+
 	for name, script := range map[string]string{
 		"fetch":          "",
 		"beacon":         withoutKeepalive,
@@ -141,20 +159,25 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 		page.Eval("later(500)", nil)
 		page.Goto("about:blank")
 		s.stored(1)
+
 		if console := said(page); console != "[]" {
 			t.Errorf("%s: console %s", name, console)
 		}
+
 		page.Close()
 	}
+
 	inner := 0
 	for _, view := range s.views() {
 		if view.Path == "/inner" && view.EngagedMS >= 1 {
 			inner++
 		}
 	}
+
 	if views := s.views(); inner != 5 || len(views) != 9 {
 		t.Errorf("%d of 5 views of /inner with their time, %d of 9 views", inner, len(views))
 	}
+
 	s.hasEvents(`/ site_search {"term":"boots"}`, "/ signup", `/ file_download {"file":"x.pdf","ext":"pdf"}`, `/two scroll {"percent":90}`, "/twice signup")
 	s.refused(map[string]int64{})
 }
@@ -165,9 +188,12 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 	if err := s.db.SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, 2); err != nil {
 		t.Fatal(err)
 	}
+
 	says := func(page *browsertest.Page, parts ...string) {
 		t.Helper()
+
 		deadline := time.Now().Add(10 * time.Second)
+
 		for {
 			console := page.Console()
 			for _, line := range console {
@@ -175,16 +201,21 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 				for _, part := range parts {
 					all = all && strings.Contains(line.Text, part)
 				}
+
 				if all {
 					return
 				}
 			}
+
 			if time.Now().After(deadline) {
 				t.Fatalf("the console does not say %q: %v", parts, console)
 			}
-			time.Sleep(5 * time.Millisecond) // the console tells when it likes
+
+			// the console tells when it likes
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
+
 	page := s.open("http://www.shop.test/?svc_debug")
 	s.stored(1)
 	says(page, `"t":"pageview"`, " 204")
@@ -200,14 +231,18 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 
 	// Browsers hide the answer to a foreign domain from its page, but not that there is none.
 	page = s.open("http://other.test/?svc_debug")
+
 	if call := s.answered(1)[0]; call.status != 403 {
 		t.Errorf("from a foreign domain: status %d", call.status)
 	}
+
 	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
 	page = s.open("http://www.shop.test/unsure?svc_debug")
+
 	if call := s.answered(1)[0]; call.status != 404 {
 		t.Errorf("unknown key: status %d", call.status)
 	}
+
 	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
 
 	page = s.browser.NewPage()
@@ -219,9 +254,11 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 	page = s.open("http://www.shop.test/?svc_debugging=1")
 	s.answered(1)
 	page.Eval("0", nil)
+
 	if console := page.Console(); strings.Contains(fmt.Sprint(console), "svc ") {
 		t.Errorf("console %v", console)
 	}
+
 	s.hasEvents("/ signup")
 	s.refused(map[string]int64{"unknown_event": 1, "quota_exceeded": 2, "domain_not_allowed": 1})
 }

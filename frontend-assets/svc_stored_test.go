@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// These tests ask what the real data plane has stored of what people did in a real browser. The exact messages in between are
-// the matter of the other tests.
+// These tests ask what the real data plane has stored of what people did in a real browser. The
+// exact messages in between are the matter of the other tests.
 
 // tall is a page of ten screens.
 const tall = `<body style="margin: 0"><div id=content style="height: 1000vh"></div>`
@@ -25,6 +25,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 			"/from":  `<meta name=referrer content=unsafe-url><a href="http://www.shop.test/start?utm_source=News&utm_medium=E-Mail&secret=1#x">to the shop</a>`,
 			"/start": tag(""), "/": tag(""), "/away": "no script here",
 		})
+
 		page := s.browser.NewPage()
 		page.Before(clock)
 		page.Goto("http://other.test/from?private=1")
@@ -34,6 +35,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 
 		page.Eval("later(1000), history.pushState(0, '', '/one?secret=2')", nil)
 		s.viewed(2, "/one", "http://www.shop.test/start")
+
 		// Changes of query and fragment are no page views.
 		page.Eval("later(500), history.pushState(0, '', '/one?secret=3'), location.hash = 'y', history.replaceState(0, '', '?z'), history.replaceState(1, '')", nil)
 		page.Eval("later(1500), history.replaceState(0, '', '/two')", nil)
@@ -42,7 +44,8 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		s.viewed(2, "/one", "http://www.shop.test/two")
 		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 0ms 0%")
 
-		// A manual page view just after is filtered by the script; or by the server, whose clock has not moved.
+		// A manual page view just after is filtered by the script; or by the server, whose clock
+		// has not moved.
 		page.Eval("later(500), svc('pageview')", nil)
 		page.Eval("later(600), svc('pageview')", nil)
 		s.viewed(2, "/one", "http://www.shop.test/one")
@@ -63,7 +66,8 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		s.stored(1)
 		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 1100ms 100%", "/one 4000ms 100% manual", "/one 5000ms 100%")
 
-		// All of it is one visit, which came from the other site; the site's own pages are no referrers.
+		// All of it is one visit, which came from the other site; the site's own pages are no
+		// referrers.
 		ids := map[int64]bool{}
 		for _, view := range s.views() {
 			ids[view.ID] = true
@@ -74,11 +78,13 @@ func TestStoredPageviewsChromium(t *testing.T) {
 				t.Errorf("%s: language %q, width range %d", view.Path, view.Language, view.WidthRange)
 			}
 		}
+
 		if len(ids) != 6 {
 			t.Errorf("%d page view ids, want 6", len(ids))
 		}
 
-		// Half an hour later it is another visit. The site's other names belong to it, other domains do not.
+		// Half an hour later it is another visit. The site's other names belong to it, other
+		// domains do not.
 		s.later(31 * time.Minute)
 		s.open("http://shop.test/?gclid=Ab-1")
 		s.stored(1)
@@ -87,18 +93,22 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		s.open("http://deep.sub.shop.test/start")
 		s.stored(1)
 		s.open("http://other.test/")
+
 		if c := s.answered(1)[0]; c.status != 403 {
 			t.Errorf("from a foreign domain: status %d", c.status)
 		}
+
 		views := s.views()
 		if len(views) != 9 {
 			t.Fatalf("%d page views, want 9", len(views))
 		}
+
 		for _, view := range views[6:] {
 			if got, want := visit(view.ExportedVisit), `paid search; referrer ""; source google; medium cpc; gclid Ab-1`; got != want || view.Pageviews != 3 {
 				t.Errorf("%s: visit of %d page views, %s; want 3, %s", view.Path, view.Pageviews, got, want)
 			}
 		}
+
 		s.refused(map[string]int64{"duplicate_pageview": 1, "domain_not_allowed": 1})
 	})
 }
@@ -112,6 +122,7 @@ func TestStoredPrerenderedPageChromium(t *testing.T) {
 			document.addEventListener("prerenderingchange", () => fetch("/tell?activated"))</script>`,
 		"/never": tag("") + `<script>addEventListener("load", () => fetch("/tell?prerendering=" + document.prerendering))</script>`,
 	})
+
 	told := func(want string) {
 		t.Helper()
 		select {
@@ -123,6 +134,7 @@ func TestStoredPrerenderedPageChromium(t *testing.T) {
 			t.Fatalf("the page does not tell %q", want)
 		}
 	}
+
 	// Chromium prerenders nothing in a tab that the test driver is attached to.
 	page := s.browser.Open("http://www.shop.test/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
@@ -143,6 +155,7 @@ func TestStoredEngagementChromium(t *testing.T) {
 		"/behind":  tag("") + tall,
 		"/focus":   tag("") + `<iframe srcdoc="<input>"></iframe>`,
 	})
+
 	scroll := func(screens string) string {
 		return `new Promise(done => { addEventListener("scroll", () => requestAnimationFrame(() => done()), {once: true}); scrollTo(0, innerHeight * ` + screens + `) })`
 	}
@@ -155,7 +168,9 @@ func TestStoredEngagementChromium(t *testing.T) {
 	elsewhere := s.browser.NewPage()
 	s.stored(1)
 	s.hasViews("/ 5000ms 50%")
-	page.Eval("later(3600000), dispatchEvent(new Event('pagehide'))", nil) // out of sight
+
+	// out of sight
+	page.Eval("later(3600000), dispatchEvent(new Event('pagehide'))", nil)
 	page.Front()
 	page.WaitFor("!document.hidden")
 	page.Eval(scroll("1"), nil)
@@ -167,17 +182,21 @@ func TestStoredEngagementChromium(t *testing.T) {
 	page.Eval(`later(300), addEventListener("click", () => later(200))`, nil)
 	page.Click("a")
 	page.WaitFor("location.pathname === '/short'")
-	s.stored(2) // engagement by the click, none by the leaving soon after; and the next page's view
+
+	// engagement by the click, none by the leaving soon after; and the next page's view
+	s.stored(2)
 	s.hasViews("/ 7300ms 50%", "/short 0ms 0%")
 
-	// A page shorter than its window has been seen whole. Leaving tells of it by two events, which make one message.
+	// A page shorter than its window has been seen whole. Leaving tells of it by two events, which
+	// make one message.
 	page.Eval("later(400)", nil)
 	page.Close()
 	elsewhere.Close()
 	s.stored(1)
 	s.hasViews("/ 7300ms 50%", "/short 400ms 100%")
 
-	// A page that grows has been seen to a lesser part; a change of route ends its account, and begins the next one's.
+	// A page that grows has been seen to a lesser part; a change of route ends its account, and
+	// begins the next one's.
 	page = s.open("http://shop.test/growing")
 	s.stored(1)
 	page.Eval(scroll("0.5"), nil)
@@ -203,7 +222,8 @@ func TestStoredEngagementChromium(t *testing.T) {
 	page.Goto("about:blank")
 	s.stored(1)
 
-	// In view without the keyboard's focus, and told of by one message when another tab is opened and closed again.
+	// In view without the keyboard's focus, and told of by one message when another tab is opened
+	// and closed again.
 	page = s.browser.NewPage()
 	page.Before(clock + "document.hasFocus = () => false")
 	page.Goto("http://shop.test/focus")
@@ -225,6 +245,7 @@ func TestStoredEngagementChromium(t *testing.T) {
 	page.Close()
 	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%", "/behind 800ms 10%", "/focus 900ms 100%",
 		"/ 2500ms 10%", "/short 0ms 0%")
+
 	s.refused(map[string]int64{})
 }
 
@@ -236,22 +257,29 @@ func TestStoredEventsChromium(t *testing.T) {
 			<script type=module>svc("event", "signup", {from: "module"})</script>`,
 		"/person": `<script>` + stub + `svc("identify", "someone@shop.test"); svc("event", "signup")</script>` + tag(""),
 	})
+
 	page := s.browser.NewPage()
 	page.Before(`const order = [], get = window.fetch;
 		window.fetch = (url, options) => { const {t, m} = JSON.parse(options.body); order.push(m ? m.from : t); return get(url, options) }`)
+
 	page.Goto("http://www.shop.test/")
+
 	for _, message := range s.stored(5) {
 		if message["d"] != userID {
 			t.Errorf("%v is not of the identified visitor", message)
 		}
 	}
+
 	var order string
 	page.Eval("order.join()", &order)
+
 	if want := "pageview,before,another script,after,module"; order != want {
 		t.Errorf("sent in the order %s, want %s", order, want)
 	}
+
 	s.hasViews("/ 0ms 0%")
 	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`)
+
 	if view := s.views()[0]; len(view.UserID) != 16 {
 		t.Errorf("the visit has the user id %x, want the identified one", view.UserID)
 	}
@@ -263,19 +291,23 @@ func TestStoredEventsChromium(t *testing.T) {
 	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`,
 		`/ signup`, `/ signup`)
 
-	// What is no hash is never sent, and names nobody. Half an hour later, so that it is another visit.
+	// What is no hash is never sent, and names nobody. Half an hour later, so that it is another
+	// visit.
 	page.Close()
 	s.answered(1)
 	s.later(31 * time.Minute)
 	s.open("http://www.shop.test/person").Close()
+
 	for _, call := range s.answered(2) {
 		if call.status != 204 || strings.Contains(call.request, "someone") || call.message["d"] != nil {
 			t.Errorf("status %d, %s", call.status, call.request)
 		}
 	}
+
 	if views := s.views(); len(views) != 2 || views[1].UserID != nil {
 		t.Errorf("page views %+v, want a second one of nobody in particular", views)
 	}
+
 	s.refused(map[string]int64{"unknown_event": 2})
 }
 
@@ -287,8 +319,11 @@ func TestStoredSalesChromium(t *testing.T) {
 		page.Eval(fmt.Sprintf(`svc("event", "purchase", {transaction_id: %q, value: 19.9, currency: "EUR", items: Array(%d).fill({item_id: "a", item_name: "y".repeat(60)})})`, id, items), nil)
 		s.stored(1)
 	}
+
 	sale("two items", 2)
-	sale("two items", 2) // counts once
+
+	// counts once
+	sale("two items", 2)
 	sale("more than 4 KB", 70)
 	sale("more than 8 KB", 1000)
 	page.Eval(`svc("event", "view_item", {item_id: "a", price: 9.95}), svc("event", "view_item")`, nil)
@@ -299,13 +334,17 @@ func TestStoredSalesChromium(t *testing.T) {
 	got := []string{}
 	for _, e := range s.events() {
 		line := e.Name
+
 		if e.Value != nil {
 			line = fmt.Sprintf("%s %s %s %s", e.Name, e.TransactionID, e.Value, e.Currency)
 		}
+
 		got = append(got, strings.TrimSpace(line+" "+e.Properties))
 	}
+
 	item := `{"item_id":"a","item_name":"` + letters(60) + `"}`
 	s.same("events", got, []string{`purchase two items 19.9 EUR {"items":[` + item + `,` + item + `]}`, "purchase more than 4 KB 19.9 EUR", "purchase more than 8 KB 19.9 EUR",
 		`view_item {"item_id":"a","price":9.95}`, "refund r1 -5 EUR"})
+
 	s.refused(map[string]int64{"duplicate_transaction": 1, "bad_event": 1})
 }

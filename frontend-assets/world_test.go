@@ -27,7 +27,8 @@ func tag(attributes string) string {
 	return fmt.Sprintf(`<script defer src="%s/svc.js" data-site="%s" %s></script>`, dataOrigin, siteKey, attributes)
 }
 
-// world is a website under several host names, a data plane that notes what it receives, and a browser that reaches only them.
+// world is a website under several host names, a data plane that notes what it receives, and a
+// browser that reaches only them.
 type world struct {
 	t       testing.TB
 	browser *browsertest.Browser
@@ -59,9 +60,11 @@ func newWorld(t *testing.T, pages map[string]string) *world {
 	return startWorld(t, pages)
 }
 
-// startWorld starts servers and browser. Pages are given by path; every host name has the same ones.
+// startWorld starts servers and browser. Pages are given by path; every host name has the same
+// ones.
 func startWorld(t testing.TB, pages map[string]string) *world {
 	t.Helper()
+
 	w := &world{t: t, arrived: make(chan hit, 1000), told: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
 	data := http.NewServeMux()
 	data.Handle("/svc.js", assets.Handler())
@@ -77,6 +80,7 @@ func startWorld(t testing.TB, pages map[string]string) *world {
 		browsertest.Host("*.shop.example.test", site.URL),
 		browsertest.Host("other.example", site.URL),
 	)
+
 	return w
 }
 
@@ -90,18 +94,23 @@ func (w *world) servePage(res http.ResponseWriter, r *http.Request) {
 		case <-w.release:
 		case <-r.Context().Done():
 		}
+
 		return
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	page, ok := w.pages[r.URL.Path]
 	if !ok {
 		http.NotFound(res, r)
 		return
 	}
+
 	for name := range w.headers {
 		res.Header().Set(name, w.headers.Get(name))
 	}
+
 	res.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(res, "<!doctype html><link rel=icon href=data:,>"+page)
 }
@@ -109,12 +118,14 @@ func (w *world) servePage(res http.ResponseWriter, r *http.Request) {
 func (w *world) collect(res http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	h := hit{method: r.Method, header: r.Header, raw: string(raw)}
+
 	if err == nil {
 		err = json.Unmarshal(raw, &h.body)
 	}
 	if err != nil {
 		w.t.Errorf("collect.php received %s: %v", h, err)
 	}
+
 	res.Header().Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	res.WriteHeader(http.StatusNoContent)
 	w.arrived <- h
@@ -132,17 +143,20 @@ func (w *world) next() hit {
 	}
 }
 
-// nextOf waits for as many messages as there are types, and returns them in the order of the types: messages that were sent
-// together may overtake each other on their way. The types must differ.
+// nextOf waits for as many messages as there are types, and returns them in the order of the types:
+// messages that were sent together may overtake each other on their way. The types must differ.
 func (w *world) nextOf(types ...string) []hit {
 	w.t.Helper()
+
 	found := make([]hit, len(types))
+
 	for range types {
 		h := w.next()
 		name, _ := h.body["t"].(string)
 		if name == "event" {
 			name, _ = h.body["e"].(string)
 		}
+
 		known := false
 		for i := range types {
 			if types[i] == name && found[i].raw == "" {
@@ -150,17 +164,21 @@ func (w *world) nextOf(types ...string) []hit {
 				break
 			}
 		}
+
 		if !known {
 			w.t.Fatalf("received %s, expected one of %v", h, types)
 		}
 	}
+
 	return found
 }
 
-// nothingBeyond fails when a page has sent more than the given number of messages, or when one has arrived that was not looked at.
-// The browser tells of a request at the moment the page makes it, so that there is nothing to wait for.
+// nothingBeyond fails when a page has sent more than the given number of messages, or when one has
+// arrived that was not looked at. The browser tells of a request at the moment the page makes it,
+// so that there is nothing to wait for.
 func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 	w.t.Helper()
+
 	page.Eval("0", nil)
 	var messages []string
 	for _, r := range page.Requests() {
@@ -168,9 +186,11 @@ func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 			messages = append(messages, r.Method+" "+r.URL)
 		}
 	}
+
 	if len(messages) != sent {
 		w.t.Errorf("the page has made %d requests to collect.php, want %d", len(messages), sent)
 	}
+
 	select {
 	case h := <-w.arrived:
 		w.t.Errorf("unexpected message %s", h)
@@ -180,14 +200,16 @@ func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 
 var viewID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// expect compares a message with the JSON that it should be, but for k, i, w and l, which are the same in all and checked here,
-// and for u, which is empty unless the JSON says otherwise.
+// expect compares a message with the JSON that it should be, but for k, i, w and l, which are the
+// same in all and checked here, and for u, which is empty unless the JSON says otherwise.
 func (w *world) expect(page *browsertest.Page, h hit, want string) {
 	w.t.Helper()
+
 	var screen struct {
 		W float64
 		L string
 	}
+
 	page.Eval("({w: screen.width, l: navigator.language})", &screen)
 	expected := map[string]any{"k": siteKey, "w": screen.W, "l": screen.L, "i": h.body["i"], "u": map[string]any{}}
 	if err := json.Unmarshal([]byte(want), &expected); err != nil {
@@ -196,10 +218,12 @@ func (w *world) expect(page *browsertest.Page, h hit, want string) {
 	if id, _ := h.body["i"].(string); !viewID.MatchString(id) {
 		w.t.Errorf("page view id %v is not 16 hexadecimal characters", h.body["i"])
 	}
+
 	if !reflect.DeepEqual(h.body, expected) {
 		b, _ := json.Marshal(expected)
 		w.t.Errorf("received\n  %s, want\n  %s", h.raw, b)
 	}
+
 	if got := h.header.Get("Content-Type"); h.method != "POST" || got != "text/plain;charset=UTF-8" {
 		w.t.Errorf("%s with Content-Type %q", h.method, got)
 	}

@@ -27,7 +27,9 @@ func TestSignUpInAndOut(t *testing.T) {
 		if got := c.viewer(); got != "" {
 			t.Fatalf("before anything: viewer %q", got)
 		}
+
 		got := c.query(signUpMutation, "email", " Owner@Example.COM ", "password", password, "name", "Example Ltd").ok(t, "signUp")
+
 		want := map[string]any{
 			"signUp.viewer.id":           a.ids.Of(model.NodeUser, 1),
 			"signUp.viewer.email":        "owner@example.com",
@@ -40,14 +42,20 @@ func TestSignUpInAndOut(t *testing.T) {
 				t.Errorf("%s is %v, want %v", path, got.at(path), value)
 			}
 		}
+
 		if got := c.viewer(); got != "owner@example.com" {
 			t.Errorf("after sign-up: viewer %q", got)
 		}
+
 		c.signOut().ok(t, "signOut")
+
 		if got := c.viewer(); got != "" {
 			t.Errorf("after sign-out: viewer %q", got)
 		}
-		c.signOut().ok(t, "signOut") // of nobody
+
+		// of nobody
+		c.signOut().ok(t, "signOut")
+
 		if got := c.signIn("OWNER@example.com", password).ok(t, "signIn").at("signIn.viewer.email"); got != "owner@example.com" {
 			t.Errorf("sign-in answers %v", got)
 		}
@@ -74,9 +82,11 @@ func TestSignUpReportsEveryMistake(t *testing.T) {
 		{"everything", "", "", "", "email:INVALID_EMAIL password:INVALID_PASSWORD accountName:INVALID_NAME"},
 		{"taken", "TAKEN@example.com", password, "Example", "email:EMAIL_TAKEN"},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, noMail)
 		a.owner("taken@example.com")
+
 		for _, test := range tests {
 			c := a.client()
 			got := c.query(signUpMutation, "email", test.email, "password", test.password, "name", test.account)
@@ -123,16 +133,20 @@ func TestConcurrentFirstSignUps(t *testing.T) {
 				a := newApp(t, d, settings...)
 				const people = 8
 				answers := make([]*answer, people)
+
 				var wg sync.WaitGroup
 				for i := range people {
 					c := a.client()
 					wg.Go(func() { answers[i] = c.signUp(fmt.Sprintf("u%d@example.com", i)) })
 				}
+
 				wg.Wait()
 
 				operators, others, waiting := 0, 0, 0
+
 				for _, got := range answers {
 					got.ok(t, "signUp")
+
 					switch {
 					case got.at("signUp.viewer.operator") == true && got.at("signUp.verificationSent") == false:
 						operators++
@@ -142,6 +156,7 @@ func TestConcurrentFirstSignUps(t *testing.T) {
 						waiting++
 					}
 				}
+
 				if operators != 1 || others+waiting != people-1 || (waiting == 0) != (name == "no mail") || others > 0 && waiting > 0 {
 					t.Errorf("%d operators, %d others, %d wait for verification", operators, others, waiting)
 				}
@@ -155,6 +170,7 @@ func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 		a := newApp(t, d)
 		a.owner("owner@example.com")
 		c := a.client()
+
 		var bodies []string
 		for _, try := range [][2]string{
 			{"owner@example.com", "wrong password"},
@@ -170,8 +186,10 @@ func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 			if got.Header.Get("Set-Cookie") != "" {
 				t.Errorf("%q: a cookie was set: %s", try, got.Header.Get("Set-Cookie"))
 			}
+
 			bodies = append(bodies, got.Body)
 		}
+
 		for _, body := range bodies {
 			if body != bodies[0] {
 				t.Errorf("answers differ: %s and %s", bodies[0], body)
@@ -185,6 +203,7 @@ func TestSignInRenewsAnOldHash(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		setOldHash(t, d, "owner@example.com")
+
 		for _, try := range []struct {
 			password string
 			renewed  bool
@@ -210,6 +229,7 @@ func TestSignInThrottle(t *testing.T) {
 				t.Fatalf("guess %d: %s", i+1, got.Body)
 			}
 		}
+
 		// The right password is not looked at either, from whatever network.
 		for _, address := range []string{"198.51.100.7", "203.0.113.9", "2001:db8::1"} {
 			stranger := a.client()
@@ -222,31 +242,38 @@ func TestSignInThrottle(t *testing.T) {
 				t.Errorf("retryAfter is %v, want 1", after)
 			}
 		}
+
 		// An unknown address is throttled exactly alike.
 		for range 5 {
 			attacker.signIn("nobody@example.com", "wrong password")
 		}
+
 		if got := attacker.signIn("nobody@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("unknown address: %s", got.Body)
 		}
+
 		// The browser that the owner has used before is not shut out by strangers.
 		if got := owner.signIn("owner@example.com", password).ok(t, "signIn"); got.at("signIn.viewer.email") != "owner@example.com" {
 			t.Errorf("the owner's own browser: %s", got.Body)
 		}
+
 		// That did not help the attacker.
 		if got := attacker.signIn("owner@example.com", password); got.codes() != "RATE_LIMITED" {
 			t.Errorf("after the owner signed in: %s", got.Body)
 		}
+
 		// After the wait the right password works, and clears the counter.
 		a.clock.Advance(time.Second)
 		fresh := a.client()
 		fresh.address = "203.0.113.9"
 		fresh.signIn("owner@example.com", password).ok(t, "signIn")
+
 		for i := range 5 {
 			if got := attacker.signIn("owner@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d after a success: %s", i+1, got.Body)
 			}
 		}
+
 		if got := attacker.signIn("owner@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("the sixth: %s", got.Body)
 		}
@@ -258,14 +285,17 @@ func TestSignInThrottleOfOneNetwork(t *testing.T) {
 		a := newApp(t, d)
 		attacker := a.client()
 		for i := range 30 {
-			attacker.address = fmt.Sprintf("2001:db8:0:1::%x", i+1) // one network of 64 bits
+			// one network of 64 bits
+			attacker.address = fmt.Sprintf("2001:db8:0:1::%x", i+1)
 			if got := attacker.signIn(fmt.Sprintf("u%d@example.com", i), "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d: %s", i+1, got.Body)
 			}
 		}
+
 		if got := attacker.signIn("another@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("guess 31: %s", got.Body)
 		}
+
 		attacker.address = "2001:db8:0:2::1"
 		if got := attacker.signIn("another@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 			t.Errorf("from another network: %s", got.Body)
@@ -277,31 +307,37 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		a.owner("owner@example.com")
-		attacker := a.owner("attacker@example.com") // has a device cookie, of another address
+
+		// has a device cookie, of another address
+		attacker := a.owner("attacker@example.com")
 		forger := a.client()
 		forger.setCookie(deviceCookie, attacker.cookies()[deviceCookie]+"x")
+
 		for range 5 {
 			attacker.signIn("owner@example.com", "wrong password")
 		}
+
 		for name, c := range map[string]*client{"another address's": attacker, "a forged": forger} {
 			if got := c.signIn("owner@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 				t.Errorf("with %s device cookie: %s", name, got.Body)
 			}
 		}
+
 		// A device is throttled by itself.
 		for i := range 5 {
 			if got := attacker.signIn("attacker@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d on a known device: %s", i+1, got.Body)
 			}
 		}
+
 		if got := attacker.signIn("attacker@example.com", password); got.codes() != "RATE_LIMITED" {
 			t.Errorf("guess 6 on a known device: %s", got.Body)
 		}
 	})
 }
 
-// TestANewPasswordEndsKnownDevices: a browser that knew the old password is a stranger after the change, and the one that made
-// the change is not.
+// TestANewPasswordEndsKnownDevices: a browser that knew the old password is a stranger after the
+// change, and the one that made the change is not.
 func TestANewPasswordEndsKnownDevices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -313,12 +349,14 @@ func TestANewPasswordEndsKnownDevices(t *testing.T) {
 				c.signIn("owner@example.com", "wrong password")
 			}
 		}
+
 		refused := func(c *client, what string, want bool) {
 			t.Helper()
 			if got := c.signIn("owner@example.com", "wrong password"); (got.codes() == "RATE_LIMITED") != want {
 				t.Errorf("%s: %s", what, got.Body)
 			}
 		}
+
 		exhaust(a.client())
 		refused(a.client(), "a stranger", true)
 		refused(thief, "a known device", false)
@@ -355,18 +393,22 @@ func TestCookieAttributes(t *testing.T) {
 				c := a.client()
 				cookies := (&http.Response{Header: c.signUp("owner@example.com").ok(t, "signUp").Header}).Cookies()
 				maxAge := map[string]int{test.session: 90 * 24 * 3600, test.device: 365 * 24 * 3600}
+
 				if len(cookies) != 2 {
 					t.Errorf("%d cookies were set, want 2", len(cookies))
 				}
+
 				for _, cookie := range cookies {
 					if maxAge[cookie.Name] == 0 || cookie.MaxAge != maxAge[cookie.Name] || cookie.Path != "/" || cookie.Domain != "" ||
 						!cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure != test.https {
 						t.Errorf("cookie %s", cookie)
 					}
 				}
+
 				if c.viewer() != "owner@example.com" {
 					t.Error("the browser did not keep the cookie")
 				}
+
 				ended := (&http.Response{Header: c.signOut().Header}).Cookies()
 				if len(ended) != 1 || ended[0].Name != test.session || ended[0].MaxAge >= 0 || ended[0].Value != "" {
 					t.Errorf("sign-out sets %v, want the session cookie to end", ended)
@@ -382,22 +424,27 @@ func TestSignInChangesTheSessionID(t *testing.T) {
 		c := a.owner("owner@example.com")
 		first := c.cookies()[sessionCookie]
 		c.signIn("owner@example.com", password).ok(t, "signIn")
+
 		second := c.cookies()[sessionCookie]
 		if first == second {
 			t.Fatal("the session id stayed the same")
 		}
+
 		thief := a.client()
 		thief.setCookie(sessionCookie, first)
+
 		if got := thief.viewer(); got != "" {
 			t.Errorf("the old session still belongs to %q", got)
 		}
 
-		// Fixation: an attacker's own session, planted in the victim's browser, does not become the victim's.
+		// Fixation: an attacker's own session, planted in the victim's browser, does not become the
+		// victim's.
 		attacker := a.owner("attacker@example.com")
 		planted := attacker.cookies()[sessionCookie]
 		victim := a.client()
 		victim.setCookie(sessionCookie, planted)
 		victim.signIn("owner@example.com", password).ok(t, "signIn")
+
 		if got := attacker.viewer(); got == "owner@example.com" {
 			t.Error("the attacker's session became the victim's")
 		}
@@ -414,18 +461,23 @@ func TestRevokedSessions(t *testing.T) {
 		phone, stolen := a.client(), a.client()
 		phone.signIn("owner@example.com", password).ok(t, "signIn")
 		stolen.setCookie(sessionCookie, laptop.cookies()[sessionCookie])
+
 		if stolen.viewer() != "owner@example.com" {
 			t.Fatal("the copied cookie does not work to begin with")
 		}
+
 		laptop.signOut().ok(t, "signOut")
+
 		if got := stolen.viewer(); got != "" {
 			t.Errorf("after sign-out the copied cookie still belongs to %q", got)
 		}
 		if phone.viewer() != "owner@example.com" {
 			t.Error("sign-out ended another device's session")
 		}
+
 		laptop.signIn("owner@example.com", password).ok(t, "signIn")
 		laptop.query(`mutation { signOut(input: {everywhere: true}) { userErrors { code } } }`).ok(t, "signOut")
+
 		if laptop.viewer() != "" || phone.viewer() != "" {
 			t.Error("a session outlived signing out everywhere")
 		}
@@ -437,10 +489,13 @@ func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		a.clock.Advance(db.SessionIdle - time.Second)
+
 		if c.viewer() == "" {
 			t.Error("ended early")
 		}
+
 		a.clock.Advance(db.SessionIdle)
+
 		if c.viewer() != "" {
 			t.Error("still there after two idle weeks")
 		}
@@ -454,6 +509,7 @@ func TestABadCookieIsNoSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		good := a.owner("owner@example.com").cookies()[sessionCookie]
+
 		other := newApp(t, d, func(s *settings) { s.auth.Secret = []byte(strings.Repeat("another!", 4)) })
 		for name, value := range map[string]string{
 			"empty":          "",
@@ -466,6 +522,7 @@ func TestABadCookieIsNoSession(t *testing.T) {
 		} {
 			c := a.client()
 			c.setCookie(sessionCookie, value)
+
 			if got := c.viewer(); got != "" {
 				t.Errorf("%s: viewer %q", name, got)
 			}
@@ -476,6 +533,7 @@ func TestABadCookieIsNoSession(t *testing.T) {
 				t.Errorf("%s: after signing in: viewer %q", name, got)
 			}
 		}
+
 		if log := a.log.String(); log != "" {
 			t.Errorf("logged: %s", log)
 		}
@@ -491,6 +549,7 @@ func TestOneRequestMaySignOutAndInAgain(t *testing.T) {
 			signOut { userErrors { code } }
 			signIn(input: {email: "second@example.com", password: "`+password+`"}) { userErrors { code } }
 			createSite(input: {domain: "example.com"}) { userErrors { code } } }`).ok(t, "signIn")
+
 		if got := c.viewer(); got != "second@example.com" {
 			t.Errorf("viewer %q", got)
 		}
@@ -504,12 +563,15 @@ func TestUserWithoutTheGraphQLHandler(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
+
 		request := httptest.NewRequest(http.MethodGet, "/export", nil)
 		if user, err := a.auth.Downloader(request); user != nil || err != auth.ErrUnauthenticated {
 			t.Errorf("without a cookie: %+v, %v", user, err)
 		}
+
 		request = httptest.NewRequest(http.MethodGet, "/export", nil)
 		request.AddCookie(&http.Cookie{Name: sessionCookie, Value: c.cookies()[sessionCookie]})
+
 		user, err := a.auth.Downloader(request)
 		if err != nil || user == nil || user.Email != "owner@example.com" || user.Account == nil {
 			t.Errorf("with the cookie: %+v, %v", user, err)

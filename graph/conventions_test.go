@@ -17,24 +17,31 @@ func TestSchemaConventions(t *testing.T) {
 		if strings.HasPrefix(def.Name, "__") {
 			continue
 		}
+
 		for _, value := range def.EnumValues {
 			checked["enum values"]++
+
 			if !upperCase.MatchString(value.Name) {
 				t.Errorf("%s.%s is not in upper case", def.Name, value.Name)
 			}
 		}
+
 		if id := def.Fields.ForName("id"); def.Kind == ast.Object && id != nil {
 			checked["nodes"]++
+
 			if !slices.Contains(def.Interfaces, "Node") || id.Type.String() != "ID!" {
 				t.Errorf("%s has an id of type %s, and implements %v", def.Name, id.Type, def.Interfaces)
 			}
 		}
+
 		if def.Description == "" && !slices.Contains([]string{"String", "Int", "Float", "Boolean", "ID"}, def.Name) {
 			t.Errorf("%s has no description", def.Name)
 		}
 	}
+
 	for _, f := range fieldsOf(schema.Mutation) {
 		checked["mutations"]++
+
 		if len(f.Arguments) != 1 || f.Arguments[0].Name != "input" {
 			t.Errorf("%s does not take one input", f.Name)
 		}
@@ -42,6 +49,7 @@ func TestSchemaConventions(t *testing.T) {
 			t.Errorf("the answer of %s has no userErrors", f.Name)
 		}
 	}
+
 	if path := schema.Types["UserError"].Fields.ForName("field"); path.Type.String() != "[String!]" {
 		t.Errorf("UserError.field is %s", path.Type)
 	}
@@ -50,21 +58,27 @@ func TestSchemaConventions(t *testing.T) {
 	}
 }
 
-// TestDescriptionsNameExistingCodes: a code that a description names in backquotes exists, in the case that it has.
+// TestDescriptionsNameExistingCodes: a code that a description names in backquotes exists, in the
+// case that it has.
 func TestDescriptionsNameExistingCodes(t *testing.T) {
 	codes := map[string]bool{}
+
 	for _, enum := range []string{"UserErrorCode", "ErrorCode"} {
 		for _, value := range schema.Types[enum].EnumValues {
 			codes[value.Name] = true
 		}
 	}
+
 	quoted := regexp.MustCompile("`([A-Za-z_]+)`")
 	named := 0
+
 	for _, def := range schema.Types {
 		for _, f := range def.Fields {
 			if def.Name == "DeliveryAttempt" || def.Name == "Rejection" {
-				continue // their words are not codes of the schema
+				// their words are not codes of the schema
+				continue
 			}
+
 			for _, match := range quoted.FindAllStringSubmatch(f.Description, -1) {
 				upper := strings.ToUpper(match[1])
 				if codes[upper] {
@@ -76,6 +90,7 @@ func TestDescriptionsNameExistingCodes(t *testing.T) {
 			}
 		}
 	}
+
 	if named < 80 {
 		t.Errorf("only %d codes are named", named)
 	}

@@ -16,42 +16,52 @@ import (
 // owners are the columns that tell whose a row is, with what a deleted owner's rows have in them.
 type owners struct{ site, account, user int64 }
 
-// rowsOf counts the rows that a table has of a site, account or user. A table whose rows are somebody's without telling so is
-// listed here with the reason why it needs no deletion.
+// rowsOf counts the rows that a table has of a site, account or user. A table whose rows are
+// somebody's without telling so is listed here with the reason why it needs no deletion.
 func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) int {
 	t.Helper()
+
 	// Failed sign-ins are keyed hashes, for a day. Sign-ups have no account yet and are deleted
 	// after a day. Of the last 1,000 changes of sites and sitekeys there are numbers only.
 	nobodys := []string{"changes", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups"}
 	var conditions []string
+
 	tells := false
 	for column, id := range map[string]int64{"site_id": of.site, "account_id": of.account, "user_id": of.user} {
 		if slices.Contains(columns, column) && !(table == "visits" && column == "user_id") {
 			tells = true
-			if id != 0 { // nobody's, such as the site of a notice about the captcha
+
+			// nobody's, such as the site of a notice about the captcha
+			if id != 0 {
 				conditions = append(conditions, fmt.Sprintf("%s = %d", column, id))
 			}
 		}
 	}
+
 	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
 	case id != 0:
 		conditions = append(conditions, fmt.Sprintf("id = %d", id))
 	case !tells && table != "accounts" && !slices.Contains(nobodys, table):
 		t.Errorf("the table %s does not tell whose its rows are", table)
 	}
+
 	if len(conditions) == 0 {
 		return 0
 	}
+
 	rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM "+table+" WHERE "+strings.Join(conditions, " OR "))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return rows[0].N
 }
 
-// fill puts a row of the site into every table that has a column for it and none yet, and of the account likewise.
+// fill puts a row of the site into every table that has a column for it and none yet, and of the
+// account likewise.
 func fill(t *testing.T, d *db.DB, of owners) {
 	t.Helper()
+
 	at := model.At(start)
 	statements := map[string]string{
 		"visits": `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (@site, 1, '', @at, @at, 1, 'direct')`,
@@ -71,12 +81,14 @@ func fill(t *testing.T, d *db.DB, of owners) {
 		"quota_notices": `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
 			VALUES (@account, @site, 'analytics', 202611, 80, @at)`,
 	}
+
 	if of.account != 0 {
 		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
 		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
 		statements["quota_notices of the captcha"] = `INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
 			VALUES (@account, 'captcha', 202611, 80, @at)`
 	}
+
 	for table, statement := range statements {
 		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at))).Replace(statement)
 		if err := dbtest.Exec(d, statement); err != nil {
@@ -88,37 +100,46 @@ func fill(t *testing.T, d *db.DB, of owners) {
 // left lists the tables that have rows of somebody.
 func left(t *testing.T, d *db.DB, of owners) []string {
 	t.Helper()
+
 	tables, err := dbtest.Tables(d)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var have []string
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		if rowsOf(t, d, table, tables[table], of) > 0 {
 			have = append(have, table)
 		}
 	}
+
 	return have
 }
 
-// owned lists, from the schema, the tables that have rows of a site, or of an account with its sites. A new table is among them
-// from its first day: then fill, or the tenant, needs a row for it, and db/deletion.go may need its name.
+// owned lists, from the schema, the tables that have rows of a site, or of an account with its
+// sites. A new table is among them from its first day: then fill, or the tenant, needs a row for
+// it, and db/deletion.go may need its name.
 func owned(t *testing.T, d *db.DB, byAccount bool) []string {
 	t.Helper()
+
 	tables, err := dbtest.Tables(d)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	all := []string{"sites"}
+
 	if byAccount {
 		all = append(all, "accounts", "users")
 	}
+
 	for table, columns := range tables {
 		ofAccount := slices.Contains(columns, "account_id") || slices.Contains(columns, "user_id") && table != "visits"
 		if slices.Contains(columns, "site_id") && table != "deleted_sites" || byAccount && ofAccount {
 			all = append(all, table)
 		}
 	}
+
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -129,10 +150,12 @@ func TestDeleteSite(t *testing.T) {
 		first, second := a.tenant("first.example"), a.tenant("second.example")
 		fill(t, d, owners{site: 1})
 		fill(t, d, owners{site: 2})
+
 		siteTables := owned(t, d, false)
 		if got := left(t, d, owners{site: 1}); !slices.Equal(got, siteTables) {
 			t.Fatalf("before: rows in %v, want %v", got, siteTables)
 		}
+
 		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
 		told := make(chan int64, 10)
 		synced := make(chan struct{}, 1)
@@ -141,15 +164,19 @@ func TestDeleteSite(t *testing.T) {
 				synced <- struct{}{}
 			}
 		})
+
 		<-synced
+
 		// What another's deleted site has left is the worker's.
 		for _, statement := range []string{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (77, 1)", "INSERT INTO failure_notices (site_id, day) VALUES (77, 20000)"} {
 			if err := dbtest.Exec(d, statement); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) {
 			site { id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
+
 		want := `{"data":{"deleteSite":{"site":{"id":"` + first.ids["siteId"] + `","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
 		if got.Body != want {
 			t.Errorf("got %s, want %s", got.Body, want)
@@ -169,13 +196,16 @@ func TestDeleteSite(t *testing.T) {
 		if got := left(t, d, owners{site: 77}); !slices.Equal(got, []string{"deleted_sites", "failure_notices"}) {
 			t.Errorf("of the other deleted site: rows in %v", got)
 		}
+
 		// A hit that was on its way is deleted later.
 		fill(t, d, owners{site: 1})
+
 		for _, after := range []time.Duration{59 * time.Minute, time.Hour} {
 			if _, err := d.PurgeDeletedSites(t.Context(), model.At(start.Add(after))); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if got := left(t, d, owners{site: 1}); len(got) != 0 {
 			t.Errorf("an hour later: rows in %v", got)
 		}
@@ -195,10 +225,13 @@ func TestDeleteAccount(t *testing.T) {
 		a.tenant("second.example")
 		fill(t, d, owners{site: 1, account: 2})
 		fill(t, d, owners{site: 2, account: 3})
+
 		for _, domain := range []string{"first.example", "second.example"} {
 			a.client().query(requestResetMutation, "email", "owner@"+domain).ok(t, "requestPasswordReset")
 		}
-		of := func(id int64) []string { // the first tenant has account 2 and users 2 and 3
+
+		// the first tenant has account 2 and users 2 and 3
+		of := func(id int64) []string {
 			return slices.Compact(slices.Sorted(slices.Values(append(left(t, d, owners{site: id - 1, account: id, user: 2*id - 2}), left(t, d, owners{account: id, user: 2*id - 1})...))))
 		}
 		for _, id := range []int64{2, 3} {
@@ -206,12 +239,14 @@ func TestDeleteAccount(t *testing.T) {
 				t.Fatalf("account %d, before: rows in %v, want %v", id, got, all)
 			}
 		}
+
 		if got := operator.query(mutation, "password", password); got.userErrors("deleteAccount") != ":LAST_OPERATOR" || operator.viewer() == "" {
 			t.Errorf("the operator: %s", got.Body)
 		}
 		if got := first.owner.query(mutation, "password", "wrong password"); got.userErrors("deleteAccount") != "password:WRONG_CREDENTIALS" {
 			t.Errorf("a wrong password: %s", got.Body)
 		}
+
 		told := watchSitekeys(t, d)
 		got := first.owner.query(mutation, "password", password).ok(t, "deleteAccount")
 		if got.Body != `{"data":{"deleteAccount":{"accountId":"`+first.ids["accountId"]+`","userErrors":[]}}}` {
@@ -235,7 +270,9 @@ func TestDeleteAccount(t *testing.T) {
 		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
 			t.Errorf("an hour later: rows in %v", got)
 		}
-		a.owner("owner@first.example") // the address is free again
+
+		// the address is free again
+		a.owner("owner@first.example")
 	})
 }
 
@@ -248,13 +285,17 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 		second := a.join(owner, "second@example.com", model.RoleOwner)
 		id := second.id()
 		var got *answer
-		dbtest.Race(t, d, `DELETE FROM "signin_failures"`, // the password was found to be right
+
+		// the password was found to be right
+		dbtest.Race(t, d, `DELETE FROM "signin_failures"`,
 			func() error {
 				got = second.query(`mutation { deleteAccount(input: {password: "` + password + `"}) { accountId userErrors { code } } }`)
 				return nil
 			},
 			func() error { owner.query(roleMutation, "id", id, "role", "VIEWER"); return nil })
-		inTime := d.Dialect() == "sqlite" && got.userErrors("deleteAccount") == "" && owner.viewer() == "" // it may delete first
+
+		// it may delete first
+		inTime := d.Dialect() == "sqlite" && got.userErrors("deleteAccount") == "" && owner.viewer() == ""
 		if !inTime && (got.codes() != "FORBIDDEN" || owner.viewer() == "") {
 			t.Errorf("got %s", got.Body)
 		}
@@ -270,6 +311,7 @@ func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
 			synced <- struct{}{}
 		}
 	})
+
 	<-synced
 	return told
 }

@@ -14,15 +14,18 @@ func (r *Resolver) deliveryConnection(ctx context.Context, site *model.Site, fir
 	if err != nil {
 		return nil, err
 	}
+
 	deliveries, err := requestOf(ctx).loaders().deliveries(deliveryPage{before, first + 1}).of(ctx, site.ID)
 	if err != nil {
 		return nil, err
 	}
+
 	deliveries, page := cutPage(list, deliveries, first, after, func(d *model.Delivery) int64 { return d.ID })
 	edges := make([]*generated.DeliveryEdge, len(deliveries))
 	for i, delivery := range deliveries {
 		edges[i] = &generated.DeliveryEdge{Cursor: list.cursor(delivery.ID), Node: delivery}
 	}
+
 	return &generated.DeliveryConnection{Edges: edges, PageInfo: page}, nil
 }
 
@@ -40,14 +43,17 @@ func (r *Resolver) sendTestWebhook(ctx context.Context, id string) (*model.Deliv
 	if err != nil {
 		return nil, err
 	}
+
 	siteID, ok := r.ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, notFound("siteId")
 	}
+
 	delivery, err := r.db.QueueTestWebhook(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
+
 	r.ring(delivery)
 	return delivery, nil
 }
@@ -57,20 +63,24 @@ func (r *Resolver) redeliver(ctx context.Context, id string) (*model.Delivery, e
 	if err != nil {
 		return nil, err
 	}
+
 	siteID, number, ok := r.ids.ParseDelivery(id)
 	if !ok {
 		return nil, notFound("deliveryId")
 	}
+
 	delivery, err := r.db.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("deliveryId", err)
 	}
+
 	requestOf(ctx).forget()
 	r.ring(delivery)
 	return delivery, nil
 }
 
-// ring tells the workers of a delivery that was asked for by hand. Without a bell they find it by themselves.
+// ring tells the workers of a delivery that was asked for by hand. Without a bell they find it by
+// themselves.
 func (r *Resolver) ring(delivery *model.Delivery) {
 	if r.bell != nil {
 		r.bell([]model.Delivery{*delivery})

@@ -27,6 +27,7 @@ func TestDeliveries(t *testing.T) {
 		if got := send(); got.userErrors("sendTestWebhook") != "siteId:NO_WEBHOOK" {
 			t.Errorf("without a webhook: %s", got.Body)
 		}
+
 		c.change("setConversionWebhook", id, `url: "https://example.com/hook", secret: "whisper whisper whisper"`).ok(t, "setConversionWebhook")
 		var made []string
 		sent := func() {
@@ -37,11 +38,15 @@ func TestDeliveries(t *testing.T) {
 				t.Errorf("the workers are woken for %v", rings)
 			}
 		}
+
 		sent()
+
 		if got := send(); got.userErrors("sendTestWebhook") != "siteId:DELIVERY_IN_PROGRESS" || got.at("sendTestWebhook.delivery") != nil {
 			t.Errorf("another test at once: %s", got.Body)
 		}
+
 		first := `{"id":"` + made[0] + `","kind":"TEST","event":"test","state":"PENDING","nextAttemptAt":"2026-11-20T09:30:01Z","createdAt":"2026-11-20T09:30:01Z","attempts":[]}`
+
 		read := func(id string) string {
 			return c.query(`query($id: ID!) { node(id: $id) { ... on Delivery `+deliveryFields+` } }`, "id", id).ok(t, "").Body
 		}
@@ -58,21 +63,26 @@ func TestDeliveries(t *testing.T) {
 		if claim.MessageID != made[0] || claim.URL != "https://example.com/hook" || claim.Secret != "whisper whisper whisper" {
 			t.Errorf("the worker has %+v", claim)
 		}
+
 		redeliver := func() *answer {
 			return c.query(`mutation($id: ID!) { redeliver(input: {deliveryId: $id}) { delivery `+deliveryFields+` userErrors { field code } } }`, "id", made[0])
 		}
 		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:DELIVERY_IN_PROGRESS" {
 			t.Errorf("under way: %s", got.Body)
 		}
+
 		result := db.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
 		if err := d.FinishAttempt(t.Context(), claim, result, now); err != nil {
 			t.Fatal(err)
 		}
+
 		attempt := `{"at":"2026-11-20T09:30:01Z","manual":false,"durationMs":7,"status":500,"error":"server_error","answer":"sorry"}`
 		if got := read(made[0]); !strings.Contains(got, `"state":"FAILED","nextAttemptAt":null`) || !strings.Contains(got, `"attempts":[`+attempt+`]`) {
 			t.Errorf("after a failure: %s", got)
 		}
+
 		a.clock.Advance(time.Second)
+
 		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" || got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:02Z" || got.at("redeliver.delivery.attempts.0.error") != "server_error" {
 			t.Errorf("once more: %s", got.Body)
 		}
@@ -85,12 +95,15 @@ func TestDeliveries(t *testing.T) {
 		if err := d.FinishAttempt(t.Context(), claim, db.AttemptResult{Status: 204}, now); err != nil {
 			t.Fatal(err)
 		}
+
 		for range 2 {
 			sent()
+
 			if err := dbtest.Exec(d, "UPDATE deliveries SET state = 'failed'"); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if err := dbtest.Exec(d, "UPDATE deliveries SET attempts = 1, tries = 21"); err != nil {
 			t.Fatal(err)
 		}
@@ -104,26 +117,34 @@ func TestDeliveries(t *testing.T) {
 		for {
 			got := c.query(`query($id: ID!, $after: String) { site(id: $id) { deliveries(first: 2, after: $after) {
 				edges { cursor node { id kind } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } } }`, "id", id, "after", after).ok(t, "")
+
 			pages++
+
 			for _, edge := range got.at("site.deliveries.edges").([]any) {
 				listed = append(listed, edge.(map[string]any)["node"].(map[string]any)["id"].(string))
 			}
+
 			if got.at("site.deliveries.pageInfo.hasPreviousPage") != (pages > 1) {
 				t.Errorf("page %d: %s", pages, got.Body)
 			}
+
 			after = got.at("site.deliveries.pageInfo.endCursor")
+
 			if got.at("site.deliveries.pageInfo.hasNextPage") != true {
 				break
 			}
 		}
+
 		if want := fmt.Sprint([]string{made[2], made[1], made[0]}); pages != 2 || fmt.Sprint(listed) != want {
 			t.Errorf("%d pages list %v, want %s", pages, listed, want)
 		}
+
 		for _, arguments := range []string{"first: 0", "first: 101", `after: "x"`} {
 			if got := c.query(`query($id: ID!) { site(id: $id) { deliveries(`+arguments+`) { edges { cursor } } } }`, "id", id); got.codes() != "INVALID_ARGUMENT" {
 				t.Errorf("%s: %s", arguments, got.Body)
 			}
 		}
+
 		if log := a.log.String(); log != "" {
 			t.Errorf("logged: %s", log)
 		}

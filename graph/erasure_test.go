@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestDeleteUserData: the answer says what is erased already, the same can be read later, and nothing but a session of a member
-// or owner can ask for it.
+// TestDeleteUserData: the answer says what is erased already, the same can be read later, and
+// nothing but a session of a member or owner can ask for it.
 func TestDeleteUserData(t *testing.T) {
 	const fields = `__typename id requestedAt visits pageviews events deliveries finishedAt`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -20,6 +20,7 @@ func TestDeleteUserData(t *testing.T) {
 		member := a.join(owner, "member@example.com", model.RoleMember)
 		id := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		userID := strings.Repeat("0a", 32)
+
 		at := model.At(start) - 1
 		for i, subject := range []string{userID, strings.Repeat("0b", 32)} {
 			err := dbtest.Exec(d, "INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (1, ?, ?, ?, ?, 1, 'direct', ?)",
@@ -28,14 +29,17 @@ func TestDeleteUserData(t *testing.T) {
 				err = dbtest.Exec(d, "INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, ?, ?, 0, 0, 0, false, '/')",
 					at, i, model.FirstTimeID(at)+int64(i))
 			}
+
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		erase := `mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) { erasure { ` + fields + ` } userErrors { field code } } }`
 		if got := member.query(erase, "id", id, "user", userID+"0"); got.userErrors("deleteUserData") != "userId:INVALID_USER_ID" || got.at("deleteUserData.erasure") != nil {
 			t.Errorf("a wrong id: %s", got.Body)
 		}
+
 		token := owner.createToken("READ", "WRITE", "EXPORT")
 		refused := a.with(token.secret, `mutation { deleteUserData(input: {siteId: "`+id+`", userId: "`+userID+`"}) { erasure { id } } }`)
 		if refused.codes() != "FORBIDDEN" {
@@ -50,6 +54,7 @@ func TestDeleteUserData(t *testing.T) {
 		if erasure := got.at("deleteUserData.erasure"); !reflect.DeepEqual(erasure, want) {
 			t.Errorf("the answer %v, want %v", erasure, want)
 		}
+
 		read := owner.query(`query($id: ID!) { node(id: $id) { ... on UserDataErasure { `+fields+` } } }`, "id", want["id"])
 		if erasure := read.at("node"); !reflect.DeepEqual(erasure, want) {
 			t.Errorf("read: %s, want %v", read.Body, want)

@@ -22,10 +22,12 @@ func (r *Resolver) deleteUserData(ctx context.Context, input generated.DeleteUse
 	if err != nil {
 		return nil, err
 	}
+
 	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
 	if !ok {
 		return nil, notFound("siteId")
 	}
+
 	erasure, err := r.db.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
@@ -35,7 +37,8 @@ func (r *Resolver) deleteUserData(ctx context.Context, input generated.DeleteUse
 	return r.db.Erasure(ctx, viewer.AccountID, erasure.ID)
 }
 
-// erase goes on with an erasure for a while. The request is stored: what fails here is tried again by the worker.
+// erase goes on with an erasure for a while. The request is stored: what fails here is tried again
+// by the worker.
 func (r *Resolver) erase(ctx context.Context, erasure *model.UserErasure) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()

@@ -20,15 +20,16 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// This file is the one place where errors become answers. An error is one of three things: a mistake in a form, which a
-// mutation's userErrors report; a documented top-level code; or our own trouble, of which the caller learns nothing but
-// the number under which it was logged.
+// This file is the one place where errors become answers. An error is one of three things: a
+// mistake in a form, which a mutation's userErrors report; a documented top-level code; or our own
+// trouble, of which the caller learns nothing but the number under which it was logged.
 
-// userErrors splits what a mutation's call returned into the mistakes to report and the error that is left. Joined errors
-// are reported one by one. The codes that belong here are the schema's UserErrorCode.
+// userErrors splits what a mutation's call returned into the mistakes to report and the error that
+// is left. Joined errors are reported one by one. The codes that belong here are the schema's
+// UserErrorCode.
 //
-// Go code has its codes in lower case, as the contract's HTTP endpoints show them; the schema has them in upper case. This
-// file converts them.
+// Go code has its codes in lower case, as the contract's HTTP endpoints show them; the schema has
+// them in upper case. This file converts them.
 func userErrors(err error) ([]*generated.UserError, error) {
 	found := []*generated.UserError{}
 	for _, one := range joined(err) {
@@ -36,16 +37,20 @@ func userErrors(err error) ([]*generated.UserError, error) {
 		if !ok {
 			return nil, err
 		}
+
 		code := generated.UserErrorCode(strings.ToUpper(e.Code))
 		if !code.IsValid() {
 			return nil, err
 		}
+
 		found = append(found, &generated.UserError{Code: code, Field: fieldPath(e.Field), Message: e.Message})
 	}
+
 	return found, nil
 }
 
-// fieldPath is the path of a field of the input, beginning with the mutation's argument; nil for no field.
+// fieldPath is the path of a field of the input, beginning with the mutation's argument; nil for no
+// field.
 func fieldPath(field string) []string {
 	if field == "" {
 		return nil
@@ -57,13 +62,16 @@ func joined(err error) []error {
 	if err == nil {
 		return nil
 	}
+
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range many.Unwrap() {
 			all = append(all, joined(one)...)
 		}
+
 		return all
 	}
+
 	return []error{err}
 }
 
@@ -90,16 +98,19 @@ type seldom struct {
 func (s *seldom) pass(now time.Time) (skipped int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if since := now.Sub(s.last); since >= 0 && since < time.Second {
 		s.skipped++
 		return 0, false
 	}
+
 	skipped = s.skipped
 	s.last, s.skipped = now, 0
 	return skipped, true
 }
 
-// libraryCodes are the codes that gqlgen puts on its own errors, as the schema's ErrorCode names them.
+// libraryCodes are the codes that gqlgen puts on its own errors, as the schema's ErrorCode names
+// them.
 var libraryCodes = map[string]generated.ErrorCode{
 	errcode.ParseFailed:         generated.ErrorCodeParseFailed,
 	errcode.ValidationFailed:    generated.ErrorCodeValidationFailed,
@@ -112,54 +123,66 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	library, isLibrary := errors.AsType[*gqlerror.Error](err)
 	if isLibrary {
 		shown.Locations = library.Locations
+
 		if library.Path != nil {
 			shown.Path = library.Path
 		}
 	}
+
 	if e, ok := errors.AsType[*model.Error](err); ok {
 		if code := generated.ErrorCode(strings.ToUpper(e.Code)); code.IsValid() {
 			shown.Message = e.Message
 			shown.Extensions = map[string]any{"code": string(code)}
+
 			if e.RetryAfter > 0 {
 				shown.Extensions["retryAfter"] = int64(math.Ceil(e.RetryAfter.Seconds()))
 			}
+
 			return shown
 		}
 	}
-	// An error that gqlgen or its parser made carries a code and wraps nothing. All others come from our code.
+
+	// An error that gqlgen or its parser made carries a code and wraps nothing. All others come
+	// from our code.
 	if isLibrary && library.Err == nil {
 		code, _ := library.Extensions["code"].(string)
 		if known, ok := libraryCodes[code]; ok {
 			code = string(known)
 		}
+
 		if generated.ErrorCode(code).IsValid() {
 			shown.Message = library.Message
 			shown.Extensions = map[string]any{"code": code}
 			return shown
 		}
 	}
+
 	if temporary := p.temporary(ctx, err); temporary != nil {
 		shown.Message, shown.Extensions = temporary.Message, temporary.Extensions
 		return shown
 	}
+
 	id := requestID(ctx)
 	p.logInternal(ctx, err, id, shown)
 	shown.Message = "Something went wrong on our side. It is logged under the number " + id + "."
 	shown.Extensions = map[string]any{"code": string(generated.ErrorCodeInternal), "requestId": id}
+
 	return shown
 }
 
 // unavailableRetry is when it makes sense to ask again a database that is away.
 const unavailableRetry = 5 * time.Second
 
-// temporary returns the answer to an error that is not a fault of the program: the request's deadline, or a database that is
-// away. It is nil for other errors.
+// temporary returns the answer to an error that is not a fault of the program: the request's
+// deadline, or a database that is away. It is nil for other errors.
 func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 	if _, panicked := errors.AsType[*panicError](err); panicked {
 		return nil
 	}
+
 	var answer *gqlerror.Error
 	var line string
+
 	switch {
 	case context.Cause(ctx) == errDeadline:
 		line, answer = "graphql request stopped at its deadline", timeoutError()
@@ -169,12 +192,14 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 	default:
 		return nil
 	}
+
 	if hasLeft(ctx) {
 		return answer
 	}
 	if skipped, ok := p.others.pass(p.now()); ok {
 		p.log.ErrorContext(ctx, line, "path", graphql.GetPath(ctx).String(), "error", withoutPath(err), "more_since_last", skipped)
 	}
+
 	return answer
 }
 
@@ -192,19 +217,22 @@ func busyError(code generated.ErrorCode, retryAfter time.Duration, message strin
 // hasLeft reports whether the caller of a request no longer waits for the answer.
 func hasLeft(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) != errDeadline }
 
-// logInternal logs a fault, unless the caller has left and it is no panic: then it comes from the cancelled context. A stack
-// is logged at most once a second.
+// logInternal logs a fault, unless the caller has left and it is no panic: then it comes from the
+// cancelled context. A stack is logged at most once a second.
 func (p presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
 	panicked, isPanic := errors.AsType[*panicError](err)
 	if hasLeft(ctx) && !isPanic {
 		return
 	}
+
 	attrs := []slog.Attr{slog.String("request_id", id), slog.String("path", shown.Path.String())}
+
 	if isPanic {
 		if skipped, ok := p.stacks.pass(p.now()); ok {
 			attrs = append(attrs, slog.String("stack", string(panicked.stack)), slog.Int("stacks_left_out", skipped))
 		}
 	}
+
 	p.log.LogAttrs(ctx, slog.LevelError, "graphql", append(attrs, slog.Any("error", withoutPath(err)))...)
 }
 

@@ -94,6 +94,7 @@ const addressHeader = "Test-Address"
 
 func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	t.Helper()
+
 	a := &app{t: t, db: d, clock: &clock{now: start}, log: &logged{}}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	s := settings{
@@ -109,14 +110,18 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 			Log: slog.New(slog.NewJSONHandler(a.log, nil)), Introspection: true,
 		},
 	}
+
 	s.graph.ClientAddr = s.auth.ClientAddr
 	for _, c := range change {
 		c(&s)
 	}
+
 	base := "http://" + server.Listener.Addr().String()
+
 	if s.https {
 		base = "https://" + server.Listener.Addr().String()
 	}
+
 	s.auth.BaseURL, s.graph.BaseURL = base, base
 	var err error
 	if a.ids, err = d.NodeIDs(t.Context()); err != nil {
@@ -125,6 +130,7 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	if a.auth, err = auth.New(s.auth); err != nil {
 		t.Fatal(err)
 	}
+
 	s.graph.Auth = a.auth
 	handler, err := graph.NewWithin(s.graph, s.timeout, s.points)
 	if err != nil {
@@ -133,12 +139,15 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 	if s.wrap != nil {
 		handler = s.wrap(handler)
 	}
+
 	server.Config.Handler = handler
+
 	if s.https {
 		server.StartTLS()
 	} else {
 		server.Start()
 	}
+
 	t.Cleanup(server.Close)
 	a.url = base + "/graphql"
 	return a
@@ -158,8 +167,11 @@ func (a *app) client() *client {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig.InsecureSkipVerify = true // the test server's own certificate
+
+	// the test server's own certificate
+	transport.TLSClientConfig.InsecureSkipVerify = true
 	a.t.Cleanup(transport.CloseIdleConnections)
 	return &client{t: a.t, app: a, http: http.Client{Jar: jar, Transport: transport}, address: "192.0.2.1"}
 }
@@ -180,32 +192,41 @@ type answer struct {
 // send posts any body with any headers, given in pairs.
 func (c *client) send(method, contentType, body string, header ...string) *answer {
 	c.t.Helper()
+
 	req, err := http.NewRequest(method, c.app.url, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	req.Header.Set(addressHeader, c.address)
+
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
+
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+
 	res, err := c.http.Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer res.Body.Close()
+
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	a := &answer{Status: res.StatusCode, Header: res.Header, Body: string(text)}
+
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/") {
 		if err := json.Unmarshal(text, a); err != nil {
 			c.t.Fatalf("answer %s: %v", text, err)
 		}
 	}
+
 	return a
 }
 
@@ -216,16 +237,19 @@ func (c *client) query(query string, variables ...any) *answer {
 	for i := 0; i < len(variables); i += 2 {
 		vars[variables[i].(string)] = variables[i+1]
 	}
+
 	body, err := json.Marshal(map[string]any{"query": query, "variables": vars})
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	return c.send(http.MethodPost, "application/json", string(body))
 }
 
 // at returns the value at a dotted path of the data, such as "sites.edges.0.node.id".
 func (a *answer) at(path string) any {
 	var v any = a.Data
+
 	for _, step := range strings.Split(path, ".") {
 		switch x := v.(type) {
 		case map[string]any:
@@ -235,11 +259,13 @@ func (a *answer) at(path string) any {
 			if _, err := fmt.Sscan(step, &i); err != nil || i >= len(x) {
 				return nil
 			}
+
 			v = x[i]
 		default:
 			return nil
 		}
 	}
+
 	return v
 }
 
@@ -252,8 +278,8 @@ func (a *answer) codes() string {
 	return strings.Join(codes, " ")
 }
 
-// userErrors are the mutation's userErrors as "field:code", in order. The field is the path within the input, with points. A
-// path that leads to no field of the input is shown as it is.
+// userErrors are the mutation's userErrors as "field:code", in order. The field is the path within
+// the input, with points. A path that leads to no field of the input is shown as it is.
 func (a *answer) userErrors(mutation string) string {
 	list, _ := a.at(mutation + ".userErrors").([]any)
 	var codes []string
@@ -263,12 +289,15 @@ func (a *answer) userErrors(mutation string) string {
 		if len(path) > 1 && isInput(mutation, path) {
 			path = path[1:]
 		}
+
 		codes = append(codes, fmt.Sprintf("%s:%v", strings.Trim(strings.ReplaceAll(fmt.Sprint(path), " ", "."), "[]"), m["code"]))
 	}
+
 	return strings.Join(codes, " ")
 }
 
-// isInput reports whether a path leads from a mutation's argument to a field of it, or to an element of a list there.
+// isInput reports whether a path leads from a mutation's argument to a field of it, or to an
+// element of a list there.
 func isInput(mutation string, path []any) bool {
 	arg := schema.Mutation.Fields.ForName(mutation).Arguments.ForName(fmt.Sprint(path[0]))
 	if arg == nil {
@@ -344,10 +373,12 @@ func (c *client) cookies() map[string]string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	cookies := map[string]string{}
 	for _, cookie := range c.http.Jar.Cookies(u) {
 		cookies[cookie.Name] = cookie.Value
 	}
+
 	return cookies
 }
 

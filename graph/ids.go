@@ -5,8 +5,8 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// cursors write and read the places in a list of objects that is in the order of their ids. Their kind is the list's own, so
-// that neither a global id nor another list's cursor is taken for one.
+// cursors write and read the places in a list of objects that is in the order of their ids. Their
+// kind is the list's own, so that neither a global id nor another list's cursor is taken for one.
 type cursors struct {
 	ids  *model.NodeIDs
 	kind model.NodeKind
@@ -22,10 +22,12 @@ func (c cursors) parse(s *string) (after int64, err error) {
 	if s == nil {
 		return 0, nil
 	}
+
 	after, ok := c.ids.Parse(c.kind, *s)
 	if !ok {
 		return 0, invalidArgument("after", "The argument after is not a cursor of this list.")
 	}
+
 	return after, nil
 }
 

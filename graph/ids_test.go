@@ -15,61 +15,76 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestAPersonHasOneID: the id of the signed-in user is the one in the list of members, and node and mutations take it.
+// TestAPersonHasOneID: the id of the signed-in user is the one in the list of members, and node and
+// mutations take it.
 func TestAPersonHasOneID(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
 		guest := a.join(owner, "guest@example.com", model.RoleMember)
+
 		list := owner.query(`{ viewer { id account { id members { id email operator account { id } } } } }`).ok(t, "")
 		if list.at("viewer.id") != list.at("viewer.account.members.0.id") || guest.id() != list.at("viewer.account.members.1.id") ||
 			list.at("viewer.account.id") != list.at("viewer.account.members.1.account.id") {
 			t.Errorf("ids of users: %s", list.Body)
 		}
+
 		got := owner.query(`query($id: ID!) { node(id: $id) { __typename ... on User { id email role } } }`, "id", guest.id()).ok(t, "")
 		if got.at("node.__typename") != "User" || got.at("node.email") != "guest@example.com" || got.at("node.role") != "MEMBER" {
 			t.Errorf("node: %s", got.Body)
 		}
+
 		owner.query(roleMutation, "id", guest.id(), "role", "VIEWER").ok(t, "setMemberRole")
 		owner.query(removeMutation, "id", guest.id()).ok(t, "removeMember")
+
 		if guest.viewer() != "" {
 			t.Error("the removed member is still signed in")
 		}
 	})
 }
 
-// TestIDsShowNoNumbers: no id and no cursor of the schema contains a row's number, in any of the usual notations, or the number
-// of rows; and a second server on the same database writes the same ids.
+// TestIDsShowNoNumbers: no id and no cursor of the schema contains a row's number, in any of the
+// usual notations, or the number of rows; and a second server on the same database writes the same
+// ids.
 func TestIDsShowNoNumbers(t *testing.T) {
 	const query = `{ viewer { id account { id members { id } invitations { id } } } apiTokens { id } sessions { id }
 		sites { pageInfo { endCursor } edges { cursor node { id deliveries { edges { cursor node { id } } } } } }
 		sitekeys { edges { cursor node { id } } } }`
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		tenant := a.tenant("first.example")
 		got := tenant.owner.query(query).ok(t, "")
+
 		seen := map[string]bool{}
 		for _, id := range append(slices.Collect(maps.Values(tenant.ids)), cursorsIn(got.Data)...) {
 			seen[id] = true
 			prefix, rest := id[:max(0, len(id)-22)], id[max(0, len(id)-22):]
+
 			if strings.HasPrefix(id, "session_") {
 				prefix, rest = "session_", id[len("session_"):]
 			}
+
 			raw, err := base64.RawURLEncoding.DecodeString(rest)
 			if !regexp.MustCompile(`^[a-z]+_$`).MatchString(prefix) || err != nil || len(id) > 64 {
 				t.Errorf("%q has no prefix and 22 characters", id)
 			}
-			if bytes.Contains(raw, []byte{0, 0, 0}) { // as in any number of 32 or 64 bits below a million
+
+			// as in any number of 32 or 64 bits below a million
+			if bytes.Contains(raw, []byte{0, 0, 0}) {
 				t.Errorf("%q contains a number: %x", id, raw)
 			}
 		}
+
 		if len(seen) < 12 {
 			t.Errorf("only %d ids", len(seen))
 		}
+
 		again := newApp(t, d)
 		again.clock.Advance(time.Hour)
 		c := again.client()
 		c.signIn("owner@first.example", password).ok(t, "signIn")
+
 		same := c.query(`{ viewer { id account { id } } sites { edges { cursor node { id } } } }`).ok(t, "")
 		for _, path := range []string{"viewer.id", "viewer.account.id", "sites.edges.0.cursor", "sites.edges.0.node.id"} {
 			if same.at(path) != got.at(path) {
@@ -87,6 +102,7 @@ func cursorsIn(data any) (found []string) {
 			if text, ok := value.(string); ok && strings.HasSuffix(strings.ToLower(name), "cursor") {
 				found = append(found, text)
 			}
+
 			found = append(found, cursorsIn(value)...)
 		}
 	case []any:
@@ -94,6 +110,7 @@ func cursorsIn(data any) (found []string) {
 			found = append(found, cursorsIn(value)...)
 		}
 	}
+
 	return found
 }
 
@@ -105,13 +122,17 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 		c.createSitekey("form").ok(t, "createSitekey")
 		lists := []string{"sites", "sitekeys", "sites { edges { node { deliveries"}
 		cursors := c.query(`{ sites { edges { cursor } } sitekeys { edges { cursor } } }`).ok(t, "")
+
 		for _, from := range lists[:2] {
 			for _, to := range lists {
 				page, end := "(after: $after) { edges { cursor } }", ""
+
 				if to == lists[2] {
 					end = " } } }"
 				}
+
 				want := "INVALID_ARGUMENT"
+
 				if from == to {
 					want = ""
 				}
@@ -123,7 +144,8 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 	})
 }
 
-// TestWholeListsCostWhatTheyMayHold: a list that comes without pages is priced as often as it may have entries.
+// TestWholeListsCostWhatTheyMayHold: a list that comes without pages is priced as often as it may
+// have entries.
 func TestWholeListsCostWhatTheyMayHold(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")

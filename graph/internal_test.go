@@ -17,10 +17,12 @@ func FuzzCursor(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	sites, sitekeys := cursors{ids, model.AfterSite}, cursors{ids, model.AfterSitekey}
 	for _, s := range []string{"", sites.cursor(1), sites.cursor(math.MaxInt64), sitekeys.cursor(1), sites.cursor(1) + "\n", ids.Of(model.NodeSite, 1)} {
 		f.Add(s)
 	}
+
 	f.Fuzz(func(t *testing.T, s string) {
 		if id, err := sites.parse(&s); err == nil && (sites.cursor(id) != s || id < 1) {
 			t.Errorf("%q is read as %d, which is written %q", s, id, sites.cursor(id))
@@ -39,11 +41,14 @@ func TestALoaderTakesOneStatementForAList(t *testing.T) {
 			}
 			return map[int64]int64{ids[0]: 5}, nil
 		})
+
 		var sites []*model.Site
 		for i := range n {
 			sites = append(sites, &model.Site{ID: int64(i + 1)})
 		}
+
 		l.expect(sites)
+
 		for range 2 {
 			for _, site := range sites {
 				got, err := loader.of(t.Context(), site.ID)
@@ -52,6 +57,7 @@ func TestALoaderTakesOneStatementForAList(t *testing.T) {
 				}
 			}
 		}
+
 		if statements != 1 {
 			t.Errorf("%d sites took %d statements, want 1", n, statements)
 		}

@@ -16,8 +16,9 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// To read the whole schema takes some 30 ms of a processor, and a caller does not have to be signed in for it. So it has a price, its
-// requests take turns with those that are validated, and the answers to the few queries that tools send are kept.
+// To read the whole schema takes some 30 ms of a processor, and a caller does not have to be signed
+// in for it. So it has a price, its requests take turns with those that are validated, and the
+// answers to the few queries that tools send are kept.
 
 // schemaReading is what an operation reads of the schema.
 type schemaReading uint8
@@ -33,6 +34,7 @@ func readsSchema(operation *ast.OperationDefinition) schemaReading {
 	if operation.Operation != ast.Query {
 		return schemaNotRead
 	}
+
 	schema, other := rootFields(operation.SelectionSet)
 	switch {
 	case !schema:
@@ -40,6 +42,7 @@ func readsSchema(operation *ast.OperationDefinition) schemaReading {
 	case other:
 		return schemaToo
 	}
+
 	return schemaOnly
 }
 
@@ -47,6 +50,7 @@ func readsSchema(operation *ast.OperationDefinition) schemaReading {
 func rootFields(set ast.SelectionSet) (schema, other bool) {
 	for _, selection := range set {
 		var inner ast.SelectionSet
+
 		switch selection := selection.(type) {
 		case *ast.Field:
 			isSchema := selection.Name == "__schema" || selection.Name == "__type"
@@ -57,72 +61,91 @@ func rootFields(set ast.SelectionSet) (schema, other bool) {
 		case *ast.FragmentSpread:
 			inner = selection.Definition.SelectionSet
 		}
+
 		innerSchema, innerOther := rootFields(inner)
 		schema, other = schema || innerSchema, other || innerOther
 	}
+
 	return schema, other
 }
 
-// chargeSchema charges a request that reads the schema: to the caller's account or, for an unknown caller, to the client's
-// network. It returns the refusal, if any.
+// chargeSchema charges a request that reads the schema: to the caller's account or, for an unknown
+// caller, to the client's network. It returns the refusal, if any.
 func (r *Resolver) chargeSchema(ctx context.Context) *gqlerror.Error {
 	request := requestOf(ctx)
 	request.surcharge = introspectionPoints
+
 	caller, err := auth.Who(ctx)
 	if err == nil && caller.User != nil {
 		if r.charge(ctx, caller) == nil {
 			return nil
 		}
+
 		return busyError(generated.ErrorCodeRateLimited, request.budget.resetAt.Sub(request.now.Time()), "The points of this minute are used up.")
 	}
+
 	if request.shared {
 		return nil
 	}
+
 	b := r.schemaReads.take(request.network, 1, request.now.Time())
 	if !b.refused {
 		return nil
 	}
+
 	return busyError(generated.ErrorCodeRateLimited, b.resetAt.Sub(request.now.Time()),
 		"The schema was read too often from this network without signing in.")
 }
 
-// answerSchema answers a request that reads nothing but the schema, which is the same for all callers.
+// answerSchema answers a request that reads nothing but the schema, which is the same for all
+// callers.
 func (t jsonPost) answerSchema(w http.ResponseWriter, r *http.Request, params *graphql.RawParams, run func() *graphql.Response) {
 	key, err := keyOfAnswer(params)
 	if err != nil {
-		panic(err) // what was decoded from JSON can be encoded
+		// what was decoded from JSON can be encoded
+		panic(err)
 	}
+
 	if body, ok := t.answers.get(key); ok {
 		send(w, r, http.StatusOK, body)
 		return
 	}
+
 	ctx := r.Context()
 	end, err := t.reading.Take(ctx, requestOf(ctx).network)
 	if err != nil {
 		refuseLate(w, r, err)
 		return
 	}
+
 	defer end()
+
 	response := run()
 	if response == nil {
 		refuseLate(w, r, ctx.Err())
 		return
 	}
+
 	if len(response.Errors) > 0 {
 		reply(w, r, http.StatusOK, response)
 		return
 	}
+
 	body, err := json.Marshal(answer{Data: response.Data})
 	if err != nil {
-		panic(err) // as in reply
+		// as in reply
+		panic(err)
 	}
+
 	t.answers.add(key, body)
-	end() // the caller may be slow to read
+
+	// the caller may be slow to read
+	end()
 	send(w, r, http.StatusOK, body)
 }
 
-// schemaAnswers keeps answers to requests that read nothing but the schema. It is bounded to maxSchemaAnswers of at most
-// maxSchemaAnswer bytes, and safe for concurrent use.
+// schemaAnswers keeps answers to requests that read nothing but the schema. It is bounded to
+// maxSchemaAnswers of at most maxSchemaAnswer bytes, and safe for concurrent use.
 type schemaAnswers struct {
 	mu   sync.Mutex
 	kept *simplelru.LRU[answerKey, []byte]
@@ -139,7 +162,8 @@ type answerKey [sha256.Size]byte
 func newSchemaAnswers() *schemaAnswers {
 	kept, err := simplelru.NewLRU[answerKey, []byte](maxSchemaAnswers, nil)
 	if err != nil {
-		panic(err) // only a limit below one fails
+		// only a limit below one fails
+		panic(err)
 	}
 	return &schemaAnswers{kept: kept}
 }

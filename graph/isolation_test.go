@@ -16,6 +16,7 @@ import (
 // byID are all fields at the top that take an id. Those that delete come last.
 func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) {
 	operation = map[string]ast.Operation{}
+
 	for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
 		for _, f := range fieldsOf(def) {
 			if takesID(f) {
@@ -23,6 +24,7 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 			}
 		}
 	}
+
 	deletes := func(f *ast.FieldDefinition) int {
 		for i, prefix := range []string{"deleteUserData", "revoke", "remove", "delete"} {
 			if strings.HasPrefix(f.Name, prefix) {
@@ -31,44 +33,55 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 		}
 		return 0
 	}
+
 	slices.SortFunc(fields, func(a, b *ast.FieldDefinition) int {
 		if n := deletes(a) - deletes(b); n != 0 {
 			return n
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
+
 	return fields, operation
 }
 
-// TestAnotherTenantsIDsAnswerLikeUnknownOnes goes through the schema: whatever takes an id is called by one tenant with all
-// ids of another one. The answer must be, byte for byte, that to an unknown id, and nothing may change.
+// TestAnotherTenantsIDsAnswerLikeUnknownOnes goes through the schema: whatever takes an id is
+// called by one tenant with all ids of another one. The answer must be, byte for byte, that to an
+// unknown id, and nothing may change.
 func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 	fields, operation := byID()
 	if len(fields) < 15 {
 		t.Fatalf("only %d fields take an id", len(fields))
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.points = 1 << 30 })
-		first := a.tenant("first.example") // its owner is the operator, too
+
+		// its owner is the operator, too
+		first := a.tenant("first.example")
 		second := a.tenant("second.example")
 		before := a.dump("signin_failures")
+
 		for _, f := range fields {
 			for kind, id := range first.ids {
 				same := func(id string) func(string) string { return func(string) string { return id } }
 				foreign := second.owner.call(t, operation[f.Name], f, same(id))
+
 				nothing := second.owner.call(t, operation[f.Name], f, same(a.unknown(id)))
 				if foreign.Body != nothing.Body {
 					t.Errorf("%s with another tenant's %s answers %s, with an unknown one %s", f.Name, kind, foreign.Body, nothing.Body)
 				}
+
 				if strings.Contains(foreign.Body, "first") || !strings.Contains(foreign.Body, "NOT_FOUND") &&
 					!strings.Contains(foreign.Body, "FORBIDDEN") && foreign.Body != `{"data":{"`+f.Name+`":null}}` {
 					t.Errorf("%s with another tenant's %s answers %s", f.Name, kind, foreign.Body)
 				}
 			}
 		}
+
 		if after := a.dump("signin_failures"); after != before {
 			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
 		}
+
 		// The ids are good ones: their own tenant gets another answer.
 		for _, f := range fields {
 			id := func(name string) string {
@@ -80,6 +93,7 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 				}
 				return first.ids[name]
 			}
+
 			own := first.owner.call(t, operation[f.Name], f, id)
 			if strings.Contains(own.Body, "NOT_FOUND") || own.codes() != "" || own.at(f.Name) == nil {
 				t.Errorf("%s with an id of one's own answers %s", f.Name, own.Body)
@@ -94,15 +108,18 @@ var nodes = map[string]string{
 	"Site": "siteId", "Sitekey": "sitekeyId", "Delivery": "deliveryId", "UserDataErasure": "erasureId",
 }
 
-// TestNodeAnswersEveryType: each type that implements Node is read by its owner, and is like an unknown id to another tenant and
-// to those of the same account who do not see it elsewhere.
+// TestNodeAnswersEveryType: each type that implements Node is read by its owner, and is like an
+// unknown id to another tenant and to those of the same account who do not see it elsewhere.
 func TestNodeAnswersEveryType(t *testing.T) {
 	const fields = `{ node(id: $id) { __typename id } }`
 	const query = `query($id: ID!) ` + fields
 	const null = `{"data":{"node":null}}`
-	hidden := map[string][]string{ // from whom in the same account
+
+	// from whom in the same account
+	hidden := map[string][]string{
 		"Invitation": {"member"}, "ApiToken": {"member", "token"}, "Session": {"member", "token"},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		first, second := a.tenant("first.example"), a.tenant("second.example")
@@ -113,12 +130,14 @@ func TestNodeAnswersEveryType(t *testing.T) {
 			"member": func(id string) *answer { return member.query(query, "id", id) },
 			"token":  func(id string) *answer { return a.with(token.secret, strings.Replace(fields, "$id", `"`+id+`"`, 1)) },
 		}
+
 		for _, def := range schema.GetPossibleTypes(schema.Types["Node"]) {
 			id := first.ids[nodes[def.Name]]
 			if id == "" {
 				t.Errorf("no tenant has a %s: add it", def.Name)
 				continue
 			}
+
 			got := first.owner.query(query, "id", id)
 			if got.at("node.__typename") != def.Name || got.at("node.id") != id || got.codes() != "" {
 				t.Errorf("the owner's %s: %s", def.Name, got.Body)
@@ -129,6 +148,7 @@ func TestNodeAnswersEveryType(t *testing.T) {
 			if got := first.owner.query(query, "id", a.unknown(id)); got.Body != null {
 				t.Errorf("an unknown %s: %s", def.Name, got.Body)
 			}
+
 			for name, as := range ask {
 				if got := as(id); (got.Body == null) != slices.Contains(hidden[def.Name], name) || got.codes() != "" {
 					t.Errorf("a %s, to the %s of its account: %s", def.Name, name, got.Body)
@@ -138,21 +158,24 @@ func TestNodeAnswersEveryType(t *testing.T) {
 
 		// What has ended is like unknown, too.
 		a.clock.Advance(8 * 24 * time.Hour)
+
 		if got := ask["member"](first.ids["userId"]); got.Body == null {
 			t.Errorf("after 8 days, the member's session has ended: %s", got.Body)
 		}
 		if got := first.owner.query(query, "id", first.ids["invitationId"]); got.Body != null {
 			t.Errorf("an invitation that has ended: %s", got.Body)
 		}
+
 		a.clock.Advance(7 * 24 * time.Hour)
+
 		if got := first.owner.query(query, "id", first.ids["sessionId"]); got.Body != null {
 			t.Errorf("a session that has ended: %s", got.Body)
 		}
 	})
 }
 
-// TestRoles calls every field of the schema as everybody. The inputs are good, but the ids are those of nothing and the
-// passwords wrong: whoever is let in learns that.
+// TestRoles calls every field of the schema as everybody. The inputs are good, but the ids are
+// those of nothing and the passwords wrong: whoever is let in learns that.
 func TestRoles(t *testing.T) {
 	const (
 		anybody = 0
@@ -160,6 +183,7 @@ func TestRoles(t *testing.T) {
 		member  = 2
 		owner   = 3
 	)
+
 	// The least role, and the scope with which a token may; "" for none.
 	rules := map[string]struct {
 		role     int
@@ -193,10 +217,12 @@ func TestRoles(t *testing.T) {
 
 		"setSitePlan": {role: viewer, operator: true}, "setCaptchaPlan": {role: viewer, operator: true},
 	}
+
 	kinds := map[string]model.NodeKind{
 		"siteId": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
 		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		ids := func(name string) string {
@@ -208,6 +234,7 @@ func TestRoles(t *testing.T) {
 			}
 			return a.unknownOf(kinds[name])
 		}
+
 		operator := a.owner("operator@example.com")
 		first := a.owner("owner@example.com")
 		callers := []struct {
@@ -225,12 +252,14 @@ func TestRoles(t *testing.T) {
 			{name: "operator", client: operator, role: owner, operator: true},
 		}
 		for _, scopes := range [][]string{{"READ"}, {"READ", "WRITE"}, {"EXPORT"}, {"WRITE", "EXPORT"}} {
-			owners := operator.createToken(scopes...) // of the most powerful user
+			// of the most powerful user
+			owners := operator.createToken(scopes...)
 			callers = append(callers, callers[0])
 			c := &callers[len(callers)-1]
 			c.name, c.client, c.role, c.operator, c.scopes = "token "+strings.Join(scopes, " "), a.client(), owner, true, scopes
 			c.header = []string{"Authorization", "Bearer " + owners.secret}
 		}
+
 		viewers := callers[1].client.createToken("READ", "WRITE", "EXPORT")
 		callers = append(callers, callers[0])
 		c := &callers[len(callers)-1]
@@ -238,18 +267,25 @@ func TestRoles(t *testing.T) {
 		c.header = []string{"Authorization", "Bearer " + viewers.secret}
 
 		checked := 0
+
 		for _, caller := range callers {
-			a.clock.Advance(20 * time.Minute) // no throttle waits longer
+			// no throttle waits longer
+			a.clock.Advance(20 * time.Minute)
+
 			for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
 				for _, f := range fieldsOf(def) {
 					rule, ok := rules[f.Name]
 					if !ok {
 						t.Fatalf("nothing says who may call %s: add it", f.Name)
 					}
+
 					if f.Name == "signOut" && caller.scopes == nil {
-						continue // it would end the session of the other calls
+						// it would end the session of the other calls
+						continue
 					}
+
 					want := ""
+
 					switch {
 					case caller.scopes != nil && rule.export && !slices.Contains(caller.scopes, "EXPORT"):
 						want = "FORBIDDEN"
@@ -257,21 +293,28 @@ func TestRoles(t *testing.T) {
 						caller.role < rule.role, rule.operator && !caller.operator:
 						want = "FORBIDDEN"
 					}
+
 					if caller.name == "nobody" && rule.role > anybody {
 						want = "UNAUTHENTICATED"
 					}
+
 					sender := caller.client
+
 					if op == ast.Mutation && rule.role == anybody {
-						sender = a.client() // what it signs in must not stay
+						// what it signs in must not stay
+						sender = a.client()
 					}
+
 					got := sender.call(t, op, f, ids, caller.header...)
 					if got.codes() != want {
 						t.Errorf("%s calls %s: %s; want the code %q", caller.name, f.Name, got.Body, want)
 					}
+
 					checked++
 				}
 			}
 		}
+
 		if checked < len(rules)*(len(callers)-1) {
 			t.Errorf("only %d calls", checked)
 		}

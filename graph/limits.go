@@ -17,7 +17,8 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// The limits of one request. ErrorCode.TOO_COMPLEX in errors.graphqls tells callers the same numbers.
+// The limits of one request. ErrorCode.TOO_COMPLEX in errors.graphqls tells callers the same
+// numbers.
 const (
 	maxBody               = 64 << 10
 	maxTokens             = 4_000
@@ -31,16 +32,16 @@ const (
 	erasureComplexity     = 1_000 // for reading all visits of a site
 )
 
-// The query cache keeps what clients send again and again. Texts longer than cachedText are not kept, so that strangers
-// can fill it with little.
+// The query cache keeps what clients send again and again. Texts longer than cachedText are not
+// kept, so that strangers can fill it with little.
 const (
 	cachedQueries = 200
 	cachedText    = 8 << 10
 )
 
-// gate refuses documents that would cost much to validate or run, before either begins: what it measures is all in the
-// text. Validation compares fields pairwise and follows fragments wherever they are spread, so a small text could
-// otherwise keep a processor busy for long.
+// gate refuses documents that would cost much to validate or run, before either begins: what it
+// measures is all in the text. Validation compares fields pairwise and follows fragments wherever
+// they are spread, so a small text could otherwise keep a processor busy for long.
 type gate struct {
 	cache         *queryCache
 	introspection bool
@@ -57,16 +58,21 @@ func (gate) Validate(graphql.ExecutableSchema) error { return nil }
 // MutateOperationParameters changes nothing; it is the one hook that gqlgen calls before it parses.
 func (g gate) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
 	if _, known := g.cache.Get(ctx, params.Query); known {
-		return nil // it passed before
+		// it passed before
+		return nil
 	}
+
 	src := &ast.Source{Input: params.Query}
 	if err := countTokens(src); err != nil {
 		return err
 	}
+
 	doc, err := parser.ParseQuery(src)
 	if err != nil {
-		return nil // gqlgen parses again and reports it
+		// gqlgen parses again and reports it
+		return nil
 	}
+
 	return g.measure(doc)
 }
 
@@ -75,9 +81,11 @@ func countTokens(src *ast.Source) *gqlerror.Error {
 	for range maxTokens {
 		token, err := lex.ReadToken()
 		if err != nil || token.Kind == lexer.EOF {
-			return nil // a lexical error is the parser's to report
+			// a lexical error is the parser's to report
+			return nil
 		}
 	}
+
 	return libraryError(generated.ErrorCodeTooComplex, "The query has more than %d tokens.", maxTokens)
 }
 
@@ -86,6 +94,7 @@ func (g gate) measure(doc *ast.QueryDocument) *gqlerror.Error {
 	for _, f := range doc.Fragments {
 		m.fragments[f.Name] = f
 	}
+
 	var all size
 	for _, op := range doc.Operations {
 		s := m.selections(op.SelectionSet)
@@ -95,16 +104,20 @@ func (g gate) measure(doc *ast.QueryDocument) *gqlerror.Error {
 		all.introspectionDepth = max(all.introspectionDepth, s.introspectionDepth)
 		all.width = max(all.width, s.width)
 	}
-	for _, f := range doc.Fragments { // those that no operation spreads are validated too
+
+	// those that no operation spreads are validated too
+	for _, f := range doc.Fragments {
 		s := m.fragment(f.Name)
 		all.fields = max(all.fields, s.fields)
 	}
+
 	over := func(n, limit int, what string) *gqlerror.Error {
 		if n <= limit {
 			return nil
 		}
 		return libraryError(generated.ErrorCodeTooComplex, "The query has more than %d %s.", limit, what)
 	}
+
 	switch {
 	case m.cycle:
 		return libraryError(generated.ErrorCodeValidationFailed, "A fragment spreads itself.")
@@ -119,6 +132,7 @@ func (g gate) measure(doc *ast.QueryDocument) *gqlerror.Error {
 	case all.depth > maxDepth:
 		return over(all.depth, maxDepth, "levels of fields")
 	}
+
 	return over(all.introspectionDepth, maxIntrospectionDepth, "levels of introspection")
 }
 
@@ -131,7 +145,8 @@ type size struct {
 	introspectionDepth int // levels of fields beneath __schema or __type
 }
 
-// measure measures a document. Every fragment is walked once, so the work is proportional to the text.
+// measure measures a document. Every fragment is walked once, so the work is proportional to the
+// text.
 type measure struct {
 	fragments map[string]*ast.FragmentDefinition
 	sizes     map[string]size
@@ -143,6 +158,7 @@ func (m *measure) selections(set ast.SelectionSet) size {
 	var sum size
 	for _, selection := range set {
 		var s size
+
 		switch selection := selection.(type) {
 		case *ast.Field:
 			s = m.field(selection)
@@ -153,12 +169,14 @@ func (m *measure) selections(set ast.SelectionSet) size {
 			s = m.fragment(selection.Name)
 			s.fields++
 		}
+
 		sum.fields = saturate(sum.fields + s.fields)
 		sum.aliases = saturate(sum.aliases + s.aliases)
 		sum.width = saturate(sum.width + s.width)
 		sum.depth = max(sum.depth, s.depth)
 		sum.introspectionDepth = max(sum.introspectionDepth, s.introspectionDepth)
 	}
+
 	return sum
 }
 
@@ -166,14 +184,17 @@ func (m *measure) field(f *ast.Field) size {
 	s := m.selections(f.SelectionSet)
 	s.fields++
 	s.width = 1
+
 	if f.Alias != "" && f.Alias != f.Name {
 		s.aliases++
 	}
+
 	if f.Name == "__schema" || f.Name == "__type" {
 		s.introspectionDepth = max(s.introspectionDepth, s.depth) + 1
 		s.depth = 1
 		return s
 	}
+
 	s.depth++
 	return s
 }
@@ -182,28 +203,33 @@ func (m *measure) fragment(name string) size {
 	if s, ok := m.sizes[name]; ok {
 		return s
 	}
+
 	def := m.fragments[name]
 	if def == nil {
-		return size{} // validation reports it
+		// validation reports it
+		return size{}
 	}
+
 	for _, open := range m.open {
 		if open == name {
 			m.cycle = true
 			return size{}
 		}
 	}
+
 	m.open = append(m.open, name)
 	s := m.selections(def.SelectionSet)
 	m.open = m.open[:len(m.open)-1]
 	m.sizes[name] = s
+
 	return s
 }
 
 // saturate keeps sums of doubling fragments from overflowing.
 func saturate(n int) int { return min(n, 1<<30) }
 
-// complexity prices fields that cost more than one: a connection as often as it may have edges, a password check so high
-// that one request holds only one.
+// complexity prices fields that cost more than one: a connection as often as it may have edges, a
+// password check so high that one request holds only one.
 func complexity() generated.ComplexityRoot {
 	var c generated.ComplexityRoot
 	page := func(child, first int, _ *string) int { return 1 + child*min(max(first, 1), maxFirst) }
@@ -230,6 +256,7 @@ func complexity() generated.ComplexityRoot {
 	c.Mutation.AcceptInvitation = costly[generated.AcceptInvitationInput]
 	c.Mutation.DeleteUserData = func(child int, _ generated.DeleteUserDataInput) int { return erasureComplexity + child }
 	c.Mutation.DeleteAccount = costly[generated.DeleteAccountInput]
+
 	return c
 }
 
@@ -247,8 +274,9 @@ func (c *queryCache) Add(ctx context.Context, text string, doc *ast.QueryDocumen
 	}
 }
 
-// silentRules are the validation rules whose messages guess what the caller may have meant. Each has a twin that does
-// not: a schema whose introspection is off should not be guessed out of its error messages.
+// silentRules are the validation rules whose messages guess what the caller may have meant. Each
+// has a twin that does not: a schema whose introspection is off should not be guessed out of its
+// error messages.
 func silentRules() *rules.Rules {
 	r := rules.NewDefaultRules()
 	for _, silent := range []core.Rule{
@@ -259,5 +287,6 @@ func silentRules() *rules.Rules {
 		r.RemoveRule(strings.TrimSuffix(silent.Name, "WithoutSuggestions"))
 		r.AddRule(silent.Name, silent.RuleFunc)
 	}
+
 	return r
 }

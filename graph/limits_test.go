@@ -19,7 +19,8 @@ import (
 // spend is more time than any refused request may take, with the race detector on.
 const spend = 2 * time.Second
 
-// TestHostileRequests sends requests that must be refused cheaply: not one statement may reach the database.
+// TestHostileRequests sends requests that must be refused cheaply: not one statement may reach the
+// database.
 func TestHostileRequests(t *testing.T) {
 	many := func(n int, part func(i int) string) string {
 		var b strings.Builder
@@ -28,6 +29,7 @@ func TestHostileRequests(t *testing.T) {
 		}
 		return b.String()
 	}
+
 	queries := []struct{ name, query, want string }{
 		{"depth 13", `{ viewer { account` + strings.Repeat(` { sites { edges { node`, 4) + strings.Repeat(` } } }`, 4) + ` } }`, "TOO_COMPLEX"},
 		{"depth 200", strings.Repeat("{ a ", 200) + strings.Repeat("}", 200), "TOO_COMPLEX"},
@@ -72,17 +74,21 @@ func TestHostileRequests(t *testing.T) {
 		{"syntax", `{ viewer {`, "PARSE_FAILED"},
 		{"bad character", "{ viewer { \x01 } }", "PARSE_FAILED"},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		token := c.createToken("READ", "WRITE")
+
 		if len(statements.Take()) == 0 {
 			t.Fatal("the counter does not count")
 		}
+
 		for _, test := range queries {
 			began := time.Now()
 			got := c.query(test.query)
+
 			if took := time.Since(began); took > spend {
 				t.Errorf("%s took %v", test.name, took)
 			}
@@ -92,10 +98,13 @@ func TestHostileRequests(t *testing.T) {
 			if sent := statements.Take(); len(sent) > 0 {
 				t.Errorf("%s sent %q", test.name, sent)
 			}
+
 			if got.Status != http.StatusBadRequest || !strings.Contains(" "+got.codes()+" ", " "+test.want+" ") {
 				t.Errorf("%s: status %d, %.300s; want 400 and %s", test.name, got.Status, got.Body, test.want)
 			}
-			if strings.Contains(got.Body, `"data"`) { // nothing was run
+
+			// nothing was run
+			if strings.Contains(got.Body, `"data"`) {
 				t.Errorf("%s: the answer has data: %.300s", test.name, got.Body)
 			}
 			if strings.Contains(got.Body, "Did you mean") {
@@ -136,16 +145,20 @@ func TestHostileHTTP(t *testing.T) {
 		{"PUT", "PUT", jsonType, viewer, nil, 405, "BAD_REQUEST"},
 		{"websocket", "GET", "", "", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}, 405, "BAD_REQUEST"},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
+
 		if len(statements.Take()) == 0 {
 			t.Fatal("the counter does not count")
 		}
+
 		for _, test := range tests {
 			began := time.Now()
 			got := c.send(test.method, test.contentType, test.body, test.header...)
+
 			if sent := statements.Take(); len(sent) > 0 {
 				t.Errorf("%s sent %q", test.name, sent)
 			}
@@ -155,10 +168,12 @@ func TestHostileHTTP(t *testing.T) {
 			if got.Status != test.status || got.codes() != test.code {
 				t.Errorf("%s: status %d, %.300s; want %d and %s", test.name, got.Status, got.Body, test.status, test.code)
 			}
+
 			if len(got.Body) > 500 {
 				t.Errorf("%s: the answer has %d bytes", test.name, len(got.Body))
 			}
 		}
+
 		if log := a.log.String(); log != "" {
 			t.Errorf("logged: %.1000s", log)
 		}
@@ -170,19 +185,25 @@ func TestRequestsThatAreWithinTheLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	page := `{ viewer { id email role operator createdAt account { id name createdAt members { id email role createdAt }
 		invitations { id email role } sites(first: 50) ` + selection("SiteConnection", 4) + ` } } }`
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		for range 2 { // the second time from the query cache
+
+		// the second time from the query cache
+		for range 2 {
 			for name, query := range map[string]string{"a tool's introspection": string(introspection), "everything": page} {
 				c.query(query).ok(t, "")
+
 				if t.Failed() {
 					t.Fatal(name)
 				}
 			}
 		}
+
 		same := c.send("POST", "application/json; charset=utf-8", `{"query":"{ viewer { email } }"}`,
 			"Sec-Fetch-Site", "same-origin", "Origin", strings.TrimSuffix(a.url, "/graphql"))
 		if same.at("viewer.email") != "owner@example.com" {
@@ -191,10 +212,12 @@ func TestRequestsThatAreWithinTheLimits(t *testing.T) {
 		if same.Header.Get("Cache-Control") != "no-store" || same.Header.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("headers %v", same.Header)
 		}
+
 		asked := c.send("POST", "application/json", `{"query":"{ viewer { email } }"}`, "Accept", "application/graphql-response+json")
 		if asked.Header.Get("Content-Type") != "application/graphql-response+json; charset=utf-8" {
 			t.Errorf("content type %s", asked.Header.Get("Content-Type"))
 		}
+
 		named := c.send("POST", "application/json", `{"query":"query a { viewer { id } } query b { viewer { email } }","operationName":"b"}`)
 		if named.Body != `{"data":{"viewer":{"email":"owner@example.com"}}}` {
 			t.Errorf("the operation by name: %s", named.Body)
@@ -210,6 +233,7 @@ func TestIntrospectionIsASetting(t *testing.T) {
 				t.Errorf("%s: %s", query, got.Body)
 			}
 		}
+
 		if got := c.query(`{ __typename }`); got.Body != `{"data":{"__typename":"Query"}}` {
 			t.Errorf("__typename: %s", got.Body)
 		}
@@ -239,16 +263,19 @@ func TestTheSchemaTellsTheLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	source, err := os.ReadFile("limits.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	text := strings.ReplaceAll(string(schema), ",", "")
 	for _, name := range []string{"maxDepth", "maxRootFields", "maxAliases", "maxFields", "maxTokens", "maxComplexity", "passwordComplexity"} {
 		found := regexp.MustCompile(name + ` += ([0-9_]+)`).FindSubmatch(source)
 		if found == nil {
 			t.Fatalf("limits.go does not set %s", name)
 		}
+
 		n, err := strconv.Atoi(strings.ReplaceAll(string(found[1]), "_", ""))
 		if err != nil {
 			t.Fatal(err)
@@ -263,11 +290,13 @@ func TestTheSchemaTellsTheLimits(t *testing.T) {
 func TestEverythingIsDescribed(t *testing.T) {
 	const query = `{ __schema { types { name kind description
 		fields { name description args { name description } } inputFields { name description } enumValues { name description } } } }`
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		type named struct {
 			Name, Description string
 			Args              []named
 		}
+
 		var schema struct {
 			Data struct {
 				Schema struct {
@@ -281,6 +310,7 @@ func TestEverythingIsDescribed(t *testing.T) {
 		if err := json.Unmarshal([]byte(newApp(t, d).client().query(query).ok(t, "").Body), &schema); err != nil {
 			t.Fatal(err)
 		}
+
 		check := func(where string, list []named) {
 			for _, n := range list {
 				for _, arg := range n.Args {
@@ -288,6 +318,7 @@ func TestEverythingIsDescribed(t *testing.T) {
 						t.Errorf("%s%s(%s) has no description", where, n.Name, arg.Name)
 					}
 				}
+
 				if n.Description == "" {
 					t.Errorf("%s%s has no description", where, n.Name)
 				}
@@ -297,7 +328,9 @@ func TestEverythingIsDescribed(t *testing.T) {
 			if strings.HasPrefix(typ.Name, "__") {
 				continue
 			}
+
 			check("", []named{{Name: typ.Name, Description: typ.Description}})
+
 			for _, list := range [][]named{typ.Fields, typ.InputFields, typ.EnumValues} {
 				check(typ.Name+".", list)
 			}

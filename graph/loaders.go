@@ -9,8 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// loader reads one thing about all sites (or deliveries) of a request with one statement: a list announces them, and the first
-// of them that is asked for the thing loads it for all. The others wait for the statement, which brings their answer too.
+// loader reads one thing about all sites (or deliveries) of a request with one statement: a list
+// announces them, and the first of them that is asked for the thing loads it for all. The others
+// wait for the statement, which brings their answer too.
 type loader[K comparable, V any] struct {
 	load     func(ctx context.Context, keys []K) (map[K]V, error)
 	expected func() []K
@@ -23,24 +24,31 @@ type loader[K comparable, V any] struct {
 func (l *loader[K, V]) of(ctx context.Context, key K) (V, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if v, ok := l.found[key]; ok {
 		return v, nil
 	}
+
 	var keys []K
-	asked := make(map[K]bool) // the one itself usually is among the expected ones
+
+	// the one itself usually is among the expected ones
+	asked := make(map[K]bool)
 	for _, k := range append(l.expected(), key) {
 		if _, ok := l.found[k]; !ok && !asked[k] {
 			keys, asked[k] = append(keys, k), true
 		}
 	}
+
 	loaded, err := l.load(ctx, keys)
 	if err != nil {
 		var none V
 		return none, err
 	}
+
 	for _, k := range keys {
 		l.found[k] = loaded[k]
 	}
+
 	return loaded[key], nil
 }
 
@@ -75,16 +83,19 @@ func newLoaders(d *db.DB, month model.Month) *loaders {
 	l.usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return d.MonthlyUsage(ctx, month, ids)
 	})
+
 	l.rules = newLoader(l, d.SiteRules)
 	l.lastHits = newLoader(l, d.LastHits)
 	l.attempts = &loader[db.DeliveryKey, []*model.DeliveryAttempt]{
 		load: d.LastAttempts, expected: l.deliveryKeys, found: make(map[db.DeliveryKey][]*model.DeliveryAttempt),
 	}
+
 	l.refused = func(from model.Day) *siteLoader[[]db.Rejection] {
 		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]db.Rejection, error) {
 			return d.RejectionsOfSites(ctx, ids, from)
 		})
 	}
+
 	l.sent = func(page deliveryPage) *siteLoader[[]*model.Delivery] {
 		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.Delivery, error) {
 			bySite, err := d.DeliveriesOfSites(ctx, ids, page.before, page.limit)
@@ -94,6 +105,7 @@ func newLoaders(d *db.DB, month model.Month) *loaders {
 			return bySite, err
 		})
 	}
+
 	return l
 }
 

@@ -27,22 +27,27 @@ func (c *client) id() any {
 func TestInvitations(t *testing.T) {
 	const list = `{ viewer { account { members { email role } invitations { email role } } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly }) // the invited need no open door
+		// the invited need no open door
+		a := newApp(t, d, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly })
 		owner := a.owner("owner@example.com")
 		invite := func(email, role string) *answer { return owner.query(inviteMutation, "email", email, "role", role) }
 		accept := func(c *client, token, password string) *answer {
 			return c.query(acceptMutation, "token", token, "password", password)
 		}
+
 		for email, want := range map[string]string{"nobody": "email:INVALID_EMAIL", "OWNER@example.com": "email:ALREADY_MEMBER"} {
 			if got := invite(email, "MEMBER"); got.userErrors("inviteMember") != want || got.at("inviteMember.invitation") != nil {
 				t.Errorf("%s: %s", email, got.Body)
 			}
 		}
+
 		invite("guest@example.com", "OWNER").ok(t, "inviteMember")
 		void := a.mailedSecret("guest@example.com")
+
 		if got := invite("guest@example.com", "VIEWER").ok(t, "inviteMember"); got.at("inviteMember.invitation.expiresAt") != "2026-11-27T09:30:00Z" {
 			t.Errorf("got %s", got.Body)
 		}
+
 		token := a.mailedSecret("guest@example.com")
 		if rows, err := dbtest.Dump(d, "invitations"); err != nil || len(rows) != 1 || strings.Contains(rows[0], token) {
 			t.Errorf("the table: %v, %v", rows, err)
@@ -54,9 +59,11 @@ func TestInvitations(t *testing.T) {
 				t.Errorf("a token that is %s: %s", name, got.Body)
 			}
 		}
+
 		if got := accept(guest, token, "short"); got.userErrors("acceptInvitation") != "password:INVALID_PASSWORD" {
 			t.Errorf("a short password: %s", got.Body)
 		}
+
 		got := accept(guest, token, password).ok(t, "acceptInvitation")
 		if got.at("acceptInvitation.viewer.role") != "VIEWER" || guest.viewer() != "guest@example.com" {
 			t.Errorf("joining: %s", got.Body)
@@ -64,6 +71,7 @@ func TestInvitations(t *testing.T) {
 		if got := accept(a.client(), token, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" {
 			t.Errorf("a second time: %s", got.Body)
 		}
+
 		invite("later@example.com", "MEMBER").ok(t, "inviteMember")
 		want := `{"data":{"viewer":{"account":{"members":[{"email":"owner@example.com","role":"OWNER"},{"email":"guest@example.com","role":"VIEWER"}],"invitations":`
 		if got := owner.query(list); got.Body != want+`[{"email":"later@example.com","role":"MEMBER"}]}}}}` {
@@ -75,13 +83,16 @@ func TestInvitations(t *testing.T) {
 
 		late := a.mailedSecret("later@example.com")
 		a.clock.Advance(model.InvitationLifetime)
+
 		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" {
 			t.Errorf("after a week: %s", got.Body)
 		}
+
 		revoked := owner.query(inviteMutation, "email", "later@example.com", "role", "MEMBER").ok(t, "inviteMember")
 		late = a.mailedSecret("later@example.com")
 		owner.query(`mutation($id: ID!) { revokeInvitation(input: {invitationId: $id}) { invitation { email } userErrors { code } } }`,
 			"id", revoked.at("inviteMember.invitation.id")).ok(t, "revokeInvitation")
+
 		if got := accept(a.client(), late, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" {
 			t.Errorf("revoked: %s", got.Body)
 		}
@@ -96,11 +107,14 @@ func TestAnInvitationOfAnotherAccountsUser(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
-		owner.query(inviteMutation, "email", "other@example.com", "role", "MEMBER").ok(t, "inviteMember") // as for anybody
+
+		// as for anybody
+		owner.query(inviteMutation, "email", "other@example.com", "role", "MEMBER").ok(t, "inviteMember")
 		got := other.query(acceptMutation, "token", a.mailedSecret("other@example.com"), "password", "a new password")
 		if got.userErrors("acceptInvitation") != "token:EMAIL_TAKEN" {
 			t.Errorf("got %s", got.Body)
 		}
+
 		a.client().signIn("other@example.com", password).ok(t, "signIn")
 	})
 }
@@ -115,27 +129,36 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 			a.clock.Advance(after)
 			return owner.query(inviteMutation, "email", email, "role", "VIEWER")
 		}
+
 		revoke := func(invited *answer) {
 			owner.query(`mutation($id: ID!) { revokeInvitation(input: {invitationId: $id}) { userErrors { code } } }`,
 				"id", invited.at("inviteMember.invitation.id")).ok(t, "revokeInvitation")
 		}
-		for range 10 { // mail nothing, so they do not count
+
+		// mail nothing, so they do not count
+		for range 10 {
 			if got := invite("owner@example.com", inATime); got.userErrors("inviteMember") != "email:ALREADY_MEMBER" {
 				t.Fatalf("the owner: %s", got.Body)
 			}
 		}
+
 		for range 5 {
 			invite("guest@example.com", inATime).ok(t, "inviteMember")
 		}
+
 		if got := invite("guest@example.com", 0); got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
 			t.Errorf("the sixth to one address: %s", got.Body)
 		}
+
 		for i := range 95 {
-			revoke(invite(fmt.Sprintf("u%d@example.com", i), inATime).ok(t, "inviteMember")) // the mail may be sent by then
+			// the mail may be sent by then
+			revoke(invite(fmt.Sprintf("u%d@example.com", i), inATime).ok(t, "inviteMember"))
 		}
+
 		a.client().query(acceptMutation, "token", a.mailedSecret("guest@example.com"), "password", password).ok(t, "acceptInvitation")
 		midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 		before := a.dump("signin_failures")
+
 		got := invite("later@example.com", 0)
 		if got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != midnight.Sub(a.clock.Now()).Seconds() {
 			t.Errorf("the 101st of the day: %s", got.Body)
@@ -143,17 +166,24 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 		if after := a.dump("signin_failures"); after != before {
 			t.Errorf("the refused invitation changed something:\n%s\nwas\n%s", after, before)
 		}
+
 		invite("later@example.com", midnight.Sub(a.clock.Now())).ok(t, "inviteMember")
-		if got := invite("other@example.com", -time.Second); len(got.Errors) > 0 { // the clock was set back over midnight
+
+		// the clock was set back over midnight
+		if got := invite("other@example.com", -time.Second); len(got.Errors) > 0 {
 			t.Errorf("on the day before: %s", got.Body)
 		}
+
 		revoke(invite("other@example.com", time.Second).ok(t, "inviteMember"))
-		for i := range model.MaxMembers - 3 { // two members and an invitation are there
+
+		// two members and an invitation are there
+		for i := range model.MaxMembers - 3 {
 			err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, operator, created_at) VALUES (1, ?, '-', false, 0)", fmt.Sprintf("m%d@example.com", i))
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if got := invite("other@example.com", time.Hour); got.userErrors("inviteMember") != ":TOO_MANY_MEMBERS" {
 			t.Errorf("the 101st member: %s", got.Body)
 		}
@@ -166,6 +196,7 @@ func TestInvitingWithoutMail(t *testing.T) {
 		a := newApp(t, d, func(s *settings) { s.auth.NoMail = true })
 		owner := a.owner("owner@example.com")
 		before := a.dump("sessions")
+
 		got := owner.query(inviteMutation, "email", "guest@example.com", "role", "MEMBER")
 		if got.userErrors("inviteMember") != ":NO_MAIL_SERVER" || got.at("inviteMember.invitation") != nil {
 			t.Errorf("got %s", got.Body)
@@ -176,7 +207,8 @@ func TestInvitingWithoutMail(t *testing.T) {
 	})
 }
 
-// Colleagues in one office use their links one after another: only wrong links count against the network.
+// Colleagues in one office use their links one after another: only wrong links count against the
+// network.
 func TestGoodLinksAreNotThrottled(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -184,18 +216,21 @@ func TestGoodLinksAreNotThrottled(t *testing.T) {
 		wrong := func() *answer {
 			return a.client().query(resetMutation, "token", model.NewSecret(model.ResetPrefix), "password", password)
 		}
+
 		const free = 30
 		for range free - 1 {
 			if got := wrong(); got.userErrors("resetPassword") != "token:INVALID_TOKEN" {
 				t.Fatalf("a wrong link: %s", got.Body)
 			}
 		}
+
 		for i := range 3 {
 			a.join(owner, fmt.Sprintf("u%d@example.com", i), model.RoleViewer)
 			email := fmt.Sprintf("u%d@example.com", i)
 			a.client().query(requestResetMutation, "email", email).ok(t, "requestPasswordReset")
 			a.client().query(resetMutation, "token", a.mailedSecret(email), "password", "a new password").ok(t, "resetPassword")
 		}
+
 		if got := wrong(); got.userErrors("resetPassword") != "token:INVALID_TOKEN" {
 			t.Errorf("the last free one: %s", got.Body)
 		}
@@ -211,6 +246,7 @@ func TestMembers(t *testing.T) {
 		operator := a.owner("operator@example.com")
 		owner := a.owner("owner@example.com")
 		member := a.join(owner, "member@example.com", model.RoleMember)
+
 		self := owner.id()
 		for name, got := range map[string]*answer{
 			"the last owner steps back": owner.query(roleMutation, "id", self, "role", "MEMBER"),
@@ -220,18 +256,23 @@ func TestMembers(t *testing.T) {
 				t.Errorf("%s: %s", name, got.Body)
 			}
 		}
-		owner.query(roleMutation, "id", self, "role", "OWNER").ok(t, "setMemberRole") // what one is
+
+		// what one is
+		owner.query(roleMutation, "id", self, "role", "OWNER").ok(t, "setMemberRole")
 		got := owner.query(roleMutation, "id", member.id(), "role", "OWNER").ok(t, "setMemberRole")
 		if got.at("setMemberRole.member.role") != "OWNER" {
 			t.Errorf("got %s", got.Body)
 		}
+
 		member.query(removeMutation, "id", self).ok(t, "removeMember")
+
 		if owner.viewer() != "" {
 			t.Error("the removed owner is still signed in")
 		}
 		if got := owner.signIn("owner@example.com", password); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 			t.Errorf("the removed owner signs in: %s", got.Body)
 		}
+
 		// The only operator stays as long as there is anybody else.
 		second := a.join(operator, "second@example.com", model.RoleOwner)
 		if got := second.query(removeMutation, "id", operator.id()); got.userErrors("removeMember") != ":LAST_OPERATOR" {
@@ -248,10 +289,12 @@ func TestTwoOwnersRemoveEachOther(t *testing.T) {
 		one := a.owner("one@example.com")
 		two := a.join(one, "two@example.com", model.RoleOwner)
 		ids := []any{two.id(), one.id()}
+
 		var wg sync.WaitGroup
 		for i, c := range []*client{one, two} {
 			wg.Go(func() { c.query(removeMutation, "id", ids[i]) })
 		}
+
 		wg.Wait()
 		rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM users WHERE account_id = 2 AND role = 'OWNER'")
 		if err != nil || rows[0].N != 1 {

@@ -36,10 +36,12 @@ func (r *Resolver) revokeInvitation(ctx context.Context, id string) (*model.Invi
 	if err != nil {
 		return nil, err
 	}
+
 	number, ok := r.ids.Parse(model.NodeInvitation, id)
 	if !ok {
 		return nil, notFound("invitationId")
 	}
+
 	invitation, err := r.db.DeleteInvitation(ctx, viewer.AccountID, number)
 	return invitation, orNotFound("invitationId", err)
 }
@@ -50,10 +52,12 @@ func (r *Resolver) changeMember(ctx context.Context, id string, change func(acco
 	if err != nil {
 		return nil, err
 	}
+
 	userID, ok := r.ids.Parse(model.NodeUser, id)
 	if !ok {
 		return nil, notFound("userId")
 	}
+
 	member, err := r.db.Member(ctx, viewer.AccountID, userID)
 	if err == nil {
 		err = change(viewer.AccountID, userID)
@@ -61,6 +65,7 @@ func (r *Resolver) changeMember(ctx context.Context, id string, change func(acco
 	if err != nil {
 		return nil, orNotFound("userId", err)
 	}
+
 	return member, nil
 }
 
@@ -71,6 +76,7 @@ func (r *Resolver) setMemberRole(ctx context.Context, input generated.SetMemberR
 	if err != nil {
 		return nil, err
 	}
+
 	member.Role = input.Role
 	return member, nil
 }
@@ -81,6 +87,7 @@ func (r *Resolver) deleteAccount(ctx context.Context, password string) (*string,
 	if err != nil {
 		return nil, err
 	}
+
 	sites, err := r.db.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
@@ -88,10 +95,12 @@ func (r *Resolver) deleteAccount(ctx context.Context, password string) (*string,
 	if err := r.auth.DeleteAccount(ctx, password); err != nil {
 		return nil, err
 	}
+
 	ids := make([]int64, len(sites))
 	for i, site := range sites {
 		ids[i] = site.ID
 	}
+
 	r.purge(ctx, ids...)
 	return orNil(r.ids.Of(model.NodeAccount, viewer.AccountID)), nil
 }

@@ -9,13 +9,15 @@ import (
 	"github.com/tallygate/tallygate/graph/schema"
 )
 
-// node returns any object that the caller may see elsewhere in the schema, or nil: an unknown id, one of another account and
-// one that the caller has no right to see get the same answer.
+// node returns any object that the caller may see elsewhere in the schema, or nil: an unknown id,
+// one of another account and one that the caller has no right to see get the same answer.
 func (r *Resolver) node(ctx context.Context, viewer *model.User, id string) (schema.Node, error) {
 	if idHash, ok := parseSessionID(id); ok {
 		return found(r.sessionNode(ctx, viewer, idHash))
 	}
+
 	accountID := viewer.AccountID
+
 	switch kind := r.ids.KindOf(id); kind {
 	case model.NodeAccount:
 		if number, _ := r.ids.Parse(kind, id); number == accountID {
@@ -36,6 +38,7 @@ func (r *Resolver) node(ctx context.Context, viewer *model.User, id string) (sch
 	case model.NodeErasure:
 		return found(r.erasure(ctx, accountID, id))
 	}
+
 	return nil, nil
 }
 
@@ -56,7 +59,8 @@ func (r *Resolver) member(ctx context.Context, accountID int64, id string) (*mod
 	return orNull(r.db.Member(ctx, accountID, number))
 }
 
-// invitation returns an invitation of the account by its global id; nil for those who do not see invitations.
+// invitation returns an invitation of the account by its global id; nil for those who do not see
+// invitations.
 func (r *Resolver) invitation(ctx context.Context, accountID int64, id string) (*model.Invitation, error) {
 	number, ok := r.ids.Parse(model.NodeInvitation, id)
 	if !ok {
@@ -65,10 +69,12 @@ func (r *Resolver) invitation(ctx context.Context, accountID int64, id string) (
 	if sees, err := seesInvitations(ctx); !sees || err != nil {
 		return nil, err
 	}
+
 	return orNull(r.db.Invitation(ctx, accountID, number, requestOf(ctx).now))
 }
 
-// apiToken returns one of the caller's API tokens by its global id; nil for callers without a session.
+// apiToken returns one of the caller's API tokens by its global id; nil for callers without a
+// session.
 func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) (*model.APIToken, error) {
 	number, ok := r.ids.Parse(model.NodeAPIToken, id)
 	if !ok {
@@ -77,6 +83,7 @@ func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) 
 	if personal, err := mayPersonal(ctx); !personal || err != nil {
 		return nil, err
 	}
+
 	return orNull(r.db.APIToken(ctx, viewer.ID, number))
 }
 
@@ -85,14 +92,17 @@ func (r *Resolver) sessionNode(ctx context.Context, viewer *model.User, idHash [
 	if personal, err := mayPersonal(ctx); !personal || err != nil {
 		return nil, err
 	}
+
 	current, err := auth.CurrentSession(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	row, err := orNull(r.db.Session(ctx, viewer.ID, idHash, requestOf(ctx).now))
 	if row == nil || err != nil {
 		return nil, err
 	}
+
 	return shownSession(row, current), nil
 }
 

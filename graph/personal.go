@@ -16,7 +16,8 @@ import (
 
 const sessionIDPrefix = "session_"
 
-// sessionID is the global id of a session: the hash under which it is stored, which opens nothing. A session has no number.
+// sessionID is the global id of a session: the hash under which it is stored, which opens nothing.
+// A session has no number.
 func sessionID(idHash []byte) string {
 	return sessionIDPrefix + base64.RawURLEncoding.EncodeToString(idHash)
 }
@@ -36,15 +37,18 @@ func (r *Resolver) sessions(ctx context.Context) ([]*generated.Session, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	current, err := auth.CurrentSession(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	rows, err := r.auth.Sessions(ctx, viewer)
 	list := make([]*generated.Session, len(rows))
 	for i, row := range rows {
 		list[i] = shownSession(row, current)
 	}
+
 	return list, err
 }
 
@@ -60,6 +64,7 @@ func (r *Resolver) revokeSession(ctx context.Context, id string) (*string, error
 	if err != nil {
 		return nil, err
 	}
+
 	idHash, ok := parseSessionID(id)
 	if !ok {
 		return nil, notFound("sessionId")
@@ -67,6 +72,7 @@ func (r *Resolver) revokeSession(ctx context.Context, id string) (*string, error
 	if err := r.auth.RevokeSession(ctx, viewer, idHash); err != nil {
 		return nil, orNotFound("sessionId", err)
 	}
+
 	return &id, nil
 }
 
@@ -91,11 +97,13 @@ func (r *Resolver) createAPIToken(ctx context.Context, input generated.CreateAPI
 	if err != nil {
 		return nil, err
 	}
+
 	token, secret, err := r.auth.CreateAPIToken(ctx, viewer, input.Name, input.Scopes)
 	wrong, err := userErrors(err)
 	if err != nil || len(wrong) > 0 {
 		return &generated.CreateAPITokenPayload{UserErrors: wrong}, err
 	}
+
 	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret, UserErrors: wrong}, nil
 }
 
@@ -104,10 +112,12 @@ func (r *Resolver) revokeAPIToken(ctx context.Context, id string) (*model.APITok
 	if err != nil {
 		return nil, err
 	}
+
 	number, ok := r.ids.Parse(model.NodeAPIToken, id)
 	if !ok {
 		return nil, notFound("apiTokenId")
 	}
+
 	token, err := r.db.DeleteAPIToken(ctx, viewer.ID, number)
 	return token, orNotFound("apiTokenId", err)
 }
@@ -116,9 +126,11 @@ func (r *Resolver) rateLimit(ctx context.Context) (*generated.RateLimit, error) 
 	if _, err := r.require(ctx, model.MayRead); err != nil {
 		return nil, err
 	}
+
 	request := requestOf(ctx)
 	request.mu.Lock()
 	defer request.mu.Unlock()
+
 	b := request.budget
 	return &generated.RateLimit{
 		Limit: pointsPerMinute, Cost: b.cost, Remaining: pointsPerMinute - b.used, ResetAt: model.At(b.resetAt),

@@ -17,13 +17,14 @@ const (
 	pointsPerMinute = 60_000 // of an account: twelve of the largest requests; the type RateLimit tells callers
 	countedCallers  = 10_000
 
-	// introspectionsPerMinute bounds how often a client network reads the schema without signing in. Each page of GraphiQL
-	// and each run of a code generator reads it once.
+	// introspectionsPerMinute bounds how often a client network reads the schema without signing
+	// in. Each page of GraphiQL and each run of a code generator reads it once.
 	introspectionsPerMinute = 60
 )
 
-// points counts what each account has used of its points in the current minute, in this process. It is bounded: the caller
-// who was away longest is forgotten first. One that reads the schema without signing in is counted apart, by its network.
+// points counts what each account has used of its points in the current minute, in this process. It
+// is bounded: the caller who was away longest is forgotten first. One that reads the schema without
+// signing in is counted apart, by its network.
 type points struct {
 	limit int
 
@@ -42,7 +43,8 @@ type budget struct {
 func newPoints(limit int) *points {
 	callers, err := simplelru.NewLRU[string, budget](countedCallers, nil)
 	if err != nil {
-		panic(err) // only a limit below one fails
+		// only a limit below one fails
+		panic(err)
 	}
 	return &points{limit: limit, callers: callers}
 }
@@ -51,33 +53,40 @@ func newPoints(limit int) *points {
 func (p *points) take(caller string, cost int, now time.Time) budget {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	b, _ := p.callers.Get(caller)
 	if !now.Before(b.resetAt) {
 		b = budget{resetAt: now.Add(time.Minute)}
 	}
+
 	b.cost, b.refused = cost, b.used+cost > p.limit
 	if !b.refused {
 		b.used += cost
 	}
+
 	p.callers.Add(caller, b)
 	return b
 }
 
-// charge charges the request to the caller's account, once, as soon as the caller is known. Requests of unknown callers are
-// not charged: what they may do is throttled by itself.
+// charge charges the request to the caller's account, once, as soon as the caller is known.
+// Requests of unknown callers are not charged: what they may do is throttled by itself.
 func (r *Resolver) charge(ctx context.Context, caller auth.Caller) error {
 	request := requestOf(ctx)
 	request.mu.Lock()
 	defer request.mu.Unlock()
+
 	if request.budget != nil {
 		return request.budget.check(request.now)
 	}
+
 	cost := extension.GetComplexityStats(ctx).Complexity + request.surcharge
 	b := r.points.take(accountKey(caller), cost, request.now.Time())
 	request.budget = &b
+
 	if b.refused {
 		request.retryAfter = b.resetAt.Sub(request.now.Time())
 	}
+
 	return b.check(request.now)
 }
 

@@ -11,9 +11,9 @@ const (
 	introspectionPoints = 1_000 // of a request that reads the schema, beyond its complexity
 )
 
-// priced is the executable schema with prices for mutations. Each costs mutationComplexity and one more for each item of
-// the lists in its input, which are rows to be written. Those that check a password or send a mail have a price of their own,
-// see complexity.
+// priced is the executable schema with prices for mutations. Each costs mutationComplexity and one
+// more for each item of the lists in its input, which are rows to be written. Those that check a
+// password or send a mail have a price of their own, see complexity.
 type priced struct{ graphql.ExecutableSchema }
 
 // Complexity implements graphql.ExecutableSchema.
@@ -38,5 +38,6 @@ func items(value any) (n int) {
 			n += items(item)
 		}
 	}
+
 	return n
 }

@@ -16,10 +16,12 @@ func TestDocumentsInTheReadmeAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	documents := regexp.MustCompile("(?m)^ *mutation \\{.*\\}$|`mutation \\{[^`]*\\}`").FindAllString(string(readme), -1)
 	if len(documents) < 3 {
 		t.Fatalf("found %q", documents)
 	}
+
 	for _, text := range documents {
 		text = regexp.MustCompile("^`|`$").ReplaceAllString(text, "")
 		doc, err := parser.ParseQuery(&ast.Source{Input: text})
@@ -27,6 +29,7 @@ func TestDocumentsInTheReadmeAreValid(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
+
 		if wrong := validator.ValidateWithRules(schema, doc, nil); len(wrong) > 0 {
 			t.Errorf("%s: %v", text, wrong)
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// refusals remembers callers that go on although they were told to wait. Their requests are refused without being read or
-// looked up, after a pause, until the time that they were told. It knows callers by what they send to be recognised, so that
-// no lookup is needed. It is bounded, and safe for concurrent use.
+// refusals remembers callers that go on although they were told to wait. Their requests are refused
+// without being read or looked up, after a pause, until the time that they were told. It knows
+// callers by what they send to be recognised, so that no lookup is needed. It is bounded, and safe
+// for concurrent use.
 type refusals struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[credential, refusal]
@@ -43,7 +44,8 @@ func credentialOf(r *http.Request) (credential, bool) {
 func newRefusals() *refusals {
 	seen, err := simplelru.NewLRU[credential, refusal](rememberedCaller, nil)
 	if err != nil {
-		panic(err) // only a limit below one fails
+		// only a limit below one fails
+		panic(err)
 	}
 	return &refusals{seen: seen}
 }
@@ -52,10 +54,12 @@ func newRefusals() *refusals {
 func (s *refusals) note(c credential, retryAfter time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	known, _ := s.seen.Get(c)
 	if since := now.Sub(known.first); since < 0 || since >= time.Minute {
 		known = refusal{first: now}
 	}
+
 	known.count++
 	known.until = now.Add(retryAfter)
 	s.seen.Add(c, known)

@@ -36,11 +36,12 @@ type request struct {
 
 type requestKey struct{}
 
-// requestTimeout bounds a request from its arrival to its answer. What is still running then is cancelled. It is far below
-// the write timeout of the server, after which no answer could be sent.
+// requestTimeout bounds a request from its arrival to its answer. What is still running then is
+// cancelled. It is far below the write timeout of the server, after which no answer could be sent.
 const requestTimeout = 10 * time.Second
 
-// errDeadline is the cause of contexts that ended with the request's own deadline, not because the caller has left.
+// errDeadline is the cause of contexts that ended with the request's own deadline, not because the
+// caller has left.
 var errDeadline = errors.New("graph: the request took too long")
 
 // withRequest gives each request its number, its deadline and its loaders.
@@ -54,16 +55,21 @@ func (r *Resolver) withRequest(next http.Handler) http.Handler {
 			network:    networkOf(r.clientAddr(req)),
 			shared:     r.isShared(req),
 		}
+
 		w.Header().Set("X-Request-Id", state.id)
-		w.Header().Set("Content-Type", responseType(req)) // also for the answer that gqlgen gives after a panic
+
+		// also for the answer that gqlgen gives after a panic
+		w.Header().Set("Content-Type", responseType(req))
 
 		ctx, cancel := context.WithTimeoutCause(req.Context(), r.timeout, errDeadline)
 		defer cancel()
+
 		next.ServeHTTP(w, req.WithContext(context.WithValue(ctx, requestKey{}, state)))
 	})
 }
 
-// networkOf is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64 bits.
+// networkOf is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64
+// bits.
 func networkOf(addr netip.Addr) string {
 	addr = addr.Unmap().WithZone("")
 	if network, err := addr.Prefix(64); addr.Is6() && err == nil {
@@ -72,7 +78,8 @@ func networkOf(addr netip.Addr) string {
 	return addr.String()
 }
 
-// requestOf returns what the resolvers of the request share. Without withRequest the program is wrong.
+// requestOf returns what the resolvers of the request share. Without withRequest the program is
+// wrong.
 func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
 
 func requestID(ctx context.Context) string {
@@ -91,7 +98,8 @@ func (r *request) loaders() *loaders {
 	return r.loads
 }
 
-// purgeEnd is when the request's deletions stop to keep their caller waiting, beginning with the first of them.
+// purgeEnd is when the request's deletions stop to keep their caller waiting, beginning with the
+// first of them.
 func (r *request) purgeEnd() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,19 +125,23 @@ type sharedRead struct {
 
 var errSharedRead = errors.New("graph: the read that others wait for panicked")
 
-// shared returns what read returns, and calls it once in a request for each key until something is changed. A list of users
-// has the same account many times, and must not read the account's lists as often.
+// shared returns what read returns, and calls it once in a request for each key until something is
+// changed. A list of users has the same account many times, and must not read the account's lists
+// as often.
 func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, error) {
 	r := requestOf(ctx)
 	r.mu.Lock()
 	one := r.reads[key]
 	if one == nil {
 		one = &sharedRead{err: errSharedRead}
+
 		if r.reads == nil {
 			r.reads = make(map[any]*sharedRead)
 		}
+
 		r.reads[key] = one
 	}
+
 	r.mu.Unlock()
 
 	one.once.Do(func() { one.value, one.err = read() })

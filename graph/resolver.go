@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/graph/turns"
 )
 
-// Resolver holds what the resolvers in *.resolvers.go use. They convert, make one call, and convert back; every rule
-// lives in db/model, db or auth.
+// Resolver holds what the resolvers in *.resolvers.go use. They convert, make one call, and convert
+// back; every rule lives in db/model, db or auth.
 type Resolver struct {
 	db           *db.DB
 	auth         *auth.Auth
@@ -40,8 +40,9 @@ type Resolver struct {
 	log          *slog.Logger
 }
 
-// require returns the user who may do something, charged for the request. It fails with unauthenticated for nobody,
-// forbidden for one who may not, and rate_limited. Every field at the top begins with it, apart from those for everybody.
+// require returns the user who may do something, charged for the request. It fails with
+// unauthenticated for nobody, forbidden for one who may not, and rate_limited. Every field at the
+// top begins with it, apart from those for everybody.
 func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
 	user, err := r.viewer(ctx)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package graph is the control plane: the GraphQL schema in *.graphqls, its resolvers, and the limits that keep a hostile
-// query cheap. It calls db and auth; the program mounts it at /graphql. It never serves a hit.
+// Package graph is the control plane: the GraphQL schema in *.graphqls, its resolvers, and the
+// limits that keep a hostile query cheap. It calls db and auth; the program mounts it at /graphql.
+// It never serves a hit.
 package graph
 
 import (
@@ -38,17 +39,18 @@ type Options struct {
 	WebhookNets       []netip.Prefix // what webhooks may call beside the internet, as the worker has it
 	GraphiQL          http.Handler   // the page that a browser gets at GET /graphql; nil for none
 
-	// ClientAddr returns the client's address behind the configured proxies. Nil: all clients are one.
+	// ClientAddr returns the client's address behind the configured proxies. Nil: all clients are
+	// one.
 	ClientAddr func(*http.Request) netip.Addr
-	// IsShared reports whether many clients have the request's address, as behind a proxy that is not configured: no limit of a
-	// single network applies then. Nil: never.
+	// IsShared reports whether many clients have the request's address, as behind a proxy that is
+	// not configured: no limit of a single network applies then. Nil: never.
 	IsShared func(*http.Request) bool
 
 	Ring func([]model.Delivery) // wakes the workers for what was asked for by hand; nil: they find it by themselves
 }
 
-// New checks the options, reads the key of ids from the database, which must be migrated, and returns the GraphQL endpoint, to
-// be mounted at /graphql. It starts nothing.
+// New checks the options, reads the key of ids from the database, which must be migrated, and
+// returns the GraphQL endpoint, to be mounted at /graphql. It starts nothing.
 func New(o Options) (http.Handler, error) {
 	return newWithin(o, bounds{timeout: requestTimeout, points: pointsPerMinute})
 }
@@ -64,20 +66,25 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 	if o.DB == nil || o.Auth == nil || o.Now == nil || o.Log == nil {
 		return nil, errors.New("graph: DB, Auth, Now and Log are required")
 	}
+
 	quota, ok := o.DefaultSitePlan.MonthlyPageviews()
 	if !ok {
 		return nil, fmt.Errorf("graph: the default plan %q has no fixed volume", o.DefaultSitePlan)
 	}
+
 	for _, address := range []string{o.AnalyticsURL, o.CaptchaURL} {
 		if u, err := url.Parse(address); err != nil || u.Host == "" {
 			return nil, fmt.Errorf("graph: the analytics or captcha URL %q is not an address", address)
 		}
 	}
+
 	origins := http.NewCrossOriginProtection()
 	if err := origins.AddTrustedOrigin(origin(o.BaseURL)); err != nil {
 		return nil, fmt.Errorf("graph: base URL: %w", err)
 	}
+
 	origins.SetDenyHandler(http.HandlerFunc(refuseOrigin))
+
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
@@ -89,6 +96,7 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	resolver := &Resolver{
 		db:           o.DB,
 		auth:         o.Auth,
@@ -112,6 +120,7 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 		purging:      make(chan struct{}, 1),
 		log:          o.Log,
 	}
+
 	post := o.Auth.Middleware(newExecutor(resolver, o))
 	return byMethod(origins.Handler(resolver.withRequest(post)), o.GraphiQL), nil
 }
@@ -138,9 +147,11 @@ func newExecutor(resolver *Resolver, o Options) http.Handler {
 	srv.Use(gate{cache: cache, introspection: o.Introspection})
 	srv.Use(extension.FixedComplexityLimit(maxComplexity))
 	srv.Use(writeTurns{resolver})
+
 	if o.Introspection {
 		srv.Use(extension.Introspection{})
 	}
+
 	return srv
 }
 
@@ -149,6 +160,7 @@ func byMethod(post, graphiQL http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+
 		switch {
 		case r.Method == http.MethodPost:
 			w.Header().Set("Cache-Control", "no-store")
@@ -158,6 +170,7 @@ func byMethod(post, graphiQL http.Handler) http.Handler {
 				http.NotFound(w, r)
 				return
 			}
+
 			graphiQL.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Allow", http.MethodPost)

@@ -23,6 +23,7 @@ func TestSessionsList(t *testing.T) {
 		a.clock.Advance(time.Hour)
 		phone := a.client()
 		phone.signIn("owner@example.com", password).ok(t, "signIn")
+
 		got := phone.query(`{ sessions { id current createdAt lastSeenAt expiresAt } }`).ok(t, "")
 		for i, want := range []string{"true 2026-11-20T10:30:00Z 2026-11-20T10:30:00Z 2026-12-04T10:30:00Z", "false 2026-11-20T09:30:00Z 2026-11-20T09:30:00Z 2026-12-04T09:30:00Z"} {
 			s := got.at(fmt.Sprintf("sessions.%d", i)).(map[string]any)
@@ -30,23 +31,29 @@ func TestSessionsList(t *testing.T) {
 				t.Errorf("session %d: %s, want %s", i, line, want)
 			}
 		}
+
 		revoke := func(c *client, id any) *answer {
 			return c.query(`mutation($id: ID!) { revokeSession(input: {sessionId: $id}) { sessionId userErrors { field code } } }`, "id", id)
 		}
+
 		other, own := got.at("sessions.1.id"), got.at("sessions.0.id")
 		revoke(phone, other).ok(t, "revokeSession")
+
 		if laptop.viewer() != "" || phone.viewer() == "" {
 			t.Error("the other session did not end, or not it alone")
 		}
 		if got := revoke(phone, other); got.userErrors("revokeSession") != "sessionId:NOT_FOUND" {
 			t.Errorf("a second time: %s", got.Body)
 		}
+
 		for _, id := range []string{"", "session_", "session_qw", "session_q6ur", own.(string) + "=", a.unknownOf(model.NodeSite), strings.TrimPrefix(own.(string), "session_")} {
 			if got := revoke(phone, id); got.userErrors("revokeSession") != "sessionId:NOT_FOUND" {
 				t.Errorf("%q: %s", id, got.Body)
 			}
 		}
+
 		revoke(phone, own).ok(t, "revokeSession")
+
 		if phone.viewer() != "" || phone.cookies()[sessionCookie] != "" {
 			t.Error("the own session goes on, or its cookie stays")
 		}
@@ -64,6 +71,7 @@ func TestChangePassword(t *testing.T) {
 		phone := a.client()
 		phone.signIn("owner@example.com", password).ok(t, "signIn")
 		before := laptop.cookies()[sessionCookie]
+
 		for _, test := range []struct{ current, password, want string }{
 			{"wrong password", next, "currentPassword:WRONG_CREDENTIALS"},
 			{"short", next, "currentPassword:WRONG_CREDENTIALS"},
@@ -74,26 +82,32 @@ func TestChangePassword(t *testing.T) {
 				t.Errorf("%+v: %s", test, got.Body)
 			}
 		}
+
 		laptop.query(changePasswordMutation, "current", password, "password", next).ok(t, "changePassword")
+
 		if laptop.viewer() == "" || laptop.cookies()[sessionCookie] == before {
 			t.Error("the session ended, or kept its id")
 		}
 		if phone.viewer() != "" {
 			t.Error("another session outlived the change")
 		}
+
 		thief := a.client()
 		thief.setCookie(sessionCookie, before)
+
 		if thief.viewer() != "" {
 			t.Error("the old id still works")
 		}
 		if got := phone.signIn("owner@example.com", password); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 			t.Errorf("the old password: %s", got.Body)
 		}
+
 		phone.signIn("owner@example.com", next).ok(t, "signIn")
 	})
 }
 
-// TestAPITokensThatStayAreListed: a new password ends no API token, so both ways to get one list them.
+// TestAPITokensThatStayAreListed: a new password ends no API token, so both ways to get one list
+// them.
 func TestAPITokensThatStayAreListed(t *testing.T) {
 	const fields = `{ apiTokens { id name scopes hint lastUsedAt } userErrors { field code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -108,6 +122,7 @@ func TestAPITokensThatStayAreListed(t *testing.T) {
 		if got := c.query(change, "current", "wrong password", "password", "a new password"); !reflect.DeepEqual(got.at("changePassword.apiTokens"), []any{}) {
 			t.Errorf("a wrong password: %s", got.Body)
 		}
+
 		got := c.query(change, "current", password, "password", "a new password").ok(t, "changePassword")
 		if list := got.at("changePassword.apiTokens"); !reflect.DeepEqual(list, want) {
 			t.Errorf("a change lists %v, want %v", list, want)
@@ -131,11 +146,13 @@ func TestGuessingTheCurrentPasswordIsThrottled(t *testing.T) {
 		c := a.client()
 		stolen := a.owner("owner@example.com").cookies()[sessionCookie]
 		c.setCookie(sessionCookie, stolen)
+
 		for range 5 {
 			if got := c.query(changePasswordMutation, "current", "wrong password", "password", "a new password"); got.userErrors("changePassword") == "" {
 				t.Fatalf("got %s", got.Body)
 			}
 		}
+
 		if got := c.query(changePasswordMutation, "current", password, "password", "a new password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("got %s", got.Body)
 		}
@@ -157,9 +174,11 @@ func TestPasswordReset(t *testing.T) {
 			c.query(requestResetMutation, "email", " Owner@Example.com").ok(t, "requestPasswordReset")
 			return a.mailedSecret("owner@example.com")
 		}
+
 		reset := func(token, password string) string {
 			return c.query(resetMutation, "token", token, "password", password).userErrors("resetPassword")
 		}
+
 		first := request()
 		second := request()
 		for name, token := range map[string]string{
@@ -169,13 +188,16 @@ func TestPasswordReset(t *testing.T) {
 				t.Errorf("a token that is %s: %q", name, got)
 			}
 		}
+
 		if got := reset(second, "short"); got != "password:INVALID_PASSWORD" {
 			t.Errorf("a short password: %q", got)
 		}
 		if laptop.viewer() == "" {
 			t.Error("what failed ended the session")
 		}
+
 		a.clock.Advance(model.ResetLifetime - time.Second)
+
 		if got := reset(second, next); got != "" {
 			t.Fatalf("just in time: %q", got)
 		}
@@ -185,27 +207,31 @@ func TestPasswordReset(t *testing.T) {
 		if got := reset(second, "yet another password"); got != "token:INVALID_TOKEN" {
 			t.Errorf("a second time: %q", got)
 		}
+
 		c.signIn("owner@example.com", next).ok(t, "signIn")
 
 		late := request()
 		a.clock.Advance(model.ResetLifetime)
+
 		if got := reset(late, next); got != "token:INVALID_TOKEN" {
 			t.Errorf("after an hour: %q", got)
 		}
 		if n, err := d.DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n != 1 {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}
+
 		// A password that changes otherwise ends the mailed secret, too.
 		pending := request()
 		c.query(changePasswordMutation, "current", next, "password", password).ok(t, "changePassword")
+
 		if got := reset(pending, next); got != "token:INVALID_TOKEN" {
 			t.Errorf("after another change: %q", got)
 		}
 	})
 }
 
-// A password is checked, and changes before the session begins: no session comes of it. SQLite may also have the session first,
-// which the change then ends.
+// A password is checked, and changes before the session begins: no session comes of it. SQLite may
+// also have the session first, which the change then ends.
 func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 	const next = "a new password"
 	for name, change := range map[string]func(*app, *client) *answer{
@@ -222,31 +248,38 @@ func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 				owner, thief := a.owner("owner@example.com"), a.client()
 				owner.query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
 				var got *answer
-				dbtest.Race(t, d, `DELETE FROM "signin_failures"`, // the password was found to be right
+
+				// the password was found to be right
+				dbtest.Race(t, d, `DELETE FROM "signin_failures"`,
 					func() error { got = thief.signIn("owner@example.com", password); return nil },
 					func() error { change(a, owner); return nil })
+
 				if wrong := got.userErrors("signIn"); wrong != ":WRONG_CREDENTIALS" && (wrong != "" || d.Dialect() == "postgres") {
 					t.Errorf("the sign-in: %s", got.Body)
 				}
 				if thief.viewer() != "" {
 					t.Error("the old password has a session after the change")
 				}
+
 				owner.signIn("owner@example.com", next).ok(t, "signIn")
 			})
 		})
 	}
 }
 
-// A password whose hash was made at a lower cost gets a new hash when it is checked, and can be changed at once.
+// A password whose hash was made at a lower cost gets a new hash when it is checked, and can be
+// changed at once.
 func TestChangePasswordRenewsAnOldHash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		setOldHash(t, d, "owner@example.com")
 		c.query(changePasswordMutation, "current", password, "password", "a new password").ok(t, "changePassword")
+
 		if c.viewer() == "" {
 			t.Error("the session has ended")
 		}
+
 		c.signIn("owner@example.com", "a new password").ok(t, "signIn")
 	})
 }
@@ -261,6 +294,7 @@ func TestTwoSignInsRenewAnOldHash(t *testing.T) {
 		dbtest.Race(t, d, `SET password_hash`,
 			func() error { phone.signIn("owner@example.com", password).ok(t, "signIn"); return nil },
 			func() error { laptop.signIn("owner@example.com", password).ok(t, "signIn"); return nil })
+
 		if phone.viewer() == "" || laptop.viewer() == "" {
 			t.Error("one of them is not signed in")
 		}
@@ -270,10 +304,12 @@ func TestTwoSignInsRenewAnOldHash(t *testing.T) {
 // setOldHash stores the hash of the test password at a lower cost.
 func setOldHash(t *testing.T, d *db.DB, email string) {
 	t.Helper()
+
 	user, err := d.UserByEmail(t.Context(), email)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	old, err := argon2id.CreateHash(password, &argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
 	if err != nil {
 		t.Fatal(err)
@@ -290,6 +326,7 @@ func TestOneResetWinsOfMany(t *testing.T) {
 		token := a.mailedSecret("owner@example.com")
 		const people = 6
 		answers := make([]string, people)
+
 		var wg sync.WaitGroup
 		for i := range people {
 			c := a.client()
@@ -297,8 +334,10 @@ func TestOneResetWinsOfMany(t *testing.T) {
 				answers[i] = c.query(resetMutation, "token", token, "password", fmt.Sprintf("password %d", i)).userErrors("resetPassword")
 			})
 		}
+
 		wg.Wait()
 		won := 0
+
 		for i, wrong := range answers {
 			switch wrong {
 			case "":
@@ -309,13 +348,15 @@ func TestOneResetWinsOfMany(t *testing.T) {
 				t.Errorf("got %q", wrong)
 			}
 		}
+
 		if won != 1 {
 			t.Errorf("%d resets by one token", won)
 		}
 	})
 }
 
-// An address that nobody has gets the same answer by the same statements: only the values in them differ.
+// An address that nobody has gets the same answer by the same statements: only the values in them
+// differ.
 func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 	values := regexp.MustCompile(`'[^']*'|\\x[0-9a-f]+|X?\d+`)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -328,7 +369,9 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 			got := c.query(requestResetMutation, "email", email)
 			return got.Body, values.ReplaceAllString(strings.Join(statements.Take(), "\n"), "?")
 		}
-		for i := range 5 { // the last two are throttled
+
+		// the last two are throttled
+		for i := range 5 {
 			body, known := ask("owner@example.com")
 			other, unknown := ask("nobody@example.com")
 			if body != other || known != unknown {
@@ -338,18 +381,22 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 				t.Errorf("request %d: %s", i, body)
 			}
 		}
+
 		rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
 		if err != nil || len(rows) != 4 {
 			t.Fatalf("%d mails, %v; want the owner's last one, and three to nobody", len(rows), err)
 		}
+
 		for _, m := range rows {
 			if nobodys := m.Recipient == ""; nobodys != (m.State == model.MailSkipped) || nobodys != (m.Data == "{}") {
 				t.Errorf("a mail %+v", m)
 			}
 		}
+
 		if got := c.query(requestResetMutation, "email", "no address"); got.userErrors("requestPasswordReset") != "email:INVALID_EMAIL" {
 			t.Errorf("no address: %s", got.Body)
 		}
+
 		// The throttle of resets keeps nobody from signing in.
 		c.signIn("owner@example.com", password).ok(t, "signIn")
 	})
@@ -364,12 +411,16 @@ func TestAWideNetworkIsThrottledAsWell(t *testing.T) {
 			c.address = address
 			return c.query(requestResetMutation, "email", fmt.Sprintf("u%d@example.com", i))
 		}
-		for i := range 200 { // 20 from each of 10 narrow networks
+
+		// 20 from each of 10 narrow networks
+		for i := range 200 {
 			request(fmt.Sprintf("2001:db8:1:%x::1", i/20), i).ok(t, "requestPasswordReset")
 		}
+
 		if got := request("2001:db8:1:ffff::1", 201); got.codes() != "RATE_LIMITED" {
 			t.Errorf("from a fresh network of 64 bits: %s", got.Body)
 		}
+
 		request("2001:db8:2:ffff::1", 202).ok(t, "requestPasswordReset")
 	})
 }
@@ -380,18 +431,24 @@ func TestSignUpThrottle(t *testing.T) {
 		a.owner("taken@example.com")
 		c := a.client()
 		c.address = "198.51.100.7"
-		for range 4 { // the fifth to this address
+
+		// the fifth to this address
+		for range 4 {
 			c.signUp("taken@example.com")
 		}
+
 		if got := c.signUp("taken@example.com"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("many times one address: %s", got.Body)
 		}
+
 		for i := range 16 {
 			c.signUp(fmt.Sprintf("u%d@example.com", i)).ok(t, "signUp")
 		}
+
 		if got := c.signUp("one-more@example.com"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("many from one network: %s", got.Body)
 		}
+
 		c.address = "203.0.113.9"
 		c.signUp("one-more@example.com").ok(t, "signUp")
 	})

@@ -38,6 +38,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		if rows, err := dbtest.Dump(d, "pending_sign_ups"); err != nil || len(rows) != 1 || strings.Contains(rows[0], secret) || strings.Contains(rows[0], password) {
 			t.Errorf("the table: %v, %v", rows, err)
 		}
+
 		for name, try := range map[string][2]string{
 			"unknown": {model.NewSecret("tgs_"), password}, "of another kind": {model.NewSecret("tgi_"), password}, "empty": {"", password},
 			"cut off": {secret[:len(secret)-1], password},
@@ -46,6 +47,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 				t.Errorf("a secret that is %s: %s", name, got.Body)
 			}
 		}
+
 		for _, wrong := range []string{"another password", "short"} {
 			if got := c.confirm(secret, wrong); got.userErrors("confirmSignUp") != "password:WRONG_CREDENTIALS" || c.viewer() != "" {
 				t.Errorf("the password %q: %s", wrong, got.Body)
@@ -53,20 +55,25 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		}
 
 		a.clock.Advance(model.SignUpLifetime - time.Second)
-		phone := a.client() // the link may be followed anywhere
+
+		// the link may be followed anywhere
+		phone := a.client()
 		got = phone.confirm(secret, password).ok(t, "confirmSignUp")
 		if got.at("confirmSignUp.viewer.email") != "new@example.com" || got.at("confirmSignUp.viewer.operator") != false ||
 			got.at("confirmSignUp.viewer.account.name") != "Example Ltd" || phone.viewer() != "new@example.com" {
 			t.Errorf("the confirmation: %s", got.Body)
 		}
+
 		if got := c.confirm(secret, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("a second time: %s", got.Body)
 		}
+
 		c.signIn("new@example.com", password).ok(t, "signIn")
 
 		c.query(signUpMutation, "email", "late@example.com", "password", password, "name", "Late").ok(t, "signUp")
 		late := a.mailedSecret("late@example.com")
 		a.clock.Advance(model.SignUpLifetime)
+
 		if got := c.confirm(late, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("after a day: %s", got.Body)
 		}
@@ -92,26 +99,36 @@ func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 			statements.Take()
 			got := c.signUp(email)
 			list := values.ReplaceAllString(strings.Join(statements.Take(), "\n"), "?")
+
 			var made []string
 			for table, n := range rowCounts(t, d) {
 				if n != before[table] {
 					made = append(made, fmt.Sprintf("%s %+d", table, n-before[table]))
 				}
 			}
+
 			slices.Sort(made)
 			return got.Body, list, strings.Join(made, ", ")
 		}
-		for i := range 6 { // the last one of each is throttled; each address was counted as often before
+
+		// the last one of each is throttled; each address was counted as often before
+		for i := range 6 {
 			if i == 0 {
 				c.address = "198.51.100.8"
-				ask("unknown@example.com") // as known@example.com was
+
+				// as known@example.com was
+				ask("unknown@example.com")
 				c.address = "198.51.100.7"
 			}
+
 			body, known, rows := ask("known@example.com")
 			other, unknown, otherRows := ask("unknown@example.com")
+
 			if i == 0 {
-				continue // the first of the two made the network's counter
+				// the first of the two made the network's counter
+				continue
 			}
+
 			if body != other || known != unknown || rows != otherRows {
 				t.Errorf("sign-up %d: %s, %s by\n%s\nand %s, %s by\n%s", i, body, rows, known, other, otherRows, unknown)
 			}
@@ -124,29 +141,36 @@ func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 		if err != nil || len(mails) == 0 {
 			t.Fatalf("mails %v, %v", mails, err)
 		}
+
 		for _, mail := range mails {
 			if strings.Contains(mail.Data, "tgs_") || mail.State != model.MailPending {
 				t.Errorf("the address that has an account gets %+v", mail)
 			}
 		}
+
 		owner := a.client()
 		owner.address = "203.0.113.9"
-		owner.signIn("known@example.com", password).ok(t, "signIn") // with the password as it was
+
+		// with the password as it was
+		owner.signIn("known@example.com", password).ok(t, "signIn")
 	})
 }
 
 func rowCounts(t *testing.T, d *db.DB) map[string]int {
 	t.Helper()
+
 	counts := map[string]int{}
 	tables, err := dbtest.Tables(d)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for table := range tables {
 		if counts[table], err = dbtest.Count(d, table); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	return counts
 }
 
@@ -162,12 +186,16 @@ func TestASignUpReservesNothing(t *testing.T) {
 			c.query(signUpMutation, "email", email, "password", password, "name", "Example").ok(t, "signUp")
 			return a.mailedSecret(email)
 		}
+
 		first := signUp(attacker, "victim@example.com", "the attacker's password")
 		second := signUp(victim, "victim@example.com", password)
+
 		if got := victim.confirm(first, password); got.userErrors("confirmSignUp") != "password:WRONG_CREDENTIALS" {
 			t.Errorf("the link of another one's sign-up: %s", got.Body)
 		}
+
 		victim.confirm(second, password).ok(t, "confirmSignUp")
+
 		if got := attacker.confirm(first, "the attacker's password"); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("after the address was confirmed: %s", got.Body)
 		}
@@ -176,6 +204,7 @@ func TestASignUpReservesNothing(t *testing.T) {
 		// clearly.
 		third := signUp(attacker, "guest@example.com", password)
 		a.join(operator, "guest@example.com", model.RoleViewer)
+
 		got := attacker.confirm(third, password)
 		if got.userErrors("confirmSignUp") != "secret:EMAIL_TAKEN" || attacker.viewer() != "" {
 			t.Errorf("after the invitation was accepted: %s", got.Body)
@@ -202,13 +231,16 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 
 		const people = 6
 		answers := make([]string, people)
+
 		var wg sync.WaitGroup
 		for i := range people {
 			c := a.client()
 			wg.Go(func() { answers[i] = c.confirm(secret, password).userErrors("confirmSignUp") })
 		}
+
 		wg.Wait()
 		slices.Sort(answers)
+
 		if got := strings.Join(slices.Compact(answers), ","); answers[0] != "" || answers[1] == "" || got != ",secret:INVALID_TOKEN" {
 			t.Errorf("the answers are %q", answers)
 		}
@@ -225,12 +257,16 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 		a := newApp(t, d)
 		a.owner("operator@example.com")
 		c := a.client()
+
 		var secrets []string
 		for range 12 {
 			c.signUp("new@example.com").ok(t, "signUp")
 			secrets = append(secrets, a.mailedSecret("new@example.com"))
-			a.clock.Advance(15 * time.Minute) // no throttle waits longer
+
+			// no throttle waits longer
+			a.clock.Advance(15 * time.Minute)
 		}
+
 		if n, err := dbtest.Count(d, "pending_sign_ups"); n != 10 || err != nil {
 			t.Errorf("%d sign-ups of one address, %v", n, err)
 		}
@@ -240,19 +276,23 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 
 		now := model.At(a.clock.Now())
 		blob := "x'00'"
+
 		if d.Dialect() == "postgres" {
 			blob = "''::bytea"
 		}
+
 		fill := `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9990)
 			INSERT INTO pending_sign_ups (email, account_name, password_hash, token_hash, created_at, expires_at)
 			SELECT 'x', 'x', 'x', ` + blob + ` || CAST(CAST(i AS text) AS ` + map[string]string{"sqlite": "blob", "postgres": "bytea"}[d.Dialect()] + `), ?, ? FROM n`
 		if err := dbtest.Exec(d, fill, now, now.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
+
 		mails, err := dbtest.Count(d, "mails")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		got := c.signUp("another@example.com")
 		if got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 3600.0 {
 			t.Errorf("with 10,000 sign-ups: %s", got.Body)
@@ -260,7 +300,9 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 		if n, err := dbtest.Count(d, "mails"); n != mails || err != nil {
 			t.Errorf("%d mails, were %d, %v", n, mails, err)
 		}
-		c.confirm(secrets[11], password).ok(t, "confirmSignUp") // one that is there goes on
+
+		// one that is there goes on
+		c.confirm(secrets[11], password).ok(t, "confirmSignUp")
 		a.clock.Advance(time.Hour)
 		c.signUp("another@example.com").ok(t, "signUp")
 	})

@@ -15,7 +15,8 @@ const (
 	noticeDays = 7
 )
 
-// siteRules are the lists that belong to a site; empty ones for a site that was deleted by this request.
+// siteRules are the lists that belong to a site; empty ones for a site that was deleted by this
+// request.
 func (r *Resolver) siteRules(ctx context.Context, site *model.Site) (*model.SiteRules, error) {
 	rules, err := requestOf(ctx).loaders().rules.of(ctx, site.ID)
 	if rules == nil {
@@ -69,11 +70,13 @@ func (r *Resolver) rejections(ctx context.Context, site *model.Site, days int) (
 	if days < 1 || days > maxDays {
 		return nil, invalidArgument("days", fmt.Sprintf("The argument days must be from 1 to %d.", maxDays))
 	}
+
 	request := requestOf(ctx)
 	rows, err := request.loaders().rejections(request.now.Day()-model.Day(days)+1).of(ctx, site.ID)
 	if err != nil {
 		return nil, err
 	}
+
 	list := make([]*generated.Rejection, len(rows))
 	for i, row := range rows {
 		list[i] = &generated.Rejection{
@@ -81,6 +84,7 @@ func (r *Resolver) rejections(ctx context.Context, site *model.Site, days int) (
 			Ignored: model.IsIgnored(row.Code), Advice: model.RejectionAdvice(row.Code),
 		}
 	}
+
 	return list, nil
 }
 
@@ -90,18 +94,21 @@ func (r *Resolver) notice(ctx context.Context, site *model.Site) (*string, error
 	if err != nil {
 		return nil, err
 	}
+
 	var rejected int64
 	for _, row := range rows {
 		if !row.Ignored {
 			rejected += row.Count
 		}
 	}
+
 	switch rejected {
 	case 0:
 		return nil, nil
 	case 1:
 		return orNil(fmt.Sprintf("1 call was rejected in the last %d days; rejections tells why, and what to do.", noticeDays)), nil
 	}
+
 	return orNil(fmt.Sprintf("%d calls were rejected in the last %d days; rejections tells why, and what to do.", rejected, noticeDays)), nil
 }
 

@@ -13,8 +13,9 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// This file is what the mutations of a site have in common: permission, then the id, then one call of db, then the site as it
-// is now. A site of another account is not_found like one that does not exist.
+// This file is what the mutations of a site have in common: permission, then the id, then one call
+// of db, then the site as it is now. A site of another account is not_found like one that does not
+// exist.
 
 // changeSite runs a change of a site that the caller's account has.
 func (r *Resolver) changeSite(ctx context.Context, id string, change func(accountID, siteID int64) error) (*generated.SitePayload, error) {
@@ -35,9 +36,12 @@ func (r *Resolver) changed(ctx context.Context, accountID int64, id string, chan
 	if err := change(accountID, siteID); err != nil {
 		return nil, orNotFound("siteId", err)
 	}
+
 	requestOf(ctx).forget()
 	site, err := r.db.SiteByID(ctx, accountID, siteID)
-	return site, orNotFound("siteId", err) // another change may have come in between
+
+	// another change may have come in between
+	return site, orNotFound("siteId", err)
 }
 
 // notFound is the answer to the id of nothing, or of something of another account.
@@ -61,13 +65,17 @@ func (r *Resolver) updateSite(ctx context.Context, accountID, siteID int64, inpu
 		AllowPseudonymousUserID: input.AllowPseudonymousUserID,
 		AutomaticEvents:         input.AutomaticEvents,
 	}
+
 	if input.ExcludedAddresses != nil {
 		networks := make([]netip.Prefix, len(input.ExcludedAddresses))
 		for i, text := range input.ExcludedAddresses {
-			networks[i] = model.ParseNetwork(text) // one that is not valid is refused together with the other mistakes
+			// one that is not valid is refused together with the other mistakes
+			networks[i] = model.ParseNetwork(text)
 		}
+
 		update.ExcludedAddresses = &networks
 	}
+
 	return r.db.UpdateSite(ctx, accountID, siteID, update)
 }
 
@@ -100,10 +108,13 @@ func (r *Resolver) rotateServerSecret(ctx context.Context, id string) (*generate
 	if err != nil {
 		return nil, err
 	}
+
 	answer := &generated.RotateServerSecretPayload{Site: payload.Site, UserErrors: payload.UserErrors}
+
 	if len(payload.UserErrors) == 0 {
 		answer.ServerSecret = &secret
 	}
+
 	return answer, nil
 }
 
@@ -115,33 +126,42 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
+
 	siteID, ok := r.ids.Parse(model.NodeSite, input.SiteID)
 	if !ok {
 		return nil, notFound("siteId")
 	}
+
 	var volume int64
+
 	if input.MonthlyPageviews != nil {
 		if volume = *input.MonthlyPageviews; volume == 0 {
-			volume = -1 // which no plan has; 0 would be none
+			// which no plan has; 0 would be none
+			volume = -1
 		}
 	}
+
 	if err := r.db.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
 		return nil, orNotFound("siteId", err)
 	}
+
 	requestOf(ctx).forget()
 	site, err := r.db.AnySite(ctx, siteID)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
+
 	return r.siteUsage(ctx, site)
 }
 
-// setConversionWebhook sets the address and the secret, those that are given. Every wrong field is reported.
+// setConversionWebhook sets the address and the secret, those that are given. Every wrong field is
+// reported.
 func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID int64, input generated.SetConversionWebhookInput) error {
 	by, err := r.sendsOut(ctx, input.URL.Value())
 	if err != nil {
 		return err
 	}
+
 	address, err := r.webhookURL(input.URL.Value())
 	if err := errors.Join(err, model.CheckWebhookSecret(input.Secret)); err != nil {
 		return err
@@ -149,6 +169,7 @@ func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID i
 	if !input.URL.IsSet() {
 		return r.db.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
 	}
+
 	return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
 }
 
@@ -157,24 +178,29 @@ func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID 
 		_, err := r.db.SiteByID(ctx, accountID, siteID)
 		return err
 	}
+
 	by, err := r.sendsOut(ctx, input.URL.Value())
 	if err != nil {
 		return err
 	}
+
 	address, err := r.webhookURL(input.URL.Value())
 	if err != nil {
 		return err
 	}
+
 	return r.db.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
 }
 
-// sendsOut checks that the caller may set an address that events are sent to, and says who that is. Taking an address away
-// sends nothing, so that needs no more than the other settings.
+// sendsOut checks that the caller may set an address that events are sent to, and says who that is.
+// Taking an address away sends nothing, so that needs no more than the other settings.
 func (r *Resolver) sendsOut(ctx context.Context, address *string) (model.ChangedBy, error) {
 	needed := model.MaySendOut
+
 	if address == nil || *address == "" {
 		needed = model.MayConfigure
 	}
+
 	caller, err := auth.Require(ctx, needed)
 	if errors.Is(err, model.ErrForbidden) && caller.Token != nil && caller.User.May(needed, nil) {
 		err = errNeedsExport
@@ -184,9 +210,11 @@ func (r *Resolver) sendsOut(ctx context.Context, address *string) (model.Changed
 	}
 
 	by := model.ChangedBy{Name: caller.User.Email, At: requestOf(ctx).now}
+
 	if caller.Token != nil {
 		by.Name = fmt.Sprintf("the API token %q of %s", caller.Token.Name, caller.User.Email)
 	}
+
 	return by, nil
 }
 
@@ -203,8 +231,8 @@ func (r *Resolver) webhookURL(address *string) (string, error) {
 	return *address, model.CheckWebhookURL("url", *address, r.webhookNets)
 }
 
-// purgeTime is how long the deletions of one request may keep its caller waiting for the rows to go. The worker deletes the
-// rest.
+// purgeTime is how long the deletions of one request may keep its caller waiting for the rows to
+// go. The worker deletes the rest.
 const purgeTime = 3 * time.Second
 
 // deleteSite deletes a site and, as far as there is time, its rows.
@@ -213,31 +241,39 @@ func (r *Resolver) deleteSite(ctx context.Context, id string) (*model.Site, erro
 	if err != nil {
 		return nil, err
 	}
+
 	siteID, ok := r.ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, notFound("siteId")
 	}
+
 	site, err := r.db.DeleteSite(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
+
 	requestOf(ctx).forget()
 	r.purge(ctx, siteID)
 	return site, nil
 }
 
-// purge deletes what the sites have left that this request has deleted. The deletion itself is done: what goes wrong here is the
-// worker's to try again, and so is all of it while another request purges.
+// purge deletes what the sites have left that this request has deleted. The deletion itself is
+// done: what goes wrong here is the worker's to try again, and so is all of it while another
+// request purges.
 func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
-	endTurn(ctx) // the account's other changes need not wait
+	// the account's other changes need not wait
+	endTurn(ctx)
+
 	select {
 	case r.purging <- struct{}{}:
 		defer func() { <-r.purging }()
 	default:
 		return
 	}
+
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
+
 	if _, err := r.db.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "purge deleted sites", "request_id", requestID(ctx), "error", err)
 	}

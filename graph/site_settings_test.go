@@ -101,9 +101,12 @@ func TestSiteSettings(t *testing.T) {
 		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
 		{"setDailyExportWebhook", `url: null`, "", "dailyExportUrl", nil},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
-		c := a.owner("owner@example.com") // the operator, too
+
+		// the operator, too
+		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func() string {
 			return c.query(`query($id: ID!) { site(id: $id) { `+settingsFields+` } }`, "id", id).ok(t, "").Body
@@ -112,15 +115,19 @@ func TestSiteSettings(t *testing.T) {
 			before := read()
 			got := c.change(step.mutation, id, step.input)
 			name := step.mutation + " " + step.input
+
 			if len(got.Errors) > 0 || got.userErrors(step.mutation) != step.wrong {
 				t.Errorf("%s: %s; want userErrors %q", name, got.Body, step.wrong)
 			}
+
 			if step.wrong != "" {
 				if after := read(); after != before || got.at(step.mutation+".site") != nil {
 					t.Errorf("%s changed the site to %s, or answers it: %s", name, after, got.Body)
 				}
+
 				continue
 			}
+
 			if value := got.at(step.mutation + ".site." + step.field); !reflect.DeepEqual(value, step.want) {
 				t.Errorf("%s: %s is %v, want %v", name, step.field, value, step.want)
 			}
@@ -136,22 +143,31 @@ func TestSiteSettings(t *testing.T) {
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
-		c := a.owner("owner@example.com") // the operator
+
+		// the operator
+		c := a.owner("owner@example.com")
 		other := a.owner("other@example.com")
+
 		for i := range 50 {
-			a.clock.Advance(4 * time.Second) // leaves points
+			// leaves points
+			a.clock.Advance(4 * time.Second)
+
 			for name, c := range map[string]*client{"operator": c, "other": other} {
 				c.createSite(fmt.Sprintf("%s-%d.example", name, i)).ok(t, "createSite")
 			}
 		}
+
 		if got := other.createSite("example.com"); got.userErrors("createSite") != ":TOO_MANY_SITES" || got.at("createSite.site") != nil ||
 			!strings.Contains(got.Body, "at most 50 sites on the plan FREE") {
 			t.Errorf("the 51st of an owner: %s", got.Body)
 		}
+
 		c.createSite("operator-51.example").ok(t, "createSite")
+
 		if err := dbtest.Exec(d, "DELETE FROM sites WHERE account_id = 1"); err != nil {
 			t.Fatal(err)
 		}
+
 		for _, statement := range []string{
 			`INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at) SELECT 1, 'k' || i, 's' || i, 's', 'FREE', 1, 1 FROM n`,
 			`INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
@@ -161,6 +177,7 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if got := c.createSite("example.com"); got.userErrors("createSite") != ":TOO_MANY_SITES" || got.at("createSite.site") != nil {
 			t.Errorf("createSite: %s", got.Body)
 		}
@@ -178,9 +195,11 @@ func TestSitePlans(t *testing.T) {
 		owner := a.owner("owner@example.com")
 		id := owner.createSite("secret.example").ok(t, "createSite").at("createSite.site.id").(string)
 		owner.change("setConversionWebhook", id, `url: "https://secret.example/hook"`).ok(t, "setConversionWebhook")
+
 		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202611, 7)"); err != nil {
 			t.Fatal(err)
 		}
+
 		quota := 10_000.0
 		for _, step := range []struct {
 			input, wrong string
@@ -201,6 +220,7 @@ func TestSitePlans(t *testing.T) {
 			if got.userErrors("setSitePlan") != step.wrong || len(got.Errors) > 0 {
 				t.Errorf("%s: %s; want userErrors %q", step.input, got.Body, step.wrong)
 			}
+
 			if step.wrong == "" {
 				quota = step.want
 				if got.at("setSitePlan.siteId") != id || got.at("setSitePlan.usage.quota") != quota || got.at("setSitePlan.usage.pageviews") != 7.0 {
@@ -209,10 +229,12 @@ func TestSitePlans(t *testing.T) {
 			} else if got.at("setSitePlan.siteId") != nil || got.at("setSitePlan.plan") != nil || got.at("setSitePlan.usage") != nil {
 				t.Errorf("%s, refused: %s", step.input, got.Body)
 			}
+
 			if got := owner.query(`query($id: ID!) { site(id: $id) { usage { quota } } }`, "id", id); got.at("site.usage.quota") != quota {
 				t.Errorf("after %s: %s", step.input, got.Body)
 			}
 		}
+
 		set := schema.Mutation.Fields.ForName("setSitePlan")
 		ids := func(string) string { return id }
 		if got := operator.call(t, ast.Mutation, set, ids); strings.Contains(got.Body, "secret") || got.at("setSitePlan.plan") != "ENTERPRISE" {
@@ -231,9 +253,11 @@ func TestLimitsOfLists(t *testing.T) {
 		for i := range model.MaxExtraDomains {
 			c.change("addSiteDomain", id, fmt.Sprintf(`domain: "d%d.example"`, i)).ok(t, "addSiteDomain")
 		}
+
 		for i := range model.MaxRegisteredEvents {
 			c.change("registerEvent", id, fmt.Sprintf(`name: "e%d"`, i)).ok(t, "registerEvent")
 		}
+
 		networks := func(n int) string {
 			var list []string
 			for i := range n {
@@ -241,7 +265,9 @@ func TestLimitsOfLists(t *testing.T) {
 			}
 			return "excludedAddresses: [" + strings.Join(list, ",") + "]"
 		}
+
 		c.change("updateSite", id, networks(model.MaxExcludedNetworks)).ok(t, "updateSite")
+
 		for _, test := range [][3]string{
 			{"addSiteDomain", `domain: "more.example"`, "domain:TOO_MANY_DOMAINS"},
 			{"registerEvent", `name: "more"`, "name:TOO_MANY_EVENTS"},
@@ -267,14 +293,17 @@ func TestServerSecret(t *testing.T) {
 			}
 			return secret
 		}
+
 		works := func(secret string) bool {
 			_, err := d.SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
+
 		first := rotate()
 		if !works(first) {
 			t.Error("the first secret does not work")
 		}
+
 		second := rotate()
 		if works(first) || !works(second) || first == second {
 			t.Error("the second secret did not take the place of the first")
@@ -282,10 +311,12 @@ func TestServerSecret(t *testing.T) {
 		if rows, err := dbtest.Dump(d, "sites"); err != nil || strings.Contains(strings.Join(rows, ""), second) {
 			t.Errorf("the table holds the secret itself, or %v", err)
 		}
+
 		got := c.change("revokeServerSecret", id, "").ok(t, "revokeServerSecret")
 		if got.at("revokeServerSecret.site.serverSecretHint") != nil || works(second) {
 			t.Errorf("after revoking: %s", got.Body)
 		}
+
 		if got := c.query(`mutation { rotateServerSecret(input: {siteId: "site_x"}) { serverSecret site { id } userErrors { field code } } }`); got.Body !=
 			`{"data":{"rotateServerSecret":{"serverSecret":null,"site":null,"userErrors":[{"field":["input","siteId"],"code":"NOT_FOUND"}]}}}` {
 			t.Errorf("of an unknown site: %s", got.Body)
@@ -304,6 +335,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 		if got := read("").ok(t, ""); got.Body != `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}` {
 			t.Errorf("a new site: %s", got.Body)
 		}
+
 		today := model.At(start).Day()
 		add := func(day model.Day, endpoint, code string, n int64) {
 			t.Helper()
@@ -312,23 +344,31 @@ func TestRejectionsAndNotice(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		add(today, "collect", "bot", 50)
+
 		if got := read("").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.0.ignored") != true {
 			t.Errorf("ignored calls only: %s", got.Body)
 		}
+
 		add(today-7, "collect", "domain_not_allowed", 9)
+
 		if got := read("(days: 8)").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.1.count") != 9.0 {
 			t.Errorf("rejected a week ago: %s", got.Body)
 		}
+
 		add(today-6, "server", "unknown_event", 1)
+
 		if got := read("").ok(t, ""); !strings.HasPrefix(fmt.Sprint(got.at("site.notice")), "1 call was rejected in the last 7 days") {
 			t.Errorf("one rejected call: %s", got.Body)
 		}
+
 		add(today, "collect", "domain_not_allowed", 2)
 		got := read("").ok(t, "")
 		if !strings.HasPrefix(fmt.Sprint(got.at("site.notice")), "3 calls were rejected in the last 7 days") {
 			t.Errorf("three rejected calls: %s", got.Body)
 		}
+
 		want := map[string]any{
 			"day": "2026-11-20", "endpoint": "collect", "code": "domain_not_allowed", "count": 2.0, "ignored": false,
 			"advice": "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
@@ -336,6 +376,7 @@ func TestRejectionsAndNotice(t *testing.T) {
 		if row := got.at("site.rejections.1"); !reflect.DeepEqual(row, want) {
 			t.Errorf("got %v, want %v", row, want)
 		}
+
 		for _, days := range []string{"(days: 0)", "(days: 91)", "(days: -1)"} {
 			if got := read(days); got.codes() != "INVALID_ARGUMENT" {
 				t.Errorf("%s: %s", days, got.Body)
@@ -352,6 +393,7 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 		c.createSite("b.example").ok(t, "createSite")
 		c.createSite("c.example").ok(t, "createSite")
 		at := model.At(start)
+
 		for _, statement := range []string{
 			`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 1, 1, 0, 0, 0, false, '/')`,
 			`INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (2, ?, 1, 1, 'signup', '/')`,
@@ -362,15 +404,18 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 				}
 			}
 		}
+
 		if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (1, ?, 1, 1, 'signup', '/')`, at.Add(-time.Minute)); err != nil {
 			t.Fatal(err)
 		}
+
 		got := c.query(`{ sites { edges { node { domain lastHitAt cspLines } } } }`).ok(t, "")
 		for i, want := range []any{"2026-11-20T09:30:00Z", "2026-11-20T09:30:00Z", nil} {
 			if last := got.at(fmt.Sprintf("sites.edges.%d.node.lastHitAt", i)); last != want {
 				t.Errorf("site %d: %v, want %v", i, last, want)
 			}
 		}
+
 		if lines := got.at("sites.edges.0.node.cspLines"); !reflect.DeepEqual(lines, []any{"script-src https://stats.example.net", "connect-src https://stats.example.net"}) {
 			t.Errorf("policy %v", lines)
 		}

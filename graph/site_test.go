@@ -21,6 +21,7 @@ func TestCreateSite(t *testing.T) {
 		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(key) {
 			t.Errorf("site key %q", key)
 		}
+
 		want := map[string]any{
 			"id":              a.ids.Of(model.NodeSite, 1),
 			"domain":          "shop.example.com",
@@ -39,9 +40,11 @@ func TestCreateSite(t *testing.T) {
 				t.Errorf("%s is %v, want %v", path, got.at("createSite.site."+path), value)
 			}
 		}
+
 		if site, err := d.SiteRulesByKey(t.Context(), key); err != nil || site.Domain != "shop.example.com" {
 			t.Errorf("stored: %+v, error %v", site, err)
 		}
+
 		named := c.query(createSiteMutation, "domain", "example.org", "name", " My shop ").ok(t, "createSite")
 		if named.at("createSite.site.name") != "My shop" {
 			t.Errorf("name %v", named.at("createSite.site.name"))
@@ -83,11 +86,13 @@ func TestCreateSiteDomains(t *testing.T) {
 		{strings.Repeat("a", 64) + ".example", ""},
 		{strings.Repeat("a.", 130) + "example", ""},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		for _, test := range tests {
 			got := c.createSite(test.domain)
+
 			if test.want == "" {
 				if got.userErrors("createSite") != "domain:INVALID_DOMAIN" || len(got.Errors) > 0 || got.at("createSite.site") != nil {
 					t.Errorf("%q: %s", test.domain, got.Body)
@@ -96,17 +101,21 @@ func TestCreateSiteDomains(t *testing.T) {
 				t.Errorf("%q: %s, want %s", test.domain, got.Body, test.want)
 			}
 		}
+
 		both := c.query(createSiteMutation, "domain", "localhost", "name", "")
 		if both.userErrors("createSite") != "domain:INVALID_DOMAIN name:INVALID_NAME" {
 			t.Errorf("two mistakes: %s", both.Body)
 		}
+
 		// Every written form of a domain is the same domain.
 		for _, again := range []string{"example.com", "Example.Com.", "bücher.example", "XN--bcher-kva.example"} {
 			if got := c.createSite(again); got.userErrors("createSite") != "domain:DOMAIN_TAKEN" {
 				t.Errorf("%q a second time: %s", again, got.Body)
 			}
 		}
-		a.owner("other@example.com").createSite("example.com").ok(t, "createSite") // another account may have it too
+
+		// another account may have it too
+		a.owner("other@example.com").createSite("example.com").ok(t, "createSite")
 	})
 }
 
@@ -125,6 +134,7 @@ func TestUsageIsReadFromTheCounter(t *testing.T) {
 		used    int64
 		percent float64
 	}{{0, 0}, {1, 0}, {10, 0.1}, {2_500, 25}, {9_999, 99.9}, {10_000, 100}}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -133,6 +143,7 @@ func TestUsageIsReadFromTheCounter(t *testing.T) {
 			id := int64(i + 1)
 			addUsage(t, d, map[model.UsageKey]int64{{SiteID: id, Month: 202611}: test.used, {SiteID: id, Month: 202610}: 77})
 		}
+
 		got := c.query(`{ viewer { account { sites { edges { node { usage { pageviews percent } } } } } } }`).ok(t, "")
 		for i, test := range tests {
 			usage := got.at(fmt.Sprintf("viewer.account.sites.edges.%d.node.usage", i)).(map[string]any)
@@ -147,6 +158,7 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 	t.Helper()
 	hits := d.HitStore()
 	defer hits.Close()
+
 	for key, n := range used {
 		err := hits.Update(t.Context(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges {
 			return &db.HitChanges{Used: map[model.UsageKey]int64{key: n}}
@@ -163,6 +175,7 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 		owner := a.owner("owner@example.com")
 		site := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id")
 		stranger := a.owner("stranger@example.com")
+
 		ids := map[string]any{
 			"another account's site": site,
 			"another user":           "VXNlcjox",
@@ -183,9 +196,11 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 				t.Errorf("%s: %s", name, got.Body)
 			}
 		}
+
 		if got := stranger.query(`{ sites { totalCount edges { node { id } } } }`); got.Body != `{"data":{"sites":{"totalCount":0,"edges":[]}}}` {
 			t.Errorf("the stranger's list: %s", got.Body)
 		}
+
 		// The owner sees each of them, and a user's id does not open a site.
 		got := owner.query(`query($site: ID!, $user: ID!, $account: ID!) {
 			site(id: $site) { domain }
@@ -193,6 +208,7 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 			b: node(id: $user) { __typename ... on User { email } }
 			c: node(id: $account) { __typename ... on Account { name } }
 			d: site(id: $user) { domain } }`, "site", site, "user", owner.id(), "account", a.ids.Of(model.NodeAccount, 1)).ok(t, "")
+
 		want := `{"data":{"site":{"domain":"example.com"},"a":{"__typename":"Site","id":"` + site.(string) + `","domain":"example.com"},` +
 			`"b":{"__typename":"User","email":"owner@example.com"},"c":{"__typename":"Account","name":"Example"},"d":null}}`
 		if got.Body != want {
@@ -215,6 +231,7 @@ func TestNobodySignedIn(t *testing.T) {
 				t.Errorf("%s: status %d, %s", query, got.Status, got.Body)
 			}
 		}
+
 		if got := c.query(`{ viewer { id } }`); got.Body != `{"data":{"viewer":null}}` {
 			t.Errorf("viewer: %s", got.Body)
 		}
@@ -226,10 +243,12 @@ func TestPagingThroughManySites(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
+
 		user, err := d.UserByEmail(t.Context(), "owner@example.com")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for i := range many {
 			_, err := d.CreateSite(t.Context(), model.Site{
 				AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%03d.example.com", i),
@@ -239,6 +258,7 @@ func TestPagingThroughManySites(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		for _, first := range []int{100, 50, 33} {
 			var seen []string
 			var after any
@@ -246,30 +266,37 @@ func TestPagingThroughManySites(t *testing.T) {
 				got := c.query(`query($first: Int!, $after: String) { sites(first: $first, after: $after) {
 					totalCount pageInfo { hasNextPage hasPreviousPage startCursor endCursor }
 					edges { cursor node { domain usage { quota } } } } }`, "first", first, "after", after).ok(t, "")
+
 				edges := got.at("sites.edges").([]any)
 				for _, edge := range edges {
 					seen = append(seen, edge.(map[string]any)["node"].(map[string]any)["domain"].(string))
 				}
+
 				info := got.at("sites.pageInfo").(map[string]any)
 				if got.at("sites.totalCount") != float64(many) || info["hasPreviousPage"] != (page > 0) ||
 					info["startCursor"] != got.at("sites.edges.0.cursor") ||
 					info["endCursor"] != got.at(fmt.Sprintf("sites.edges.%d.cursor", len(edges)-1)) {
 					t.Fatalf("page %d of %d: %s", page, first, got.Body)
 				}
+
 				after = info["endCursor"]
+
 				if info["hasNextPage"] == false {
 					break
 				}
 			}
+
 			if len(seen) != many {
 				t.Fatalf("by %d: %d sites, want %d", first, len(seen), many)
 			}
+
 			for i, domain := range seen {
 				if domain != fmt.Sprintf("s%03d.example.com", i) {
 					t.Fatalf("by %d: site %d is %s", first, i, domain)
 				}
 			}
 		}
+
 		past := c.query(`query($after: String) { sites(after: $after) { pageInfo { hasNextPage startCursor endCursor } edges { cursor } } }`,
 			"after", a.ids.Of(model.AfterSite, 99999))
 		if past.Body != `{"data":{"sites":{"pageInfo":{"hasNextPage":false,"startCursor":null,"endCursor":null},"edges":[]}}}` {
@@ -294,6 +321,7 @@ func TestPagingArguments(t *testing.T) {
 				t.Errorf("%s: status %d, %s", arguments, got.Status, got.Body)
 			}
 		}
+
 		for _, arguments := range []string{
 			"first: null", `first: "1"`, "first: 1.5", "first: 9223372036854775808", "after: 1", "last: 1",
 		} {

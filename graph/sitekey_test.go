@@ -22,13 +22,15 @@ func (c *client) createSitekey(name string, domains ...string) *answer {
 		sitekey `+sitekeyFields+` secret userErrors { field code message } } }`, "name", name, "domains", append([]string{}, domains...))
 }
 
-// TestSitekeyDomains: sitekeys may name localhost, which sites may not; addresses and wildcards are refused, with a reason.
+// TestSitekeyDomains: sitekeys may name localhost, which sites may not; addresses and wildcards are
+// refused, with a reason.
 func TestSitekeyDomains(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
 		if got := c.createSitekey("Development", "shop.example", " LocalHost. "); fmt.Sprint(got.at("createSitekey.sitekey.domains")) != "[localhost shop.example]" {
 			t.Errorf("with localhost: %s", got.Body)
 		}
+
 		wildcard := c.createSitekey("Wildcard", "*.shop.example")
 		if got := fmt.Sprint(wildcard.at("createSitekey.userErrors")); !strings.Contains(got, `"*.shop.example" has a wildcard`) || !strings.Contains(got, "subdomains are implied") {
 			t.Errorf("of a wildcard the error says %s", got)
@@ -36,6 +38,7 @@ func TestSitekeyDomains(t *testing.T) {
 		if got := c.createSitekey("Address", "127.0.0.1"); got.userErrors("createSitekey") != "domains.0:INVALID_DOMAIN" {
 			t.Errorf("with an address: %s", got.Body)
 		}
+
 		site := c.query(`mutation { createSite(input: {domain: "localhost"}) { site { id } userErrors { field code message } } }`)
 		if site.userErrors("createSite") != "domain:INVALID_DOMAIN" {
 			t.Errorf("a site on localhost: %s", site.Body)
@@ -60,25 +63,31 @@ func TestSitekeys(t *testing.T) {
 		if got := made.at("createSitekey.sitekey"); !model.IsSitekey(key) || !model.IsSecret(model.CaptchaSecretPrefix, secret) || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
+
 		for _, query := range []string{`sitekey(id: $id)`, `node(id: $id)`} {
 			got := c.query(`query($id: ID!) { key: `+query+` { ... on Sitekey `+sitekeyFields+` } }`, "id", id).ok(t, "")
 			if !reflect.DeepEqual(got.at("key"), want) {
 				t.Errorf("%s: %s", query, got.Body)
 			}
 		}
+
 		works := func(secret string) bool {
 			_, err := d.SitekeyBySecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
+
 		rotated := c.query(`mutation($id: ID!) { rotateSitekeySecret(input: {sitekeyId: $id}) { sitekey { secretHint } secret userErrors { code } } }`, "id", id).ok(t, "rotateSitekeySecret")
 		second := rotated.at("rotateSitekeySecret.secret").(string)
 		if !works(second) || works(secret) || rotated.at("rotateSitekeySecret.sitekey.secretHint") != model.SecretHint(second) {
 			t.Errorf("rotated: %s", rotated.Body)
 		}
-		many := strings.Repeat(`"a.example", `, model.MaxSitekeyDomains) // the same one counts once
+
+		// the same one counts once
+		many := strings.Repeat(`"a.example", `, model.MaxSitekeyDomains)
 		for i := range model.MaxSitekeyDomains {
 			many += fmt.Sprintf(`"d%d.example", `, i)
 		}
+
 		for _, step := range []struct{ input, wrong, field, want string }{
 			{`name: "Other"`, "", "name", "Other"},
 			{`name: null, domains: []`, "", "domains", "[]"},
@@ -92,6 +101,7 @@ func TestSitekeys(t *testing.T) {
 				t.Errorf("%s: %s", step.input, got.Body)
 			}
 		}
+
 		several := c.createSitekey("Several", "good.example", "-bad.example", "also-good.example", "app.localhost")
 		if got := fmt.Sprint(several.at("createSitekey.userErrors")); several.userErrors("createSitekey") != "domains.1:INVALID_DOMAIN domains.3:INVALID_DOMAIN" || !strings.Contains(got, `"-bad.example" is not a domain name`) {
 			t.Errorf("of several domains the error names %s, want -bad.example", got)
@@ -99,20 +109,24 @@ func TestSitekeys(t *testing.T) {
 		if got := c.createSitekey("", "app.localhost"); got.userErrors("createSitekey") != "name:INVALID_NAME domains.0:INVALID_DOMAIN" || got.at("createSitekey.secret") != nil {
 			t.Errorf("a wrong one: %s", got.Body)
 		}
+
 		all := slices.Repeat([]string{"app.localhost"}, 100)
 		if got := c.createSitekey("All", all...); got.userErrors("createSitekey") != wrongItems("domains", "INVALID_DOMAIN") {
 			t.Errorf("a hundred wrong ones: %s", got.Body)
 		}
+
 		c.createSitekey("Unbound").ok(t, "createSitekey")
 		list := c.query(`{ sitekeys(first: 1) { totalCount edges { cursor node { name domains } } pageInfo { hasNextPage endCursor } } }`).ok(t, "")
 		if list.at("sitekeys.totalCount") != 2.0 || list.at("sitekeys.edges.0.node.name") != "Last" || list.at("sitekeys.pageInfo.hasNextPage") != true {
 			t.Errorf("the first page: %s", list.Body)
 		}
+
 		list = c.query(`query($after: String) { sitekeys(after: $after) { edges { node { name domains } } pageInfo { hasNextPage hasPreviousPage } } }`,
 			"after", list.at("sitekeys.pageInfo.endCursor")).ok(t, "")
 		if list.Body != `{"data":{"sitekeys":{"edges":[{"node":{"name":"Unbound","domains":[]}}],"pageInfo":{"hasNextPage":false,"hasPreviousPage":true}}}}` {
 			t.Errorf("the second page: %s", list.Body)
 		}
+
 		told := watchSitekeys(t, d)
 		deleted := c.query(`mutation($id: ID!) { deleteSitekey(input: {sitekeyId: $id}) { sitekey { name } userErrors { code } } }`, "id", id).ok(t, "deleteSitekey")
 		if <-told != 1 || works(second) || deleted.at("deleteSitekey.sitekey.name") != "Last" {
@@ -129,6 +143,7 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 			return c.query(`{ viewer { account { captchaPlan captchaUsage {
 				period verifications quota percent reserve reserveEndsAt standing resetsAt } } } }`).ok(t, "").Body
 		}
+
 		expect := func(plan, usage string) {
 			t.Helper()
 			want := `{"data":{"viewer":{"account":{"captchaPlan":"` + plan + `","captchaUsage":{"period":"2026-11",` + usage + `,"resetsAt":"2026-12-01T00:00:00Z"}}}}}`
@@ -136,6 +151,7 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
+
 		account := a.ids.Of(model.NodeAccount, 2)
 		set := func(plan string) {
 			t.Helper()
@@ -145,12 +161,15 @@ func TestCaptchaPlanAndUsage(t *testing.T) {
 				t.Errorf("set to %s: %s", plan, got.Body)
 			}
 		}
+
 		expect("FREE", `"verifications":0,"quota":10000,"percent":0,"reserve":1000,"reserveEndsAt":null,"standing":"WITHIN_QUOTA"`)
+
 		err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used, reserve_from, over_quota) VALUES (2, 202611, 10500, ?, 10000)",
 			model.At(start.Add(-24*time.Hour)))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		expect("FREE", `"verifications":10500,"quota":10000,"percent":105,"reserve":1000,"reserveEndsAt":"2026-11-26T09:30:00Z","standing":"IN_RESERVE"`)
 		a.clock.Advance(6 * 24 * time.Hour)
 		c.signIn("owner@example.com", password).ok(t, "signIn")

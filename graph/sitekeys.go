@@ -28,15 +28,18 @@ func (r *Resolver) sitekeyConnection(ctx context.Context, accountID int64, first
 	if err != nil {
 		return nil, err
 	}
+
 	keys, err := r.db.Sitekeys(ctx, accountID, afterID, int64(first)+1)
 	if err != nil {
 		return nil, err
 	}
+
 	keys, page := cutPage(list, keys, first, after, func(k *model.Sitekey) int64 { return k.ID })
 	edges := make([]*generated.SitekeyEdge, len(keys))
 	for i, key := range keys {
 		edges[i] = &generated.SitekeyEdge{Cursor: list.cursor(key.ID), Node: key}
 	}
+
 	return &generated.SitekeyConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }
 
@@ -46,11 +49,13 @@ func (r *Resolver) createSitekey(ctx context.Context, input generated.CreateSite
 	if err != nil {
 		return nil, "", err
 	}
+
 	_, nameErr := model.ParseName("name", input.Name)
 	domains, domainsErr := r.parseDomains(input.Domains)
 	if err := errors.Join(nameErr, domainsErr); err != nil {
 		return nil, "", err
 	}
+
 	return r.db.CreateSitekey(ctx, viewer.AccountID, input.Name, domains, requestOf(ctx).now)
 }
 
@@ -59,20 +64,25 @@ func (r *Resolver) updateSitekey(ctx context.Context, input generated.UpdateSite
 	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
 		update := db.SitekeyUpdate{Name: input.Name}
 		var nameErr, domainsErr error
+
 		if input.Name != nil {
 			_, nameErr = model.ParseName("name", *input.Name)
 		}
+
 		if input.Domains != nil {
 			var domains []string
 			domains, domainsErr = r.parseDomains(input.Domains)
 			update.Domains = &domains
 		}
+
 		if err := errors.Join(nameErr, domainsErr); err != nil {
 			return err
 		}
+
 		key, err = r.db.UpdateSitekey(ctx, accountID, id, update)
 		return err
 	})
+
 	return key, err
 }
 
@@ -85,6 +95,7 @@ func (r *Resolver) rotateSitekeySecret(ctx context.Context, nodeID string) (key 
 		key, err = r.db.SitekeyByID(ctx, accountID, id)
 		return err
 	})
+
 	return key, secret, err
 }
 
@@ -98,19 +109,23 @@ func (r *Resolver) deleteSitekey(ctx context.Context, nodeID string) (key *model
 	if err != nil {
 		return nil, err
 	}
+
 	return key, nil
 }
 
-// changeSitekey asks for permission, reads the id and runs a change of a sitekey of the caller's account.
+// changeSitekey asks for permission, reads the id and runs a change of a sitekey of the caller's
+// account.
 func (r *Resolver) changeSitekey(ctx context.Context, p model.Permission, nodeID string, change func(accountID, id int64) error) error {
 	viewer, err := r.require(ctx, p)
 	if err != nil {
 		return err
 	}
+
 	id, ok := r.ids.Parse(model.NodeSitekey, nodeID)
 	if !ok {
 		return notFound("sitekeyId")
 	}
+
 	return orNotFound("sitekeyId", change(viewer.AccountID, id))
 }
 
@@ -132,8 +147,10 @@ func (r *Resolver) parseDomains(texts []string) ([]string, error) {
 		if shown, ok := errors.AsType[*model.Error](err); ok && len(wrong) < model.MaxListErrors {
 			wrong = append(wrong, model.InvalidItem("domains", i, shown.Code, shown.Message))
 		}
+
 		domains[i] = domain
 	}
+
 	return domains, errors.Join(wrong...)
 }
 
@@ -148,7 +165,8 @@ func (r *Resolver) captchaCSPLines() []string {
 	return []string{"script-src " + r.captchaURL, "connect-src " + r.captchaURL, "worker-src blob:"}
 }
 
-// captchaCSPOptions are what the policy of pages with the widget may allow in addition (docs/captcha.md).
+// captchaCSPOptions are what the policy of pages with the widget may allow in addition
+// (docs/captcha.md).
 func (r *Resolver) captchaCSPOptions() []string {
 	return []string{"script-src 'wasm-unsafe-eval'", "style-src " + r.captchaURL}
 }
@@ -160,16 +178,20 @@ func (r *Resolver) captchaUsage(ctx context.Context, accountID int64) (*generate
 	if err != nil {
 		return nil, err
 	}
+
 	usage := &generated.CaptchaUsage{
 		Period: now.Month().String(), Verifications: used.Used, Standing: used.Standing(now), ResetsAt: model.At(now.Month().Next().Start()),
 	}
+
 	if used.Quota != model.Unlimited {
 		reserve, percent := used.Reserve(), percent(used.Used, used.Quota)
 		usage.Quota, usage.Reserve, usage.Percent = &used.Quota, &reserve, &percent
 	}
+
 	if ends, began := used.ReserveEnds(); began {
 		usage.ReserveEndsAt = &ends
 	}
+
 	return usage, nil
 }
 
@@ -178,6 +200,7 @@ func (r *Resolver) setCaptchaPlan(ctx context.Context, input generated.SetCaptch
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
+
 	accountID, ok := r.ids.Parse(model.NodeAccount, input.AccountID)
 	if !ok {
 		return nil, notFound("accountId")
@@ -185,6 +208,7 @@ func (r *Resolver) setCaptchaPlan(ctx context.Context, input generated.SetCaptch
 	if err := r.db.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
 		return nil, orNotFound("accountId", err)
 	}
+
 	usage, err := r.captchaUsage(ctx, accountID)
 	return usage, orNotFound("accountId", err)
 }

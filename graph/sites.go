@@ -15,15 +15,18 @@ func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first in
 	if err != nil {
 		return nil, err
 	}
+
 	sites, err := r.db.Sites(ctx, accountID, afterID, int64(first)+1)
 	if err != nil {
 		return nil, err
 	}
+
 	sites, page := cutPage(list, sites, first, after, func(s *model.Site) int64 { return s.ID })
 	edges := make([]*generated.SiteEdge, len(sites))
 	for i, site := range sites {
 		edges[i] = &generated.SiteEdge{Cursor: list.cursor(site.ID), Node: site}
 	}
+
 	requestOf(ctx).loaders().expect(sites)
 	return &generated.SiteConnection{Edges: edges, PageInfo: page, AccountID: accountID}, nil
 }
@@ -34,16 +37,20 @@ func (r *Resolver) createSite(ctx context.Context, viewer *model.User, input gen
 	domain, domainErr := model.ParseDomain(input.Domain, r.allowLocal)
 	var nameErr error
 	name := domain
+
 	if input.Name != nil {
 		name, nameErr = model.ParseName("name", *input.Name)
 	}
 	if err := errors.Join(domainErr, nameErr); err != nil {
 		return nil, err
 	}
+
 	create := r.db.CreateOwnersSite
+
 	if viewer.Operator {
 		create = r.db.CreateSite
 	}
+
 	return create(ctx, model.Site{
 		AccountID:        viewer.AccountID,
 		SiteKey:          model.NewSiteKey(),

@@ -18,6 +18,7 @@ var everything = `query($first: Int!) { viewer { email account { name members { 
 // sites makes sites of the first account, each with something in every list.
 func sites(t testing.TB, d *db.DB, n int) {
 	t.Helper()
+
 	for i := range n {
 		site, err := d.CreateSite(t.Context(), model.Site{
 			AccountID: 1, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example.com", i),
@@ -26,6 +27,7 @@ func sites(t testing.TB, d *db.DB, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, statement := range []string{
 			"INSERT INTO site_domains (site_id, domain) VALUES (?, 'a.example'), (?, 'b.example')",
 			"INSERT INTO registered_events (site_id, name) VALUES (?, 'signup'), (?, 'lead')",
@@ -48,15 +50,18 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		sites(t, d, 50)
+
 		var taken []string
 		for _, first := range []int{1, 50} {
 			statements.Take()
 			got := c.query(everything, "first", first).ok(t, "")
 			list := statements.Take()
 			taken = append(taken, fmt.Sprint(len(list)))
+
 			if n := len(got.at("viewer.account.sites.edges").([]any)); n != first {
 				t.Errorf("%d sites, want %d", n, first)
 			}
+
 			last := fmt.Sprintf("viewer.account.sites.edges.%d.node.", first-1)
 			for path, want := range map[string]string{
 				"extraDomains": "[a.example b.example]", "registeredEvents": "[lead signup]", "keyEvents": "[lead purchase signup]",
@@ -66,13 +71,16 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 					t.Errorf("%s is %s, want %s", path, value, want)
 				}
 			}
+
 			if len(list) > 12 {
 				t.Errorf("%d statements:\n%s", len(list), strings.Join(list, "\n"))
 			}
 		}
+
 		if taken[0] != taken[1] {
 			t.Errorf("one site takes %s statements, 50 take %s", taken[0], taken[1])
 		}
+
 		t.Logf("%s statements", taken[0])
 	})
 }
@@ -82,38 +90,47 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 	const query = `query($first: Int!, $each: Int!) {
 		sites(first: $first) { edges { node { deliveries(first: $each) { edges { node ` + deliveryFields + ` } } } } }
 		sitekeys(first: $first) { totalCount edges { node ` + sitekeyFields + ` } } }`
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		sites(t, d, 30)
+
 		for i := range 30 {
 			c.createSitekey("form").ok(t, "createSitekey")
+
 			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 				VALUES (%[1]d, 1, 'conversion', 'lead', 'failed', 5, 1, 1, '{}'), (%[1]d, 2, 'conversion', 'purchase', 'pending', 1, 2, 2, '{}')`, i+1)); err != nil {
 				t.Fatal(err)
 			}
+
 			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
 				VALUES (%[1]d, 1, 1, false, 3, 5, 500, 'server_error', 'of %[1]d'), (%[1]d, 2, 1, false, 3, 5, 0, 'timeout', '')`, i+1)); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		var taken []int
 		for _, n := range []int{1, 30} {
 			statements.Take()
 			got := c.query(query, "first", n, "each", 2).ok(t, "")
 			taken = append(taken, len(statements.Take()))
+
 			last := fmt.Sprintf("sites.edges.%d.node.deliveries.edges.", n-1)
 			if len(got.at("sitekeys.edges").([]any)) != n || got.at(last+"0.node.event") != "purchase" || got.at(last+"0.node.attempts.0.status") != nil ||
 				got.at(last+"1.node.attempts.0.answer") != fmt.Sprintf("of %d", n) {
 				t.Errorf("%d of each: %s", n, got.Body)
 			}
 		}
+
 		if taken[0] != taken[1] {
 			t.Errorf("one of each takes %d statements, 30 take %d", taken[0], taken[1])
 		}
+
 		statements.Take()
 		c.query(`{ sites { edges { node { deliveries { edges { node { id event state } } } } } } }`).ok(t, "")
+
 		for _, statement := range statements.Take() {
 			if strings.Contains(statement, "delivery_attempts") || strings.Contains(statement, "body") {
 				t.Errorf("deliveries without their attempts read %s", statement)
@@ -122,7 +139,8 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
-// TestManyMembersTakeAsManyStatementsAsOne: each member names the account, whose lists are read once for all of them.
+// TestManyMembersTakeAsManyStatementsAsOne: each member names the account, whose lists are read
+// once for all of them.
 func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 	const query = `{ viewer { account { members { email account { name captchaUsage { verifications } sites(first: 1) { totalCount edges { node { id usage { pageviews } } } } } } } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -130,6 +148,7 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		sites(t, d, 1)
+
 		var taken []int
 		for i, members := range []int{1, 30} {
 			for n := range members - 1 {
@@ -137,9 +156,11 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			statements.Take()
 			got := c.query(query).ok(t, "")
 			taken = append(taken, len(statements.Take()))
+
 			last := fmt.Sprintf("viewer.account.members.%d.account.", members-1)
 			if got.at(last+"sites.totalCount") != 1.0 || got.at(last+"sites.edges.0.node.usage.pageviews") != 7.0 || got.at(last+"captchaUsage.verifications") != 0.0 {
 				t.Errorf("%d members: %s", members, got.Body)
@@ -151,11 +172,13 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
-// TestChangesOfOneRequestAreSeen: what is read for one change of a request is read again for the next one.
+// TestChangesOfOneRequestAreSeen: what is read for one change of a request is read again for the
+// next one.
 func TestChangesOfOneRequestAreSeen(t *testing.T) {
 	const query = `mutation($id: ID!) {
 		a: setMemberRole(input: {userId: $id, role: OWNER}) { member { account { members { role } } } }
 		b: setMemberRole(input: {userId: $id, role: VIEWER}) { member { account { members { role } } } } }`
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -172,10 +195,12 @@ func BenchmarkEverything(b *testing.B) {
 		a := newApp(b, d)
 		c := a.owner("owner@example.com")
 		sites(b, d, 50)
+
 		for _, first := range []int{1, 50} {
 			b.Run(fmt.Sprintf("sites=%d", first), func(b *testing.B) {
 				for b.Loop() {
-					a.clock.Advance(time.Minute) // never without points
+					// never without points
+					a.clock.Advance(time.Minute)
 					c.query(everything, "first", first).ok(b, "")
 				}
 			})

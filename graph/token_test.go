@@ -32,6 +32,7 @@ func TestAPITokens(t *testing.T) {
 		c := a.owner("owner@example.com")
 		got := c.query(`mutation { createApiToken(input: {name: " Deploy ", scopes: [WRITE, READ, WRITE]}) {
 			apiToken { name scopes hint createdAt lastUsedAt } token userErrors { code } } }`).ok(t, "createApiToken")
+
 		secret := got.at("createApiToken.token").(string)
 		want := map[string]any{
 			"name": "Deploy", "scopes": []any{"READ", "WRITE"}, "hint": secret[len(secret)-4:],
@@ -59,6 +60,7 @@ func TestAPITokens(t *testing.T) {
 		}{{0, "2026-11-20T09:30:00Z"}, {59 * time.Second, "2026-11-20T09:30:00Z"}, {time.Second, "2026-11-20T09:31:00Z"}} {
 			a.clock.Advance(step.later)
 			a.with(secret, `{ viewer { id } }`).ok(t, "")
+
 			if last := c.query(list).ok(t, "").at("apiTokens.0.lastUsedAt"); last != step.want {
 				t.Errorf("last used %v, want %s", last, step.want)
 			}
@@ -74,12 +76,14 @@ func TestAPITokens(t *testing.T) {
 				t.Errorf("%s: %s", name, got.Body)
 			}
 		}
+
 		if got := c.send("POST", "application/json", `{"query":"{ viewer { id } }"}`, "Authorization", "Basic b3duZXI6eA=="); got.at("viewer.id") == nil {
 			t.Errorf("a proxy's password in the header: %s", got.Body)
 		}
 
 		id := c.query(list).at("apiTokens.0.id")
 		c.query(`mutation($id: ID!) { revokeApiToken(input: {apiTokenId: $id}) { apiToken { name } userErrors { code } } }`, "id", id).ok(t, "revokeApiToken")
+
 		if got := a.with(secret, `{ viewer { id } }`); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("a revoked token: %s", got.Body)
 		}
@@ -99,16 +103,19 @@ func TestAPITokenMistakes(t *testing.T) {
 		if got := create(""); got.userErrors("createApiToken") != "name:INVALID_NAME scopes:INVALID_SCOPES" || got.at("createApiToken.token") != nil {
 			t.Errorf("two mistakes: %s", got.Body)
 		}
+
 		for i := range model.MaxAPITokens {
 			create(fmt.Sprint(i), "READ").ok(t, "createApiToken")
 		}
+
 		if got := create("more", "READ"); got.userErrors("createApiToken") != ":TOO_MANY_TOKENS" || got.at("createApiToken.token") != nil {
 			t.Errorf("one too many: %s", got.Body)
 		}
 	})
 }
 
-// A token needs no cookie, and yet a page of another site cannot use one: the check of the origin is the same.
+// A token needs no cookie, and yet a page of another site cannot use one: the check of the origin
+// is the same.
 func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -140,6 +147,7 @@ func TestDownloadsByToken(t *testing.T) {
 			request := httptest.NewRequest(http.MethodGet, "/export", nil)
 			request.Header.Set("Authorization", "bearer "+test.secret)
 			request.AddCookie(&http.Cookie{Name: sessionCookie, Value: c.cookies()[sessionCookie]})
+
 			user, err := a.auth.Downloader(request)
 			if model.KindOf(err) != test.want || (err == nil) != (test.want == model.Internal) || err == nil && user.Email != "owner@example.com" {
 				t.Errorf("got %+v, %v; want kind %d", user, err, test.want)
@@ -148,20 +156,22 @@ func TestDownloadsByToken(t *testing.T) {
 	})
 }
 
-// TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set an address that events are sent to. It can take one away
-// and change the secret. The mails name the token.
+// TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set an address that events are
+// sent to. It can take one away and change the secret. The mails name the token.
 func TestSendingEventsOutNeedsExport(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		write, both := c.createToken("READ", "WRITE"), c.createToken("WRITE", "EXPORT")
+
 		set := func(token apiToken, mutation, input string) *answer {
 			return a.with(token.secret, fmt.Sprintf(`mutation { %s(input: {siteId: %q, %s}) { site { conversionWebhookUrl dailyExportUrl } userErrors { code } } }`, mutation, id, input))
 		}
 		for mutation, field := range map[string]string{"setConversionWebhook": "conversionWebhookUrl", "setDailyExportWebhook": "dailyExportUrl"} {
 			path := mutation + ".site." + field
 			before := a.dump("api_tokens", "users", "sessions")
+
 			if got := set(write, mutation, `url: "https://attacker.example/drop"`); got.codes() != "FORBIDDEN" || !strings.Contains(got.Body, "EXPORT") || got.at(mutation) != nil {
 				t.Errorf("%s with WRITE: %s", mutation, got.Body)
 			}
@@ -171,13 +181,16 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 			if got := set(both, mutation, `url: "https://example.com/drop?secret"`).ok(t, mutation); got.at(path) != "https://example.com/drop?secret" {
 				t.Errorf("%s with both: %s", mutation, got.Body)
 			}
+
 			for _, none := range []string{`url: null`, `url: ""`} {
 				c.change(mutation, id, `url: "https://example.com/"`).ok(t, mutation)
+
 				if got := set(write, mutation, none).ok(t, mutation); got.at(path) != nil {
 					t.Errorf("%s with WRITE and %s: %s", mutation, none, got.Body)
 				}
 			}
 		}
+
 		set(write, "setConversionWebhook", `secret: "a secret of 20 letters"`).ok(t, "setConversionWebhook")
 
 		type row struct{ Recipient, Data string }
@@ -185,6 +198,7 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 		if err != nil || len(mails) != model.MaxWebhookMails {
 			t.Fatalf("mails %+v, %v", mails, err)
 		}
+
 		for i, by := range []string{`the API token \"test\" of owner@example.com`, "owner@example.com"} {
 			if m := mails[i]; m.Recipient != "owner@example.com" || !strings.Contains(m.Data, `"by":"`+by+`"`) || strings.Contains(m.Data, "secret") {
 				t.Errorf("mail %d: %+v", i, m)
@@ -204,10 +218,13 @@ func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 		id := member.query(`{ viewer { id } }`).at("viewer.id")
 		a.with(token.secret, create).ok(t, "createSite")
 		owner.query(`mutation($id: ID!) { setMemberRole(input: {userId: $id, role: VIEWER}) { member { role } userErrors { code } } }`, "id", id).ok(t, "setMemberRole")
+
 		if got := a.with(token.secret, create); got.codes() != "FORBIDDEN" {
 			t.Errorf("of a viewer: %s", got.Body)
 		}
+
 		owner.query(`mutation($id: ID!) { removeMember(input: {userId: $id}) { userErrors { code } } }`, "id", id).ok(t, "removeMember")
+
 		if got := a.with(token.secret, `{ viewer { id } }`); got.codes() != "UNAUTHENTICATED" {
 			t.Errorf("of nobody: %s", got.Body)
 		}
@@ -220,6 +237,7 @@ func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 func TestPointsOfAMinute(t *testing.T) {
 	const page = `{ rateLimit { limit cost remaining resetAt } sites(first: 100) { edges { node { id domain name siteKey plan scriptTag createdAt cspLines notice
 		usage { period pageviews quota percent resetsAt } rejections(days: 7) { day code count } } } } }`
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
@@ -230,21 +248,26 @@ func TestPointsOfAMinute(t *testing.T) {
 		if cost < 3_000 || got.at("rateLimit.limit") != 60_000.0 || got.at("rateLimit.remaining") != 60_000-cost || got.at("rateLimit.resetAt") != "2026-11-20T10:31:00Z" {
 			t.Fatalf("the first request: %s", got.Body)
 		}
+
 		for left := 60_000 - 2*cost; left >= 0; left -= cost {
 			if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != left {
 				t.Fatalf("%s; want %v left", got.Body, left)
 			}
 		}
+
 		a.clock.Advance(15 * time.Second)
 		refused := a.with(token.secret, page)
 		if refused.codes() != "RATE_LIMITED RATE_LIMITED" && refused.codes() != "RATE_LIMITED" || refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
 			t.Errorf("without points: %s", refused.Body)
 		}
+
 		// What is refused costs nothing, and a small request still fits in.
 		if got := a.with(token.secret, `{ rateLimit { cost } }`); got.at("rateLimit.cost") != 2.0 {
 			t.Errorf("a small request: %s", got.Body)
 		}
-		// The points are the account's: its users and other tokens have none either. Another account has its own.
+
+		// The points are the account's: its users and other tokens have none either. Another
+		// account has its own.
 		if got := c.query(page); !strings.HasPrefix(got.codes(), "RATE_LIMITED") {
 			t.Errorf("the user: %s", got.Body)
 		}
@@ -254,7 +277,9 @@ func TestPointsOfAMinute(t *testing.T) {
 		if got := a.owner("other@example.com").query(page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
 			t.Errorf("another account: %s", got.Body)
 		}
+
 		a.clock.Advance(45 * time.Second)
+
 		if got := a.with(token.secret, page).ok(t, ""); got.at("rateLimit.remaining") != 60_000-cost {
 			t.Errorf("after the minute: %s", got.Body)
 		}

@@ -26,19 +26,20 @@ const (
 	typeResponse = "application/graphql-response+json"
 )
 
-// jsonPost is the one way in: POST of a JSON object. gqlgen's own transport would repeat the request's body in its
-// errors; forms, GET, multipart and websockets are left out because a browser sends those across origins unasked.
+// jsonPost is the one way in: POST of a JSON object. gqlgen's own transport would repeat the
+// request's body in its errors; forms, GET, multipart and websockets are left out because a browser
+// sends those across origins unasked.
 //
-// A request that was run answers 200, even when fields failed. One that was not (syntax, validation, limits) answers 400, or
-// what ErrorCode in errors.graphqls says.
+// A request that was run answers 200, even when fields failed. One that was not (syntax,
+// validation, limits) answers 400, or what ErrorCode in errors.graphqls says.
 type jsonPost struct {
 	resolver *Resolver
 	reading  *turns.Queue // of requests that are parsed and validated, or read the schema, by client network
 	answers  *schemaAnswers
 }
 
-// The bounds of requests that are parsed and validated, which callers send without signing in. They take at most half of the
-// processors, so that no flood of them takes the hits' share.
+// The bounds of requests that are parsed and validated, which callers send without signing in. They
+// take at most half of the processors, so that no flood of them takes the hits' share.
 const (
 	readLine        = 512 // of at most 64 KB each
 	readLinePerPeer = 256
@@ -63,19 +64,23 @@ func (t jsonPost) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphE
 			pause(r.Context(), refusalPause)
 			refuse(w, r, http.StatusTooManyRequests, busyError(generated.ErrorCodeRateLimited, wait,
 				"Requests were sent without waiting as long as the answers before said."))
+
 			return
 		}
+
 		defer func() {
 			if retryAfter := requestOf(r.Context()).retryAfter; retryAfter > 0 {
 				t.resolver.refusals.note(caller, retryAfter, t.resolver.now())
 			}
 		}()
 	}
+
 	body, status, refusal := readBody(w, r)
 	if refusal != nil {
 		refuse(w, r, status, refusal)
 		return
 	}
+
 	ctx := r.Context()
 	params, operation, errs, err := t.prepare(ctx, r, exec, body, start)
 	switch {
@@ -97,25 +102,31 @@ func (t jsonPost) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphE
 			return
 		}
 	}
+
 	run := func() *graphql.Response {
 		run, ctx := exec.DispatchOperation(ctx, operation)
 		return run(ctx)
 	}
+
 	if reads == schemaOnly {
 		t.answerSchema(w, r, params, run)
 		return
 	}
+
 	// Resolvers have run when run returns: cookies they set are still in time.
 	response := run()
-	if response == nil { // the context had ended before
+
+	// the context had ended before
+	if response == nil {
 		refuseLate(w, r, ctx.Err())
 		return
 	}
+
 	reply(w, r, http.StatusOK, response)
 }
 
-// prepare decodes, parses and validates a request when its turn has come. It returns no params, and one error, for a body that
-// is not a request, and an err when the turn did not come.
+// prepare decodes, parses and validates a request when its turn has come. It returns no params, and
+// one error, for a body that is not a request, and an err when the turn did not come.
 func (t jsonPost) prepare(ctx context.Context, r *http.Request, exec graphql.GraphExecutor, body []byte, start time.Time) (
 	*graphql.RawParams, *graphql.OperationContext, gqlerror.List, error,
 ) {
@@ -124,13 +135,16 @@ func (t jsonPost) prepare(ctx context.Context, r *http.Request, exec graphql.Gra
 		return nil, nil, nil, err
 	}
 	defer end()
+
 	params, refusal := readParams(body)
 	if refusal != nil {
 		return nil, nil, gqlerror.List{refusal}, nil
 	}
+
 	params.Headers = r.Header
 	params.ReadTime = graphql.TraceTiming{Start: start, End: graphql.Now()}
 	operation, errs := exec.CreateOperationContext(ctx, params)
+
 	return params, operation, errs, nil
 }
 
@@ -140,14 +154,17 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, *gqlerror.Er
 		return nil, http.StatusUnsupportedMediaType,
 			libraryError(generated.ErrorCodeBadRequest, "Send the content type application/json.")
 	}
+
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, http.StatusRequestEntityTooLarge,
 			libraryError(generated.ErrorCodeTooLarge, "The request is larger than %d bytes.", maxBody)
 	}
+
 	if err != nil {
 		return nil, http.StatusBadRequest, noRequest()
 	}
+
 	return body, 0, nil
 }
 
@@ -159,15 +176,17 @@ func readParams(body []byte) (*graphql.RawParams, *gqlerror.Error) {
 	var params graphql.RawParams
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
+
 	err := decoder.Decode(&params)
 	if err != nil || decoder.More() || params.Query == "" {
 		return nil, noRequest()
 	}
+
 	return &params, nil
 }
 
-// refuseLate answers a request of which nothing was run because its turn or its end came first. A caller who has left gets
-// no answer.
+// refuseLate answers a request of which nothing was run because its turn or its end came first. A
+// caller who has left gets no answer.
 func refuseLate(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, turns.ErrBusy):
@@ -183,7 +202,8 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, err *gqlerror.Er
 	reply(w, r, status, &graphql.Response{Errors: gqlerror.List{err}})
 }
 
-// answer is a response as it is written: "data" is there when the request was run, even if it is null.
+// answer is a response as it is written: "data" is there when the request was run, even if it is
+// null.
 type answer struct {
 	Errors gqlerror.List   `json:"errors,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
@@ -192,7 +212,8 @@ type answer struct {
 func reply(w http.ResponseWriter, r *http.Request, status int, response *graphql.Response) {
 	body, err := json.Marshal(answer{Errors: response.Errors, Data: response.Data})
 	if err != nil {
-		panic(err) // Server turns it into INTERNAL
+		// Server turns it into INTERNAL
+		panic(err)
 	}
 	send(w, r, status, body)
 }

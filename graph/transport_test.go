@@ -18,7 +18,8 @@ import (
 	"github.com/tallygate/tallygate/graph/turns"
 )
 
-// reader is an executor that only notes how many requests it parses at once. The rest of it is not called.
+// reader is an executor that only notes how many requests it parses at once. The rest of it is not
+// called.
 type reader struct {
 	graphql.GraphExecutor
 
@@ -53,8 +54,8 @@ func newRequest(query string) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), requestKey{}, &request{}))
 }
 
-// TestFewRequestsAreParsedAtOnce: a flood of documents takes the processors that are meant for it, and what is too much is
-// refused before it is parsed.
+// TestFewRequestsAreParsedAtOnce: a flood of documents takes the processors that are meant for it,
+// and what is too much is refused before it is parsed.
 func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 	const most, line, sent = 2, 5, 10
 	transport := newJSONPost(&Resolver{now: time.Now})
@@ -72,24 +73,29 @@ func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 	for range sent {
 		send()
 	}
+
 	for range sent - most - line {
 		if status := <-statuses; status != http.StatusServiceUnavailable {
 			t.Errorf("one too many: status %d", status)
 		}
 	}
+
 	close(exec.release)
 	requests.Wait()
+
 	for range most + line {
 		if status := <-statuses; status != http.StatusOK {
 			t.Errorf("another one: status %d", status)
 		}
 	}
+
 	if got := exec.most.Load(); got != most {
 		t.Errorf("%d requests were parsed at once, want %d", got, most)
 	}
 }
 
-// TestSchemaAnswersAreKept: the answer to a query is made once, and another query, name or variable has another one.
+// TestSchemaAnswersAreKept: the answer to a query is made once, and another query, name or variable
+// has another one.
 func TestSchemaAnswersAreKept(t *testing.T) {
 	transport := newJSONPost(&Resolver{now: time.Now})
 	runs := 0
@@ -110,18 +116,23 @@ func TestSchemaAnswersAreKept(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		transport.answerSchema(w, newRequest(""), &test.params, run)
+
 		if w.Code != http.StatusOK || w.Body.String() != `{"data":{"a":1}}` || runs != test.runs {
 			t.Errorf("request %d: %d %s after %d runs, want %d", i, w.Code, w.Body, runs, test.runs)
 		}
 	}
+
 	failing := func() *graphql.Response {
 		runs++
 		return &graphql.Response{Errors: gqlerror.List{gqlerror.Wrap(errors.New("no"))}}
 	}
+
 	before := runs
+
 	for range 2 {
 		transport.answerSchema(httptest.NewRecorder(), newRequest(""), &graphql.RawParams{Query: "{ failing }"}, failing)
 	}
+
 	if runs != before+2 {
 		t.Error("an answer with errors was kept")
 	}

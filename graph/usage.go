@@ -15,6 +15,7 @@ func (r *Resolver) siteUsage(ctx context.Context, site *model.Site) (*generated.
 	if err != nil {
 		return nil, err
 	}
+
 	month := request.now.Month()
 	return &generated.Usage{
 		Period:    month.String(),
@@ -25,7 +26,8 @@ func (r *Resolver) siteUsage(ctx context.Context, site *model.Site) (*generated.
 	}, nil
 }
 
-// percent is cut to one decimal, so that 100 is not shown before the quota is used up. Nothing of nothing is all of it.
+// percent is cut to one decimal, so that 100 is not shown before the quota is used up. Nothing of
+// nothing is all of it.
 func percent(used, quota int64) float64 {
 	if quota <= 0 {
 		return 100

@@ -34,21 +34,27 @@ func selection(name string, depth int) string {
 		for _, possible := range schema.GetPossibleTypes(def) {
 			parts = append(parts, "... on "+possible.Name+" "+selection(possible.Name, depth))
 		}
+
 		return "{ __typename " + strings.Join(parts, " ") + " }"
 	}
+
 	if def.Kind != ast.Object {
 		return ""
 	}
+
 	var parts []string
 	for _, f := range fieldsOf(def) {
 		leaf := schema.Types[f.Type.Name()].IsLeafType()
 		if !leaf && depth == 1 {
 			continue
 		}
-		if inner := selection(f.Type.Name(), depth-1); leaf || inner != "{  }" { // that is an object with nothing but objects
+
+		// that is an object with nothing but objects
+		if inner := selection(f.Type.Name(), depth-1); leaf || inner != "{  }" {
 			parts = append(parts, f.Name+" "+inner)
 		}
 	}
+
 	return "{ " + strings.Join(parts, " ") + " }"
 }
 
@@ -65,6 +71,7 @@ var samples = map[string]any{
 // call runs one field at the top, with a value for each of its arguments; ids has those of type ID.
 func (c *client) call(t *testing.T, operation ast.Operation, f *ast.FieldDefinition, ids func(name string) string, header ...string) *answer {
 	t.Helper()
+
 	var declared, passed []string
 	variables := map[string]any{}
 	for _, arg := range f.Arguments {
@@ -72,40 +79,49 @@ func (c *client) call(t *testing.T, operation ast.Operation, f *ast.FieldDefinit
 		passed = append(passed, arg.Name+": $"+arg.Name)
 		variables[arg.Name] = sample(t, arg.Name, arg.Type, ids)
 	}
+
 	brackets := func(list []string) string {
 		if len(list) == 0 {
 			return ""
 		}
 		return "(" + strings.Join(list, ", ") + ")"
 	}
+
 	query := string(operation) + brackets(declared) + " { " + f.Name + brackets(passed) + " " + selection(f.Type.Name(), 2) + " }"
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got := c.send(http.MethodPost, "application/json", string(body), header...)
 	if got.Status != http.StatusOK {
 		t.Fatalf("%s: status %d, %s", query, got.Status, got.Body)
 	}
+
 	return got
 }
 
 func sample(t *testing.T, name string, typ *ast.Type, ids func(string) string) any {
 	t.Helper()
+
 	if typ.Name() == "ID" {
 		return ids(name)
 	}
+
 	if def := schema.Types[typ.Name()]; def.Kind == ast.InputObject {
 		input := map[string]any{}
 		for _, f := range def.Fields {
 			input[f.Name] = sample(t, f.Name, f.Type, ids)
 		}
+
 		return input
 	}
+
 	value, ok := samples[name]
 	if !ok {
 		t.Fatalf("there is no sample for the input %s: add one", name)
 	}
+
 	return value
 }
 
@@ -127,6 +143,7 @@ type tenant struct {
 
 func (a *app) tenant(domain string) *tenant {
 	a.t.Helper()
+
 	c := a.owner("owner@" + domain)
 	text := func(got *answer, path string) string {
 		a.t.Helper()
@@ -136,6 +153,7 @@ func (a *app) tenant(domain string) *tenant {
 		}
 		return s
 	}
+
 	site := text(c.createSite(domain).ok(a.t, "createSite"), "createSite.site.id")
 	for _, settings := range []string{
 		`addSiteDomain(input: {siteId: $id, domain: "extra.example"}) { userErrors { code } }`,
@@ -148,19 +166,25 @@ func (a *app) tenant(domain string) *tenant {
 	} {
 		c.query(`mutation($id: ID!) { `+settings+` }`, "id", site).ok(a.t, strings.Split(settings, "(")[0])
 	}
+
 	test := c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id}) { delivery { id } userErrors { code } } }`, "id", site)
 	sitekey := c.createSitekey("form", domain)
 	member := a.join(c, "member@"+domain, model.RoleMember)
 	invited := c.query(`mutation { inviteMember(input: {email: "guest@` + domain + `", role: VIEWER}) { invitation { id } userErrors { code } } }`)
 	erasure := c.query(`mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) {
 		erasure { id } userErrors { code } } }`, "id", site, "user", samples["userId"])
+
 	token := c.createToken("READ")
-	a.client().signIn("owner@"+domain, password).ok(a.t, "signIn") // a second session
+
+	// a second session
+	a.client().signIn("owner@"+domain, password).ok(a.t, "signIn")
 	sessions := c.query(`{ sessions { id current } }`).ok(a.t, "")
 	session := text(sessions, "sessions.0.id")
+
 	if sessions.at("sessions.0.current") == true {
 		session = text(sessions, "sessions.1.id")
 	}
+
 	return &tenant{owner: c, ids: map[string]string{
 		"siteId":       site,
 		"deliveryId":   text(test.ok(a.t, "sendTestWebhook"), "sendTestWebhook.delivery.id"),
@@ -196,19 +220,23 @@ var unknownSession = "session_" + strings.Repeat("q6ur", 10) + "q6s"
 // mailedSecret is the secret in the newest mail to an address.
 func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
+
 	type row struct{ Data string }
 	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known') ORDER BY id DESC", recipient)
 	if err != nil || len(rows) == 0 {
 		a.t.Fatalf("no mail to %s: %v", recipient, err)
 	}
+
 	var mail model.LinkMail
 	if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
 		a.t.Fatal(err)
 	}
+
 	_, secret, ok := strings.Cut(mail.URL, "#")
 	if !ok || !strings.HasPrefix(mail.URL, strings.TrimSuffix(a.url, "graphql")) {
 		a.t.Fatalf("the link in the mail is %s", mail.URL)
 	}
+
 	return secret
 }
 
@@ -238,21 +266,26 @@ func (c *client) createToken(scopes ...string) apiToken {
 // dump is the content of all tables, apart from what any request may touch.
 func (a *app) dump(but ...string) string {
 	a.t.Helper()
+
 	tables, err := dbtest.Tables(a.db)
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	var all []string
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		if slices.Contains(but, table) {
 			continue
 		}
+
 		rows, err := dbtest.Dump(a.db, table)
 		if err != nil {
 			a.t.Fatal(err)
 		}
+
 		slices.Sort(rows)
 		all = append(all, fmt.Sprintf("%s: %d rows\n%s", table, len(rows), strings.Join(rows, "\n")))
 	}
+
 	return strings.Join(all, "\n")
 }

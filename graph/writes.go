@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/graph/turns"
 )
 
-// The bounds of changes in progress in this process. A change takes a few milliseconds, so that an account's line is served
-// within its patience on any disk.
+// The bounds of changes in progress in this process. A change takes a few milliseconds, so that an
+// account's line is served within its patience on any disk.
 const (
 	writesAtOnce           = 4
 	writesAtOncePerAccount = 2
@@ -24,7 +24,8 @@ const (
 	openWritePatience      = 5 * time.Second // as long as a password waits to be hashed
 )
 
-// openMutations are the fields that anybody may call. They take turns by client network; all others by account.
+// openMutations are the fields that anybody may call. They take turns by client network; all others
+// by account.
 var openMutations = map[string]bool{
 	"signUp": true, "signIn": true, "signOut": true,
 	"requestPasswordReset": true, "resetPassword": true, "acceptInvitation": true,
@@ -37,8 +38,8 @@ func newWrites() *turns.Queue {
 	}
 }
 
-// newOpenWrites makes the turns of openMutations. One network may have all of them: behind a proxy that is not configured,
-// all clients are one.
+// newOpenWrites makes the turns of openMutations. One network may have all of them: behind a proxy
+// that is not configured, all clients are one.
 func newOpenWrites() *turns.Queue {
 	return &turns.Queue{
 		Most: openWritesAtOnce, MostPerKey: openWritesAtOnce,
@@ -46,8 +47,8 @@ func newOpenWrites() *turns.Queue {
 	}
 }
 
-// writeTurns makes each mutation wait for its turn, so that one account's changes do not keep other accounts, or the hits,
-// waiting for the database.
+// writeTurns makes each mutation wait for its turn, so that one account's changes do not keep other
+// accounts, or the hits, waiting for the database.
 type writeTurns struct{ *Resolver }
 
 var _ graphql.FieldInterceptor = writeTurns{}
@@ -64,12 +65,16 @@ func (w writeTurns) InterceptField(ctx context.Context, next graphql.Resolver) (
 	if field.Object != "Mutation" || field.Field.Name == "__typename" {
 		return next(ctx)
 	}
+
 	end, err := w.takeTurn(ctx, field.Field.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	defer requestOf(ctx).forget() // the answer's fields are read after it
+
+	// the answer's fields are read after it
+	defer requestOf(ctx).forget()
+
 	return next(context.WithValue(ctx, turnEnd{}, end))
 }
 
@@ -83,29 +88,36 @@ func endTurn(ctx context.Context) {
 	}
 }
 
-// takeTurn waits for the mutation's turn, charged for the request. When one mutation of a request gets none, the later ones
-// do not either: what is changed is always the beginning of what was asked for.
+// takeTurn waits for the mutation's turn, charged for the request. When one mutation of a request
+// gets none, the later ones do not either: what is changed is always the beginning of what was
+// asked for.
 func (r *Resolver) takeTurn(ctx context.Context, mutation string) (end func(), err error) {
 	request := requestOf(ctx)
-	if request.refused != nil { // mutations of a request run one after another
+
+	// mutations of a request run one after another
+	if request.refused != nil {
 		return nil, request.refused
 	}
+
 	if openMutations[mutation] {
 		end, err = r.openWrites.Take(ctx, request.network)
 	} else {
 		end, err = r.takeAccountTurn(ctx)
 	}
+
 	if errors.Is(err, turns.ErrBusy) {
 		err = &model.Error{
 			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second, Message: "Too many changes are in progress. Try again.",
 		}
+
 		request.refused, request.retryAfter = err, time.Second
 	}
+
 	return end, err
 }
 
-// takeAccountTurn is takeTurn for a mutation of the caller's account. A caller who is not known needs none: the mutation
-// refuses it without a change.
+// takeAccountTurn is takeTurn for a mutation of the caller's account. A caller who is not known
+// needs none: the mutation refuses it without a change.
 func (r *Resolver) takeAccountTurn(ctx context.Context) (end func(), err error) {
 	caller, err := auth.Who(ctx)
 	if err != nil || caller.User == nil {
@@ -114,5 +126,6 @@ func (r *Resolver) takeAccountTurn(ctx context.Context) (end func(), err error) 
 	if err := r.charge(ctx, caller); err != nil {
 		return nil, err
 	}
+
 	return r.writes.Take(ctx, accountKey(caller))
 }

@@ -30,11 +30,13 @@ const (
 	bellSize  = 1024        // deliveries that wait to be rung for; more are left to the sweeper
 	bellPause = time.Second // after the queue refused
 
-	// neverArchive is more retries than a task can use up. asynq keeps a task that has none left, and its id with it.
+	// neverArchive is more retries than a task can use up. asynq keeps a task that has none left,
+	// and its id with it.
 	neverArchive = 1_000_000
 )
 
-// Bell wakes the workers for deliveries that were just committed. It is all that the other roles know of the worker role.
+// Bell wakes the workers for deliveries that were just committed. It is all that the other roles
+// know of the worker role.
 type Bell struct {
 	rung chan db.DueDelivery
 
@@ -48,15 +50,18 @@ type Bell struct {
 
 func newBell() *Bell { return &Bell{rung: make(chan db.DueDelivery, bellSize)} }
 
-// NewBell returns a bell for a process without the worker role. It rings after Start. It does not need Redis to answer.
+// NewBell returns a bell for a process without the worker role. It rings after Start. It does not
+// need Redis to answer.
 func NewBell(redisURL string, log *slog.Logger) (*Bell, error) {
 	servers, err := parseRedisURL(redisURL)
 	if err != nil {
 		return nil, err
 	}
+
 	b := newBell()
 	b.redis = connect(servers, &watch{log: log})
 	b.ctx, b.cancel = context.WithCancel(context.Background())
+
 	return b, nil
 }
 
@@ -67,15 +72,19 @@ func (b *Bell) Start() {
 	})
 }
 
-// Stop ends the bell of NewBell. What still waited is left to the sweeper of a worker. It may be called again.
+// Stop ends the bell of NewBell. What still waited is left to the sweeper of a worker. It may be
+// called again.
 func (b *Bell) Stop() error {
 	var err error
-	b.start.Do(func() {}) // a bell that never started never will
+
+	// a bell that never started never will
+	b.start.Do(func() {})
 	b.stop.Do(func() {
 		b.cancel()
 		b.running.Wait()
 		err = b.redis.Close()
 	})
+
 	return err
 }
 
@@ -91,7 +100,8 @@ func (b *Bell) Ring(deliveries []model.Delivery) {
 	}
 }
 
-// run rings until ctx ends. Of many deliveries of one lane at once, it rings for as many as can be sent at once.
+// run rings until ctx ends. Of many deliveries of one lane at once, it rings for as many as can be
+// sent at once.
 func (b *Bell) run(ctx context.Context, client *asynq.Client) {
 	for {
 		select {
@@ -113,6 +123,7 @@ func (b *Bell) ring(ctx context.Context, client *asynq.Client, due db.DueDeliver
 				return err
 			}
 		}
+
 		select {
 		case due = <-b.rung:
 		default:
@@ -127,6 +138,7 @@ func (b *Bell) rest(ctx context.Context) {
 	case <-ctx.Done():
 	case <-time.After(bellPause):
 	}
+
 	for {
 		select {
 		case <-b.rung:
@@ -136,9 +148,10 @@ func (b *Bell) rest(ctx context.Context) {
 	}
 }
 
-// enqueueDelivery puts a task for a delivery's next attempt into the queue. The task's id is the attempt, so that the queue
-// takes it once however many ring. A queue can lose a task and still know its id, when a worker dies with it: a delivery that
-// has been overdue for long gets another id now and then.
+// enqueueDelivery puts a task for a delivery's next attempt into the queue. The task's id is the
+// attempt, so that the queue takes it once however many ring. A queue can lose a task and still
+// know its id, when a worker dies with it: a delivery that has been overdue for long gets another
+// id now and then.
 func enqueueDelivery(ctx context.Context, client *asynq.Client, due db.DueDelivery, overdue time.Duration) error {
 	payload, err := json.Marshal(due.Lane)
 	if err != nil {
@@ -151,15 +164,19 @@ func enqueueDelivery(ctx context.Context, client *asynq.Client, due db.DueDelive
 func enqueue(ctx context.Context, client *asynq.Client, task *asynq.Task, queue, id string, overdue time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, enqueueTimeout)
 	defer cancel()
+
 	if again := bits.Len64(uint64(max(0, overdue) / stuckAfter)); again > 0 {
 		id = fmt.Sprintf("%s:again%d", id, again)
 	}
+
 	_, err := client.EnqueueContext(ctx, task, asynq.Queue(queue), asynq.TaskID(id), asynq.MaxRetry(neverArchive), asynq.Timeout(taskTimeout))
 	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
 		return fmt.Errorf("enqueue %s: %w", id, err)
 	}
+
 	return nil
 }
 
-// stuckAfter is how long a due attempt waits for its task before another one is made, then twice as long, and so on.
+// stuckAfter is how long a due attempt waits for its task before another one is made, then twice as
+// long, and so on.
 const stuckAfter = 15 * time.Second

@@ -9,7 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSpentIsForgotten: the worker forgets used challenges and tokens once they have been useless for long.
+// TestSpentIsForgotten: the worker forgets used challenges and tokens once they have been useless
+// for long.
 func TestSpentIsForgotten(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		edge := model.At(noon).Add(-db.SpentRetention)
@@ -18,6 +19,7 @@ func TestSpentIsForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
 		awaitThat(t, func() (string, bool) {
 			n, err := dbtest.Count(d, "captcha_spent")

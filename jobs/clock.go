@@ -13,8 +13,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// All that workers decide by time, they decide by the database's clock, which they share. This process's own clock is only compared
-// with it: a difference means that one of the two is wrong, and then nothing is deleted.
+// All that workers decide by time, they decide by the database's clock, which they share. This
+// process's own clock is only compared with it: a difference means that one of the two is wrong,
+// and then nothing is deleted.
 
 // clockWatch is what this process knows of its clock and the database's.
 type clockWatch struct {
@@ -30,9 +31,11 @@ func (j *Jobs) dbNow(ctx context.Context) (model.Instant, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	j.clock.mu.Lock()
 	j.clock.difference = difference
 	j.clock.mu.Unlock()
+
 	return now, nil
 }
 
@@ -46,12 +49,14 @@ func (j *Jobs) dbTime() time.Time {
 // errClock says that nothing may be deleted at present.
 var errClock = errors.New("the time is not certain")
 
-// certainNow returns the database's time for what cannot be undone. It fails with errClock, which is logged already, while this
-// process's clock and the database's differ or the database's has jumped.
+// certainNow returns the database's time for what cannot be undone. It fails with errClock, which
+// is logged already, while this process's clock and the database's differ or the database's has
+// jumped.
 func (j *Jobs) certainNow(ctx context.Context) (model.Instant, error) {
 	if _, err := j.dbNow(ctx); err != nil {
 		return 0, err
 	}
+
 	now, err := j.db.TrustedNow(ctx)
 	jump, jumped := errors.AsType[*db.ClockJump](err)
 	if err != nil && !jumped {
@@ -61,10 +66,12 @@ func (j *Jobs) certainNow(ctx context.Context) (model.Instant, error) {
 	j.clock.mu.Lock()
 	j.clock.jump = jump
 	j.clock.mu.Unlock()
+
 	if warning := j.ClockWarning(); warning != "" {
 		j.logClock(ctx, warning)
 		return 0, errClock
 	}
+
 	return now, nil
 }
 
@@ -78,6 +85,7 @@ func whenCertain(task func(*Jobs, context.Context, model.Instant) error) func(*J
 		if err != nil {
 			return err
 		}
+
 		return task(j, ctx, now)
 	}
 }
@@ -97,6 +105,7 @@ func (j *Jobs) ClockWarning() string {
 	defer j.clock.mu.Unlock()
 
 	var warnings []string
+
 	if j.clock.difference.Abs() > db.MaxClockDifference {
 		warnings = append(warnings, fmt.Sprintf("worker clock differs from the database's by %.0f s", j.clock.difference.Seconds()))
 	}
@@ -106,20 +115,25 @@ func (j *Jobs) ClockWarning() string {
 	if len(warnings) == 0 {
 		return ""
 	}
+
 	return strings.Join(warnings, "; ") + "; nothing is deleted"
 }
 
-// logClock logs a warning once a minute: as an error, unless it is a short jump, which may be a machine that was off.
+// logClock logs a warning once a minute: as an error, unless it is a short jump, which may be a
+// machine that was off.
 func (j *Jobs) logClock(ctx context.Context, warning string) {
 	j.clock.mu.Lock()
 	due := j.clock.logged.IsZero() || time.Since(j.clock.logged) >= quietEvery
 	if due {
 		j.clock.logged = time.Now()
 	}
+
 	level := slog.LevelError
+
 	if j.clock.difference.Abs() <= db.MaxClockDifference && !j.clock.jump.IsLong() {
 		level = slog.LevelWarn
 	}
+
 	j.clock.mu.Unlock()
 
 	if due {
@@ -136,15 +150,19 @@ func (j *Jobs) writeClock(b *strings.Builder) {
 	head(b, "tallygate_clock_difference_seconds", "gauge", "This process's clock less the database's; over 60 in either direction nothing is deleted.")
 	fmt.Fprintf(b, "tallygate_clock_difference_seconds %g\n", difference.Seconds())
 	jumped := 0.0
+
 	if jump != nil {
 		jumped = jump.By().Seconds()
 	}
+
 	head(b, "tallygate_clock_jump_seconds", "gauge", "By how much the database's clock jumped, while it is not trusted for that.")
 	fmt.Fprintf(b, "tallygate_clock_jump_seconds %g\n", jumped)
 	held := 0
+
 	if j.ClockWarning() != "" {
 		held = 1
 	}
+
 	head(b, "tallygate_deletions_held", "gauge", "1 while nothing is deleted because the time is not certain.")
 	fmt.Fprintf(b, "tallygate_deletions_held %d\n", held)
 }

@@ -17,14 +17,17 @@ import (
 // live stores what is valid at a time, and what a clock that is ahead would take for old.
 func live(t *testing.T, d *db.DB, now model.Instant) {
 	t.Helper()
+
 	if err := d.EnsurePartitions(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
+
 	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: now})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, statement := range []struct {
 		text string
 		args []any
@@ -43,9 +46,11 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 			t.Fatal(err)
 		}
 	}
+
 	if _, err := d.DaySalt(t.Context(), now.Day()); err != nil {
 		t.Fatal(err)
 	}
+
 	site := newSite(t, d, "shop.example", "", "")
 	if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
 		t.Fatal(err)
@@ -55,12 +60,14 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 // wantLive fails unless all that live stored is there.
 func wantLive(t *testing.T, d *db.DB) {
 	t.Helper()
+
 	for table, want := range map[string]int{"sessions": 1, "signin_failures": 1, "password_resets": 1, "captcha_spent": 1, "rejections": 1,
 		"deleted_sites": 1, "pageviews": 2, "mails": 1, "deliveries": 0} {
 		if n, err := dbtest.Count(d, table); err != nil || n != want {
 			t.Errorf("%s: %d rows, error %v; want %d", table, n, err, want)
 		}
 	}
+
 	today, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM sites JOIN rejections ON day = daily_export_day")
 	if err != nil || today[0].N != 1 {
 		t.Errorf("the next day to export is not today, %v", err)
@@ -82,18 +89,22 @@ func runAll(t *testing.T, j *jobs.Jobs) {
 func metric(t *testing.T, j *jobs.Jobs, name string) string {
 	t.Helper()
 	var b strings.Builder
-	_ = j.WriteMetrics(t.Context(), &b) // the worker is not started, so numbers of the queue are left out
+
+	// the worker is not started, so numbers of the queue are left out
+	_ = j.WriteMetrics(t.Context(), &b)
+
 	for line := range strings.Lines(b.String()) {
 		if strings.HasPrefix(line, name+" ") {
 			return strings.TrimSpace(line)
 		}
 	}
+
 	t.Fatalf("no %s in\n%s", name, b.String())
 	return ""
 }
 
-// TestWrongWorkerClockDeletesNothing: a worker whose clock is not the database's, which is the real one here, deletes nothing and
-// reports that.
+// TestWrongWorkerClockDeletesNothing: a worker whose clock is not the database's, which is the real
+// one here, deletes nothing and reports that.
 func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 	for _, wrong := range []time.Duration{425 * 24 * time.Hour, 55 * time.Minute, 61 * time.Second, -425 * 24 * time.Hour} {
 		t.Run(wrong.String(), func(t *testing.T) {
@@ -104,6 +115,7 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				runAll(t, j)
 				wantLive(t, d)
 
@@ -117,6 +129,7 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 				if got := metric(t, j, "tallygate_deletions_held"); got != "tallygate_deletions_held 1" {
 					t.Error(got)
 				}
+
 				var seconds float64
 				got := metric(t, j, "tallygate_clock_difference_seconds")
 				if _, err := fmt.Sscanf(got, "tallygate_clock_difference_seconds %g", &seconds); err != nil || seconds < wrong.Seconds()-1 || seconds > wrong.Seconds()+1 {
@@ -127,7 +140,8 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestWrongDatabaseClockDeletesNothing: the clock of the database's server jumps, or with SQLite that of the machine.
+// TestWrongDatabaseClockDeletesNothing: the clock of the database's server jumps, or with SQLite
+// that of the machine.
 func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 	for _, test := range []struct {
 		jump  time.Duration
@@ -142,12 +156,15 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				runAll(t, j) // the clock is trusted
+
+				// the clock is trusted
+				runAll(t, j)
 				live(t, d, model.At(noon))
 
 				clock.add(test.jump)
 				runAll(t, j)
 				wantLive(t, d)
+
 				if got := j.ClockWarning(); !strings.HasPrefix(got, "the database's clock jumped by ") || !strings.HasSuffix(got, "nothing is deleted") {
 					t.Errorf("warning %q", got)
 				}
@@ -158,9 +175,11 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 					t.Errorf("%s, want %s", got, want)
 				}
 
-				clock.add(-test.jump) // put right
+				// put right
+				clock.add(-test.jump)
 				runAll(t, j)
 				wantLive(t, d)
+
 				if got := j.ClockWarning(); got != "" {
 					t.Errorf("warning %q after the clock was put right", got)
 				}
@@ -169,21 +188,24 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestSpentStaysSpent: a token that was used before the clock jumped ahead by 55 minutes is refused also when the clock has been
-// put right again.
+// TestSpentStaysSpent: a token that was used before the clock jumped ahead by 55 minutes is refused
+// also when the clock has been put right again.
 func TestSpentStaysSpent(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
+
 		j, err := jobs.New(jobs.Options{DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		runAll(t, j)
 		token := model.SpentKey{AccountID: 1, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
 			store := d.CaptchaStore()
 			defer store.Close()
+
 			err := store.Update(t.Context(), db.CaptchaKeys{Spent: []model.SpentKey{token}}, func(s *db.CaptchaState) *db.CaptchaChanges {
 				first = s.Claimed[token]
 				return &db.CaptchaChanges{}
@@ -191,22 +213,26 @@ func TestSpentStaysSpent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			return first
 		}
 		if !claim() {
 			t.Fatal("the token was used before")
 		}
+
 		clock.add(55 * time.Minute)
 		runAll(t, j)
 		clock.add(-55 * time.Minute)
+
 		if claim() {
 			t.Error("the token was used twice")
 		}
 	})
 }
 
-// TestWrongWorkerClockKeepsTheSchedule: a worker whose clock is wrong sends what is due by the database's clock, with that time in
-// its signature, and puts the next attempt off by the usual pause.
+// TestWrongWorkerClockKeepsTheSchedule: a worker whose clock is wrong sends what is due by the
+// database's clock, with that time in its signature, and puts the next attempt off by the usual
+// pause.
 func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 	a := newAuthority(t)
 	for _, wrong := range []time.Duration{425 * 24 * time.Hour, -425 * 24 * time.Hour} {
@@ -221,9 +247,11 @@ func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 				var log dbtest.DeliveryLog
 				awaitThat(t, func() (string, bool) {
 					log = logOf(t, d, site, delivery.ID)
-					// All of one row, and what came before it: the delivery and its attempts are read one after the other.
+					// All of one row, and what came before it: the delivery and its attempts are
+					// read one after the other.
 					return "no attempt has ended", log.ClaimedUntil == 0 && log.NextAttemptAt > model.At(noon)
 				})
+
 				if wait := log.NextAttemptAt.Sub(model.At(noon)); wait < 4*time.Second || wait > 6*time.Second {
 					t.Errorf("the next attempt comes after %v, want 5 s", wait)
 				}

@@ -13,30 +13,42 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// TestDailyExport: when a day is over its events arrive in parts of at most 5,000 rows as in the download, signed, each part
-// byte by byte the same at each attempt and for each worker, and once.
+// TestDailyExport: when a day is over its events arrive in parts of at most 5,000 rows as in the
+// download, signed, each part byte by byte the same at each attempt and for each worker, and once.
 func TestDailyExport(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader([]int{500, 200}[min(n, 1)]) // the first call fails
+			// the first call fails
+			w.WriteHeader([]int{500, 200}[min(n, 1)])
 		})
+
 		site := newSite(t, d, "shop.example", "", "a secret of the site")
 		day := model.At(noon).Day()
+
 		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 			t.Fatal(err)
 		}
+
 		fill(t, d, site.ID, day, 5_001)
-		clock := &clock{now: (day + 1).Start().Time().Add(4 * time.Minute)} // too early
-		for range 2 {                                                       // each with a queue of its own, so that each plans
+
+		// too early
+		clock := &clock{now: (day + 1).Start().Time().Add(4 * time.Minute)}
+
+		// each with a queue of its own, so that each plans
+		for range 2 {
 			startQuick(t, d, a, clock.Now)
 		}
+
 		awaitThat(t, func() (string, bool) {
-			clock.add(time.Minute) // also for the second attempt
+			// also for the second attempt
+			clock.add(time.Minute)
 			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE state = 'delivered'")
 			return fmt.Sprintf("%d parts delivered, %v", len(rows), err), len(rows) == 2
 		})
+
 		type body struct {
 			Type    string
 			SiteKey string `json:"site_key"`
@@ -45,6 +57,7 @@ func TestDailyExport(t *testing.T) {
 			Parts   int
 			Rows    []map[string]any
 		}
+
 		calls := r.all()
 		seen := map[int]string{}
 		for i, call := range calls {
@@ -58,6 +71,7 @@ func TestDailyExport(t *testing.T) {
 			if before, again := seen[b.Part]; again && before != call.body {
 				t.Errorf("part %d is another one at its second attempt", b.Part)
 			}
+
 			seen[b.Part] = call.body
 			row := b.Rows[0]
 			if row["event"] != "signup" || row["channel"] != "direct" || row["row_id"] == "" || len(row) != 26 {
@@ -67,16 +81,18 @@ func TestDailyExport(t *testing.T) {
 				t.Errorf("call %d is not signed", i)
 			}
 		}
+
 		if len(calls) != 3 || len(seen) != 2 {
 			t.Errorf("%d calls for %d parts, want three for two", len(calls), len(seen))
 		}
 	})
 }
 
-// TestFailingExportPlan: a site whose exports cannot be planned is logged, and those of the others arrive. Its own arrive
-// when a later run can plan them.
+// TestFailingExportPlan: a site whose exports cannot be planned is logged, and those of the others
+// arrive. Its own arrive when a later run can plan them.
 func TestFailingExportPlan(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, logged := newReceiver(t, a, status(200)), &countHandler{}
@@ -87,6 +103,7 @@ func TestFailingExportPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		repair := dbtest.RefuseDeliveries(t, d, sites[0].ID)
 		clock := &clock{now: noon.Add(24 * time.Hour)}
 		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) { j.LogTo(logged) })
@@ -98,6 +115,7 @@ func TestFailingExportPlan(t *testing.T) {
 				return fmt.Sprintf("%d of %d exports arrived", got, want), got == want
 			})
 		}
+
 		arrived(2)
 		awaitThat(t, func() (string, bool) {
 			n := logged.of("plan a daily export; other sites' exports go on, this one is tried again in 5 minutes")
@@ -113,6 +131,7 @@ func TestFailingExportPlan(t *testing.T) {
 // fill writes n events of a day.
 func fill(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 	t.Helper()
+
 	visit := model.NewTimeID(day.Start())
 	err := dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
 		siteID, visit, []byte("visitor"), day.Start())
@@ -121,6 +140,7 @@ func fill(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
 SELECT ?, ? + n, n, ?, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, n-1, siteID, day.Start(), visit)
 	}
+
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestErasuresGoOn: the worker finishes an erasure that was asked for, and leaves other users alone.
+// TestErasuresGoOn: the worker finishes an erasure that was asked for, and leaves other users
+// alone.
 func TestErasuresGoOn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "", "")
 		userID := strings.Repeat("0a", 32)
+
 		at := model.At(noon)
 		for i, subject := range [][]byte{model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(site.ID, userID), []byte("another"), nil} {
 			err := dbtest.Exec(d, "INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
@@ -24,23 +26,26 @@ func TestErasuresGoOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		e, err := d.RequestErasure(t.Context(), site.AccountID, site.ID, userID, at)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
 		awaitThat(t, func() (string, bool) {
 			now, err := d.Erasure(t.Context(), site.AccountID, e.ID)
 			return fmt.Sprintf("the erasure is %+v, %v", now, err), err == nil && now.FinishedAt == at && now.Visits == 1
 		})
+
 		if n, err := dbtest.Count(d, "visits"); n != 2 || err != nil {
 			t.Errorf("%d visits are left, %v; want those of others", n, err)
 		}
 	})
 }
 
-// TestDeletedSitesArePurged: the worker deletes what a deleted site has left, however much that is, and secrets that are too
-// old; the rows of other sites stay.
+// TestDeletedSitesArePurged: the worker deletes what a deleted site has left, however much that is,
+// and secrets that are too old; the rows of other sites stay.
 func TestDeletedSitesArePurged(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction's share
@@ -50,6 +55,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		pageviews := `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 			INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT %d, %d, i, 1, 0, 0, 0, false, '/' FROM n`
 		for _, statement := range []string{
@@ -63,6 +69,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
 		awaitThat(t, func() (string, bool) {
 			var got [3]int
@@ -71,7 +78,9 @@ func TestDeletedSitesArePurged(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want := [3]int{5, 1, 1} // site 7 was deleted just now: it is looked after for an hour
+
+			// site 7 was deleted just now: it is looked after for an hour
+			want := [3]int{5, 1, 1}
 			return fmt.Sprintf("page views, deleted sites, password resets left: %v, want %v", got, want), got == want
 		})
 	})

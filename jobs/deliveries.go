@@ -20,9 +20,10 @@ type timing struct {
 	sweepEvery time.Duration // between two looks at the database for what is due
 	lease      time.Duration // how long a claim keeps others away, on the database's clock
 
-	// attempt is for claiming and calling. It runs by the clock of the machine's uptime and ends well before the lease: a
-	// process that was paused meanwhile makes no call that another one has begun again. The claim and the body have half
-	// of it, so that the receiver always has the other half.
+	// attempt is for claiming and calling. It runs by the clock of the machine's uptime and ends
+	// well before the lease: a process that was paused meanwhile makes no call that another one has
+	// begun again. The claim and the body have half of it, so that the receiver always has the
+	// other half.
 	attempt time.Duration
 }
 
@@ -36,15 +37,18 @@ const (
 	sweepLanes = 500              // lanes that are looked up at once
 )
 
-// sweep looks for what is due and rings for it, or runs it in this process while there is no queue, again and again, until Stop.
-// Every worker does: it is what makes an empty or absent Redis, a lost task or a dead worker harmless.
+// sweep looks for what is due and rings for it, or runs it in this process while there is no queue,
+// again and again, until Stop. Every worker does: it is what makes an empty or absent Redis, a lost
+// task or a dead worker harmless.
 func (j *Jobs) sweep() {
 	ticker := time.NewTicker(j.timing.sweepEvery)
 	defer ticker.Stop()
+
 	for {
 		if err := j.ringDue(); err != nil && j.ctx.Err() == nil {
 			j.quiet.Error("look for what is due: ", err)
 		}
+
 		select {
 		case <-j.ctx.Done():
 			return
@@ -58,24 +62,33 @@ func (j *Jobs) ringDue() error {
 	if err != nil {
 		return err
 	}
+
 	for after := int64(0); ; {
 		lanes, err := j.db.DueLanes(j.ctx, now, after, sweepLanes)
 		if err != nil {
 			return err
 		}
+
 		next := after
-		if len(lanes) > 0 { // the last site's other lanes may be on the next page: it begins with that site again
+
+		// the last site's other lanes may be on the next page: it begins with that site again
+		if len(lanes) > 0 {
 			next = lanes[len(lanes)-1].SiteID - 1
 		}
-		rand.Shuffle(len(lanes), func(a, b int) { lanes[a], lanes[b] = lanes[b], lanes[a] }) // when places are few, all get some
+
+		// when places are few, all get some
+		rand.Shuffle(len(lanes), func(a, b int) { lanes[a], lanes[b] = lanes[b], lanes[a] })
+
 		for _, lane := range lanes {
 			if err := j.ringLane(lane, now); err != nil {
 				return err
 			}
 		}
+
 		if len(lanes) < sweepLanes {
 			return j.ringMails(now)
 		}
+
 		after = next
 	}
 }
@@ -86,10 +99,12 @@ func (j *Jobs) ringLane(lane model.Lane, now model.Instant) error {
 	if free == 0 {
 		return nil
 	}
+
 	due, err := j.db.DueDeliveries(j.ctx, lane, now, free)
 	if err != nil {
 		return err
 	}
+
 	for _, delivery := range due {
 		queued := j.queued(func() error {
 			return enqueueDelivery(j.ctx, j.client, delivery, now.Sub(delivery.NextAttemptAt))
@@ -98,6 +113,7 @@ func (j *Jobs) ringLane(lane model.Lane, now model.Instant) error {
 			j.deliverDirectly(lane)
 		}
 	}
+
 	return nil
 }
 
@@ -110,9 +126,9 @@ func (j *Jobs) runLane(ctx context.Context, task *asynq.Task) error {
 	return nil
 }
 
-// drainLane sends what is due in the lane, one after another, until nothing is, there is no place for it or its turn is over. A
-// slow lane's turn is one attempt, so that slow lanes take turns. Errors are logged and not returned, since the sweeper asks
-// again soon enough.
+// drainLane sends what is due in the lane, one after another, until nothing is, there is no place
+// for it or its turn is over. A slow lane's turn is one attempt, so that slow lanes take turns.
+// Errors are logged and not returned, since the sweeper asks again soon enough.
 func (j *Jobs) drainLane(ctx context.Context, lane model.Lane) {
 	for began := time.Now(); time.Since(began) < laneTurn && ctx.Err() == nil && j.ctx.Err() == nil; {
 		more, err := j.deliver(ctx, lane)
@@ -125,22 +141,27 @@ func (j *Jobs) drainLane(ctx context.Context, lane model.Lane) {
 	}
 }
 
-// deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due or there is no place. It never
-// waits for one: it would take one of asynq's from everybody else meanwhile.
+// deliver makes one attempt of the lane's longest due delivery. It is false when nothing is due or
+// there is no place. It never waits for one: it would take one of asynq's from everybody else
+// meanwhile.
 func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	place, ok := j.lanes.enter(lane)
 	if !ok {
 		return false, nil
 	}
 	defer j.lanes.leave(place)
+
 	var part *exportPart
+
 	if lane.Kind == model.DeliveryDailyExport {
 		if part = j.exports.begin(); part == nil {
 			return false, nil
 		}
 		defer part.end()
 	}
-	// Not asynq's context: it ends when Redis is away, and a receiver would be blamed for the call that broke off.
+
+	// Not asynq's context: it ends when Redis is away, and a receiver would be blamed for the call
+	// that broke off.
 	var work, prompt context.Context
 	var cancel, cancelPrompt context.CancelFunc
 	var claim *db.Claim
@@ -148,6 +169,7 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	j.lanes.claim(lane, func(except []int64) int64 {
 		work, cancel = context.WithTimeout(context.WithoutCancel(ctx), j.timing.attempt)
 		prompt, cancelPrompt = context.WithTimeout(work, j.timing.attempt/2)
+
 		var now model.Instant
 		if now, err = j.dbNow(prompt); err == nil {
 			claim, err = j.db.ClaimDelivery(prompt, lane, except, now, j.timing.lease)
@@ -155,18 +177,23 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 		if claim == nil {
 			return 0
 		}
+
 		return claim.ID
 	})
 	defer cancel()
 	defer cancelPrompt()
+
 	if err != nil || claim == nil {
 		return false, err
 	}
+
 	result, err := j.attempt(work, prompt, claim, part)
 	defer j.lanes.release(lane, claim.ID, result)
+
 	if err != nil {
 		j.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
 	}
+
 	j.metrics.attempt(claim.Kind, cmp.Or(result.Reason, result.Error))
 	return true, j.record(ctx, claim, result)
 }
@@ -181,21 +208,27 @@ func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim, part *expor
 	if claim.Fault != nil {
 		return db.AttemptResult{Error: model.AttemptInternal}, claim.Fault
 	}
+
 	body := []byte(claim.Body)
+
 	if claim.Kind == model.DeliveryDailyExport {
 		var err error
 		if body, err = j.dailyBody(prompt, claim); err != nil {
 			return db.AttemptResult{Error: model.AttemptInternal}, err
 		}
+
 		part.written(len(body))
 	}
+
 	return j.send(ctx, claim, body), nil
 }
 
-// record stores how an attempt ended. It does not give up at once: what is not recorded will be sent again.
+// record stores how an attempt ended. It does not give up at once: what is not recorded will be
+// sent again.
 func (j *Jobs) record(ctx context.Context, claim *db.Claim, result db.AttemptResult) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
+
 	for {
 		now, err := j.dbNow(ctx)
 		if err == nil {
@@ -204,6 +237,7 @@ func (j *Jobs) record(ctx context.Context, claim *db.Claim, result db.AttemptRes
 		if err == nil {
 			return nil
 		}
+
 		select {
 		case <-ctx.Done():
 			return err
@@ -218,6 +252,7 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 	if err := json.Unmarshal([]byte(claim.Body), &part); err != nil {
 		return nil, err
 	}
+
 	head, err := json.Marshal(struct {
 		Type    string `json:"type"`
 		SiteKey string `json:"site_key"`
@@ -228,6 +263,7 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	body := append(bytes.TrimSuffix(head, []byte("}")), `,"rows":[`...)
 	rows := 0
 	err = j.db.DailyPartEvents(ctx, claim.SiteID, &part, func(e *db.ExportedEvent) error {
@@ -238,12 +274,14 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 		body, err = exported.AppendJSON(body, exported.Event(e))
 		return err
 	})
+
 	return append(body, "]}"...), err
 }
 
-// planDailyExports writes the deliveries of days that are over. It lets some minutes pass, for hits that were still in flight at
-// midnight and for clocks that differ. A day is planned once for good, so the time must be certain. A site that cannot be planned
-// does not stop the others: it is logged, and tried again in the next period.
+// planDailyExports writes the deliveries of days that are over. It lets some minutes pass, for hits
+// that were still in flight at midnight and for clocks that differ. A day is planned once for good,
+// so the time must be certain. A site that cannot be planned does not stop the others: it is
+// logged, and tried again in the next period.
 func (j *Jobs) planDailyExports(ctx context.Context, now model.Instant) error {
 	failures := 0
 	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now, func(siteID int64, err error) {
@@ -252,9 +290,11 @@ func (j *Jobs) planDailyExports(ctx context.Context, now model.Instant) error {
 				"site", siteID, "error", err)
 		}
 	})
+
 	if more := failures - maxPlanLines; more > 0 {
 		j.log.ErrorContext(ctx, "more daily exports could not be planned", "count", more)
 	}
+
 	j.report(ctx, "parts of daily exports planned", int64(n))
 	return err
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// While Redis is unavailable, each worker runs in this process what the queue would have brought it: the sweeper's deliveries
-// and mails, and the tasks of the schedule. That never repeats anything. Deliveries and mails are claimed in the database, as
-// they are by tasks from the queue, and the tasks of the schedule are idempotent.
+// While Redis is unavailable, each worker runs in this process what the queue would have brought
+// it: the sweeper's deliveries and mails, and the tasks of the schedule. That never repeats
+// anything. Deliveries and mails are claimed in the database, as they are by tasks from the queue,
+// and the tasks of the schedule are idempotent.
 
 // direct runs tasks without the queue.
 type direct struct {
@@ -52,20 +53,24 @@ func (d *direct) drain() {
 	d.tasks.Wait()
 }
 
-// runDirectly runs a task if one of the places is free. Otherwise the next sweep finds the same work again.
+// runDirectly runs a task if one of the places is free. Otherwise the next sweep finds the same
+// work again.
 func (j *Jobs) runDirectly(places chan struct{}, name string, task func(ctx context.Context) error) {
 	select {
 	case places <- struct{}{}:
 	default:
 		return
 	}
+
 	j.direct.tasks.Go(func() {
 		defer func() { <-places }()
-		_ = j.runTask(name, task) // is logged
+		// is logged
+		_ = j.runTask(name, task)
 	})
 }
 
-// runTask runs a task as the queue's server does: bounded in time, and with its failure, also a panic, logged.
+// runTask runs a task as the queue's server does: bounded in time, and with its failure, also a
+// panic, logged.
 func (j *Jobs) runTask(name string, task func(ctx context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(j.direct.ctx, taskTimeout)
 	defer cancel()
@@ -77,6 +82,7 @@ func (j *Jobs) runTask(name string, task func(ctx context.Context) error) (err e
 			j.log.ErrorContext(ctx, "task failed", "task", name, "error", err)
 		}
 	}()
+
 	return task(ctx)
 }
 
@@ -96,14 +102,17 @@ func (j *Jobs) mailDirectly(id int64) {
 	})
 }
 
-// runScheduleDirectly runs the schedule's tasks of the current periods that this process has not run itself yet, one after
-// another in the background. A task that failed is tried as often as the queue would, with each tick.
+// runScheduleDirectly runs the schedule's tasks of the current periods that this process has not
+// run itself yet, one after another in the background. A task that failed is tried as often as the
+// queue would, with each tick.
 func (j *Jobs) runScheduleDirectly() {
 	if !j.direct.scheduling.CompareAndSwap(false, true) {
 		return
 	}
+
 	j.direct.tasks.Go(func() {
 		defer j.direct.scheduling.Store(false)
+
 		for _, task := range j.schedule {
 			period := j.now().UTC().Truncate(task.every)
 			runs := j.direct.ran[task.name]
@@ -118,13 +127,15 @@ func (j *Jobs) runScheduleDirectly() {
 			if runs.done = err == nil; err != nil {
 				runs.failed++
 			}
+
 			j.direct.ran[task.name] = runs
 		}
 	})
 }
 
-// queued puts work into the queue, and reports whether the queue took it. It does not try while the queue is known to fail: a
-// Redis that accepts connections and does not answer would cost each try its timeout.
+// queued puts work into the queue, and reports whether the queue took it. It does not try while the
+// queue is known to fail: a Redis that accepts connections and does not answer would cost each try
+// its timeout.
 func (j *Jobs) queued(enqueue func() error) bool {
 	if j.queueFails() {
 		return false
@@ -137,19 +148,24 @@ func (j *Jobs) queued(enqueue func() error) bool {
 // noteQueue notes how an attempt to put work into the queue ended.
 func (j *Jobs) noteQueue(err error) {
 	if j.ctx.Err() != nil {
-		return // says nothing about the queue
+		// says nothing about the queue
+		return
 	}
+
 	j.refused.Store(err != nil)
+
 	if err != nil {
 		j.quiet.Error(err)
 	}
 }
 
-// queueFails reports whether the last command to Redis, or the last attempt to put work into the queue, failed. The schedule
-// tries again every few seconds, and the idle server asks for tasks all the time, so that it soon notices when Redis is back.
+// queueFails reports whether the last command to Redis, or the last attempt to put work into the
+// queue, failed. The schedule tries again every few seconds, and the idle server asks for tasks all
+// the time, so that it soon notices when Redis is back.
 func (j *Jobs) queueFails() bool { return j.refused.Load() || j.redisWatch.failing() }
 
-// queueAway reports whether the queue is unavailable, and has been for longer than a connection takes to come back.
+// queueAway reports whether the queue is unavailable, and has been for longer than a connection
+// takes to come back.
 func (j *Jobs) queueAway() bool {
 	select {
 	case <-j.started:

@@ -14,10 +14,12 @@ import (
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
 
-// TestQueueAwayRealRedis: while Redis is dead, or does not answer, deliveries, mails and daily exports go out all the same, from
-// two workers, and operators can see the state. When Redis is back, empty or as it was, nothing is sent again.
+// TestQueueAwayRealRedis: while Redis is dead, or does not answer, deliveries, mails and daily
+// exports go out all the same, from two workers, and operators can see the state. When Redis is
+// back, empty or as it was, nothing is sent again.
 func TestQueueAwayRealRedis(t *testing.T) {
 	t.Parallel()
+
 	for _, outage := range []struct {
 		name        string
 		begin, stop func(*redistest.Server)
@@ -27,12 +29,15 @@ func TestQueueAwayRealRedis(t *testing.T) {
 	} {
 		t.Run(outage.name, func(t *testing.T) {
 			t.Parallel()
+
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				t.Parallel()
+
 				server, a := redistest.New(t), newAuthority(t)
 				clock := &clock{now: noon}
 				r, box := newReceiver(t, a, status(200)), newMailbox(t, a, false, welcome)
 				var workers []*jobs.Jobs
+
 				var d *db.DB
 				for range 2 {
 					d = dbtest.Open(t, databaseURL)
@@ -40,12 +45,15 @@ func TestQueueAwayRealRedis(t *testing.T) {
 						DB: d, Now: clock.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Mail: box.server(t, a, "smtp", "p%40ss%20word"),
 					}))
 				}
+
 				site := newSite(t, d, "shop.example", r.URL, "")
 				if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 					t.Fatal(err)
 				}
+
 				before := due(t, d, site, noon)
 				awaitEnd(t, d, site, before.ID)
+
 				for _, j := range workers {
 					if w := j.QueueWarning(); w != "" || !strings.Contains(metricsOf(t, j), "\ntallygate_queue_up 1\n") {
 						t.Errorf("with a queue: warning %q, metrics\n%s", w, metricsOf(t, j))
@@ -54,37 +62,46 @@ func TestQueueAwayRealRedis(t *testing.T) {
 
 				outage.begin(server)
 				began := time.Now()
+
 				const n = 20
 				for i := range n {
 					due(t, d, site, noon)
 					queue(t, d, "test", fmt.Sprintf("owner%d@example.com", i), "")
 				}
+
 				clock.add(24 * time.Hour)
 				outcome := func() (string, bool) {
 					calls, mails := map[string]int{}, map[string]int{}
 					for _, call := range r.all() {
 						calls[call.id()]++
 					}
+
 					box.mu.Lock()
 					for _, to := range box.to {
 						mails[to]++
 					}
+
 					box.mu.Unlock()
+
 					for id, n := range calls {
 						if n != 1 {
 							t.Errorf("%s came %d times", id, n)
 						}
 					}
+
 					for to, n := range mails {
 						if n != 1 {
 							t.Errorf("%d mails came to %s", n, to)
 						}
 					}
+
 					// Each delivery, the one before the outage and a part of the daily export.
 					return fmt.Sprintf("%d of %d calls, %d of %d mails", len(calls), n+2, len(mails), n), len(calls) == n+2 && len(mails) == n
 				}
+
 				awaitThat(t, outcome)
 				t.Logf("all was sent %v after the outage began", time.Since(began).Round(100*time.Millisecond))
+
 				for _, j := range workers {
 					awaitThat(t, func() (string, bool) {
 						w, metrics := j.QueueWarning(), metricsOf(t, j)
@@ -94,12 +111,15 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				}
 
 				outage.stop(server)
+
 				for _, j := range workers {
 					awaitThat(t, func() (string, bool) {
 						return "the queue is not back", j.QueueWarning() == "" && strings.Contains(metricsOf(t, j), "\ntallygate_queue_up 1\n")
 					})
 				}
-				clock.add(time.Hour) // another round of the schedule, through the queue
+
+				// another round of the schedule, through the queue
+				clock.add(time.Hour)
 				after := due(t, d, site, clock.Now())
 				if log := awaitEnd(t, d, site, after.ID); log.State != model.DeliveryDelivered {
 					t.Errorf("after the outage: delivery %+v", log.Delivery)
@@ -107,14 +127,19 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("old")); err != nil {
 					t.Fatal(err)
 				}
+
 				clock.add(time.Hour)
-				awaitThat(t, func() (string, bool) { // so that what the queue would repeat has been repeated
+
+				// so that what the queue would repeat has been repeated
+				awaitThat(t, func() (string, bool) {
 					rows, err := dbtest.Count(d, "signin_failures")
 					return fmt.Sprintf("%d old sign-in failures left, %v", rows, err), rows == 0
 				})
+
 				if said, _ := outcome(); len(r.all()) != n+3 {
 					t.Errorf("%d calls in all, want %d; %s", len(r.all()), n+3, said)
 				}
+
 				all, twice := checkOutcome(t, d, []*model.Site{site}, r, func(received) bool { return true })
 				if all != n+3 || twice != 0 || states(t, d) != strings.TrimSuffix(strings.Repeat("sent 1, ", n), ", ") {
 					t.Errorf("%d deliveries, %d twice; mails %s", all, twice, states(t, d))
@@ -129,7 +154,8 @@ func metricsOf(t *testing.T, j *jobs.Jobs) string {
 	t.Helper()
 	var b strings.Builder
 	if err := j.WriteMetrics(t.Context(), &b); err != nil {
-		t.Logf("metrics: %v", err) // Redis may be lost at any moment
+		// Redis may be lost at any moment
+		t.Logf("metrics: %v", err)
 	}
 	return b.String()
 }

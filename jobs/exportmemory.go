@@ -8,7 +8,8 @@ const (
 	exportBytes    = 32 << 20 // no further one is begun while those under way have so many bytes
 )
 
-// exportMemory bounds the bodies of daily exports in memory: exportBytes and what exportsWritten parts have.
+// exportMemory bounds the bodies of daily exports in memory: exportBytes and what exportsWritten
+// parts have.
 type exportMemory struct {
 	mu      sync.Mutex
 	parts   int
@@ -26,9 +27,11 @@ type exportPart struct {
 func (m *exportMemory) begin() *exportPart {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.parts >= exportsAtOnce || m.writing >= exportsWritten || m.bytes >= exportBytes {
 		return nil
 	}
+
 	m.parts++
 	m.writing++
 	return &exportPart{memory: m, bytes: -1}

@@ -22,34 +22,46 @@ import (
 // faultRounds is how many faults there are on each database.
 const faultRounds = 55
 
-// TestFaultsRealRedis: whatever happens to Redis and to the workers, nothing that is due is lost and nothing is sent oftener
-// than the schedule says. Two workers, each with a schedule of its own, run all the time.
+// TestFaultsRealRedis: whatever happens to Redis and to the workers, nothing that is due is lost
+// and nothing is sent oftener than the schedule says. Two workers, each with a schedule of its own,
+// run all the time.
 func TestFaultsRealRedis(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		t.Parallel()
+
 		d := dbtest.Open(t, databaseURL)
 		server := redistest.New(t)
 		a := newAuthority(t)
 		random := rand.New(rand.NewPCG(1, 2))
-		var victim atomic.Pointer[process] // killed while it calls
+
+		// killed while it calls
+		var victim atomic.Pointer[process]
 		var r *receiver
 		r = newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
 			if p := victim.Swap(nil); p != nil {
 				_ = p.Process.Kill()
-				panic(http.ErrAbortHandler) // no answer, also when it was the other worker that called
+
+				// no answer, also when it was the other worker that called
+				panic(http.ErrAbortHandler)
 			}
+
 			code := 200
+
 			if n%7 == 3 {
 				code = 500
 			}
+
 			r.answered(n, code)
 			w.WriteHeader(code)
 		})
+
 		sites := make([]*model.Site, 3)
 		for i := range sites {
 			sites[i] = newSite(t, d, fmt.Sprintf("site%d.example", i), r.URL, "")
 		}
+
 		began := time.Now()
 		clock := &fastClock{start: noon, began: began, factor: speed}
 		usual := fate{DatabaseURL: databaseURL, RedisURL: server.URL(), CA: pemOf(a), Began: began}
@@ -58,63 +70,79 @@ func TestFaultsRealRedis(t *testing.T) {
 			for _, site := range sites {
 				due(t, d, site, clock.Now())
 			}
+
 			mortal := usual
+
 			switch kind := round % 6; kind {
 			case 0:
 				if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
 					t.Fatal(err)
 				}
+
 				continue
 			case 1:
-				if round%4 == 1 { // takes long
+				// takes long
+				if round%4 == 1 {
 					server.Kill()
 					server.Start()
 				} else if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
 					t.Fatal(err)
 				}
+
 				continue
 			case 2:
 				mortal.DieBefore = 1 + random.Int32N(3)
 			case 3:
 				mortal.DieAfter = 1 + random.Int32N(3)
-			case 4, 5: // killed during a call, or at any moment
+			case 4, 5:
+				// killed during a call, or at any moment
 			}
+
 			i := random.IntN(2)
 			workers[i].kill()
 			workers[i] = startProcess(t, mortal)
+
 			switch round % 6 {
 			case 4:
 				victim.Store(workers[i])
 			case 5:
 				time.AfterFunc(time.Duration(random.IntN(50))*time.Millisecond, func() { _ = workers[i].Process.Kill() })
 			}
+
 			for p := workers[i]; ; {
 				due(t, d, sites[random.IntN(3)], clock.Now())
+
 				select {
 				case <-p.ended:
 				case <-time.After(20 * time.Millisecond):
 					continue
 				}
+
 				break
 			}
+
 			victim.Store(nil)
 			workers[i] = startProcess(t, usual)
 		}
+
 		awaitThat(t, func() (string, bool) {
 			backlog, err := d.DeliveryBacklog(t.Context(), model.At(clock.Now()))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
+
 		all, twice := checkOutcome(t, d, sites, r, func(call received) bool { return call.status == 200 })
 		t.Logf("%d rounds: %d deliveries in %v, %d calls, %d came twice", faultRounds, all, time.Since(began).Round(time.Second), len(r.all()), twice)
 	})
 }
 
-// TestPausedWorkerRealRedis: a worker that was paused between its claim and its call, for longer than the claim lasts, does not
-// make the call when it goes on: another one has.
+// TestPausedWorkerRealRedis: a worker that was paused between its claim and its call, for longer
+// than the claim lasts, does not make the call when it goes on: another one has.
 func TestPausedWorkerRealRedis(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		t.Parallel()
+
 		d := dbtest.Open(t, databaseURL)
 		a := newAuthority(t)
 		r := newReceiver(t, a, status(200))
@@ -127,54 +155,70 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			return "no attempt has begun", len(logOf(t, d, site, delivery.ID).Attempts) == 1
 		})
+
 		f.StopBefore = 0
 		startProcess(t, f)
 		log := awaitEnd(t, d, site, delivery.ID)
+
 		if err := paused.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		awaitThat(t, func() (string, bool) { // the paused worker's own record
+
+		// the paused worker's own record
+		awaitThat(t, func() (string, bool) {
 			log = logOf(t, d, site, delivery.ID)
 			return fmt.Sprintf("the first attempt is %q", log.Attempts[0].Error), log.Attempts[0].Error == model.AttemptTimeout
 		})
+
 		if len(log.Attempts) != 2 || log.State != model.DeliveryDelivered || len(r.all()) != 1 {
 			t.Errorf("%s after %d attempts and %d calls, want delivered after two and one", log.State, len(log.Attempts), len(r.all()))
 		}
 	})
 }
 
-// TestClockSteps: a clock that is set while deliveries are under way, by an hour and back, loses none and repeats none.
+// TestClockSteps: a clock that is set while deliveries are under way, by an hour and back, loses
+// none and repeats none.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := newFastClock(1)
-		r := newReceiver(t, a, func(n int, _ http.ResponseWriter, _ *http.Request) { // sets the clock while it is called
+
+		// sets the clock while it is called
+		r := newReceiver(t, a, func(n int, _ http.ResponseWriter, _ *http.Request) {
 			clock.add([]time.Duration{time.Hour, -time.Hour}[n%2])
 		})
+
 		site := newSite(t, d, "shop.example", r.URL, "")
 		const n = 60
 		for i := range n {
 			due(t, d, site, noon.Add(-time.Duration(100*i)*time.Hour))
 		}
+
 		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) { j.Quick(50*time.Millisecond, time.Minute) })
 		awaitThat(t, func() (string, bool) {
-			clock.add(time.Hour) // a step back must not be the last one
+			// a step back must not be the last one
+			clock.add(time.Hour)
 			backlog, err := d.DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
+
 		checkOutcome(t, d, []*model.Site{site}, r, func(received) bool { return true })
+
 		if calls := len(r.all()); calls != n {
 			t.Errorf("%d calls for %d deliveries", calls, n)
 		}
 	})
 }
 
-// TestLostInACallRealRedis: a Redis that is lost in the middle of a call and comes back empty ends neither the call nor its
-// claim, and neither does asynq when it gives up the call's task. Nothing is lost or called twice: not that delivery, and none
-// that became due while Redis was away, which are made without it.
+// TestLostInACallRealRedis: a Redis that is lost in the middle of a call and comes back empty ends
+// neither the call nor its claim, and neither does asynq when it gives up the call's task. Nothing
+// is lost or called twice: not that delivery, and none that became due while Redis was away, which
+// are made without it.
 func TestLostInACallRealRedis(t *testing.T) {
 	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const n = 5
 		server, a, logged := redistest.New(t), newAuthority(t), &countHandler{}
@@ -191,9 +235,11 @@ func TestLostInACallRealRedis(t *testing.T) {
 		for range n {
 			later = append(later, due(t, d, other, noon))
 		}
+
 		awaitThat(t, func() (string, bool) {
 			return "nobody noticed that Redis is away", logged.of("the queue is away; workers take due work from the database") > 0
 		})
+
 		for _, delivery := range later {
 			if log := awaitEnd(t, d, other, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 {
 				t.Errorf("%s after %d attempts", log.State, len(log.Attempts))
@@ -203,14 +249,19 @@ func TestLostInACallRealRedis(t *testing.T) {
 		server.Start()
 		failed := logged.of("task failed")
 		inspector := asynq.NewInspectorFromRedisClient(server.Client())
-		awaitThat(t, func() (string, bool) { // as it does by itself when Redis stays away for half a minute
+
+		// as it does by itself when Redis stays away for half a minute
+		awaitThat(t, func() (string, bool) {
 			err := inspector.CancelProcessing(fmt.Sprintf("%d:%d:1", held.ID, called.ID))
 			return fmt.Sprintf("asynq has not given up the call's task, %v", err), logged.of("task failed") > failed
 		})
+
 		if log := logOf(t, d, held, called.ID); log.State != model.DeliveryPending || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptUnfinished {
 			t.Errorf("during the call: delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
+
 		answer()
+
 		if log := awaitEnd(t, d, held, called.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 || log.Attempts[0].Error != "" || log.Attempts[0].Status != 200 {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
@@ -220,27 +271,32 @@ func TestLostInACallRealRedis(t *testing.T) {
 	})
 }
 
-// TestSecretThatDoesNotOpen: a delivery whose secret was stored under another key is never sent unsigned. It fails after five
-// attempts of the class internal, and the owner is told; other sites' deliveries do not wait for it. With a new secret it can be
-// sent again.
+// TestSecretThatDoesNotOpen: a delivery whose secret was stored under another key is never sent
+// unsigned. It fails after five attempts of the class internal, and the owner is told; other sites'
+// deliveries do not wait for it. With a new secret it can be sent again.
 func TestSecretThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		r, well := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
 		site, other := newSite(t, d, "shop.example", r.URL, "a secret of the site"), newSite(t, d, "other.example", well.URL, "a secret of the site")
 		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = (SELECT conversion_webhook_secret FROM sites WHERE id = ?) WHERE id = ?", other.ID, site.ID); err != nil {
-			t.Fatal(err) // it is bound to its site
+			// it is bound to its site
+			t.Fatal(err)
 		}
+
 		delivery := due(t, d, site, noon)
 		startQuick(t, d, a, clock.Now)
+
 		for n := range model.MaxAttempts {
 			awaitThat(t, func() (string, bool) {
 				log := logOf(t, d, site, delivery.ID)
 				return fmt.Sprintf("%+v, attempts %s; want %d", log.Delivery, describe(log.Attempts), n+1),
 					len(log.Attempts) == n+1 && log.Attempts[n].Error == model.AttemptInternal && log.ClaimedUntil == 0
 			})
+
 			behind := due(t, d, other, clock.Now())
 			if log := awaitEnd(t, d, other, behind.ID); log.State != model.DeliveryDelivered {
 				t.Errorf("another site's delivery is %s", log.State)
@@ -248,20 +304,25 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 			if n < model.MaxAttempts-1 && logOf(t, d, site, delivery.ID).State != model.DeliveryPending {
 				t.Errorf("no longer pending after attempt %d", n+1)
 			}
+
 			clock.add(3 * time.Hour)
 		}
+
 		log := awaitEnd(t, d, site, delivery.ID)
 		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts || log.Delivery.Attempts != model.MaxAttempts {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
+
 		for _, attempt := range log.Attempts {
 			if attempt.Error != model.AttemptInternal || attempt.Status != 0 || attempt.Answer != "" {
 				t.Errorf("attempt %+v, want an internal error without an answer", *attempt)
 			}
 		}
+
 		if n := len(r.all()); n != 0 {
 			t.Errorf("%d calls were made without the secret", n)
 		}
+
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed'")
 		if err != nil || len(mails) != 1 || mails[0].Recipient != "owner@shop.example" {
 			t.Errorf("mails %+v, %v; want one to the site's owner", mails, err)

@@ -27,7 +27,8 @@ func (j *Jobs) deleteExpiredSecrets(ctx context.Context, now model.Instant) erro
 	return err
 }
 
-// purgeDeletedSites deletes what deleted sites have left: the rest of a large one, and hits that were on their way.
+// purgeDeletedSites deletes what deleted sites have left: the rest of a large one, and hits that
+// were on their way.
 func (j *Jobs) purgeDeletedSites(ctx context.Context, now model.Instant) error {
 	n, err := j.db.PurgeDeletedSites(ctx, now)
 	j.report(ctx, "rows of deleted sites deleted", n)
@@ -52,8 +53,8 @@ func (j *Jobs) deleteSpent(ctx context.Context, now model.Instant) error {
 	return err
 }
 
-// destroyDaySalts destroys the salts of days that ended 24 hours ago or earlier: from then on nobody can compute that day's
-// visitor ids again, even with the application key.
+// destroyDaySalts destroys the salts of days that ended 24 hours ago or earlier: from then on
+// nobody can compute that day's visitor ids again, even with the application key.
 func (j *Jobs) destroyDaySalts(ctx context.Context, now model.Instant) error {
 	n, err := j.db.DestroyDaySalts(ctx, now.Day()-1)
 	j.report(ctx, "day salts destroyed", n)
@@ -69,8 +70,8 @@ func (j *Jobs) ensurePartitions(ctx context.Context) error {
 	return j.db.EnsurePartitions(ctx, now)
 }
 
-// dropOldData takes away visits, page views and events that are older than the installation keeps them: beside the current
-// month it keeps as many whole months as it is told.
+// dropOldData takes away visits, page views and events that are older than the installation keeps
+// them: beside the current month it keeps as many whole months as it is told.
 func (j *Jobs) dropOldData(ctx context.Context, now model.Instant) error {
 	if j.retentionMonths == 0 {
 		return nil

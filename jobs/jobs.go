@@ -1,7 +1,8 @@
-// Package jobs is what happens after a request, or without one: the worker role. Tasks travel through Redis with asynq, but
-// Redis is only a bell: what must happen follows from rows in the database and from the clock, so that an empty Redis delays
-// work and loses none, and workers do it themselves while Redis is unavailable. The program starts and stops it; requests never
-// wait for it.
+// Package jobs is what happens after a request, or without one: the worker role. Tasks travel
+// through Redis with asynq, but Redis is only a bell: what must happen follows from rows in the
+// database and from the clock, so that an empty Redis delays work and loses none, and workers do it
+// themselves while Redis is unavailable. The program starts and stops it; requests never wait for
+// it.
 package jobs
 
 import (
@@ -33,7 +34,8 @@ const (
 	taskTimeout    = 10 * time.Minute
 	taskRetries    = 3
 
-	// drainTimeout is how long a stopping worker waits for its tasks before it puts them back into the queue.
+	// drainTimeout is how long a stopping worker waits for its tasks before it puts them back into
+	// the queue.
 	drainTimeout = 15 * time.Second
 )
 
@@ -49,7 +51,8 @@ type Options struct {
 	Mail               *MailServer    // nil: mails are logged and not sent
 	BaseURL            string         // origin of the control plane, which mails name and link to; empty: they do not
 
-	// RetentionMonths is for how many whole months before the current one visits, page views and events are kept; 0: for good.
+	// RetentionMonths is for how many whole months before the current one visits, page views and
+	// events are kept; 0: for good.
 	RetentionMonths int
 }
 
@@ -94,11 +97,13 @@ type Jobs struct {
 	endErr      error         // set before
 }
 
-// New checks the options and returns a worker that does nothing before Start. It does not need Redis to answer.
+// New checks the options and returns a worker that does nothing before Start. It does not need
+// Redis to answer.
 func New(o Options) (*Jobs, error) {
 	if o.DB == nil || o.Now == nil || o.Log == nil {
 		return nil, errors.New("jobs: DB, Now and Log are required")
 	}
+
 	j := &Jobs{db: o.DB, now: o.Now, log: o.Log, schedule: schedule, retentionMonths: o.RetentionMonths,
 		timing:  usualTiming,
 		lanes:   newLanes(),
@@ -109,15 +114,18 @@ func New(o Options) (*Jobs, error) {
 		bell:    newBell(),
 		direct:  newDirect(),
 		started: make(chan struct{}), ended: make(chan struct{})}
+
 	j.sender = newSender(o.WebhookNets, o.WebhookAuthorities, j.dbTime)
 	j.send = j.sender.send
 	j.ctx, j.cancel = context.WithCancel(context.Background())
+
 	if o.RedisURL != "" {
 		var err error
 		if j.servers, err = parseRedisURL(o.RedisURL); err != nil {
 			return nil, err
 		}
 	}
+
 	return j, nil
 }
 
@@ -134,6 +142,7 @@ func (j *Jobs) begin() error {
 			return fmt.Errorf("embedded queue: %w", err)
 		}
 	}
+
 	j.redisWatch = &watch{log: j.log}
 	j.quiet = &quietLog{log: j.log, now: j.now, troubled: j.redisWatch.troubled}
 	j.redis = connect(j.servers, j.redisWatch)
@@ -149,19 +158,24 @@ func (j *Jobs) begin() error {
 			j.log.ErrorContext(ctx, "task failed", "task", task.Type(), "error", err)
 		}),
 	})
+
 	mux := asynq.NewServeMux()
 	for _, task := range j.schedule {
 		mux.HandleFunc(task.name, func(ctx context.Context, _ *asynq.Task) error { return task.run(j, ctx) })
 	}
+
 	mux.HandleFunc(deliverTask, j.runLane)
 	mux.HandleFunc(mailTask, j.runMail)
+
 	if err := j.server.Start(mux); err != nil {
 		return err
 	}
+
 	j.ticker.Go(j.tick)
 	j.ticker.Go(j.sweep)
 	j.ticker.Go(func() { j.bell.run(j.ctx, j.client) })
 	close(j.started)
+
 	return nil
 }
 
@@ -175,18 +189,21 @@ func (j *Jobs) Ping(ctx context.Context) error {
 	}
 }
 
-// Ring says that deliveries were committed, so that they begin at once instead of at the next look at the database. It never
-// waits: what the queue cannot take now is found by that look.
+// Ring says that deliveries were committed, so that they begin at once instead of at the next look
+// at the database. It never waits: what the queue cannot take now is found by that look.
 func (j *Jobs) Ring(deliveries []model.Delivery) { j.bell.Ring(deliveries) }
 
-// Stop takes no more tasks, waits for those under way and ends. A task that takes longer than 15 s is put back into the
-// queue, or canceled if it runs without the queue. When ctx ends first, Stop returns its error and the rest goes on. It may be called again, and without Start.
+// Stop takes no more tasks, waits for those under way and ends. A task that takes longer than 15 s
+// is put back into the queue, or canceled if it runs without the queue. When ctx ends first, Stop
+// returns its error and the rest goes on. It may be called again, and without Start.
 func (j *Jobs) Stop(ctx context.Context) error {
-	j.start.Do(func() {}) // a worker that never started never will
+	// a worker that never started never will
+	j.start.Do(func() {})
 	j.stop.Do(func() {
 		j.cancel()
 		go j.end()
 	})
+
 	select {
 	case <-j.ended:
 		return j.endErr
@@ -198,28 +215,35 @@ func (j *Jobs) Stop(ctx context.Context) error {
 // end stops everything that begin started, users before what they use.
 func (j *Jobs) end() {
 	defer close(j.ended)
+
 	j.ticker.Wait()
 	var drained sync.WaitGroup
 	drained.Go(j.direct.drain)
+
 	if j.server != nil {
 		j.server.Shutdown()
 		j.endErr = j.redis.Close()
 	}
+
 	drained.Wait()
+
 	if j.embedded != nil {
 		j.embedded.Close()
 	}
 }
 
-// embed starts a Redis inside this process, for an installation that is one process. It forgets everything at the end,
-// which loses nothing.
+// embed starts a Redis inside this process, for an installation that is one process. It forgets
+// everything at the end, which loses nothing.
 func (j *Jobs) embed() error {
-	password := rand.Text() // it listens on loopback, where other programs could reach it
+	// it listens on loopback, where other programs could reach it
+	password := rand.Text()
 	j.embedded = miniredis.NewMiniRedis()
 	j.embedded.RequireAuth(password)
+
 	if err := j.embedded.Start(); err != nil {
 		return err
 	}
+
 	j.servers = &redisServers{single: &redis.Options{Addr: j.embedded.Addr(), Password: password}}
 	j.ticker.Go(j.age)
 	return nil
@@ -229,6 +253,7 @@ func (j *Jobs) embed() error {
 func (j *Jobs) age() {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+
 	for {
 		select {
 		case <-j.ctx.Done():

@@ -22,18 +22,23 @@ import (
 
 func TestMain(m *testing.M) {
 	if fate := os.Getenv(fateVariable); fate != "" {
-		work(fate) // the test binary as a worker, to be killed
+		// the test binary as a worker, to be killed
+		work(fate)
 	}
-	if err := flag.Set("test.parallel", "4"); err != nil { // unless the command line says otherwise: these tests mostly wait
+
+	// unless the command line says otherwise: these tests mostly wait
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
+
 	flag.Parse()
 	os.Exit(dbtest.Run(m))
 }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// patience bounds every wait for a task. Tasks run within a second or two; after a queue came back within a minute.
+// patience bounds every wait for a task. Tasks run within a second or two; after a queue came back
+// within a minute.
 const patience = 60 * time.Second
 
 // clock is a clock that tests set.
@@ -66,10 +71,12 @@ func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, 
 func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
 	t.Helper()
 	dbtest.SetClock(o.DB, o.Now)
+
 	j, err := jobs.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	run(t, j)
 	return j
 }
@@ -80,6 +87,7 @@ func run(t *testing.T, j *jobs.Jobs) {
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		if err := j.Stop(context.Background()); err != nil {
 			t.Errorf("stop the worker: %v", err)
@@ -90,12 +98,14 @@ func run(t *testing.T, j *jobs.Jobs) {
 // litter leaves what housekeeping has to clean away at noon, beside what it must keep.
 func litter(t *testing.T, d *db.DB) {
 	t.Helper()
+
 	at := model.At(noon)
 	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, statement := range []struct {
 		text string
 		args []any
@@ -109,6 +119,7 @@ func litter(t *testing.T, d *db.DB) {
 			t.Fatal(err)
 		}
 	}
+
 	for _, days := range []model.Day{0, 1, 2, 30} {
 		if _, err := d.DaySalt(t.Context(), at.Day()-days); err != nil {
 			t.Fatal(err)
@@ -119,6 +130,7 @@ func litter(t *testing.T, d *db.DB) {
 // left counts what is left: sessions, sign-in failures, day salts.
 func left(t *testing.T, d *db.DB) [3]int {
 	t.Helper()
+
 	var n [3]int
 	for i, table := range []string{"sessions", "signin_failures"} {
 		var err error
@@ -126,10 +138,12 @@ func left(t *testing.T, d *db.DB) [3]int {
 			t.Fatal(err)
 		}
 	}
+
 	days, err := d.SaltDays(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	n[2] = len(days)
 	return n
 }
@@ -146,21 +160,26 @@ func await(t *testing.T, d *db.DB, want [3]int) {
 // awaitThat waits until done reports true; else it fails with what done last said.
 func awaitThat(t *testing.T, done func() (string, bool)) {
 	t.Helper()
+
 	deadline := time.After(patience)
+
 	for {
 		said, ok := done()
 		if ok {
 			return
 		}
+
 		select {
 		case <-deadline:
 			t.Fatal(said)
-		case <-time.After(20 * time.Millisecond): // rows tell nobody that they come or go
+		case <-time.After(20 * time.Millisecond):
+			// rows tell nobody that they come or go
 		}
 	}
 }
 
-// clean is what housekeeping leaves of the litter: the valid session, the recent failure, the salts of today and yesterday.
+// clean is what housekeeping leaves of the litter: the valid session, the recent failure, the salts
+// of today and yesterday.
 var clean = [3]int{1, 1, 2}
 
 func TestHousekeepingEmbedded(t *testing.T) {
@@ -180,7 +199,8 @@ func TestHousekeepingRealRedis(t *testing.T) {
 	})
 }
 
-// TestRetention: the worker keeps as many whole months as it is told, and everything when it is not told.
+// TestRetention: the worker keeps as many whole months as it is told, and everything when it is not
+// told.
 func TestRetention(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -191,14 +211,17 @@ func TestRetention(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		for _, step := range []struct{ months, want int }{{0, 4}, {12, 3}, {1, 2}} {
 			// A usage row that goes in any case shows that the tasks ran.
 			if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202001, 1)"); err != nil {
 				t.Fatal(err)
 			}
+
 			worker := startWorkerWith(t, jobs.Options{
 				DB: d, Now: (&clock{now: noon}).Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), RetentionMonths: step.months,
 			})
+
 			awaitThat(t, func() (string, bool) {
 				usage, err := dbtest.Count(d, "site_usage")
 				pageviews, err2 := dbtest.Count(d, "pageviews")
@@ -208,6 +231,7 @@ func TestRetention(t *testing.T) {
 				return fmt.Sprintf("keeping %d months: %d old usage rows and %d page views left, want 0 and %d", step.months, usage, pageviews, step.want),
 					usage == 0 && pageviews == step.want
 			})
+
 			if err := worker.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -232,6 +256,7 @@ func TestDaySaltDiesOnTime(t *testing.T) {
 		if _, err := d.DaySalt(t.Context(), today); err != nil {
 			t.Fatal(err)
 		}
+
 		for _, test := range []struct {
 			after time.Duration // after the day's end
 			want  int64
@@ -244,18 +269,22 @@ func TestDaySaltDiesOnTime(t *testing.T) {
 	})
 }
 
-// TestFlushRealRedis: a Redis that forgets everything delays the work of a period at most until the next one.
+// TestFlushRealRedis: a Redis that forgets everything delays the work of a period at most until the
+// next one.
 func TestFlushRealRedis(t *testing.T) {
 	t.Parallel()
+
 	t.Run("sqlite", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.SQLiteURL(t))
 		server := redistest.New(t)
 		now := &clock{now: noon.Add(-2 * time.Hour)}
 		startWorker(t, d, server.URL(), now.Now, nil)
 		litter(t, d)
+
 		if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
+
 		now.add(2 * time.Hour)
 		await(t, d, clean)
 	})
@@ -264,27 +293,32 @@ func TestFlushRealRedis(t *testing.T) {
 // TestStartWithoutRealRedis: a worker may start before its Redis does.
 func TestStartWithoutRealRedis(t *testing.T) {
 	t.Parallel()
+
 	t.Run("sqlite", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.SQLiteURL(t))
 		server := redistest.New(t)
 		server.Kill()
 		j := startWorker(t, d, server.URL(), (&clock{now: noon}).Now, slog.DiscardHandler)
 		litter(t, d)
+
 		if err := j.Ping(t.Context()); err == nil {
 			t.Error("Ping gives no error without a Redis")
 		}
+
 		server.Start()
 		await(t, d, clean)
+
 		if err := j.Ping(t.Context()); err != nil {
 			t.Errorf("Ping: %v", err)
 		}
 	})
 }
 
-// TestRestartRealRedis: the worker goes on by itself when a Redis that was killed under it is there again, and says both in
-// one line each.
+// TestRestartRealRedis: the worker goes on by itself when a Redis that was killed under it is there
+// again, and says both in one line each.
 func TestRestartRealRedis(t *testing.T) {
 	t.Parallel()
+
 	t.Run("sqlite", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.SQLiteURL(t))
 		server := redistest.New(t)
@@ -295,19 +329,24 @@ func TestRestartRealRedis(t *testing.T) {
 
 		before := logged.all()
 		server.Kill()
-		ping := func() { // takes up to two seconds, in which the worker's own parts fail as well
+
+		// takes up to two seconds, in which the worker's own parts fail as well
+		ping := func() {
 			t.Helper()
 			if err := j.Ping(t.Context()); err == nil {
 				t.Fatal("Ping gives no error while Redis is away")
 			}
 		}
+
 		awaitThat(t, func() (string, bool) {
 			ping()
 			return "no line says that the queue is away", logged.of("the queue is away; workers take due work from the database") > 0
 		})
+
 		for range 3 {
 			ping()
 		}
+
 		if away, all := logged.of("the queue is away; workers take due work from the database"), logged.all()-before; away != 1 || all > 2 {
 			t.Errorf("%d lines say that the queue is away, among %d in all; want 1 of at most 2", away, all)
 		}
@@ -315,8 +354,10 @@ func TestRestartRealRedis(t *testing.T) {
 		if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("another")); err != nil {
 			t.Fatal(err)
 		}
+
 		server.Start()
 		await(t, d, clean)
+
 		if n := logged.of("the queue is back"); n != 1 {
 			t.Errorf("%d lines say that the queue is back, want 1", n)
 		}
@@ -326,22 +367,28 @@ func TestRestartRealRedis(t *testing.T) {
 // TestTwoWorkersRealRedis: of two workers, one runs the task of a period.
 func TestTwoWorkersRealRedis(t *testing.T) {
 	t.Parallel()
+
 	t.Run("postgres", func(t *testing.T) {
 		databaseURL := dbtest.PostgresURL(t)
 		d := dbtest.Open(t, databaseURL)
 		litter(t, d)
 		server := redistest.New(t)
 		counted := &countHandler{}
+
 		var workers []*jobs.Jobs
 		for range 2 {
 			workers = append(workers, startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted))
 		}
+
 		await(t, d, clean)
-		for _, j := range workers { // what was done is logged after it was done
+
+		// what was done is logged after it was done
+		for _, j := range workers {
 			if err := j.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if n := counted.of("day salts destroyed"); n != 1 {
 			t.Errorf("the day salts were destroyed %d times, want once", n)
 		}
@@ -389,11 +436,13 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for range 2 {
 		if err := j.Stop(t.Context()); err != nil {
 			t.Errorf("Stop without Start: %v", err)
 		}
 	}
+
 	started := startWorker(t, d, "", time.Now, nil)
 	for range 2 {
 		if err := started.Stop(t.Context()); err != nil {
@@ -402,13 +451,16 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 	}
 }
 
-// TestStopWithASilentRedis: a Redis that accepts connections and never answers does not hold the process.
+// TestStopWithASilentRedis: a Redis that accepts connections and never answers does not hold the
+// process.
 func TestStopWithASilentRedis(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts: the kernel does, and nothing comes back
+	// nobody accepts: the kernel does, and nothing comes back
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
+
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	j, err := jobs.New(jobs.Options{DB: d, RedisURL: "redis://" + silent.Addr().String(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -417,8 +469,10 @@ func TestStopWithASilentRedis(t *testing.T) {
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+
 	if err := j.Stop(ctx); err != nil {
 		t.Errorf("Stop: %v", err)
 	}
@@ -449,17 +503,21 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 	}
 }
 
-// TestUserRealRedis: a Redis that knows users lets the worker in as the user of its URL; a wrong password only makes it wait.
+// TestUserRealRedis: a Redis that knows users lets the worker in as the user of its URL; a wrong
+// password only makes it wait.
 func TestUserRealRedis(t *testing.T) {
 	t.Parallel()
+
 	t.Run("sqlite", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.SQLiteURL(t))
 		server := redistest.New(t)
 		if err := server.Client().ACLSetUser(t.Context(), "worker", "on", ">letmein", "~*", "&*", "+@all").Err(); err != nil {
 			t.Fatal(err)
 		}
+
 		as := func(user string) string { return strings.Replace(server.URL(), "://", "://"+user+"@", 1) }
 		litter(t, d)
+
 		refused := startWorker(t, d, as("worker:wrong"), (&clock{now: noon}).Now, slog.DiscardHandler)
 		if err := refused.Ping(t.Context()); err == nil {
 			t.Error("Ping gives no error with a wrong password")
@@ -467,6 +525,7 @@ func TestUserRealRedis(t *testing.T) {
 		if err := server.Client().ACLSetUser(t.Context(), "default", "off").Err(); err != nil {
 			t.Fatal(err)
 		}
+
 		startWorker(t, d, as("worker:letmein"), (&clock{now: noon}).Now, nil)
 		await(t, d, clean)
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// temper is what this process knows of a lane's receiver. Lanes of one temper share a bound, so that many dead receivers
-// together leave places for those that answer.
+// temper is what this process knows of a lane's receiver. Lanes of one temper share a bound, so
+// that many dead receivers together leave places for those that answer.
 type temper int
 
 const (
@@ -28,11 +28,13 @@ const (
 	knownLanes   = 10_000          // lanes whose temper is remembered
 )
 
-// placesOf is how many deliveries lanes of each temper have at once in this process, all together. Slow ones and those that
-// may turn out to be leave a quarter of the worker to the others and to mails.
+// placesOf is how many deliveries lanes of each temper have at once in this process, all together.
+// Slow ones and those that may turn out to be leave a quarter of the worker to the others and to
+// mails.
 var placesOf = [tempers]int{unknown: 128, quick: concurrency, slow: 64}
 
-// slotsOf is how many deliveries of a lane this process sends at once, so that no receiver takes all the places there are.
+// slotsOf is how many deliveries of a lane this process sends at once, so that no receiver takes
+// all the places there are.
 func slotsOf(kind string) int {
 	if kind == model.DeliveryConversion {
 		return 8
@@ -58,7 +60,8 @@ type laneState struct {
 func newLanes() *lanes {
 	known, err := lru.New[model.Lane, temper](knownLanes)
 	if err != nil {
-		panic(err) // the size is positive
+		// the size is positive
+		panic(err)
 	}
 	return &lanes{lane: make(map[model.Lane]*laneState), known: known}
 }
@@ -73,15 +76,18 @@ type place struct {
 func (l *lanes) enter(lane model.Lane) (place, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	free, temper := l.freeOf(lane)
 	if free == 0 {
 		return place{}, false
 	}
+
 	state := l.lane[lane]
 	if state == nil {
 		state = &laneState{}
 		l.lane[lane] = state
 	}
+
 	state.workers++
 	l.used[temper]++
 	return place{lane, temper}, true
@@ -101,12 +107,14 @@ func (l *lanes) leave(p place) {
 func (l *lanes) freeOf(lane model.Lane) (int, temper) {
 	temper, _ := l.known.Get(lane)
 	places := slotsOf(lane.Kind)
+
 	if temper != quick {
 		places = min(places, carefulSlots)
 	}
 	if state := l.lane[lane]; state != nil {
 		places -= state.workers
 	}
+
 	return max(0, min(places, placesOf[temper]-l.used[temper])), temper
 }
 
@@ -124,17 +132,22 @@ func (l *lanes) isSlow(lane model.Lane) bool {
 	return temper == slow
 }
 
-// claim claims a delivery of the lane, in which the caller has a place. claim is told which deliveries this process sends at
-// this moment, so that it leaves them alone even if the clock was set meanwhile; it returns the id of another one, or 0.
+// claim claims a delivery of the lane, in which the caller has a place. claim is told which
+// deliveries this process sends at this moment, so that it leaves them alone even if the clock was
+// set meanwhile; it returns the id of another one, or 0.
 func (l *lanes) claim(lane model.Lane, claim func(except []int64) int64) {
 	l.mu.Lock()
 	state := l.lane[lane]
 	l.mu.Unlock()
-	state.claim.Lock() // one after another: a claim must be known before the next one
+
+	// one after another: a claim must be known before the next one
+	state.claim.Lock()
 	defer state.claim.Unlock()
+
 	l.mu.Lock()
 	sending := slices.Clone(state.sending)
 	l.mu.Unlock()
+
 	if id := claim(sending); id != 0 {
 		l.mu.Lock()
 		state.sending = append(state.sending, id)
@@ -142,13 +155,15 @@ func (l *lanes) claim(lane model.Lane, claim func(except []int64) int64) {
 	}
 }
 
-// release ends what claim began, when all is recorded. result is how the attempt ended, and tells the lane's temper: a failure
-// that came fast tells nothing.
+// release ends what claim began, when all is recorded. result is how the attempt ended, and tells
+// the lane's temper: a failure that came fast tells nothing.
 func (l *lanes) release(lane model.Lane, id int64, result db.AttemptResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	state := l.lane[lane]
 	state.sending = slices.DeleteFunc(state.sending, func(other int64) bool { return other == id })
+
 	switch {
 	case result.Error == model.AttemptTimeout || result.Duration >= slowAttempt:
 		l.known.Add(lane, slow)

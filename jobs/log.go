@@ -11,8 +11,9 @@ import (
 // quietEvery is how often asynq may complain of one thing.
 const quietEvery = time.Minute
 
-// quietLog hands asynq's warnings and errors on to our log, the same one once a minute. While Redis is away asynq complains
-// about nothing else, in many words; the watch has said it already, so all of that is left out.
+// quietLog hands asynq's warnings and errors on to our log, the same one once a minute. While Redis
+// is away asynq complains about nothing else, in many words; the watch has said it already, so all
+// of that is left out.
 type quietLog struct {
 	log      *slog.Logger
 	now      func() time.Time
@@ -26,15 +27,20 @@ func (q *quietLog) pass(message string) bool {
 	if q.troubled() {
 		return false
 	}
+
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	now := q.now()
-	if since := now.Sub(q.said[message]); since >= 0 && since < quietEvery { // a clock that was set back ends the silence
+
+	// a clock that was set back ends the silence
+	if since := now.Sub(q.said[message]); since >= 0 && since < quietEvery {
 		return false
 	}
 	if q.said == nil || len(q.said) > 100 {
 		q.said = make(map[string]time.Time)
 	}
+
 	q.said[message] = now
 	return true
 }

@@ -27,7 +27,8 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// mailbox is an SMTP server that demands TLS and a password. refuse says what it thinks of a recipient that it was told n times.
+// mailbox is an SMTP server that demands TLS and a password. refuse says what it thinks of a
+// recipient that it was told n times.
 type mailbox struct {
 	addr   string
 	refuse func(to string, n int) error
@@ -40,28 +41,35 @@ type mailbox struct {
 
 func newMailbox(t *testing.T, a *authority, tlsFirst bool, refuse func(to string, n int) error) *mailbox {
 	t.Helper()
+
 	m := &mailbox{refuse: refuse, attempts: make(map[string]int)}
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &mailSession{box: m}, nil }))
 	server.Domain = "mail.example"
 	server.ErrorLog = slogPrinter{}
 	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{a.certificate(t)}}
+
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	m.addr = l.Addr().String()
+
 	if tlsFirst {
 		l = tls.NewListener(l, server.TLSConfig)
 	}
+
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		_ = server.Serve(l)
 	}()
+
 	t.Cleanup(func() {
 		server.Close()
 		<-done
 	})
+
 	return m
 }
 
@@ -108,8 +116,10 @@ func (s *mailSession) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
+
 	s.box.mu.Lock()
 	defer s.box.mu.Unlock()
+
 	s.box.mails, s.box.to = append(s.box.mails, string(text)), append(s.box.to, s.to)
 	return nil
 }
@@ -131,14 +141,17 @@ func (m *mailbox) server(t *testing.T, a *authority, scheme, password string) *j
 
 func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobs.MailServer, log slog.Handler) *jobs.Jobs {
 	t.Helper()
+
 	if log == nil {
 		log = slog.NewTextHandler(t.Output(), nil)
 	}
+
 	dbtest.SetClock(d, now)
 	j, err := jobs.New(jobs.Options{DB: d, Now: now, Log: slog.New(log), Mail: server, BaseURL: "https://app.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	j.Quick(50*time.Millisecond, time.Minute)
 	run(t, j)
 	return j
@@ -158,10 +171,12 @@ func states(t *testing.T, d *db.DB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var all []string
 	for _, m := range mails {
 		all = append(all, fmt.Sprintf("%s %d", m.State, m.Attempts))
 	}
+
 	return strings.Join(all, ", ")
 }
 
@@ -173,11 +188,13 @@ func awaitStates(t *testing.T, d *db.DB, want string) {
 	})
 }
 
-// TestMails: each kind arrives once, over STARTTLS and over TLS, with a text and an HTML part that say what the data says; data
-// cannot break out of the HTML or the header.
+// TestMails: each kind arrives once, over STARTTLS and over TLS, with a text and an HTML part that
+// say what the data says; data cannot break out of the HTML or the header.
 func TestMails(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
+
 	kinds := []struct{ kind, data, subject, says string }{
 		{"quota_80", `{"product":"analytics","account":"Shop Ltd","site":"shop.example","month":"2026-11","quota":10000}`,
 			"80 % of the monthly quota used: analytics of shop.example",
@@ -209,16 +226,20 @@ func TestMails(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				box := newMailbox(t, a, scheme == "smtps", welcome)
+
 				for i, k := range kinds {
 					queue(t, d, k.kind, fmt.Sprintf("owner%d@example.com", i), k.data)
 				}
+
 				startMailer(t, d, (&clock{now: noon}).Now, box.server(t, a, scheme, "p%40ss%20word"), nil)
 				awaitStates(t, d, strings.TrimSuffix(strings.Repeat("sent 1, ", len(kinds)), ", "))
 				box.mu.Lock()
 				defer box.mu.Unlock()
+
 				if len(box.mails) != len(kinds) {
 					t.Fatalf("%d mails arrived, want %d", len(box.mails), len(kinds))
 				}
+
 				for i, raw := range box.mails {
 					var n int
 					fmt.Sscanf(box.to[i], "owner%d@", &n)
@@ -231,9 +252,11 @@ func TestMails(t *testing.T) {
 					if !strings.Contains(text, k.says) {
 						t.Errorf("%s: text %q does not say %q", k.kind, text, k.says)
 					}
+
 					if !strings.Contains(text, "sent by Tallygate at https://app.example.") || !strings.Contains(html, "sent by Tallygate at https://app.example.") {
 						t.Errorf("%s: %q and %q do not name the installation", k.kind, text, html)
 					}
+
 					linksHome := strings.HasPrefix(k.kind, "quota") || k.kind == "delivery_failed"
 					if linksHome && (!strings.Contains(text, "Go to the service:\r\nhttps://app.example/\r\n") || !strings.Contains(html, `<a href="https://app.example/">`)) {
 						t.Errorf("%s: %q and %q do not link to the installation", k.kind, text, html)
@@ -250,14 +273,17 @@ func TestMails(t *testing.T) {
 // parts takes a mail apart.
 func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 	t.Helper()
+
 	message, err := mail.ReadMessage(strings.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	kind, parameters, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/alternative" {
 		t.Fatalf("content type %q, %v", kind, err)
 	}
+
 	reader := multipart.NewReader(message.Body, parameters["boundary"])
 	var all []string
 	for _, want := range []string{"text/plain", "text/html"} {
@@ -268,41 +294,52 @@ func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 		if e := part.Header.Get("Content-Transfer-Encoding"); e != "quoted-printable" {
 			t.Fatalf("part is encoded as %q", e)
 		}
+
 		body, err := io.ReadAll(quotedprintable.NewReader(part))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		all = append(all, string(body))
 	}
+
 	return message.Header, all[0], all[1]
 }
 
-// untilDue sets the clock to the time at which the next mail is due, unless one is due or being sent. The clock stands still meanwhile,
-// so a mail that is being sent is due again when its claim ends, exactly two minutes on; no pause is as long.
+// untilDue sets the clock to the time at which the next mail is due, unless one is due or being
+// sent. The clock stands still meanwhile, so a mail that is being sent is due again when its claim
+// ends, exactly two minutes on; no pause is as long.
 func untilDue(t *testing.T, d *db.DB, now *clock) {
 	t.Helper()
+
 	mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE state = 'pending'")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const claimed = 2 * time.Minute
 	next := time.Duration(math.MaxInt64)
 	for _, m := range mails {
 		wait := m.NextAttemptAt.Sub(model.At(now.Now()))
-		if wait <= 0 || wait == claimed { // its attempt comes first: a clock that moves on could end it
+
+		// its attempt comes first: a clock that moves on could end it
+		if wait <= 0 || wait == claimed {
 			return
 		}
+
 		next = min(next, wait)
 	}
+
 	if len(mails) > 0 {
 		now.add(next)
 	}
 }
 
-// TestMailsRefused: a server that is busy, or does not let the worker in, is asked again later, a bounded number of times; a
-// recipient that it refuses for good is not.
+// TestMailsRefused: a server that is busy, or does not let the worker in, is asked again later, a
+// bounded number of times; a recipient that it refuses for good is not.
 func TestMailsRefused(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later"}
 	unknown := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such mailbox: nobody@example.com"}
@@ -317,6 +354,7 @@ func TestMailsRefused(t *testing.T) {
 			}
 			return nil
 		})
+
 		queue(t, d, "test", "nobody@example.com", "")
 		queue(t, d, "test", "owner@example.com", "")
 		var lines strings.Builder
@@ -327,6 +365,7 @@ func TestMailsRefused(t *testing.T) {
 			untilDue(t, d, now)
 			return "mails are " + s, s == "failed 1, sent 4"
 		})
+
 		if err := j.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -334,6 +373,7 @@ func TestMailsRefused(t *testing.T) {
 			t.Errorf("logged %s", s)
 		}
 	})
+
 	t.Run("wrong password", func(t *testing.T) {
 		dbtest.Each(t, func(t *testing.T, d *db.DB) {
 			now := &clock{now: noon}
@@ -346,6 +386,7 @@ func TestMailsRefused(t *testing.T) {
 				untilDue(t, d, now)
 				return "mails are " + s, s == fmt.Sprintf("failed %d", model.MaxMailAttempts)
 			})
+
 			if err := j.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -359,9 +400,11 @@ func TestMailsRefused(t *testing.T) {
 	})
 }
 
-// TestMailsEndWithTheirLinks: a mail is not tried again when its link will be void by then, and keeps no link when it has ended.
+// TestMailsEndWithTheirLinks: a mail is not tried again when its link will be void by then, and
+// keeps no link when it has ended.
 func TestMailsEndWithTheirLinks(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later"}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -373,8 +416,10 @@ func TestMailsEndWithTheirLinks(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			s := states(t, d)
 			untilDue(t, d, now)
-			return "mails are " + s, s == fmt.Sprintf("failed 4, failed %d", model.MaxMailAttempts) // at 0, 1, 5 and 21 of 60 minutes
+			// at 0, 1, 5 and 21 of 60 minutes
+			return "mails are " + s, s == fmt.Sprintf("failed 4, failed %d", model.MaxMailAttempts)
 		})
+
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails")
 		if err != nil || mails[0].Data != "{}" || mails[1].Data != "{}" {
 			t.Errorf("mails are %+v, %v", mails, err)
@@ -382,14 +427,17 @@ func TestMailsEndWithTheirLinks(t *testing.T) {
 	})
 }
 
-// TestMailsWithoutServer: without a server mails are said and given up, and their links stay out of the log.
+// TestMailsWithoutServer: without a server mails are said and given up, and their links stay out of
+// the log.
 func TestMailsWithoutServer(t *testing.T) {
 	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var lines strings.Builder
 		queue(t, d, "password_reset", "owner@example.com", `{"url":"https://app.example/secret"}`)
 		j := startMailer(t, d, (&clock{now: noon}).Now, nil, slog.NewTextHandler(&lines, nil))
 		awaitStates(t, d, "skipped 1")
+
 		if err := j.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -408,34 +456,43 @@ func TestMailServerAddress(t *testing.T) {
 			t.Errorf("%q is accepted", address)
 		}
 	}
+
 	if _, err := jobs.NewMailServer("smtp://mail.example", "nobody", nil); err == nil {
 		t.Error("a sender without @ is accepted")
 	}
+
 	_, err := jobs.NewMailServer("smtp://user:hunter2@mail example", "noreply@example.com", nil)
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestQuotaMails: of two workers that look at the quotas at once, one tells the owner, once at 80 % and once at 100 %, and of the
-// captcha's notices as well.
+// TestQuotaMails: of two workers that look at the quotas at once, one tells the owner, once at 80 %
+// and once at 100 %, and of the captcha's notices as well.
 func TestQuotaMails(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "", "")
 		box := newMailbox(t, a, false, welcome)
+
 		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 10000)", site.ID); err != nil {
 			t.Fatal(err)
 		}
+
 		verifyCaptchas(t, d, site.AccountID, model.CaptchaPlanPro100K, 80_000)
 		server := box.server(t, a, "smtp", "p%40ss%20word")
-		for range 2 { // each with a queue of its own, so that each looks
+
+		// each with a queue of its own, so that each looks
+		for range 2 {
 			startMailer(t, d, (&clock{now: noon}).Now, server, nil)
 		}
+
 		awaitStates(t, d, "sent 1, sent 1, sent 1")
 		box.mu.Lock()
 		defer box.mu.Unlock()
+
 		wanted := map[string]bool{
 			`page views and events of shop.example, a site of the account "shop·example", have reached 80 % of the month's quota of 10,000 in November 2026`:  true,
 			`page views and events of shop.example, a site of the account "shop·example", have reached 100 % of the month's quota of 10,000 in November 2026`: true,
@@ -446,36 +503,44 @@ func TestQuotaMails(t *testing.T) {
 			_, text, _ := parts(t, raw)
 			text = strings.ReplaceAll(text, "\r\n", "\n")
 			maps.DeleteFunc(wanted, func(says string, _ bool) bool { return strings.Contains(text, says) })
+
 			if box.to[i] != "owner@shop.example" {
 				t.Errorf("a mail went to %s", box.to[i])
 			}
 		}
+
 		if len(wanted) > 0 {
 			t.Errorf("no mail says %v; they are %q", slices.Collect(maps.Keys(wanted)), box.mails)
 		}
 	})
 }
 
-// TestQuotaMailsOfALoweredPlan: an account whose plan is lowered below what it used is mailed at 80 % and at 100 %, although it
-// is exhausted and counts nothing any more. Two workers send each mail once.
+// TestQuotaMailsOfALoweredPlan: an account whose plan is lowered below what it used is mailed at 80
+// % and at 100 %, although it is exhausted and counts nothing any more. Two workers send each mail
+// once.
 func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "", "")
 		verifyCaptchas(t, d, site.AccountID, model.CaptchaPlanPro100K, 50_000)
+
 		if err := d.SetCaptchaPlan(t.Context(), site.AccountID, model.CaptchaPlanFree); err != nil {
 			t.Fatal(err)
 		}
+
 		box := newMailbox(t, a, false, welcome)
 		server := box.server(t, a, "smtp", "p%40ss%20word")
 		for range 2 {
 			startMailer(t, d, (&clock{now: noon}).Now, server, nil)
 		}
+
 		awaitStates(t, d, "sent 1, sent 1")
 
 		box.mu.Lock()
 		defer box.mu.Unlock()
+
 		var subjects []string
 		for _, raw := range box.mails {
 			header, _, _ := parts(t, raw)
@@ -483,9 +548,12 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
+
 			subjects = append(subjects, subject)
 		}
+
 		slices.Sort(subjects)
+
 		want := []string{
 			`80 % of the monthly quota used: captcha of the account "shop·example"`,
 			`The monthly quota is used up: captcha of the account "shop·example"`,
@@ -496,23 +564,28 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 	})
 }
 
-// verifyCaptchas puts an account on a plan and counts verifications as the data plane does, the last one by itself, with the
-// notice that it makes.
+// verifyCaptchas puts an account on a plan and counts verifications as the data plane does, the
+// last one by itself, with the notice that it makes.
 func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaPlan, n int64) {
 	t.Helper()
+
 	if err := d.SetCaptchaPlan(t.Context(), accountID, plan); err != nil {
 		t.Fatal(err)
 	}
+
 	store := d.CaptchaStore()
 	defer store.Close()
+
 	key := model.CaptchaUsageKey{AccountID: accountID, Month: 202611}
 	err := store.Update(t.Context(), db.CaptchaKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *db.CaptchaState) *db.CaptchaChanges {
 		usage := state.Usage[key]
 		usage.Used = n - 1
 		changes := &db.CaptchaChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{}}
+
 		if threshold := usage.Count(model.At(noon)); threshold != 0 {
 			changes.Notices = []db.CaptchaNotice{{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: model.At(noon)}}
 		}
+
 		changes.Usage[key] = usage
 		return changes
 	})

@@ -23,14 +23,17 @@ type mailText struct {
 // home is a Link to the installation.
 const home = "/"
 
-// from makes the text name the installation that sends it, and completes a link to it. Without a base URL it does neither.
+// from makes the text name the installation that sends it, and completes a link to it. Without a
+// base URL it does neither.
 func (t *mailText) from(baseURL string) {
 	if t.Link == home {
 		t.Link = ""
+
 		if baseURL != "" {
 			t.Link = baseURL + home
 		}
 	}
+
 	if baseURL != "" {
 		t.Sender = "This mail was sent by Tallygate at " + baseURL + "."
 	}
@@ -39,12 +42,14 @@ func (t *mailText) from(baseURL string) {
 // plain is the text form.
 func (t *mailText) plain() string {
 	parts := t.Paragraphs
+
 	if t.Link != "" {
 		parts = append(parts[:len(parts):len(parts)], t.LinkText+":\n"+t.Link)
 	}
 	if t.Sender != "" {
 		parts = append(parts[:len(parts):len(parts)], t.Sender)
 	}
+
 	return strings.Join(parts, "\n\n") + "\n"
 }
 
@@ -168,16 +173,19 @@ func quota80Text(d *model.QuotaMail) *mailText {
 func quota100Text(d *model.QuotaMail) *mailText {
 	effect := "From now on "
 	if d.Product == model.ProductCaptcha {
-		effect = "Beyond that " // a lowered plan may have used up the reserve as well
+		// a lowered plan may have used up the reserve as well
+		effect = "Beyond that "
 	}
 	return quotaText(d, 100, "The monthly quota is used up", effect)
 }
 
 func deliveryFailedText(d *model.DeliveryFailedMail) *mailText {
 	what := "The webhook call for the event " + d.Event
+
 	if d.Kind == model.DeliveryDailyExport {
 		what = "A part of the daily export of " + d.Event
 	}
+
 	return &mailText{Subject: "A webhook call failed: analytics of " + d.Site, Link: home, LinkText: "Go to the service", Paragraphs: []string{
 		fmt.Sprintf("%s of %s, a site of %s, could not be delivered in %s. The last error was: %s.",
 			what, d.Site, accountName(d.Account), counted(int64(d.Attempts), "attempt"), d.Error),
@@ -220,10 +228,13 @@ func passwordResetText(d *model.LinkMail) *mailText {
 
 func webhookChangedText(d *model.WebhookChangedMail) *mailText {
 	what := "key events"
+
 	if d.Kind == model.DeliveryDailyExport {
 		what = "each day's events"
 	}
+
 	change := fmt.Sprintf("They are sent to %s; before, they were sent to %s.", d.New, d.Old)
+
 	switch {
 	case d.Old == "":
 		change = fmt.Sprintf("They are sent to %s; before, they were not sent.", d.New)
@@ -232,24 +243,29 @@ func webhookChangedText(d *model.WebhookChangedMail) *mailText {
 	case d.Old == d.New:
 		change = fmt.Sprintf("They are still sent to %s; the rest of the address was changed.", d.New)
 	}
+
 	text := &mailText{Subject: "A webhook address was changed: " + d.Site, Paragraphs: []string{
 		fmt.Sprintf("The address that %s of %s are sent to was changed by %s, on %s UTC.",
 			what, d.Site, d.By, d.At.Time().Format("2006-01-02 15:04:05")),
 		change,
 		"If you did not expect this, set the address right, revoke the API tokens that you do not know, and change your password.",
 	}}
+
 	if d.Last {
 		text.Paragraphs = append(text.Paragraphs, "You get no more mails about changes of this site's webhook addresses today.")
 	}
+
 	return text
 }
 
 func passwordChangedText(d *model.PasswordChangedMail) *mailText {
 	tokens := "You have no API tokens."
+
 	if len(d.Tokens) > 0 {
 		tokens = "These API tokens are still valid: " + strings.Join(d.Tokens, ", ") +
 			". To end one, sign in and use the mutation revokeApiToken; the query apiTokens lists them."
 	}
+
 	return &mailText{Subject: "Your password was changed", Link: d.Page, LinkText: "Sign in", Paragraphs: []string{
 		fmt.Sprintf("Your password was changed on %s UTC. You were signed out everywhere else.", d.At.Time().Format("2006-01-02 15:04:05")),
 		tokens,

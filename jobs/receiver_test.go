@@ -40,6 +40,7 @@ func newAuthority(tb testing.TB) *authority {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
+
 	a.cert, a.key = a.sign(tb, template, nil)
 	a.pool.AddCert(a.cert)
 	return a
@@ -47,22 +48,28 @@ func newAuthority(tb testing.TB) *authority {
 
 func (a *authority) sign(tb testing.TB, template, parent *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	tb.Helper()
+
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	signer := a.key
+
 	if parent == nil {
 		parent, signer = template, key
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	return cert, key
 }
 
@@ -75,6 +82,7 @@ func (a *authority) certificate(tb testing.TB, names ...string) tls.Certificate 
 		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, a.cert)
+
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
@@ -103,27 +111,32 @@ func newReceiver(tb testing.TB, a *authority, answer func(n int, w http.Response
 // newReceiverOn is newReceiver on a listener of the caller's.
 func newReceiverOn(tb testing.TB, a *authority, l net.Listener, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	tb.Helper()
+
 	r := &receiver{}
 	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
 		if err != nil {
 			return
 		}
+
 		r.mu.Lock()
 		n := len(r.calls)
 		r.calls = append(r.calls, received{header: request.Header, body: string(body)})
 		r.mu.Unlock()
 		answer(n, w, request)
 	}))
+
 	if l != nil {
 		r.Listener.Close()
 		r.Listener = l
 	}
+
 	r.Config.ErrorLog = log.New(io.Discard, "", 0)
 	r.EnableHTTP2 = true
 	r.TLS = &tls.Config{Certificates: []tls.Certificate{a.certificate(tb, "hook.example", "rebind.example", "mixed.example")}}
 	r.StartTLS()
 	tb.Cleanup(r.Close)
+
 	return r
 }
 
@@ -147,7 +160,8 @@ func status(code int) func(int, http.ResponseWriter, *http.Request) {
 // loopback may be called in tests.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 
-// fastClock is a clock that runs factor times as fast as the machine's, so that hours of retries pass in seconds.
+// fastClock is a clock that runs factor times as fast as the machine's, so that hours of retries
+// pass in seconds.
 type fastClock struct {
 	start  time.Time
 	began  time.Time
@@ -175,12 +189,14 @@ func (c *fastClock) add(d time.Duration) {
 // newSite makes an account with a site whose conversion webhook is url, signed with secret.
 func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	tb.Helper()
+
 	ctx, at := context.Background(), model.At(noon)
 	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	site, err := d.CreateSite(ctx, model.Site{
 		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at,
 	})
@@ -190,6 +206,7 @@ func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	if err := d.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
 		tb.Fatal(err)
 	}
+
 	return site
 }
 
@@ -205,6 +222,7 @@ VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`, site.ID, delive
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	return delivery
 }
 

@@ -48,53 +48,67 @@ func parseRedisURL(rawURL string) (*redisServers, error) {
 	if rest == "" || rest[0] == '/' || rest[0] == '?' {
 		return nil, errRedisURL
 	}
+
 	if form == "" {
 		o, err := parseSingle(rawURL)
 		return &redisServers{single: o}, err
 	}
+
 	// What go-redis reads is a URL with one host and without our own parameters.
 	hosts, path, query := rest, "", ""
 	hosts, query, _ = strings.Cut(hosts, "?")
 	hosts, path, _ = strings.Cut(hosts, "/")
 	user := ""
+
 	if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
 		user, hosts = hosts[:at+1], hosts[at+1:]
 	}
+
 	parameters, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, errRedisURL
 	}
+
 	own := map[string]string{}
 	for _, name := range []string{"master", "sentinel_user", "sentinel_password"} {
 		own[name] = parameters.Get(name)
 		parameters.Del(name)
 	}
+
 	port := "6379"
+
 	if form == "sentinel" {
 		port = "26379"
 	}
+
 	var addrs []string
 	for host := range strings.SplitSeq(hosts, ",") {
 		addr, ok := withPort(host, port)
 		if !ok {
 			return nil, errRedisURL
 		}
+
 		addrs = append(addrs, addr)
 	}
+
 	first, _, _ := strings.Cut(hosts, ",")
 	o, err := parseSingle(plain + "://" + user + first + "/" + path + "?" + parameters.Encode())
 	if err != nil {
 		return nil, err
 	}
+
 	if form == "cluster" {
 		if o.DB != 0 {
 			return nil, errors.New("the Redis URL names a database, and a cluster has only one")
 		}
+
 		return &redisServers{cluster: clusterOptions(o, addrs)}, nil
 	}
+
 	if own["master"] == "" {
 		return nil, errors.New("the Redis URL must name the master that the sentinels watch: ?master=name")
 	}
+
 	f := failoverOptions(o, addrs, own["master"])
 	f.SentinelUsername, f.SentinelPassword = own["sentinel_user"], own["sentinel_password"]
 	return &redisServers{sentinel: f}, nil
@@ -115,11 +129,14 @@ func parseSingle(rawURL string) (*redis.Options, error) {
 	if err != nil {
 		return nil, errRedisURL
 	}
+
 	for _, timeout := range []*time.Duration{&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout} {
-		if *timeout == 0 { // the URL may say otherwise
+		// the URL may say otherwise
+		if *timeout == 0 {
 			*timeout = redisTimeout
 		}
 	}
+
 	o.ContextTimeoutEnabled = true
 	return o, nil
 }
@@ -149,10 +166,14 @@ func forAnyHost(c *tls.Config) *tls.Config {
 
 // connect returns a client that tells w how Redis does. It connects when it is used.
 func connect(s *redisServers, w *watch) redis.UniversalClient {
-	// go-redis would print a line to stderr for every failed attempt to connect, dozens in a minute. The watch says it once.
+	// go-redis would print a line to stderr for every failed attempt to connect, dozens in a
+	// minute. The watch says it once.
 	redis.SetLogger(&logging.VoidLogger{})
-	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // of one vendor's servers
+
+	// of one vendor's servers
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	var client redis.UniversalClient
+
 	switch {
 	case s.cluster != nil:
 		s.cluster.MaintNotificationsConfig = quiet
@@ -163,19 +184,23 @@ func connect(s *redisServers, w *watch) redis.UniversalClient {
 		s.single.MaintNotificationsConfig = quiet
 		client = redis.NewClient(s.single)
 	}
+
 	client.AddHook(w)
 	return client
 }
 
-// refusalPause is how long a failed command takes at least. asynq asks for the next task as soon as the last question was
-// answered, even with an error: without a pause, a Redis that refuses at once would keep a core busy.
+// refusalPause is how long a failed command takes at least. asynq asks for the next task as soon as
+// the last question was answered, even with an error: without a pause, a Redis that refuses at once
+// would keep a core busy.
 const refusalPause = 250 * time.Millisecond
 
-// settle is how long Redis must have failed before that is worth a line, and how long after the last failure asynq may still
-// complain of it: connections come and go, and when Redis returns the client repeats an old error now and then.
+// settle is how long Redis must have failed before that is worth a line, and how long after the
+// last failure asynq may still complain of it: connections come and go, and when Redis returns the
+// client repeats an old error now and then.
 const settle = 3 * time.Second
 
-// watch sees the outcome of every command. It logs when Redis stops doing its work and when it does it again, once each.
+// watch sees the outcome of every command. It logs when Redis stops doing its work and when it does
+// it again, once each.
 type watch struct {
 	log *slog.Logger
 
@@ -209,48 +234,63 @@ func (w *watch) away() bool {
 // note takes the outcome of a command.
 func (w *watch) note(err error) {
 	if errors.Is(err, redis.ErrClosed) || errors.Is(err, context.Canceled) {
-		return // says nothing about Redis; the client also gives the end of one command's attempt to connect to another one
+		// says nothing about Redis; the client also gives the end of one command's attempt to
+		// connect to another one
+		return
 	}
-	now := time.Now() // not the program's clock: only time that passes matters here
+
+	// not the program's clock: only time that passes matters here
+	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if !outage(err) {
 		if w.said {
 			w.log.Info("the queue is back", "after", now.Sub(w.since))
 		}
+
 		w.since, w.said = time.Time{}, false
 		return
 	}
+
 	w.failed = now
 	if w.since.IsZero() {
 		w.since = now
 	}
+
 	if !w.said && now.Sub(w.since) >= settle {
 		w.said = true
 		w.log.Error("the queue is away; workers take due work from the database", "error", err)
 	}
 }
 
-// outage reports whether err means that Redis is not there or does not serve us, rather than an ordinary answer.
+// outage reports whether err means that Redis is not there or does not serve us, rather than an
+// ordinary answer.
 func outage(err error) bool {
 	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, redis.ErrClosed) || errors.Is(err, context.Canceled) {
 		return false
 	}
+
 	answer, ok := errors.AsType[redis.Error](err)
 	if !ok {
-		return true // no answer at all
+		// no answer at all
+		return true
 	}
+
 	code, _, _ := strings.Cut(answer.Error(), " ")
 	switch code {
-	case "NOAUTH", "WRONGPASS", "NOPERM", // we are not let in
+	case "NOAUTH", "WRONGPASS", "NOPERM",
+		// we are not let in
 		"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", // it is not ready, or not the one in charge
 		"OOM", "MISCONF", "NOREPLICAS": // it takes no writes
 		return true
 	}
+
 	return strings.HasPrefix(answer.Error(), "ERR max number of clients")
 }
 
-// DialHook implements redis.Hook. A failed attempt to connect is none of its business: the client makes several.
+// DialHook implements redis.Hook. A failed attempt to connect is none of its business: the client
+// makes several.
 func (w *watch) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
@@ -276,9 +316,11 @@ func (w *watch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // took notes a command's outcome, and makes it take its least time if it failed.
 func (w *watch) took(ctx context.Context, began time.Time, err error) {
 	w.note(err)
+
 	if !outage(err) {
 		return
 	}
+
 	select {
 	case <-ctx.Done():
 	case <-time.After(refusalPause - time.Since(began)):

@@ -55,6 +55,7 @@ func TestRefusalsTakeTime(t *testing.T) {
 	}{{answer("WRONGPASS invalid username-password pair"), true}, {redis.Nil, false}, {nil, false}} {
 		command := w.ProcessHook(func(context.Context, redis.Cmder) error { return test.err })
 		began := time.Now()
+
 		if err := command(t.Context(), redis.NewCmd(t.Context(), "ping")); !errors.Is(err, test.err) {
 			t.Errorf("got error %v, want %v", err, test.err)
 		}
@@ -64,7 +65,8 @@ func TestRefusalsTakeTime(t *testing.T) {
 	}
 }
 
-// TestOutageIsSaidOnce: a moment without Redis is not worth a line; a longer one is worth two, whatever else fails meanwhile.
+// TestOutageIsSaidOnce: a moment without Redis is not worth a line; a longer one is worth two,
+// whatever else fails meanwhile.
 func TestOutageIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines strings.Builder
@@ -74,25 +76,36 @@ func TestOutageIsSaidOnce(t *testing.T) {
 			}
 			return a
 		}}))}
+
 		failure := errors.New("connection refused")
+
 		if w.troubled() {
 			t.Error("troubled before the first command")
 		}
+
 		w.note(failure)
 		time.Sleep(settle - time.Millisecond)
 		w.note(failure)
 		w.note(nil)
+
 		if lines.Len() > 0 {
 			t.Errorf("a short outage is logged: %s", &lines)
 		}
+
 		for range 10 {
 			w.note(failure)
-			w.note(context.Canceled) // not a sign of life
+
+			// not a sign of life
+			w.note(context.Canceled)
 			time.Sleep(time.Second)
 		}
+
 		w.note(nil)
-		w.note(failure) // an old error once more
+
+		// an old error once more
+		w.note(failure)
 		w.note(nil)
+
 		want := `level=ERROR msg="the queue is away; workers take due work from the database" error="connection refused"` + "\n" +
 			`level=INFO msg="the queue is back" after=10s` + "\n"
 		if got := lines.String(); got != want {
@@ -101,7 +114,9 @@ func TestOutageIsSaidOnce(t *testing.T) {
 		if !w.troubled() {
 			t.Error("untroubled right after a failure")
 		}
+
 		time.Sleep(settle)
+
 		if w.troubled() {
 			t.Error("still troubled long after the last failure")
 		}

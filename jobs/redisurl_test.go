@@ -23,8 +23,10 @@ func TestRedisURLs(t *testing.T) {
 			t.Errorf("%s: %v", test.url, err)
 			continue
 		}
+
 		var got, user, password string
 		var tls bool
+
 		switch {
 		case s.single != nil:
 			got, user, password, tls = fmt.Sprintf("%s db %d", s.single.Addr, s.single.DB), s.single.Username, s.single.Password, s.single.TLSConfig != nil
@@ -34,6 +36,7 @@ func TestRedisURLs(t *testing.T) {
 			f := s.sentinel
 			got, user, password, tls = fmt.Sprintf("sentinel %s %v db %d", f.MasterName, f.SentinelAddrs, f.DB), f.Username, f.Password, f.TLSConfig != nil
 		}
+
 		if user+password != "" {
 			got += " user " + user + " " + password
 		}
@@ -43,10 +46,12 @@ func TestRedisURLs(t *testing.T) {
 		if tls {
 			got += " TLS"
 		}
+
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", test.url, got, test.want)
 		}
 	}
+
 	for _, bad := range []string{"", "redis", "redis://", "redis-other://h", "redisx://h", "redis-cluster://", "redis-cluster://h,,i", "redis-sentinel://h",
 		"redis-cluster://h/1", "redis-cluster://h:x", "redis-sentinel://h?master=m&x=y"} {
 		if err := CheckRedisURL(bad); err == nil {

@@ -16,7 +16,8 @@ type periodic struct {
 	run   func(*Jobs, context.Context) error
 }
 
-// schedule is everything that happens on time. Each task is idempotent: a Redis that forgets may run it again.
+// schedule is everything that happens on time. Each task is idempotent: a Redis that forgets may
+// run it again.
 var schedule = []periodic{
 	{"housekeeping:sessions", time.Hour, whenCertain((*Jobs).deleteSessions)},
 	{"housekeeping:sign-in-failures", time.Hour, whenCertain((*Jobs).deleteSignInFailures)},
@@ -35,18 +36,22 @@ var schedule = []periodic{
 	{"quotas:note", 5 * time.Minute, (*Jobs).noteQuotas},
 }
 
-// tick puts the tasks of the current periods into the queue, again and again, until Stop. Every worker does: the task's id
-// carries its period, so that the queue takes it once. While there is no queue, every worker runs them.
+// tick puts the tasks of the current periods into the queue, again and again, until Stop. Every
+// worker does: the task's id carries its period, so that the queue takes it once. While there is no
+// queue, every worker runs them.
 func (j *Jobs) tick() {
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
+
 	for {
 		j.watchClock()
 		err := j.enqueueDue()
 		j.noteQueue(err)
+
 		if err != nil && j.ctx.Err() == nil {
 			j.runScheduleDirectly()
 		}
+
 		select {
 		case <-j.ctx.Done():
 			return
@@ -58,10 +63,13 @@ func (j *Jobs) tick() {
 func (j *Jobs) enqueueDue() error {
 	ctx, cancel := context.WithTimeout(j.ctx, enqueueTimeout)
 	defer cancel()
-	// asynq's tools list the queues that are in this set. Its clients fill it once, and a Redis that forgot stays forgotten.
+
+	// asynq's tools list the queues that are in this set. Its clients fill it once, and a Redis
+	// that forgot stays forgotten.
 	if err := j.redis.SAdd(ctx, "asynq:queues", defaultQueue, deliveryQueue).Err(); err != nil {
 		return fmt.Errorf("name the queues: %w", err)
 	}
+
 	now := j.now().UTC()
 	for _, task := range j.schedule {
 		period := now.Truncate(task.every)
@@ -75,5 +83,6 @@ func (j *Jobs) enqueueDue() error {
 			return fmt.Errorf("enqueue %s: %w", task.name, err)
 		}
 	}
+
 	return nil
 }

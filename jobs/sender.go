@@ -34,8 +34,8 @@ const (
 	maxHeader     = 16 << 10
 )
 
-// sender calls owners' addresses. It connects to hosts on the internet only, over verified TLS, follows no redirect, uses no
-// proxy and reads no more than it keeps.
+// sender calls owners' addresses. It connects to hosts on the internet only, over verified TLS,
+// follows no redirect, uses no proxy and reads no more than it keeps.
 type sender struct {
 	client  *http.Client
 	dialer  *net.Dialer
@@ -47,12 +47,13 @@ type sender struct {
 // errBlocked is the refusal to connect to an address.
 var errBlocked = errors.New("the address may not be called")
 
-// newSender returns a sender that may call the allowed networks beside the internet, and trusts the authorities; nil means
-// the system's.
+// newSender returns a sender that may call the allowed networks beside the internet, and trusts the
+// authorities; nil means the system's.
 func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() time.Time) *sender {
 	dialer := &net.Dialer{
 		Timeout: dialTimeout,
-		// The last moment before the connection: whatever the name led to when it was checked, this is where it leads to now.
+		// The last moment before the connection: whatever the name led to when it was checked, this
+		// is where it leads to now.
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil || !model.MayCall(to, allowed) {
@@ -61,6 +62,7 @@ func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() ti
 			return nil
 		},
 	}
+
 	return &sender{now: now, dialer: dialer, timeout: callTimeout, shows: model.IsPublic, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -80,7 +82,8 @@ func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() ti
 
 // send makes one attempt of a delivery with the given body.
 func (s *sender) send(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
-	began := time.Now() // not the program's clock: only time that passes matters here
+	// not the program's clock: only time that passes matters here
+	began := time.Now()
 	result := s.call(ctx, c, body)
 	result.Duration = time.Since(began)
 	return result
@@ -89,18 +92,22 @@ func (s *sender) send(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+
 	var receiver atomic.Pointer[net.TCPAddr]
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 		addr, _ := got.Conn.RemoteAddr().(*net.TCPAddr)
 		receiver.Store(addr)
 	}})
+
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil || !model.IsWebhookURL(c.URL) {
 		return db.AttemptResult{Error: model.AttemptBadURL}
 	}
+
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "Tallygate-Webhook/1")
 	sign(request.Header, c.Secret, c.MessageID, s.now(), body)
+
 	response, err := s.client.Do(request)
 	if err != nil {
 		return failure(err)
@@ -112,33 +119,41 @@ func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 		Error:      classOfStatus(response.StatusCode),
 		RetryAfter: retryAfter(response, s.now()),
 	}
-	// The answer of a host in a private network that the operator allowed is not for every tenant to read.
+
+	// The answer of a host in a private network that the operator allowed is not for every tenant
+	// to read.
 	if addr := receiver.Load(); addr == nil || !s.shows(addr.AddrPort().Addr()) {
 		return result
 	}
-	timer := time.AfterFunc(answerTimeout, cancel) // what the status says is decided; the rest is for the log
+
+	// what the status says is decided; the rest is for the log
+	timer := time.AfterFunc(answerTimeout, cancel)
 	defer timer.Stop()
+
 	answer, _ := io.ReadAll(io.LimitReader(response.Body, model.MaxAnswer))
 	result.Answer = string(answer)
 	return result
 }
 
-// sign sets the headers that name and, with a secret, sign a message: the contract's X-Service-Signature over the body alone
-// (analytics contract, section 5), and those of Standard Webhooks, which also protect against replay.
+// sign sets the headers that name and, with a secret, sign a message: the contract's
+// X-Service-Signature over the body alone (analytics contract, section 5), and those of Standard
+// Webhooks, which also protect against replay.
 func sign(header http.Header, secret, id string, at time.Time, body []byte) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	header.Set("webhook-id", id)
 	header.Set("webhook-timestamp", timestamp)
+
 	if secret == "" {
 		return
 	}
+
 	header.Set("X-Service-Signature", "sha256="+hex.EncodeToString(mac([]byte(secret), body)))
 	signature := mac(standardKey(secret), []byte(id), []byte("."), []byte(timestamp), []byte("."), body)
 	header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(signature))
 }
 
-// standardKey is the key of Standard Webhooks: of a secret in their form, whsec_ and base64, the bytes it encodes; of any
-// other one its own bytes.
+// standardKey is the key of Standard Webhooks: of a secret in their form, whsec_ and base64, the
+// bytes it encodes; of any other one its own bytes.
 func standardKey(secret string) []byte {
 	if encoded, ok := strings.CutPrefix(secret, model.StandardSecretPrefix); ok {
 		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(key) > 0 {
@@ -172,6 +187,7 @@ func classOfStatus(status int) string {
 	case status >= 500 && status < 600:
 		return model.AttemptServerError
 	}
+
 	return model.AttemptBadAnswer
 }
 
@@ -197,9 +213,11 @@ func classOf(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return model.AttemptConnect
 	}
+
 	if isHangUp(err) {
 		return model.AttemptHangUp
 	}
+
 	return model.AttemptBadAnswer
 }
 
@@ -213,10 +231,13 @@ func isTLS(err error) bool {
 	if _, ok := errors.AsType[tls.AlertError](err); ok {
 		return true
 	}
+
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return true
 	}
-	op, ok := errors.AsType[*net.OpError](err) // an alert of the other side
+
+	// an alert of the other side
+	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
@@ -231,7 +252,8 @@ func isHangUp(err error) bool {
 	return ok
 }
 
-// streamReset is how net/http shows its own error of HTTP/2 to those that ask for a type with these fields.
+// streamReset is how net/http shows its own error of HTTP/2 to those that ask for a type with these
+// fields.
 type streamReset struct {
 	StreamID uint32
 	Code     uint32
@@ -240,12 +262,13 @@ type streamReset struct {
 
 func (streamReset) Error() string { return "the stream was reset" }
 
-// retryAfter is for how long a receiver asked to be left alone, in either form of the header; 0 for not at all. It counts for
-// the two answers that mean it.
+// retryAfter is for how long a receiver asked to be left alone, in either form of the header; 0 for
+// not at all. It counts for the two answers that mean it.
 func retryAfter(response *http.Response, now time.Time) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}
+
 	text := response.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil && seconds >= 0 {
 		return time.Duration(seconds) * time.Second
@@ -253,5 +276,6 @@ func retryAfter(response *http.Response, now time.Time) time.Duration {
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now))
 	}
+
 	return 0
 }

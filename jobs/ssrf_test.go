@@ -25,20 +25,24 @@ type nameServer struct {
 
 func startNameServer(t *testing.T, answer func(name string, n int) []netip.Addr) *net.Resolver {
 	t.Helper()
+
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s := &nameServer{conn: conn, asked: make(map[string]int), answer: answer}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.serve()
 	}()
+
 	t.Cleanup(func() {
 		conn.Close()
 		<-done
 	})
+
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
 	}}
@@ -51,15 +55,18 @@ func (s *nameServer) serve() {
 		if err != nil {
 			return
 		}
+
 		var message dnsmessage.Message
 		if message.Unpack(buffer[:n]) != nil || len(message.Questions) != 1 {
 			continue
 		}
+
 		message.Response, message.Authoritative, message.Additionals = true, true, nil
 		question := message.Questions[0]
 		name := question.Name.String()
 		for _, addr := range s.answer(name, s.asked[name]) {
 			header := dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class, Type: question.Type}
+
 			switch {
 			case addr.Is4() && question.Type == dnsmessage.TypeA:
 				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
@@ -67,6 +74,7 @@ func (s *nameServer) serve() {
 				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
 			}
 		}
+
 		if question.Type == dnsmessage.TypeA {
 			s.asked[name]++
 		}
@@ -76,10 +84,12 @@ func (s *nameServer) serve() {
 	}
 }
 
-// TestBlockedAtConnect: wherever a name leads when the call is made, an address that may not be called is not, and nothing of
-// it is shown. The receiver listens on loopback and must never be called there.
+// TestBlockedAtConnect: wherever a name leads when the call is made, an address that may not be
+// called is not, and nothing of it is shown. The receiver listens on loopback and must never be
+// called there.
 func TestBlockedAtConnect(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	denied := map[string][]string{
 		"loopback.example": {"127.0.0.1"}, "mapped.example": {"::ffff:127.0.0.1"}, "six.example": {"::1"}, "any.example": {"0.0.0.0"},
@@ -88,6 +98,7 @@ func TestBlockedAtConnect(t *testing.T) {
 		"compatible.example": {"::127.0.0.1"}, "site.example": {"fec0::1"}, "unique.example": {"fd00::1"}, "link.example": {"fe80::1"},
 		"both.example": {"127.0.0.1", "::1"},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, status(200))
 		_, port, _ := net.SplitHostPort(r.Listener.Addr().String())
@@ -98,24 +109,31 @@ func TestBlockedAtConnect(t *testing.T) {
 			}
 			return addrs
 		})
+
 		sites := map[string]*model.Site{}
 		for name := range denied {
 			sites[name] = newSite(t, d, name, "https://"+name+":"+port+"/", "")
 		}
-		// The address itself, past the check when it was set; and a port that is not one of webhooks'.
+
+		// The address itself, past the check when it was set; and a port that is not one of
+		// webhooks'.
 		sites["literal"] = newSite(t, d, "literal.example", r.URL, "")
 		sites["port"] = newSite(t, d, "port.example", "https://93.184.216.34:22/", "")
-		// A name that leads nowhere looks the same, or it would tell which names exist in the operator's network.
+
+		// A name that leads nowhere looks the same, or it would tell which names exist in the
+		// operator's network.
 		sites["nowhere"] = newSite(t, d, "nowhere.example", "https://nowhere.example:"+port+"/", "")
 		ids := map[string]int64{}
 		for name, site := range sites {
 			ids[name] = due(t, d, site, noon).ID
 		}
+
 		clock := newFastClock(speed)
 		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) {
 			j.Resolve(resolver)
 			j.Allow(nil)
 		})
+
 		for name, site := range sites {
 			log := awaitEnd(t, d, site, ids[name])
 			for _, attempt := range log.Attempts {
@@ -123,42 +141,52 @@ func TestBlockedAtConnect(t *testing.T) {
 					t.Errorf("%s: attempt %+v, want it blocked, without an answer", name, *attempt)
 				}
 			}
+
 			if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts {
 				t.Errorf("%s: %s after %d attempts", name, log.State, len(log.Attempts))
 			}
 		}
+
 		if n := len(r.all()); n != 0 {
 			t.Errorf("the receiver on loopback was called %d times", n)
 		}
 	})
 }
 
-// twoListeners listens on one port of 127.0.0.1 and 127.0.0.2. Others' tests may have a port on one of them, so it tries some.
+// twoListeners listens on one port of 127.0.0.1 and 127.0.0.2. Others' tests may have a port on one
+// of them, so it tries some.
 func twoListeners(t *testing.T) (here, there net.Listener, port string) {
 	t.Helper()
+
 	for range 20 {
 		here, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		_, port, _ := net.SplitHostPort(here.Addr().String())
 		if there, err := net.Listen("tcp", "127.0.0.2:"+port); err == nil {
 			return here, there, port
 		}
+
 		here.Close()
 	}
+
 	t.Fatal("no port is free on both addresses")
 	return nil, nil, ""
 }
 
-// TestRebinding: a name that leads elsewhere at each question is checked where it leads at last; of several addresses only those
-// that may be called are.
+// TestRebinding: a name that leads elsewhere at each question is checked where it leads at last; of
+// several addresses only those that may be called are.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		here, there, port := twoListeners(t)
-		trap := newReceiverOn(t, a, here, status(200)) // on 127.0.0.1, which may not be called here
+
+		// on 127.0.0.1, which may not be called here
+		trap := newReceiverOn(t, a, here, status(200))
 		good := newReceiverOn(t, a, there, status(200))
 		bad, ok := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 		resolver := startNameServer(t, func(name string, n int) []netip.Addr {
@@ -170,6 +198,7 @@ func TestRebinding(t *testing.T) {
 			}
 			return nil
 		})
+
 		clock := newFastClock(speed)
 		mixed := newSite(t, d, "mixed.example", "https://mixed.example.:"+port+"/", "")
 		rebind := newSite(t, d, "rebind.example", "https://rebind.example.:"+port+"/", "")
@@ -178,14 +207,17 @@ func TestRebinding(t *testing.T) {
 			j.Resolve(resolver)
 			j.Allow([]netip.Prefix{netip.PrefixFrom(ok, 32)})
 		})
+
 		if log := awaitEnd(t, d, mixed, first.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 {
 			t.Errorf("mixed addresses: %s after %d attempts", log.State, len(log.Attempts))
 		}
+
 		log := awaitEnd(t, d, rebind, second.ID)
 		var classes []string
 		for _, attempt := range log.Attempts {
 			classes = append(classes, attempt.Error)
 		}
+
 		if got, want := fmt.Sprint(classes), "[no_address no_address ]"; got != want {
 			t.Errorf("a name that moves: attempts %s, want %s", got, want)
 		}

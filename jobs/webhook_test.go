@@ -21,23 +21,29 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// speed is how much faster than time the clock of these tests runs: the 2.6 hours of a delivery pass in five seconds.
+// speed is how much faster than time the clock of these tests runs: the 2.6 hours of a delivery
+// pass in five seconds.
 const speed = 2000
 
 // startQuick starts a worker for receivers on loopback that looks often.
 func startQuick(t *testing.T, d *db.DB, a *authority, now func() time.Time, prepare ...func(*jobs.Jobs)) *jobs.Jobs {
 	t.Helper()
+
 	dbtest.SetClock(d, now)
+
 	j, err := jobs.New(jobs.Options{
 		DB: d, Now: now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), WebhookNets: loopback, WebhookAuthorities: a.pool,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	j.Quick(50*time.Millisecond, speed*30*time.Second)
+
 	for _, p := range prepare {
 		p(j)
 	}
+
 	run(t, j)
 	return j
 }
@@ -45,25 +51,31 @@ func startQuick(t *testing.T, d *db.DB, a *authority, now func() time.Time, prep
 // deafAddress is an address at which nobody listens while the test runs: it is taken.
 func deafAddress(t *testing.T) string {
 	t.Helper()
+
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { syscall.Close(socket) })
+
 	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
+
 	name, err := syscall.Getsockname(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
-// TestReceivers: what receivers do, and what becomes of a delivery then (issue: five attempts at most, 2xx within ten seconds
-// is success, redirects are not followed, 410 ends it).
+// TestReceivers: what receivers do, and what becomes of a delivery then (issue: five attempts at
+// most, 2xx within ten seconds is success, redirects are not followed, 410 ends it).
 func TestReceivers(t *testing.T) {
 	t.Parallel()
+
 	a, stranger := newAuthority(t), newAuthority(t)
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })
@@ -113,6 +125,7 @@ func TestReceivers(t *testing.T) {
 		{name: "no such name", url: "https://nowhere.invalid", state: "failed", error: "no_address", tries: 5},
 		{name: "not TLS", url: "https://" + plainServer(t), state: "failed", error: "tls", tries: 5},
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := newFastClock(speed)
 		type running struct {
@@ -120,6 +133,7 @@ func TestReceivers(t *testing.T) {
 			delivery *model.Delivery
 			receiver *receiver
 		}
+
 		all := make([]running, len(cases))
 		for i, c := range cases {
 			url := c.url
@@ -128,28 +142,35 @@ func TestReceivers(t *testing.T) {
 				if signer == nil {
 					signer = a
 				}
+
 				all[i].receiver = newReceiver(t, signer, c.answer)
 				url = all[i].receiver.URL + "/hook?a=1"
 			}
+
 			all[i].site = newSite(t, d, fmt.Sprintf("site%d.example", i), url, "")
 			all[i].delivery = due(t, d, all[i].site, noon)
 		}
+
 		startQuick(t, d, a, clock.Now)
+
 		for i, c := range cases {
 			log := awaitEnd(t, d, all[i].site, all[i].delivery.ID)
 			if log.State != c.state || len(log.Attempts) != c.tries || int(log.Delivery.Attempts) != c.tries {
 				t.Errorf("%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts), log.Delivery.Attempts, c.state, c.tries)
 				continue
 			}
+
 			last := log.Attempts[len(log.Attempts)-1]
 			if last.Error != c.error || last.Status != c.status || last.Manual || last.N != int32(c.tries) {
 				t.Errorf("%s: last attempt %+v, want error %q, status %d", c.name, *last, c.error, c.status)
 			}
+
 			if r := all[i].receiver; r != nil && c.signer == nil {
 				calls := r.all()
 				if len(calls) != c.tries {
 					t.Errorf("%s: the receiver was called %d times, want %d", c.name, len(calls), c.tries)
 				}
+
 				for _, call := range calls {
 					if call.body != all[i].delivery.Body || call.id() != calls[0].id() || call.header.Get("Content-Type") != "application/json" {
 						t.Errorf("%s: call %+v, want the body %s and the id of the first call", c.name, call, all[i].delivery.Body)
@@ -157,25 +178,30 @@ func TestReceivers(t *testing.T) {
 				}
 			}
 		}
+
 		if n := len(elsewhere.all()); n != 0 {
 			t.Errorf("the target of a redirect was called %d times", n)
 		}
 	})
 }
 
-// TestSlowReceiver: an answer that does not come in time is none, also when it would have been a good one.
+// TestSlowReceiver: an answer that does not come in time is none, also when it would have been a
+// good one.
 func TestSlowReceiver(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		site := newSite(t, d, "shop.example", r.URL, "")
 		delivery := due(t, d, site, noon)
 		startQuick(t, d, a, newFastClock(speed).Now, func(j *jobs.Jobs) { j.CallTimeout(300 * time.Millisecond) })
+
 		log := awaitEnd(t, d, site, delivery.ID)
 		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts {
 			t.Errorf("%s after %d attempts", log.State, len(log.Attempts))
 		}
+
 		for _, attempt := range log.Attempts {
 			if attempt.Error != model.AttemptTimeout || attempt.Status != 0 || attempt.DurationMS < 300 {
 				t.Errorf("attempt %+v, want a timeout", *attempt)
@@ -190,16 +216,20 @@ func plainServer(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
+
 	return l.Addr().String()
 }
 
-// TestAttemptsKeepTheSchedule: the five attempts come at 0, 5 s, 5 min, 30 min and 2 h after the one before, a tenth more or
-// less; Retry-After puts one off, within reason; the owner is told once.
+// TestAttemptsKeepTheSchedule: the five attempts come at 0, 5 s, 5 min, 30 min and 2 h after the
+// one before, a tenth more or less; Retry-After puts one off, within reason; the owner is told
+// once.
 func TestAttemptsKeepTheSchedule(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	steps := []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -209,17 +239,21 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(429)
 		})
+
 		forever := newReceiver(t, a, func(_ int, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", noon.AddDate(1, 0, 0).Format(http.TimeFormat))
 			w.WriteHeader(503)
 		})
+
 		var sites []*model.Site
 		var deliveries []*model.Delivery
 		for i, r := range []*receiver{plain, patient, forever} {
 			sites = append(sites, newSite(t, d, fmt.Sprintf("site%d.example", i), r.URL, ""))
 			deliveries = append(deliveries, due(t, d, sites[i], noon))
 		}
+
 		startQuick(t, d, a, clock.Now)
+
 		for n, step := range append(steps, 0) {
 			for i, wants := range [][2]time.Duration{{step, step}, {max(step, time.Hour), max(step, time.Hour)}, {2 * time.Hour, 2 * time.Hour}} {
 				var log dbtest.DeliveryLog
@@ -228,19 +262,24 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 					return fmt.Sprintf("site %d: %d attempts, want %d ended", i, len(log.Attempts), n+1),
 						len(log.Attempts) == n+1 && log.ClaimedUntil == 0 && log.Attempts[n].Error != model.AttemptUnfinished
 				})
+
 				if step == 0 {
 					if log = awaitEnd(t, d, sites[i], log.ID); log.State != model.DeliveryFailed {
 						t.Errorf("site %d: %s after the last attempt", i, log.State)
 					}
+
 					continue
 				}
+
 				wait := log.NextAttemptAt.Sub(log.Attempts[n].At)
 				if low, high := wants[0]*9/10, wants[1]*11/10; wait < low || wait > high {
 					t.Errorf("site %d: attempt %d comes %v after the one before, want %v to %v", i, n+2, wait, low, high)
 				}
 			}
+
 			clock.add(3 * time.Hour)
 		}
+
 		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = 'delivery_failed' ORDER BY id")
 		if err != nil || len(mails) != len(sites) {
 			t.Fatalf("%d mails, %v; want one for each site: %+v", len(mails), err, mails)
@@ -251,10 +290,11 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 	})
 }
 
-// TestSignatures: both signatures are right, with a secret of either form, at each attempt and for a redelivery by hand. The
-// second is checked by the public library of Standard Webhooks.
+// TestSignatures: both signatures are right, with a secret of either form, at each attempt and for
+// a redelivery by hand. The second is checked by the public library of Standard Webhooks.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	for _, test := range []struct {
 		name, secret string
@@ -271,8 +311,11 @@ func TestSignatures(t *testing.T) {
 					w.WriteHeader([]int{500, 200, 201}[n])
 					fmt.Fprintf(w, "answer %d\x00\x1b", n)
 				})
+
 				site := newSite(t, d, "shop.example", r.URL, test.secret)
-				now := &clock{now: time.Now()} // the library compares with the machine's clock
+
+				// the library compares with the machine's clock
+				now := &clock{now: time.Now()}
 				delivery := due(t, d, site, now.Now())
 				startQuick(t, d, a, now.Now, (*jobs.Jobs).ShowAnswers)
 				awaitThat(t, func() (string, bool) { return "no first attempt", len(r.all()) == 1 })
@@ -280,14 +323,19 @@ func TestSignatures(t *testing.T) {
 					log := logOf(t, d, site, delivery.ID)
 					return "the first attempt is not recorded", log.Attempts[0].Error == model.AttemptServerError
 				})
+
 				now.add(10 * time.Second)
+
 				if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
 					t.Fatalf("delivery %+v", log.Delivery)
 				}
+
 				now.add(time.Minute)
+
 				if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
 					t.Fatal(err)
 				}
+
 				log := awaitEnd(t, d, site, delivery.ID)
 				calls := r.all()
 				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.Attempts != 2 || !log.Attempts[2].Manual || log.Attempts[1].Manual {
@@ -296,17 +344,21 @@ func TestSignatures(t *testing.T) {
 				if got := log.Attempts[2].Answer; got != "answer 2" {
 					t.Errorf("the answer is kept as %q, want %q", got, "answer 2")
 				}
+
 				verifier, err := test.verifier(test.secret)
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				ids, err := d.NodeIDs(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				for i, call := range calls {
 					mac := hmac.New(sha256.New, []byte(test.secret))
 					mac.Write([]byte(call.body))
+
 					if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); call.header.Get("X-Service-Signature") != want {
 						t.Errorf("call %d: X-Service-Signature %q, want %q", i, call.header.Get("X-Service-Signature"), want)
 					}
@@ -316,10 +368,12 @@ func TestSignatures(t *testing.T) {
 					if err := verifier.Verify([]byte(call.body+" "), call.header); err == nil {
 						t.Errorf("call %d: another body is verified, too", i)
 					}
+
 					if call.id() != ids.OfDelivery(delivery.SiteID, delivery.ID) || strings.Contains(call.id(), ".") || call.body != delivery.Body {
 						t.Errorf("call %d has id %q and body %s", i, call.id(), call.body)
 					}
 				}
+
 				if calls[0].header.Get("webhook-timestamp") == calls[2].header.Get("webhook-timestamp") {
 					t.Error("the timestamp was not renewed")
 				}
@@ -328,10 +382,11 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's allowance makes reachable, the site's owners
-// see the status and nothing of what it answers.
+// TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's allowance
+// makes reachable, the site's owners see the status and nothing of what it answers.
 func TestPrivateAnswersAreNotShown(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	for name, test := range map[string]struct {
 		prepare []func(*jobs.Jobs)
@@ -346,9 +401,11 @@ func TestPrivateAnswersAreNotShown(t *testing.T) {
 					w.WriteHeader(http.StatusGone)
 					fmt.Fprint(w, "internal")
 				})
+
 				site := newSite(t, d, "shop.example", r.URL, "")
 				delivery := due(t, d, site, noon)
 				startQuick(t, d, a, (&clock{now: noon}).Now, test.prepare...)
+
 				log := awaitEnd(t, d, site, delivery.ID)
 				if a := log.Attempts[0]; a.Answer != test.want || a.Status != http.StatusGone || a.Error != model.AttemptGone {
 					t.Errorf("attempt %+v, want the answer %q", a, test.want)
@@ -361,6 +418,7 @@ func TestPrivateAnswersAreNotShown(t *testing.T) {
 // TestTestWebhook: a test is a call of its own kind, made once.
 func TestTestWebhook(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, status(500))
@@ -369,12 +427,15 @@ func TestTestWebhook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		clock := &clock{now: noon}
 		startQuick(t, d, a, clock.Now)
+
 		log := awaitEnd(t, d, site, delivery.ID)
 		if log.State != model.DeliveryFailed || len(log.Attempts) != 1 {
 			t.Errorf("delivery %+v with %d attempts, want it failed after one", log.Delivery, len(log.Attempts))
 		}
+
 		want := `{"type":"test","site_key":"` + site.SiteKey + `","sent_at":"2026-11-20T12:00:00Z"}`
 		if calls := r.all(); len(calls) != 1 || calls[0].body != want || calls[0].header.Get("webhook-signature") != "" {
 			t.Errorf("calls %+v, want one, unsigned, with body %s", calls, want)
@@ -385,16 +446,20 @@ func TestTestWebhook(t *testing.T) {
 	})
 }
 
-// TestWebhookTakenAway: what was due for an address that is gone fails without a call, and nobody is told.
+// TestWebhookTakenAway: what was due for an address that is gone fails without a call, and nobody
+// is told.
 func TestWebhookTakenAway(t *testing.T) {
 	t.Parallel()
+
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "https://shop.example/hook", "")
 		delivery := due(t, d, site, noon)
+
 		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
+
 		startQuick(t, d, a, (&clock{now: noon}).Now)
 		log := awaitEnd(t, d, site, delivery.ID)
 		if log.State != model.DeliveryFailed || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptNoWebhook {

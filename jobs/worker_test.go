@@ -24,7 +24,8 @@ import (
 // fateVariable makes the test binary a worker process.
 const fateVariable = "TALLYGATE_TEST_WORKER"
 
-// fate is what a worker process works with and how it ends. The counts are of calls of owners' addresses; 0 is never.
+// fate is what a worker process works with and how it ends. The counts are of calls of owners'
+// addresses; 0 is never.
 type fate struct {
 	DatabaseURL, RedisURL string
 	CA                    []byte
@@ -45,25 +46,30 @@ func work(text string) {
 	if err != nil {
 		panic(err)
 	}
+
 	d, err := db.Open(f.DatabaseURL)
 	if err := errors.Join(err, d.UseApplicationKey([]byte(dbtest.ApplicationKey))); err != nil {
 		panic(err)
 	}
+
 	block, _ := pem.Decode(f.CA)
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		panic(err)
 	}
+
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
 	clock := &fastClock{start: noon, began: f.Began, factor: speed}
 	dbtest.SetClock(d, clock.Now)
+
 	j, err := jobs.New(jobs.Options{
 		DB: d, RedisURL: f.RedisURL, Now: clock.Now, Log: slog.New(slog.DiscardHandler), WebhookNets: loopback, WebhookAuthorities: pool,
 	})
 	if err != nil {
 		panic(err)
 	}
+
 	j.Quick(100*time.Millisecond, speed*faultLease)
 	j.AttemptTimeout(faultAttempt)
 	var before, after atomic.Int32
@@ -73,9 +79,11 @@ func work(text string) {
 		case f.DieBefore:
 			signal(syscall.SIGKILL)
 		case f.StopBefore:
-			// The signal stops the process some time after the call: what follows waits until it goes on.
+			// The signal stops the process some time after the call: what follows waits until it
+			// goes on.
 			resumed := make(chan os.Signal, 1)
 			ossignal.Notify(resumed, syscall.SIGCONT)
+
 			if err := dbtest.Quiet(d, func() { signal(syscall.SIGSTOP); <-resumed }); err != nil {
 				panic(err)
 			}
@@ -85,11 +93,15 @@ func work(text string) {
 			signal(syscall.SIGKILL)
 		}
 	})
+
 	if err := j.Start(); err != nil {
 		panic(err)
 	}
+
 	fmt.Println("started")
-	select {} // until it is killed
+
+	// until it is killed
+	select {}
 }
 
 // process is a worker process.
@@ -101,14 +113,17 @@ type process struct {
 // startProcess starts a worker process, which ends with the test at the latest.
 func startProcess(t *testing.T, f fate) *process {
 	t.Helper()
+
 	text, err := json.Marshal(f)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p := &process{Cmd: exec.Command(program), ended: make(chan struct{})}
 	p.Env = append(os.Environ(), fateVariable+"="+string(text))
 	p.Stderr = os.Stderr
@@ -123,10 +138,12 @@ func startProcess(t *testing.T, f fate) *process {
 	if _, err := fmt.Fscanln(out, new(string)); err != nil {
 		t.Fatalf("the worker process did not start: %v", err)
 	}
+
 	go func() {
 		defer close(p.ended)
 		_ = p.Wait()
 	}()
+
 	t.Cleanup(p.kill)
 	return p
 }
@@ -148,11 +165,13 @@ func describe(attempts []*model.DeliveryAttempt) string {
 	return text
 }
 
-// checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed after exactly five attempts.
-// No receiver got it twice, except where a worker died so that it could not say that the receiver had it. It returns how many
-// deliveries there are and how many came twice.
+// checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed
+// after exactly five attempts. No receiver got it twice, except where a worker died so that it
+// could not say that the receiver had it. It returns how many deliveries there are and how many
+// came twice.
 func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool) (all, twice int) {
 	t.Helper()
+
 	calls, successes := map[string]int{}, map[string]int{}
 	for _, call := range r.all() {
 		calls[call.id()]++
@@ -160,15 +179,18 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 			successes[call.id()]++
 		}
 	}
+
 	ids, err := d.NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, site := range sites {
 		logs, err := dbtest.Deliveries(d, site.ID, 0, 100_000)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, log := range logs {
 			all++
 			unfinished := 0
@@ -177,6 +199,7 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 					unfinished++
 				}
 			}
+
 			id, tries := ids.OfDelivery(log.SiteID, log.ID), len(log.Attempts)
 			switch {
 			case log.State == model.DeliveryDelivered && successes[id] == 0:
@@ -186,16 +209,20 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 			case log.State == model.DeliveryPending:
 				t.Errorf("%s is still pending: %+v", id, log.Delivery)
 			}
+
 			if int(log.Delivery.Attempts) != tries || int(log.Tries) != tries || tries > model.MaxAttempts || calls[id] > tries {
 				t.Errorf("%s: %d attempts recorded, %d counted, %d calls", id, tries, log.Delivery.Attempts, calls[id])
 			}
+
 			if more := successes[id] - 1; more > 0 {
 				twice += more
+
 				if more > unfinished {
 					t.Errorf("%s came %d times, and %d attempts are unfinished: %s", id, successes[id], unfinished, describe(log.Attempts))
 				}
 			}
 		}
 	}
+
 	return all, twice
 }

@@ -89,7 +89,8 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("the control plane says %s: %s", e.Code, e.Message)
 }
 
-// call runs a GraphQL operation and reads its data. When the caller's points are used up, it waits for new ones.
+// call runs a GraphQL operation and reads its data. When the caller's points are used up, it waits
+// for new ones.
 func (a *account) call(ctx context.Context, query string, variables, data any) error {
 	for {
 		err := a.ask(ctx, query, variables, data)
@@ -109,17 +110,21 @@ func (a *account) ask(ctx context.Context, query string, variables, data any) er
 	if err != nil {
 		return err
 	}
+
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.target.Control+"/graphql", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
+
 	request.Header.Set("Content-Type", "application/json")
 	a.authorize(request)
+
 	response, err := a.http.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
+
 	var reply struct {
 		Data   json.RawMessage
 		Errors []struct {
@@ -133,11 +138,13 @@ func (a *account) ask(ctx context.Context, query string, variables, data any) er
 	if err := json.NewDecoder(response.Body).Decode(&reply); err != nil {
 		return fmt.Errorf("the control plane answers %s: %w", response.Status, err)
 	}
+
 	if len(reply.Errors) > 0 {
 		first := reply.Errors[0]
 		return &callError{Code: first.Extensions.Code, Message: first.Message,
 			retryAfter: time.Duration(first.Extensions.RetryAfter * float64(time.Second))}
 	}
+
 	return json.Unmarshal(reply.Data, data)
 }
 
@@ -150,18 +157,20 @@ func (a *account) authorize(r *http.Request) {
 // sharedInputs are the inputs that are not named after their mutation.
 var sharedInputs = map[string]string{"registerEvent": "SiteEventInput", "markKeyEvent": "SiteEventInput"}
 
-// change runs a mutation by the conventions of our schema: one input, and userErrors beside the object. selection is what to
-// read of the payload into data, and may be empty.
+// change runs a mutation by the conventions of our schema: one input, and userErrors beside the
+// object. selection is what to read of the payload into data, and may be empty.
 func (a *account) change(ctx context.Context, name, selection string, input map[string]any, data any) error {
 	inputType, ok := sharedInputs[name]
 	if !ok {
 		inputType = strings.ToUpper(name[:1]) + name[1:] + "Input"
 	}
+
 	query := fmt.Sprintf("mutation ($input: %s!) { payload: %s(input: $input) { %s userErrors { code message } } }", inputType, name, selection)
 	var reply struct{ Payload json.RawMessage }
 	if err := a.call(ctx, query, map[string]any{"input": input}, &reply); err != nil {
 		return err
 	}
+
 	var mistakes struct{ UserErrors []callError }
 	if err := json.Unmarshal(reply.Payload, &mistakes); err != nil {
 		return err
@@ -172,6 +181,7 @@ func (a *account) change(ctx context.Context, name, selection string, input map[
 	if data == nil {
 		return nil
 	}
+
 	return json.Unmarshal(reply.Payload, data)
 }
 
@@ -180,24 +190,28 @@ func (a *account) signIn(ctx context.Context) error {
 	if a.target.Token != "" {
 		return nil
 	}
+
 	input := map[string]any{"email": a.target.Email, "password": a.target.Password}
 	err := a.change(ctx, "signIn", "", input, nil)
 	if e, ok := errors.AsType[*callError](err); !ok || e.Code != "WRONG_CREDENTIALS" {
 		return err
 	}
+
 	input["accountName"] = "Load test"
 	if err := a.change(ctx, "signUp", "", input, nil); err != nil {
 		return fmt.Errorf("neither sign-in nor sign-up succeeds; name an account with --email and --password: %w", err)
 	}
+
 	return nil
 }
 
-// prepareSites makes sites for a run, with everything on that the mix needs. What the target does not permit is left out, with
-// a sentence in notes.
+// prepareSites makes sites for a run, with everything on that the mix needs. What the target does
+// not permit is left out, with a sentence in notes.
 func (a *account) prepareSites(ctx context.Context, n int) ([]site, features, error) {
 	run := strings.ToLower(rand.Text()[:8])
 	sites := make([]site, n)
 	f := features{OwnEvents: true, Ecommerce: true, Conversions: true}
+
 	plan, servers := true, true
 	for i := range sites {
 		var created struct{ Site site }
@@ -205,38 +219,49 @@ func (a *account) prepareSites(ctx context.Context, n int) ([]site, features, er
 		if err := a.change(ctx, "createSite", "site { id siteKey domain }", input, &created); err != nil {
 			return nil, f, fmt.Errorf("create site %d: %w", i, err)
 		}
+
 		sites[i] = created.Site
 		set := func(feature *bool, consequence, name string, input map[string]any) {
 			input["siteId"] = created.Site.ID
 			a.try(ctx, feature, consequence, name, "", input, nil)
 		}
+
 		set(&plan, "sites keep their plan, whose quota may refuse hits with 429", "setSitePlan",
 			map[string]any{"plan": "ENTERPRISE", "monthlyPageviews": 1_000_000_000})
+
 		for _, name := range ownEvents {
 			set(&f.OwnEvents, "no own events are sent", "registerEvent", map[string]any{"name": name})
 		}
+
 		set(&f.Ecommerce, "no e-commerce events are sent", "updateSite", map[string]any{"measureEcommerce": true})
+
 		// The name resolves nowhere: deliveries are made and counted, and nobody is bothered.
 		set(&f.Conversions, "no deliveries are checked", "setConversionWebhook", map[string]any{"url": "https://receiver.invalid/conversion"})
+
 		if f.OwnEvents {
 			set(&f.Conversions, "no deliveries are checked", "markKeyEvent", map[string]any{"name": ownEvents[0]})
 		}
+
 		var rotated struct{ ServerSecret string }
 		a.try(ctx, &servers, "nothing is sent to /server.php", "rotateServerSecret", "serverSecret", map[string]any{"siteId": created.Site.ID}, &rotated)
 		sites[i].Secret = rotated.ServerSecret
 	}
+
 	return sites, f, nil
 }
 
-// try runs a mutation that the target may not permit. A failure clears the feature, is noted, and spares further attempts.
+// try runs a mutation that the target may not permit. A failure clears the feature, is noted, and
+// spares further attempts.
 func (a *account) try(ctx context.Context, feature *bool, consequence, name, selection string, input map[string]any, data any) {
 	if !*feature {
 		return
 	}
+
 	err := a.change(ctx, name, selection, input, data)
 	if err == nil {
 		return
 	}
+
 	*feature = false
 	a.notes = append(a.notes, fmt.Sprintf("%s: %s: %v", consequence, name, err))
 }
@@ -260,8 +285,10 @@ func (a *account) usage(ctx context.Context, siteID string) (usage, error) {
 func (a *account) deliveries(ctx context.Context, siteID string) (map[string]int64, error) {
 	const query = `query ($id: ID!, $after: String) { site(id: $id) { deliveries(first: 100, after: $after) {
 		edges { node { kind event } } pageInfo { hasNextPage endCursor } } } }`
+
 	variables := map[string]any{"id": siteID, "after": nil}
 	count := make(map[string]int64)
+
 	for {
 		var data struct {
 			Site *struct {
@@ -277,14 +304,17 @@ func (a *account) deliveries(ctx context.Context, siteID string) (map[string]int
 		if err := a.call(ctx, query, variables, &data); err != nil || data.Site == nil {
 			return nil, errors.Join(err, fmt.Errorf("read the deliveries of site %s", siteID))
 		}
+
 		for _, edge := range data.Site.Deliveries.Edges {
 			if strings.EqualFold(edge.Node.Kind, "conversion") {
 				count[edge.Node.Event]++
 			}
 		}
+
 		if !data.Site.Deliveries.PageInfo.HasNextPage {
 			return count, nil
 		}
+
 		variables["after"] = data.Site.Deliveries.PageInfo.EndCursor
 	}
 }

@@ -38,6 +38,7 @@ func (c *attackVisitorCommand) Validate() error {
 	case c.Duration <= 0 || c.Duration > time.Hour:
 		return fmt.Errorf("--duration: %v is not more than 0 and at most 1h", c.Duration)
 	}
+
 	return nil
 }
 
@@ -50,16 +51,19 @@ const (
 // Run runs the command. It fails when a hit of the other site was refused.
 func (c *attackVisitorCommand) Run(ctx context.Context, term terminal) error {
 	var harmed error
+
 	for _, engine := range c.Engines {
 		for _, attack := range c.Attacks {
 			r, err := c.measure(ctx, engine, attack)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", engine, attack, err)
 			}
+
 			r.print(term.out, engine, attack)
 			harmed = errors.Join(harmed, r.check())
 		}
 	}
+
 	return harmed
 }
 
@@ -70,10 +74,14 @@ func (c *attackVisitorCommand) measure(ctx context.Context, engine, attack strin
 		return nil, err
 	}
 	defer b.close()
+
 	b.server.env["TALLYGATE_ROLES"] = "control,data,worker"
+
 	if c.Flood {
-		delete(b.server.env, "TALLYGATE_FLOOD_BURST") // the default
+		// the default
+		delete(b.server.env, "TALLYGATE_FLOOD_BURST")
 	}
+
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
@@ -82,7 +90,9 @@ func (c *attackVisitorCommand) measure(ctx context.Context, engine, attack strin
 	if err != nil {
 		return nil, err
 	}
+
 	bystander, target := s.traffic.sites[0], s.traffic.sites[1]
+
 	if attack == "exhausted" {
 		input := map[string]any{"siteId": target.ID, "plan": "ENTERPRISE", "monthlyPageviews": attackQuota}
 		if err := s.account.change(ctx, "setSitePlan", "", input, nil); err != nil {
@@ -125,6 +135,7 @@ func alternate(ctx context.Context, rounds int, duration time.Duration, bystande
 		stop()
 		r.attacker.add(<-done)
 	}
+
 	return r, ctx.Err()
 }
 
@@ -183,6 +194,7 @@ func (r *attackResult) print(w io.Writer, engine, attack string) {
 	for _, answer := range slices.Sorted(maps.Keys(r.attacker.answers)) {
 		answers = append(answers, fmt.Sprintf("%d %s", r.attacker.answers[answer], answer))
 	}
+
 	fmt.Fprintf(w, "%-8s %-10s attacker: %.0f a second: %s\n", engine, attack,
 		float64(r.attacker.sent())/r.attacked.elapsed.Seconds(), strings.Join(answers, ", "))
 }
@@ -196,8 +208,8 @@ func (r *attackResult) check() error {
 	return nil
 }
 
-// attacker makes page views of one visitor, each with a campaign of its own, which makes each a visit. It
-// stands for a client that nothing but the rules of visits holds off.
+// attacker makes page views of one visitor, each with a campaign of its own, which makes each a
+// visit. It stands for a client that nothing but the rules of visits holds off.
 type attacker struct {
 	host       string
 	site       site

@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// TestAttackVisitor attacks for half a second: the figures mean little, but the other site's hits are
-// stored, and the attacker's too until the quota ends them.
+// TestAttackVisitor attacks for half a second: the figures mean little, but the other site's hits
+// are stored, and the attacker's too until the quota ends them.
 func TestAttackVisitor(t *testing.T) {
 	requirePrograms(t)
+
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()

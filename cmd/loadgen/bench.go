@@ -13,7 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// benchCommand measures the service beside what the machine could do at best, in one go, and writes the table of ratios.
+// benchCommand measures the service beside what the machine could do at best, in one go, and writes
+// the table of ratios.
 type benchCommand struct {
 	Program     string        `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
 	Engines     []string      `default:"sqlite,postgres" enum:"sqlite,postgres" help:"Databases: sqlite, and a private postgres."`
@@ -33,6 +34,7 @@ func (c *benchCommand) Validate() error {
 			return fmt.Errorf("--connections: %d is less than 1", n)
 		}
 	}
+
 	switch {
 	case c.Rounds < 1 || total*c.Rounds*len(benchMixes) > maxConnections:
 		return fmt.Errorf("--rounds: %d is less than 1, or gives more than %d connections in all", c.Rounds, maxConnections)
@@ -41,13 +43,15 @@ func (c *benchCommand) Validate() error {
 	case c.Rows < 1 || c.Rows > maxBulkRows:
 		return fmt.Errorf("--rows: %d is not from 1 to %d", c.Rows, maxBulkRows)
 	}
+
 	return nil
 }
 
 // benchMixes are the cases of hits that are measured. Redeeming captcha tokens is one more.
 var benchMixes = []string{"pageviews", "realistic"}
 
-// measurement is one case: medians of its rounds. Each round's value is compared with the empty handler's of the same round.
+// measurement is one case: medians of its rounds. Each round's value is compared with the empty
+// handler's of the same round.
 type measurement struct {
 	Engine      string  `json:"engine"`
 	Mix         string  `json:"mix"`
@@ -89,26 +93,34 @@ func (c *benchCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	defer noop.kill()
+
 	var reports []*engineReport
 	for _, engine := range c.Engines {
 		r, err := c.engine(ctx, engine, noop, term.log)
 		if err != nil {
 			return fmt.Errorf("%s: %w", engine, err)
 		}
+
 		reports = append(reports, r)
 	}
+
 	tables := benchTables(reports, c)
+
 	if c.JSON {
 		err = json.NewEncoder(term.out).Encode(reports)
 	} else {
 		_, err = io.WriteString(term.out, tables)
 	}
+
 	for _, r := range reports {
 		err = errors.Join(err, r.check(term.log))
 	}
-	if err != nil || c.Out == "" { // the page keeps what was measured without a fault
+
+	// the page keeps what was measured without a fault
+	if err != nil || c.Out == "" {
 		return err
 	}
+
 	return replaceSection(c.Out, "bench-report", tables)
 }
 
@@ -120,12 +132,14 @@ func (r *engineReport) check(w io.Writer) (err error) {
 		printCounts(w, "UNEXPECTED answers", r.Unexpected)
 		err = errFaults
 	}
+
 	if !r.Captcha.ok() || len(r.UnexpectedCaptcha) > 0 {
 		fmt.Fprint(w, r.Engine, ": ")
 		r.Captcha.print(w)
 		printCounts(w, "UNEXPECTED answers", r.UnexpectedCaptcha)
 		err = errors.Join(err, errCaptchaFaults)
 	}
+
 	return err
 }
 
@@ -136,39 +150,51 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 		return nil, err
 	}
 	defer b.close()
+
 	report := &engineReport{Engine: engine}
 	if report.BulkRate, err = b.bulkRate(ctx, c.Rows); err != nil {
 		return nil, err
 	}
+
 	fmt.Fprintf(progress, "%s: copies %.0f page views a second\n", engine, report.BulkRate)
 	b.server.env["TALLYGATE_ROLES"] = "control,data,worker"
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
-	select { // before its memory is read it is left alone for as long as a measurement takes
+
+	// before its memory is read it is left alone for as long as a measurement takes
+	select {
 	case <-time.After(c.Duration):
 	case <-ctx.Done():
 	}
+
 	idle, _ := readProc(b.server.pid())
 	report.IdleMemory = idle.memory
+
 	s, err := newOwnScene(ctx, b, &trafficFlags{Mix: "realistic", Sites: 20, Visitors: 20_000, Seed: 1})
 	if err != nil {
 		return nil, err
 	}
+
 	captcha, err := b.newCaptcha(ctx, s.account.target.Email)
 	if err != nil {
 		return nil, err
 	}
+
 	path := filepath.Join(b.dir, "journal")
 	j, err := s.begin(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	// What is measured is the data plane alone: signing up leaves memory behind that it never needs.
+
+	// What is measured is the data plane alone: signing up leaves memory behind that it never
+	// needs.
 	if err := b.server.restart(ctx, "data"); err != nil {
 		return nil, err
 	}
+
 	m := measurer{bench: b, scene: s, journal: j, captcha: captcha, noop: noop, report: report, duration: c.Duration, progress: progress}
+
 	for range c.Rounds {
 		for _, connections := range c.Connections {
 			if err := m.round(ctx, connections); err != nil {
@@ -176,19 +202,24 @@ func (c *benchCommand) engine(ctx context.Context, engine string, noop *server, 
 			}
 		}
 	}
+
 	for _, measured := range report.Measurements {
 		measured.settle()
 	}
+
 	used, err := captcha.usage(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	report.Captcha = &captcha.run.verdict
 	report.Captcha.compare(captchaUsage{Period: used.Period}, used)
 	report.Unexpected, report.UnexpectedCaptcha = s.surprises.count, captcha.run.surprises.count
+
 	if err := errors.Join(j.close(), b.server.restart(ctx, "control")); err != nil {
 		return nil, err
 	}
+
 	report.Verdict, err = verifyAs(ctx, s.account, path)
 	return report, err
 }
@@ -205,24 +236,29 @@ type measurer struct {
 	progress io.Writer
 }
 
-// round measures the empty handler and then each mix over as many connections. Redeeming has the empty handler to itself: its
-// requests are shorter than hits.
+// round measures the empty handler and then each mix over as many connections. Redeeming has the
+// empty handler to itself: its requests are shorter than hits.
 func (m *measurer) round(ctx context.Context, connections int) error {
 	base, err := driveNoop(ctx, m.noop, connections, m.duration)
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s\n", m.report.Engine, "empty", connections, base.throughput())
+
 	for _, mix := range append(slices.Clone(benchMixes), stepNames[redeeming]) {
 		one, err := m.measure(ctx, mix, connections, base)
 		if err != nil {
 			return err
 		}
+
 		fmt.Fprintf(m.progress, "%-9s %-10s %4d connections: %7.0f/s, %.2f of empty, p50 %.2f ms, p99 %.2f ms (%.2f of empty), %.1f + %.1f µs CPU, %.0f MB, failed: %s\n",
 			m.report.Engine, mix, connections, one.Throughput, one.OfNoop, one.P50, one.P99, one.P99OfNoop, one.ServerCPU, one.DatabaseCPU, megabytes(one.PeakMemory), percent(one.FailedShare))
+
 		all := m.find(mix, connections)
 		all.rounds = append(all.rounds, one)
 	}
+
 	return ctx.Err()
 }
 
@@ -233,6 +269,7 @@ func (m *measurer) find(mix string, connections int) *measurement {
 			return one
 		}
 	}
+
 	one := &measurement{Engine: m.report.Engine, Mix: mix, Connections: connections}
 	m.report.Measurements = append(m.report.Measurements, one)
 	return one
@@ -241,19 +278,24 @@ func (m *measurer) find(mix string, connections int) *measurement {
 // measure measures the server once.
 func (m *measurer) measure(ctx context.Context, mix string, connections int, base *result) (one measurement, err error) {
 	l := load{connections: connections, warmup: min(m.duration/5, time.Second), duration: m.duration, least: leastAnswers, watched: []int{m.bench.server.pid()}}
+
 	if m.bench.postgres != nil {
 		l.watched = append(l.watched, m.bench.postgres.Pid())
 	}
+
 	phase := func() *result { return m.scene.phase(ctx, m.journal, l, mixes[mix]) }
+
 	if mix == stepNames[redeeming] {
 		if base, phase, err = m.captcha.prepare(ctx, m.noop, l); err != nil {
 			return one, err
 		}
 	}
+
 	before, err := m.storage(ctx)
 	if err != nil {
 		return one, err
 	}
+
 	r := phase()
 	after, err := m.storage(ctx)
 	if err != nil {
@@ -262,6 +304,7 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	if err := r.enough(); err != nil {
 		return one, fmt.Errorf("%w; the server's log:\n%s", err, m.bench.server.logged())
 	}
+
 	hits := float64(r.served())
 	withWarmup := hits + float64(r.others)
 	one = measurement{
@@ -272,10 +315,14 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 		PeakMemory:  r.cost.PeakMemory, FailedShare: r.failedShare(),
 		BytesPerHit: float64(after.Tables-before.Tables) / withWarmup, LogPerHit: float64(after.Log-before.Log) / withWarmup,
 	}
+
 	one.P99OfNoop = one.P99 / one.NoopP99
-	if mix != stepNames[redeeming] { // whose rows are others than those that were copied
+
+	// whose rows are others than those that were copied
+	if mix != stepNames[redeeming] {
 		one.OfBulk = one.Throughput / m.report.BulkRate
 	}
+
 	return one, nil
 }
 
@@ -302,8 +349,10 @@ func (m *measurement) settle() {
 		for i := range m.rounds {
 			values = append(values, *field(&m.rounds[i]))
 		}
+
 		*field(m) = median(values)
 	}
+
 	for _, one := range m.rounds {
 		m.PeakMemory, m.FailedShare = max(m.PeakMemory, one.PeakMemory), max(m.FailedShare, one.FailedShare)
 	}

@@ -30,7 +30,8 @@ func command(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestBench measures for moments: the figures mean nothing, but all of them are there, and every hit is found again.
+// TestBench measures for moments: the figures mean nothing, but all of them are there, and every
+// hit is found again.
 func TestBench(t *testing.T) {
 	requirePrograms(t)
 	for _, engine := range []string{"sqlite", "postgres"} {
@@ -45,15 +46,18 @@ func testBench(t *testing.T, engine string) {
 	page := performancePage(t)
 	out := command(t, "bench", "--program", tallygate(t), "--engines", engine, "--connections", "4,32", "--rounds", "1", "--duration", "200ms",
 		"--rows", "3000", "--json", "--out", page)
+
 	var reports []engineReport
 	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 1 || reports[0].Engine != engine {
 		t.Fatalf("%v in\n%s", err, out)
 	}
+
 	for _, r := range reports {
 		if r.BulkRate <= 0 || r.IdleMemory < 1<<20 || len(r.Measurements) != 6 || !r.Verdict.ok() || r.Verdict.Acknowledged == 0 ||
 			!r.Captcha.ok() || r.Captcha.Accepted < 2*leastAnswers || r.Captcha.Unknown != 0 {
 			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
 		}
+
 		for _, m := range r.Measurements {
 			if m.Throughput <= 0 || m.OfNoop <= 0 || m.OfBulk > 0 != (m.Mix != "siteverify") || m.P50 <= 0 || m.P99 < m.P50 || m.PeakMemory < 1<<20 || m.FailedShare != 0 || m.BytesPerHit < 0 {
 				t.Errorf("%+v", m)
@@ -63,15 +67,18 @@ func testBench(t *testing.T, engine string) {
 			}
 		}
 	}
+
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, want := range []string{"# Before\n<!-- bench-report: begin -->\n", "| " + engine + " | pageviews | 4 |", "| " + engine + " | realistic | 32 |", "| " + engine + " | siteverify | 32 |", "p50 at most 1 ms", "<!-- bench-report: end -->\nBetween\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+
 	if strings.Contains(string(text), "old") {
 		t.Error("the section's old text is still there")
 	}
@@ -80,19 +87,23 @@ func testBench(t *testing.T, engine string) {
 // TestGrowth fills two databases and finds the page views that come after that.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
+
 	requirePrograms(t)
 	page := performancePage(t)
 	out := command(t, "growth", "--program", tallygate(t), "--connections", "8", "--rounds", "1", "--duration", "200ms", "--rows", "15000", "--json", "--out", page)
+
 	var reports []growthReport
 	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 2 {
 		t.Fatalf("%v in\n%s", err, out)
 	}
+
 	for _, r := range reports {
 		// The second half comes from other visitors, so that nearly each hit begins a visit.
 		if r.Empty <= 0 || r.Full <= 0 || r.FirstMs <= 0 || r.PageMs <= 0 || r.Page < 2 || !r.Verdict.ok() || r.Verdict.Acknowledged < r.Measured || r.Verdict.Visits < r.Verdict.Acknowledged*8/10 {
 			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
 		}
 	}
+
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "| sqlite | 15000 |") {
 		t.Errorf("%v in\n%s", err, text)
 	}
@@ -115,6 +126,7 @@ func TestRunCommand(t *testing.T) {
 		journal := filepath.Join(b.dir, "journal")
 		out := command(t, "run", "--control", "http://"+b.server.control, "--data", b.server.data, "--duration", "300ms", "--warmup", "50ms",
 			"--connections", "4", "--sites", "2", "--journal", journal, "--json")
+
 		var r report
 		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Answers["204"] == 0 || r.Connections != 4 || len(r.Unexpected) != 0 || r.Throughput <= 0 {
 			t.Errorf("%v, %s", err, out)
@@ -125,11 +137,13 @@ func TestRunCommand(t *testing.T) {
 	})
 }
 
-// TestFaultsFailABench: what must not be is printed and makes the command fail, whatever was measured.
+// TestFaultsFailABench: what must not be is printed and makes the command fail, whatever was
+// measured.
 func TestFaultsFailABench(t *testing.T) {
 	fine, captcha := &verdict{Acknowledged: 1}, &captchaVerdict{Accepted: 1}
 	lost := &verdict{Acknowledged: 1, Lost: 1, Details: []string{"hit x"}}
 	unchecked := &verdict{Acknowledged: 1, Unchecked: []string{"what nobody tells"}}
+
 	odd := map[string]int64{"500 instead of 204": 1}
 	for name, test := range map[string]struct {
 		report interface{ check(io.Writer) error }
@@ -158,11 +172,13 @@ func TestReplaceSection(t *testing.T) {
 	if err := replaceSection(page, "no-such-section", "text"); err == nil {
 		t.Error("a section that is not there is replaced")
 	}
+
 	for range 2 {
 		if err := replaceSection(page, "bench-growth", "new\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	text, err := os.ReadFile(page)
 	if want := "Between\n<!-- bench-growth: begin -->\n\nnew\n\n<!-- bench-growth: end -->\nAfter\n"; err != nil || !strings.HasSuffix(string(text), want) {
 		t.Errorf("%v, %s", err, text)
@@ -172,6 +188,7 @@ func TestReplaceSection(t *testing.T) {
 // TestGoals: each goal is compared with the right figure.
 func TestGoals(t *testing.T) {
 	good := measurement{Engine: "postgres", Mix: "pageviews", Connections: 128, OfNoop: 0.4, P99OfNoop: 1.5, ServerCPU: 28, BytesPerHit: 175, LogPerHit: 460, PeakMemory: 256 << 20}
+
 	met := func(m measurement, idle int64) (n, all int) {
 		for _, g := range goals([]*engineReport{{Engine: "postgres", Measurements: []*measurement{&m}, IdleMemory: idle}}) {
 			if all++; g.met {
@@ -183,6 +200,7 @@ func TestGoals(t *testing.T) {
 	if n, all := met(good, 80<<20); n != all || all != 8 {
 		t.Errorf("%d of %d goals are met exactly", n, all)
 	}
+
 	for name, worsen := range map[string]func(*measurement){
 		"throughput": func(m *measurement) { m.OfNoop = 0.39 }, "p99": func(m *measurement) { m.P99OfNoop = 1.51 },
 		"CPU": func(m *measurement) { m.ServerCPU = 28.1 }, "bytes": func(m *measurement) { m.BytesPerHit = 176 },
@@ -190,14 +208,17 @@ func TestGoals(t *testing.T) {
 	} {
 		worse := good
 		worsen(&worse)
+
 		if n, all := met(worse, 80<<20); n != all-1 {
 			t.Errorf("%s: %d of %d goals are met", name, n, all)
 		}
 	}
+
 	captcha := measurement{Engine: "postgres", Mix: "siteverify", Connections: 128, OfNoop: 0.5}
 	if n, all := met(captcha, 0); n != 4 || all != 4 {
 		t.Errorf("captcha: %d of %d goals are met exactly", n, all)
 	}
+
 	captcha.OfNoop = 0.49
 	if n, _ := met(captcha, 0); n != 3 {
 		t.Errorf("captcha: %d goals are met", n)
@@ -208,6 +229,7 @@ func TestGoals(t *testing.T) {
 	if got := median([]float64{3, 1, 2, 9}); got != 2 {
 		t.Errorf("median %v", got)
 	}
+
 	m := measurement{rounds: []measurement{{Throughput: 1, PeakMemory: 5}, {Throughput: 3, PeakMemory: 1}, {Throughput: 2}}}
 	if m.settle(); m.Throughput != 2 || m.PeakMemory != 5 {
 		t.Errorf("settled as %+v", m)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// captchaCommand drives the captcha of an instance that is running already: challenges are asked for, solved, exchanged for
-// tokens and redeemed. Each of these steps runs by itself over all connections, so that the solver, which shares the machine,
-// is not measured with the server.
+// captchaCommand drives the captcha of an instance that is running already: challenges are asked
+// for, solved, exchanged for tokens and redeemed. Each of these steps runs by itself over all
+// connections, so that the solver, which shares the machine, is not measured with the server.
 type captchaCommand struct {
 	targetFlags `embed:""`
 	Sitekey     string `placeholder:"KEY" help:"Existing sitekey, unbound or bound to loadgen.example. Empty: a new one is made."`
@@ -31,8 +31,8 @@ func (c *captchaCommand) Help() string {
 // captchaDomain is what new sitekeys are bound to.
 const captchaDomain = "loadgen.example"
 
-// lapTokens is how many challenges are under way at most, in a bench three times as many: they and their tokens must not expire
-// before their turn, five minutes later.
+// lapTokens is how many challenges are under way at most, in a bench three times as many: they and
+// their tokens must not expire before their turn, five minutes later.
 const lapTokens = 20_000
 
 // Validate checks what one flag alone cannot tell.
@@ -45,6 +45,7 @@ func (c *captchaCommand) Validate() error {
 	case (c.Sitekey == "") != (c.Secret == ""):
 		return errors.New("--sitekey, --secret: one without the other")
 	}
+
 	return nil
 }
 
@@ -52,8 +53,11 @@ func (c *captchaCommand) Validate() error {
 func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 	t := target{Control: c.Control, Data: c.Data, Email: c.Email, Password: c.Password, Token: c.Token}
 	var notes []string
-	var usage func() (captchaUsage, error) // nil: nobody tells
+
+	// nil: nobody tells
+	var usage func() (captchaUsage, error)
 	var err error
+
 	if c.Sitekey == "" || t.Email != "" || t.Token != "" {
 		t.newcomer()
 		a, err := newAccount(t)
@@ -63,45 +67,57 @@ func (c *captchaCommand) Run(ctx context.Context, term terminal) error {
 		if err := a.signIn(ctx); err != nil {
 			return err
 		}
+
 		if c.Sitekey == "" {
 			if c.Sitekey, c.Secret, err = a.prepareSitekey(ctx); err != nil {
 				return err
 			}
 		}
+
 		usage = func() (captchaUsage, error) { return a.captchaUsage(ctx) }
 		notes = a.notes
 	}
+
 	var before captchaUsage
+
 	if usage == nil {
 		notes = append(notes, "the account's usage is not compared: no account is named")
 	} else if before, err = usage(); err != nil {
 		return err
 	}
+
 	run := newCaptchaRun(c.Data, c.Sitekey, c.Secret, load{connections: c.Connections, watched: []int{c.Pid}})
 	for left := c.Tokens; left > 0 && ctx.Err() == nil; left -= lapTokens {
 		tickets := run.obtain(ctx, min(left, lapTokens))
 		run.redeem(ctx, withRepeats(tickets))
 		fmt.Fprintf(term.log, "%d tokens accepted\n", run.verdict.Accepted)
 	}
+
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	if usage != nil {
 		after, err := usage()
 		if err != nil {
 			return err
 		}
+
 		run.verdict.compare(before, after)
 	}
+
 	report := run.report(notes)
+
 	if c.JSON {
 		err = json.NewEncoder(term.out).Encode(report)
 	} else {
 		report.print(term.out)
 	}
+
 	if err == nil && !(run.verdict.ok() && len(report.Unexpected) == 0) {
 		err = errCaptchaFaults
 	}
+
 	return err
 }
 
@@ -120,6 +136,7 @@ func (a *account) captchaUsage(ctx context.Context) (captchaUsage, error) {
 			Account struct{ CaptchaUsage captchaUsage }
 		}
 	}
+
 	err := a.call(ctx, `{ viewer { account { captchaUsage { period verifications } } } }`, nil, &data)
 	if err == nil && data.Viewer == nil {
 		err = errors.New("read the account's captcha usage: nobody is signed in")
@@ -127,28 +144,34 @@ func (a *account) captchaUsage(ctx context.Context) (captchaUsage, error) {
 	if err != nil {
 		return captchaUsage{}, err
 	}
+
 	return data.Viewer.Account.CaptchaUsage, nil
 }
 
-// prepareSitekey makes a sitekey, and puts the account on a plan without limit if that is permitted.
+// prepareSitekey makes a sitekey, and puts the account on a plan without limit if that is
+// permitted.
 func (a *account) prepareSitekey(ctx context.Context) (sitekey, secret string, err error) {
 	var created struct {
 		Sitekey struct{ Sitekey string }
 		Secret  string
 	}
+
 	input := map[string]any{"name": "Load test", "domains": []string{captchaDomain}}
 	if err := a.change(ctx, "createSitekey", "sitekey { sitekey } secret", input, &created); err != nil {
 		return "", "", fmt.Errorf("create a sitekey; an existing one is named with --sitekey and --secret: %w", err)
 	}
+
 	var data struct {
 		Viewer *struct{ Account struct{ ID string } }
 	}
 	if err := a.call(ctx, `{ viewer { account { id } } }`, nil, &data); err != nil || data.Viewer == nil {
 		return "", "", errors.Join(err, errors.New("read the account's id"))
 	}
+
 	unlimited := true
 	a.try(ctx, &unlimited, "the account keeps its captcha plan, whose quota may refuse tokens", "setCaptchaPlan", "",
 		map[string]any{"accountId": data.Viewer.Account.ID, "plan": "ENTERPRISE"}, nil)
+
 	return created.Sitekey.Sitekey, created.Secret, nil
 }
 
@@ -177,15 +200,20 @@ func (v *captchaVerdict) fault(count *int64, format string, args ...any) {
 	}
 }
 
-// compare compares the account's usage with what was accepted. Who got no answer may have been counted.
+// compare compares the account's usage with what was accepted. Who got no answer may have been
+// counted.
 func (v *captchaVerdict) compare(before, after captchaUsage) {
 	grown := after.Verifications - before.Verifications
-	if before.Period != after.Period { // counting began anew in between
+
+	// counting began anew in between
+	if before.Period != after.Period {
 		if grown = after.Verifications; grown > v.Accepted+v.Unknown {
 			v.fault(&v.Wrong, "%d verifications are counted in %s, but only %d were accepted", grown, after.Period, v.Accepted)
 		}
+
 		return
 	}
+
 	if grown < v.Accepted || grown > v.Accepted+v.Unknown {
 		v.fault(&v.Wrong, "%d verifications are counted, but %d were accepted and of %d it is not known", grown, v.Accepted, v.Unknown)
 	}
@@ -211,11 +239,14 @@ func (r *captchaRun) report(notes []string) *captchaReport {
 	all := &captchaReport{Steps: make(map[string]*report), Verdict: &r.verdict, Unexpected: r.surprises.count, Notes: notes}
 	for i, name := range stepNames {
 		connections := r.load.connections
+
 		if i == solving {
 			connections = solvers()
 		}
+
 		all.Steps[name] = newReport(&r.results[i], connections)
 	}
+
 	return all
 }
 
@@ -223,10 +254,12 @@ func (r *captchaReport) print(w io.Writer) {
 	for _, note := range r.Notes {
 		fmt.Fprintln(w, "note:", note)
 	}
+
 	for _, name := range stepNames {
 		fmt.Fprintf(w, "%s: ", name)
 		r.Steps[name].print(w)
 	}
+
 	printCounts(w, "UNEXPECTED answers", r.Unexpected)
 	r.Verdict.print(w)
 }
@@ -240,9 +273,11 @@ func (r *result) merge(other *result) {
 	if r.answers == nil {
 		r.answers = make(map[string]int64)
 	}
+
 	for name, n := range other.answers {
 		r.answers[name] += n
 	}
+
 	r.latency.merge(&other.latency)
 	r.cost.CPU += other.cost.CPU
 	r.cost.OtherCPU += other.cost.OtherCPU

@@ -67,13 +67,15 @@ func newCaptchaRun(addr, sitekey, secret string, l load) *captchaRun {
 // networkCount is how many networks 10.0.0.0/8 has, as the server tells them apart.
 const networkCount = 1 << 16
 
-// obtain asks for n challenges, solves them and exchanges them for tokens. It returns the tickets that have one.
+// obtain asks for n challenges, solves them and exchanges them for tokens. It returns the tickets
+// that have one.
 func (r *captchaRun) obtain(ctx context.Context, n int) []*ticket {
 	tickets := make([]*ticket, n)
 	for i := range tickets {
 		tickets[i] = &ticket{network: r.network}
 		r.network = (r.network + 1) % networkCount
 	}
+
 	r.run(ctx, asking, once(tickets))
 	tickets = having(tickets, func(t *ticket) bool { return t.challenge.Challenge != "" })
 	r.verdict.Challenges += int64(len(tickets))
@@ -81,30 +83,37 @@ func (r *captchaRun) obtain(ctx context.Context, n int) []*ticket {
 	r.run(ctx, exchanging, withRepeats(tickets))
 	tickets = having(tickets, func(t *ticket) bool { return t.token != "" })
 	r.verdict.Tokens += int64(len(tickets))
+
 	return tickets
 }
 
-// redeem has the tokens verified, and returns what was measured. Also what is refused for now is answered with 200, so the
-// attempts tell what failed, and not when: all of it is taken off what was measured.
+// redeem has the tokens verified, and returns what was measured. Also what is refused for now is
+// answered with 200, so the attempts tell what failed, and not when: all of it is taken off what
+// was measured.
 func (r *captchaRun) redeem(ctx context.Context, attempts []attempt) *result {
 	measured := r.run(ctx, redeeming, attempts)
 	failed := int64(0)
 	for _, a := range attempts {
 		o := &a.outcomes[redeeming]
+
 		if a.again {
 			continue
 		}
+
 		failed += int64(o[later] + o[unknown])
+
 		if o[taken] > 0 {
 			r.verdict.Accepted++
 		} else if o[unknown] > 0 {
 			r.verdict.Unknown++
 		}
 	}
+
 	r.results[redeeming].failed += failed - measured.failed
 	r.results[redeeming].others += measured.outside
 	r.results[redeeming].outside -= measured.outside
 	measured.failed, measured.others, measured.outside = failed, measured.others+measured.outside, 0
+
 	return measured
 }
 
@@ -131,11 +140,14 @@ func once(tickets []*ticket) []attempt {
 	return attempts
 }
 
-// withRepeats makes two attempts of each fourth ticket: half of these at the same moment, half much later.
+// withRepeats makes two attempts of each fourth ticket: half of these at the same moment, half much
+// later.
 func withRepeats(tickets []*ticket) (attempts []attempt) {
 	var late []attempt
+
 	for i, t := range tickets {
 		attempts = append(attempts, attempt{ticket: t})
+
 		switch i % 8 {
 		case 0:
 			attempts = append(attempts, attempt{t, true})
@@ -143,6 +155,7 @@ func withRepeats(tickets []*ticket) (attempts []attempt) {
 			late = append(late, attempt{t, true})
 		}
 	}
+
 	return append(attempts, late...)
 }
 
@@ -155,6 +168,7 @@ func (r *captchaRun) solve(ctx context.Context, tickets []*ticket) []*ticket {
 	results := make([]result, solvers())
 	solved := make([]bool, len(tickets))
 	var next atomic.Int64
+
 	var wg sync.WaitGroup
 	for i := range results {
 		wg.Go(func() {
@@ -163,6 +177,7 @@ func (r *captchaRun) solve(ctx context.Context, tickets []*ticket) []*ticket {
 				if n >= len(tickets) {
 					return
 				}
+
 				t, since := tickets[n], time.Now()
 				var err error
 				t.nonce, err = pow.Solve(t.challenge)
@@ -171,6 +186,7 @@ func (r *captchaRun) solve(ctx context.Context, tickets []*ticket) []*ticket {
 			}
 		})
 	}
+
 	wg.Wait()
 	var kept []*ticket
 	for i, ok := range solved {
@@ -178,30 +194,38 @@ func (r *captchaRun) solve(ctx context.Context, tickets []*ticket) []*ticket {
 			kept = append(kept, tickets[i])
 		}
 	}
+
 	if failed := len(tickets) - len(kept); failed > 0 && ctx.Err() == nil {
 		r.surprises.add(fmt.Sprintf("%d challenges that have no solution", failed))
 	}
+
 	for i := range results {
 		r.results[solving].merge(&results[i])
 	}
+
 	r.results[solving].merge(&result{answers: map[string]int64{"solved": int64(len(kept))}})
 	r.results[solving].since(began)
 	return kept
 }
 
-// run makes the attempts of one step over all connections, as fast as the answers come, and judges the ticket of each that was made.
+// run makes the attempts of one step over all connections, as fast as the answers come, and judges
+// the ticket of each that was made.
 func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.load
 	measured := l.run(ctx, func(int) source { return &stepSource{step: s} })
 	r.results[number].merge(measured)
+
 	for _, a := range attempts[:min(int(s.given.Load()), len(attempts))] {
 		o := &a.outcomes[number]
+
 		if a.again {
 			continue
 		}
+
 		r.verdict.Repeats += int64(o[repeated])
 		r.verdict.Later += int64(o[later])
+
 		switch {
 		case o[taken] > 1:
 			r.verdict.fault(&r.verdict.Doubled, "%d of %d attempts to %s succeed", o[taken], o[taken]+o[repeated]+o[later]+o[unknown], stepNames[number])
@@ -209,10 +233,12 @@ func (r *captchaRun) run(ctx context.Context, number int, attempts []attempt) *r
 			r.verdict.fault(&r.verdict.Lost, "no attempt to %s succeeds, nor did one before", stepNames[number])
 		}
 	}
+
 	return measured
 }
 
-// rehearse makes the same requests of another server, which answers as it likes: nothing is learned from it.
+// rehearse makes the same requests of another server, which answers as it likes: nothing is learned
+// from it.
 func (r *captchaRun) rehearse(ctx context.Context, other *server, number int, attempts []attempt) *result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.load
@@ -246,10 +272,12 @@ func (s *stepSource) next() []byte {
 	if n >= len(s.attempts) {
 		return nil
 	}
+
 	s.current = s.attempts[n]
 	t, b := s.current.ticket, s.body[:0]
 	path, header := "", "Content-Type: application/json"
 	fromBrowser := true
+
 	switch s.number {
 	case asking:
 		path, b = "/api/v1/pow/config", fmt.Appendf(b, `{"sitekey":"%s"}`, s.run.sitekey)
@@ -258,17 +286,22 @@ func (s *stepSource) next() []byte {
 	default:
 		fromBrowser = false
 		path, b = "/api/v1/pow/siteverify", fmt.Appendf(b, `{"sitekey":"%s","secret":"%s","token":"%s"}`, s.run.sitekey, s.run.secret, t.token)
-		if s.current.again { // by the other door
+
+		// by the other door
+		if s.current.again {
 			path, header = "/siteverify", "Content-Type: application/x-www-form-urlencoded"
 			b = fmt.Appendf(b[:0], "secret=%s&response=%s", s.run.secret, t.token)
 		}
 	}
+
 	s.body = b
 	s.request = fmt.Appendf(s.request[:0], "POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\nAccept: */*\r\n", path, s.run.load.addr, header)
+
 	if fromBrowser {
 		s.request = fmt.Appendf(s.request, "Origin: https://www.%s\r\nUser-Agent: %s\r\nX-Forwarded-For: 10.%d.%d.1\r\n",
 			captchaDomain, agents[t.network%len(agents)], t.network>>8, t.network&255)
 	}
+
 	s.request = append(fmt.Appendf(s.request, "Content-Length: %d\r\n\r\n", len(b)), b...)
 	return s.request
 }
@@ -277,10 +310,12 @@ func (s *stepSource) done(a answer, err error) {
 	o := s.judge(a, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	t := s.current.ticket
 	if o == taken && !s.keep(t, a.body) {
 		o = absurd
 	}
+
 	t.outcomes[s.number][o]++
 	if o == absurd {
 		s.run.surprises.add(fmt.Sprintf("%s: %d %.80s", stepNames[s.number], a.status, a.body))
@@ -308,6 +343,7 @@ func (s *stepSource) judge(a answer, err error) outcome {
 	case says(`"valid":false`), says(`"timeout-or-duplicate"`):
 		return repeated
 	}
+
 	return absurd
 }
 
@@ -321,7 +357,9 @@ func (s *stepSource) keep(t *ticket, body []byte) bool {
 		if json.Unmarshal(body, &reply) != nil || reply.Token == "" {
 			return false
 		}
+
 		t.token = reply.Token
 	}
+
 	return true
 }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// chaosCommand breaks a server of its own under load, again and again, and checks afterwards that nothing that was
-// acknowledged is lost, doubled or miscounted.
+// chaosCommand breaks a server of its own under load, again and again, and checks afterwards that
+// nothing that was acknowledged is lost, doubled or miscounted.
 type chaosCommand struct {
 	Program     string   `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
 	Engine      string   `default:"sqlite" enum:"sqlite,postgres" help:"Database: sqlite, or a private postgres."`
@@ -41,6 +41,7 @@ func (c *chaosCommand) Validate() error {
 	case slices.Contains(c.Break, "postgres") && c.Engine != "postgres":
 		return errors.New("--break postgres needs --engine postgres")
 	}
+
 	return nil
 }
 
@@ -59,9 +60,11 @@ func (o *chaosOutcome) ok() bool { return o.Verdict.complete() && len(o.Unexpect
 
 func (o *chaosOutcome) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d rounds in %.0f s:", o.Engine, o.Rounds, o.Seconds)
+
 	for _, name := range slices.Sorted(maps.Keys(o.Broken)) {
 		fmt.Fprintf(w, " %s %d times;", name, o.Broken[name])
 	}
+
 	fmt.Fprintln(w)
 	printCounts(w, "answers", o.Answers)
 	printCounts(w, "UNEXPECTED answers", o.Unexpected)
@@ -75,46 +78,56 @@ func (c *chaosCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	defer b.close()
+
 	outcome, err := c.play(ctx, b, term.log)
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		err = json.NewEncoder(term.out).Encode(outcome)
 	} else {
 		outcome.print(term.out)
 	}
+
 	if err == nil && !outcome.ok() {
 		err = errFaults
 	}
+
 	return err
 }
 
 // play breaks a fresh bench and checks it.
 func (c *chaosCommand) play(ctx context.Context, b *bench, progress io.Writer) (*chaosOutcome, error) {
 	m := &mayhem{bench: b, random: rand.New(rand.NewPCG(c.Seed, 0)), broken: make(map[string]int), progress: progress, rounds: c.Rounds}
+
 	if slices.Contains(c.Break, "redis") {
 		if err := m.useRedis(); err != nil {
 			return nil, err
 		}
 		defer m.redis.kill()
 	}
+
 	if err := b.server.start(ctx); err != nil {
 		return nil, err
 	}
+
 	flags := trafficFlags{Mix: "realistic", Sites: c.Sites, Visitors: 2000, Seed: c.Seed}
 	s, err := newOwnScene(ctx, b, &flags)
 	if err != nil {
 		return nil, err
 	}
+
 	m.events = m.eventsOf(c.Break)
 	began := time.Now()
+
 	r, err := m.during(ctx, func(ctx context.Context, successes *atomic.Int64) (*result, error) {
 		return s.drive(ctx, filepath.Join(b.dir, "journal"), load{connections: c.Connections, successes: successes})
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	v, err := verify(ctx, filepath.Join(b.dir, "journal"))
 	return &chaosOutcome{Engine: c.Engine, Rounds: c.Rounds, Broken: m.broken, Seconds: time.Since(began).Seconds(),
 		Answers: r.answers, Unexpected: s.surprises.count, Verdict: v}, err
@@ -141,12 +154,14 @@ type event struct {
 func (m *mayhem) eventsOf(parts []string) []event {
 	server, postgres := m.bench.server, m.bench.postgres
 	var all []event
+
 	for _, part := range parts {
 		switch part {
 		case "server":
 			all = append(all,
 				event{"kill server", func(ctx context.Context) error { server.kill(); return server.start(ctx) }},
-				event{"kill server", func(ctx context.Context) error { server.kill(); return server.start(ctx) }}, // the hardest: twice as often
+				// the hardest: twice as often
+				event{"kill server", func(ctx context.Context) error { server.kill(); return server.start(ctx) }},
 				event{"pause server", func(ctx context.Context) error { server.pause(); m.wait(ctx, longPause); server.resume(); return nil }},
 				event{"restart server", func(ctx context.Context) error { return errors.Join(server.stop(), server.start(ctx)) }})
 		case "postgres":
@@ -165,6 +180,7 @@ func (m *mayhem) eventsOf(parts []string) []event {
 				event{"pause redis", func(ctx context.Context) error { m.redis.pause(); m.wait(ctx, longPause); m.redis.resume(); return nil }})
 		}
 	}
+
 	return all
 }
 
@@ -187,18 +203,22 @@ func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic
 	var successes atomic.Int64
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
+
 	type driven struct {
 		result *result
 		err    error
 	}
+
 	finished := make(chan driven, 1)
 	go func() {
 		r, err := drive(loading, &successes)
 		finished <- driven{r, err}
 	}()
+
 	err := m.breakThings(ctx, &successes)
 	stop()
 	d := <-finished
+
 	return d.result, errors.Join(err, d.err)
 }
 
@@ -207,34 +227,43 @@ func (m *mayhem) breakThings(ctx context.Context, successes *atomic.Int64) error
 		if err := m.awaitSuccesses(ctx, successes); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
-		m.wait(ctx, shortPause) // at any moment of the work
+
+		// at any moment of the work
+		m.wait(ctx, shortPause)
 		e := m.events[m.random.IntN(len(m.events))]
+
 		if m.progress != nil {
 			fmt.Fprintf(m.progress, "round %d of %d: %s after %d successes\n", round+1, m.rounds, e.name, successes.Load())
 		}
 		if err := errors.Join(e.do(ctx), ctx.Err()); err != nil {
 			return fmt.Errorf("round %d, %s: %w", round, e.name, err)
 		}
+
 		m.broken[e.name]++
 	}
+
 	return m.awaitSuccesses(ctx, successes)
 }
 
-// awaitSuccesses waits until the server serves again as it did: a round without any success would prove nothing.
+// awaitSuccesses waits until the server serves again as it did: a round without any success would
+// prove nothing.
 func (m *mayhem) awaitSuccesses(ctx context.Context, successes *atomic.Int64) error {
 	enough := successes.Load() + 200
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
+
 	for successes.Load() < enough {
 		if m.bench.server.ended() {
 			return fmt.Errorf("the server ended by itself:\n%s", m.bench.server.logged())
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("no successes:\n%s", strings.TrimSpace(m.bench.server.logged()))
 		case <-time.After(time.Millisecond):
 		}
 	}
+
 	return nil
 }
 
@@ -246,6 +275,7 @@ func (m *mayhem) useRedis() (err error) {
 	if err := m.redis.start(context.Background()); err != nil {
 		return err
 	}
+
 	env := m.bench.server.env
 	env["TALLYGATE_REDIS_URL"], env["TALLYGATE_ROLES"] = m.redis.url(), "control,data,worker"
 	return nil

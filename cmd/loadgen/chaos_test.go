@@ -16,44 +16,54 @@ func TestChaos(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
+
 		o, err := c.play(t.Context(), b, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		broken := 0
 		for _, n := range o.Broken {
 			broken += n
 		}
+
 		if !o.ok() || broken != c.Rounds || o.Verdict.Acknowledged < 100 {
 			t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
 		}
+
 		var out strings.Builder
 		o.print(&out)
+
 		if !strings.Contains(out.String(), " 0 lost, 0 duplicated, 0 wrong") {
 			t.Errorf("printed:\n%s", out.String())
 		}
 	})
 }
 
-// TestChaosEverything breaks a private PostgreSQL and a private Redis as well. Which of them is decided by the seed; this one
-// breaks both.
+// TestChaosEverything breaks a private PostgreSQL and a private Redis as well. Which of them is
+// decided by the seed; this one breaks both.
 func TestChaosEverything(t *testing.T) {
 	t.Parallel()
+
 	c := chaosCommand{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16, Sites: 3}
 	requirePrograms(t)
+
 	b, err := newBench(tallygate(t), c.Engine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.close()
+
 	o, err := c.play(t.Context(), b, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var names []string
 	for name := range o.Broken {
 		names = append(names, name[strings.Index(name, " ")+1:])
 	}
+
 	if !o.ok() || !slices.Contains(names, "postgres") || !slices.Contains(names, "redis") {
 		t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
 	}
@@ -80,6 +90,7 @@ func TestChaosCommandLine(t *testing.T) {
 			t.Errorf("%q: exit status %d, want 2", wrong, status)
 		}
 	}
+
 	if status := run(t.Context(), []string{"verify", t.TempDir() + "/none"}, quiet()); status != 1 {
 		t.Errorf("a journal that is not there: exit status %d, want 1", status)
 	}
@@ -92,8 +103,10 @@ func TestInterrupted(t *testing.T) {
 	if err != nil || j.close() != nil {
 		t.Fatal(err)
 	}
+
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
+
 	for _, args := range [][]string{{"verify", path}, {"captcha"}, {"run", "--journal", path + "2"}} {
 		if status := run(ctx, args, quiet()); status != 1 {
 			t.Errorf("%q: exit status %d, want 1", args, status)

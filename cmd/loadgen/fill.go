@@ -12,8 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// filler makes stored page views as the mix would have left them, spread evenly over the days before today: visits of a few
-// page views each, ids of all 64 bits, sites by the same skewed distribution.
+// filler makes stored page views as the mix would have left them, spread evenly over the days
+// before today: visits of a few page views each, ids of all 64 bits, sites by the same skewed
+// distribution.
 type filler struct {
 	sites  []int64
 	from   model.Instant
@@ -37,12 +38,15 @@ func newFiller(ids *model.NodeIDs, sites []site, rows int, seed uint64, now time
 		if !ok {
 			return nil, fmt.Errorf("%q is not a site's id", s.ID)
 		}
+
 		f.sites = append(f.sites, id)
 	}
+
 	f.pick = rand.NewZipf(f.random, skewed, flatten, uint64(len(sites)-1))
 	today := model.At(now).Day()
 	f.from = (today - filledDays).Start()
 	f.step = today.Start().Sub(f.from) / time.Duration(max(rows/pageviewsPerVisit, 1)+1)
+
 	return f, nil
 }
 
@@ -54,14 +58,17 @@ func (f *filler) next(n int) db.BulkRows {
 		f.visits++
 		v := model.Visit{SiteID: f.sites[f.pick.Uint64()], ID: model.NewTimeID(at), StartedAt: at, LastPageviewAt: at.Add((pageviewsPerVisit - 1) * time.Second),
 			Pageviews: pageviewsPerVisit, Channel: "direct"}
+
 		binary.LittleEndian.PutUint64(v.Visitor[:], f.random.Uint64())
 		binary.LittleEndian.PutUint64(v.Visitor[8:], f.random.Uint64())
+
 		rows.Visits = append(rows.Visits, v)
 		for i := range pageviewsPerVisit {
 			rows.Pageviews = append(rows.Pageviews, model.Pageview{SiteID: v.SiteID, At: at.Add(time.Duration(i) * time.Second), ID: f.random.Int64() - f.random.Int64(),
 				VisitID: v.ID, Path: pagePaths[f.random.IntN(paths)], Language: "de", WidthRange: 1440, EngagedMS: 5000, Scroll: 60})
 		}
 	}
+
 	return rows
 }
 
@@ -71,6 +78,7 @@ func fill(ctx context.Context, d *db.DB, sites []site, rows int, seed uint64, pr
 	if err != nil {
 		return err
 	}
+
 	f, err := newFiller(ids, sites, rows, seed, time.Now())
 	if err != nil {
 		return err
@@ -78,6 +86,7 @@ func fill(ctx context.Context, d *db.DB, sites []site, rows int, seed uint64, pr
 	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return err
 	}
+
 	began := time.Now()
 	return d.BulkFill(ctx, func() error {
 		for done := 0; done < rows; {
@@ -89,6 +98,7 @@ func fill(ctx context.Context, d *db.DB, sites []site, rows int, seed uint64, pr
 				fmt.Fprintf(progress, "filled %d of %d page views in %.0f s\n", done, rows, time.Since(began).Seconds())
 			}
 		}
+
 		return nil
 	})
 }

@@ -14,20 +14,26 @@ import (
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
-// asProgram makes the test binary behave as the program itself, so that it can start the empty handler.
+// asProgram makes the test binary behave as the program itself, so that it can start the empty
+// handler.
 const asProgram = "LOADGEN_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	if err := os.Setenv(asProgram, "1"); err != nil { // for those that we start
+
+	// for those that we start
+	if err := os.Setenv(asProgram, "1"); err != nil {
 		panic(err)
 	}
+
 	code := dbtest.Run(m)
+
 	if program.dir != "" {
 		_ = os.RemoveAll(program.dir)
 	}
+
 	os.Exit(code)
 }
 
@@ -40,6 +46,7 @@ var program struct {
 
 func tallygate(t *testing.T) string {
 	t.Helper()
+
 	program.once.Do(func() {
 		if program.dir, program.err = os.MkdirTemp("", "loadgen-test-"); program.err != nil {
 			return
@@ -49,9 +56,11 @@ func tallygate(t *testing.T) string {
 			program.err = errors.New(string(out))
 		}
 	})
+
 	if program.err != nil {
 		t.Fatalf("build tallygate: %v", program.err)
 	}
+
 	return filepath.Join(program.dir, "tallygate")
 }
 
@@ -62,6 +71,7 @@ func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
 		t.Parallel()
 		test(t, sqliteBench(t))
 	})
+
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		databaseURL := dbtest.PostgresURL(t)
@@ -76,15 +86,19 @@ func sqliteBench(t *testing.T) *bench {
 
 func newTestBench(t *testing.T, databaseURL string) *bench {
 	t.Helper()
+
 	b := &bench{dir: t.TempDir(), database: databaseURL}
 	data := filepath.Join(b.dir, "data")
+
 	if databaseURL == "" {
 		b.database = db.EmbeddedURL(data)
 	}
+
 	var err error
 	if b.server, err = newTallygate(tallygate(t), data, databaseURL); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(b.server.kill)
 	return b
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// histogram counts durations in buckets of at most 1/64 of their value, from a nanosecond to hours. The zero value is
-// empty. It belongs to one goroutine; merge adds those of several.
+// histogram counts durations in buckets of at most 1/64 of their value, from a nanosecond to hours.
+// The zero value is empty. It belongs to one goroutine; merge adds those of several.
 type histogram struct {
 	buckets [64 * 64]int64
 	count   int64
@@ -31,8 +31,8 @@ func (h *histogram) merge(other *histogram) {
 	h.largest = max(h.largest, other.largest)
 }
 
-// quantile returns the duration that the share q of all, from 0 to 1, does not exceed: exact to 1/64. It is 0 when there is
-// none.
+// quantile returns the duration that the share q of all, from 0 to 1, does not exceed: exact to
+// 1/64. It is 0 when there is none.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int64(q * float64(h.count))
 	for i, n := range h.buckets {

@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// journal is the file in which a run notes each acknowledged hit: a line of JSON on the run, then entrySize bytes per hit. It
-// holds the password of the run's account, so only its owner can read it.
+// journal is the file in which a run notes each acknowledged hit: a line of JSON on the run, then
+// entrySize bytes per hit. It holds the password of the run's account, so only its owner can read
+// it.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
@@ -44,13 +45,17 @@ func createJournal(path string, head journalHead) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := file.Chmod(0o600); err != nil { // of an old file too
+
+	// of an old file too
+	if err := file.Chmod(0o600); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+
 	j := &journal{file: file, out: bufio.NewWriterSize(file, 64<<10)}
 	if err := json.NewEncoder(j.out).Encode(head); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+
 	return j, nil
 }
 
@@ -62,6 +67,7 @@ func (j *journal) note(e entry) {
 	b[10] = byte(e.kind)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	if _, err := j.out.Write(b[:]); err != nil && j.err == nil {
 		j.err = err
 	}
@@ -80,6 +86,7 @@ func readJournal(path string, each func(entry) error) (head journalHead, err err
 		return head, err
 	}
 	defer file.Close()
+
 	in := bufio.NewReaderSize(file, 64<<10)
 	line, err := in.ReadBytes('\n')
 	if err != nil {
@@ -88,6 +95,7 @@ func readJournal(path string, each func(entry) error) (head journalHead, err err
 	if err := json.Unmarshal(line, &head); err != nil {
 		return head, fmt.Errorf("%s is no journal: %w", path, err)
 	}
+
 	var b [entrySize]byte
 	for {
 		if _, err := io.ReadFull(in, b[:]); err == io.EOF {
@@ -95,6 +103,7 @@ func readJournal(path string, each func(entry) error) (head journalHead, err err
 		} else if err != nil {
 			return head, fmt.Errorf("%s ends within an entry: %w", path, err)
 		}
+
 		e := entry{mark: mark(binary.LittleEndian.Uint64(b[:])), site: binary.LittleEndian.Uint16(b[8:]), kind: kind(b[10])}
 		if int(e.site) >= len(head.Sites) {
 			return head, fmt.Errorf("%s names a site that it does not have", path)

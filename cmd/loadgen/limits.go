@@ -29,6 +29,7 @@ func (c *limitsCommand) Validate() error {
 	case c.Rows < 1 || c.Rows > maxBulkRows:
 		return fmt.Errorf("--rows: %d is not from 1 to %d", c.Rows, maxBulkRows)
 	}
+
 	return nil
 }
 
@@ -42,21 +43,26 @@ func (c *limitsCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	defer noop.kill()
+
 	r, err := driveNoop(ctx, noop, c.Connections, c.Duration)
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintln(term.out, "The empty handler, a process of its own under the same client:")
 	newReport(r, c.Connections).print(term.out)
+
 	b, err := newBench("", c.Engine)
 	if err != nil {
 		return err
 	}
 	defer b.close()
+
 	rate, err := b.bulkRate(ctx, c.Rows)
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintf(term.out, "%s copies %.0f page views a second into empty tables with all indexes, in one transaction.\n", c.Engine, rate)
 	return nil
 }
@@ -86,15 +92,18 @@ func checkNoop(r *result) error {
 	return nil
 }
 
-// bulkRate is how many page views a second, with their visits, the bench's engine copies into a database of their own.
+// bulkRate is how many page views a second, with their visits, the bench's engine copies into a
+// database of their own.
 func (b *bench) bulkRate(ctx context.Context, rows int) (float64, error) {
 	url := db.EmbeddedURL(filepath.Join(b.dir, "bulk"))
+
 	if b.postgres != nil {
 		var err error
 		if url, err = b.postgres.CreateDatabase(ctx, "bulk"); err != nil {
 			return 0, err
 		}
 	}
+
 	scratch := bench{database: url}
 	var rate float64
 	err := scratch.withDatabase(func(d *db.DB) error {
@@ -102,20 +111,25 @@ func (b *bench) bulkRate(ctx context.Context, rows int) (float64, error) {
 		if err != nil {
 			return err
 		}
+
 		ids, err := d.NodeIDs(ctx)
 		if err != nil {
 			return err
 		}
+
 		f, err := newFiller(ids, sites, rows, 1, time.Now())
 		if err != nil {
 			return err
 		}
+
 		all := f.next(rows)
 		began := time.Now()
 		err = d.BulkLoad(ctx, all)
 		rate = float64(len(all.Pageviews)) / time.Since(began).Seconds()
+
 		return err
 	})
+
 	return rate, err
 }
 
@@ -127,14 +141,17 @@ func bulkSites(ctx context.Context, d *db.DB) ([]site, error) {
 	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return nil, err
 	}
+
 	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Bulk"}, model.User{Email: "bulk@loadgen.example", PasswordHash: "-"})
 	if err != nil {
 		return nil, err
 	}
+
 	ids, err := d.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	var sites []site
 	for i := range 20 {
 		s, err := d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("bulk-%d.example", i),
@@ -142,7 +159,9 @@ func bulkSites(ctx context.Context, d *db.DB) ([]site, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		sites = append(sites, site{ID: ids.Of(model.NodeSite, s.ID), Key: s.SiteKey, Domain: s.Domain})
 	}
+
 	return sites, nil
 }

@@ -13,7 +13,8 @@ import (
 
 // source makes the requests of one connection, one after the other.
 type source interface {
-	// next returns the bytes of the next request, valid until the following call; nil when there is none left.
+	// next returns the bytes of the next request, valid until the following call; nil when there is
+	// none left.
 	next() []byte
 	// done is told what became of it. After an error nobody knows whether the server took it.
 	done(a answer, err error)
@@ -39,7 +40,8 @@ const requestTimeout = 15 * time.Second
 // patience bounds how much longer a measurement takes that has too few answers.
 const patience = time.Minute
 
-// retryPause is how long a connection waits after a failure, so that a server that is away costs no CPU.
+// retryPause is how long a connection waits after a failure, so that a server that is away costs no
+// CPU.
 const retryPause = 5 * time.Millisecond
 
 // result is what was measured between the warm-up and the end.
@@ -68,8 +70,8 @@ func (r *result) sent() (n int64) {
 // served is the number of calls that were worked on: stored, or refused for good.
 func (r *result) served() int64 { return max(r.sent()-r.failed, 0) }
 
-// failedShare is the share of all calls, before and after the measurement as well, that did no work, from 0 to 1: a call that
-// waits in vain mostly ends after it.
+// failedShare is the share of all calls, before and after the measurement as well, that did no
+// work, from 0 to 1: a call that waits in vain mostly ends after it.
 func (r *result) failedShare() float64 {
 	failed := r.failed + r.outside
 	if failed == 0 {
@@ -111,20 +113,25 @@ func (r *result) throughput() float64 {
 	return float64(r.served()) / r.elapsed.Seconds()
 }
 
-// run sends until the time is up or ctx ends. newSource makes the requests of each connection, numbered from 0.
+// run sends until the time is up or ctx ends. newSource makes the requests of each connection,
+// numbered from 0.
 func (l *load) run(ctx context.Context, newSource func(connection int) source) *result {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+
 	w := newWindow(l)
 	senders := make([]*sender, l.connections)
 	var sending, watching sync.WaitGroup
+
 	for i := range senders {
 		senders[i] = &sender{load: l, number: i, window: w, source: newSource(i), conn: newConnection(l.addr, requestTimeout),
 			answers: make(map[outcomeKey]int64), outside: make(map[outcomeKey]int64)}
 	}
+
 	for _, s := range senders {
 		sending.Go(func() { s.run(ctx) })
 	}
+
 	var end time.Time
 	var elapsed time.Duration
 	var costs cost
@@ -135,11 +142,15 @@ func (l *load) run(ctx context.Context, newSource func(connection int) source) *
 		end, elapsed = time.Now(), w.elapsed()
 		stop()
 	})
+
 	if l.progress != nil {
 		watching.Go(func() { l.report(ctx, senders, w) })
 	}
+
 	sending.Wait()
-	stop() // the sources may have ended it
+
+	// the sources may have ended it
+	stop()
 	watching.Wait()
 	return collect(senders, end, elapsed, costs)
 }
@@ -150,11 +161,13 @@ func (l *load) await(ctx context.Context, w *window, senders []*sender) {
 		<-ctx.Done()
 		return
 	}
+
 	select {
 	case <-ctx.Done():
 		return
 	case <-w.opened:
 	}
+
 	wait := l.duration
 	for {
 		select {
@@ -162,13 +175,16 @@ func (l *load) await(ctx context.Context, w *window, senders []*sender) {
 			return
 		case <-time.After(wait):
 		}
+
 		var measured int64
 		for _, s := range senders {
 			measured += s.measured.Load()
 		}
+
 		if measured >= l.least || w.elapsed() > l.duration+patience {
 			return
 		}
+
 		wait = 10 * time.Millisecond
 	}
 }
@@ -181,6 +197,7 @@ func collect(senders []*sender, end time.Time, elapsed time.Duration, costs cost
 		for key, n := range s.answers {
 			r.answers[key.String()] += n
 		}
+
 		for key, n := range s.outside {
 			if didNoWork(key.String()) {
 				r.outside += n
@@ -189,6 +206,7 @@ func collect(senders []*sender, end time.Time, elapsed time.Duration, costs cost
 			}
 		}
 	}
+
 	r.countFailed()
 	return r
 }
@@ -199,9 +217,11 @@ func (l *load) measure(ctx context.Context, w *window) cost {
 	case <-w.opened:
 	case <-ctx.Done():
 	}
+
 	if len(l.watched) == 0 || !w.isOpen() {
 		return cost{}
 	}
+
 	return watchCost(ctx, l.watched[0], l.watched[1:])
 }
 
@@ -209,24 +229,31 @@ func (l *load) measure(ctx context.Context, w *window) cost {
 func (l *load) report(ctx context.Context, senders []*sender, w *window) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+
 	var lastAnswers, lastFailures int64
+
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+
 		var answers, failures int64
 		for _, s := range senders {
 			answers += s.answered.Load()
 			failures += s.failed.Load()
 		}
+
 		phase := ""
+
 		if !w.isOpen() {
 			phase = "  (warming up)"
 		}
+
 		fmt.Fprintf(l.progress, "%6.0f s  %7d answers/s  %d without answer%s\n",
 			time.Since(w.began).Seconds(), answers-lastAnswers, failures-lastFailures, phase)
+
 		lastAnswers, lastFailures = answers, failures
 	}
 }
@@ -261,28 +288,34 @@ func (k outcomeKey) String() string {
 
 func (s *sender) run(ctx context.Context) {
 	defer s.conn.close()
+
 	for n := 0; ; n++ {
 		due := s.await(ctx, n)
+
 		if ctx.Err() != nil {
 			return
 		}
+
 		request := s.source.next()
 		if request == nil {
 			return
 		}
+
 		s.sent++
 		a, err := s.conn.do(request)
 		now := time.Now()
 		s.source.done(a, err)
 		s.note(a, err, now.Sub(due), s.window.isOpen(), ctx.Err() != nil)
+
 		if err != nil {
 			s.pause(ctx, retryPause)
 		}
 	}
 }
 
-// note counts a call that ended after the warm-up or not, and in time or not. One that ended too late still took its time: the
-// slowest calls are those that are under way at the end. Without an answer a call took as long as anybody would wait.
+// note counts a call that ended after the warm-up or not, and in time or not. One that ended too
+// late still took its time: the slowest calls are those that are under way at the end. Without an
+// answer a call took as long as anybody would wait.
 func (s *sender) note(a answer, err error, took time.Duration, open, late bool) {
 	if err != nil {
 		took = max(took, requestTimeout)
@@ -290,29 +323,36 @@ func (s *sender) note(a answer, err error, took time.Duration, open, late bool) 
 	if open {
 		s.latency.add(took)
 	}
+
 	measured := open && !late
 	counts := s.outside
+
 	if measured {
 		counts = s.answers
 	}
+
 	if err != nil {
 		s.failed.Add(1)
 		counts[outcomeKey{}]++
 		return
 	}
+
 	s.answered.Add(1)
 	s.window.answered()
+
 	if s.load.successes != nil && a.status/100 == 2 {
 		s.load.successes.Add(1)
 	}
+
 	counts[outcomeKey{a.status, codeOf(a.body)}]++
+
 	if measured {
 		s.measured.Add(1)
 	}
 }
 
-// await returns when the n-th request is due. At full rate that is now. At a fixed rate it is a moment of the schedule, also
-// when it has passed: a late request has waited, as a visitor would.
+// await returns when the n-th request is due. At full rate that is now. At a fixed rate it is a
+// moment of the schedule, also when it has passed: a late request has waited, as a visitor would.
 func (s *sender) await(ctx context.Context, n int) time.Time {
 	now := time.Now()
 	if s.load.rate <= 0 {
@@ -329,7 +369,8 @@ func (s *sender) dueAt(n int) time.Time {
 	return s.window.began.Add(time.Duration(position / s.load.rate * float64(time.Second)))
 }
 
-// countUnsent counts the requests that were due until then, but that the connection was not free for.
+// countUnsent counts the requests that were due until then, but that the connection was not free
+// for.
 func (s *sender) countUnsent(end time.Time) (n int64) {
 	for s.load.rate > 0 && s.dueAt(int(s.sent+n)).Before(end) {
 		n++
@@ -341,8 +382,10 @@ func (s *sender) pause(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
 	}
+
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+
 	select {
 	case <-timer.C:
 	case <-ctx.Done():

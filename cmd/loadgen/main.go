@@ -1,6 +1,7 @@
-// Command loadgen is the load program: it drives a running instance over HTTP with a realistic mix, checks afterwards that
-// every acknowledged hit is stored and counted once, breaks the service on purpose, and measures it against what the machine
-// could do at best. It talks to the service as browsers and owners do.
+// Command loadgen is the load program: it drives a running instance over HTTP with a realistic mix,
+// checks afterwards that every acknowledged hit is stored and counted once, breaks the service on
+// purpose, and measures it against what the machine could do at best. It talks to the service as
+// browsers and owners do.
 package main
 
 import (
@@ -38,12 +39,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
-		stop() // a second signal ends the process at once
+		// a second signal ends the process at once
+		stop()
 	}()
 	os.Exit(run(ctx, os.Args[1:], terminal{out: os.Stdout, log: os.Stderr}))
 }
 
-// run runs one command and returns the exit status: 0, 1 when it failed or found a fault, 2 when the command line is wrong.
+// run runs one command and returns the exit status: 0, 1 when it failed or found a fault, 2 when
+// the command line is wrong.
 func run(ctx context.Context, args []string, term terminal) int {
 	var cli commands
 	exited := -1
@@ -52,22 +55,30 @@ func run(ctx context.Context, args []string, term terminal) int {
 		fmt.Fprintln(term.log, "loadgen:", err)
 		return 2
 	}
+
 	command, err := parser.Parse(args)
-	if exited >= 0 { // --help
+
+	// --help
+	if exited >= 0 {
 		return exited
 	}
+
 	if err != nil {
 		fmt.Fprintln(term.log, "loadgen:", err)
 		return 2
 	}
-	if err := command.Run(); err != nil { // also when it was interrupted: an unfinished check is not a passed one
+
+	// also when it was interrupted: an unfinished check is not a passed one
+	if err := command.Run(); err != nil {
 		fmt.Fprintln(term.log, "loadgen:", err)
 		return 1
 	}
+
 	return 0
 }
 
-// newParser returns what reads the command line and the environment into cli. exit gets the status where --help ends the run.
+// newParser returns what reads the command line and the environment into cli. exit gets the status
+// where --help ends the run.
 func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
 	return kong.New(cli,
 		kong.Name("loadgen"),

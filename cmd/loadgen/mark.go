@@ -2,9 +2,10 @@ package main
 
 import "strconv"
 
-// mark names one hit. It travels inside the hit, as the page view id, in a property or in the transaction id, so that the
-// export shows which hits are stored. It tells the run, the connection, the hit's number and its kind, scrambled so that
-// marks are spread over all 64 bits like the ids that browsers make: the database's indexes are to see nothing easier.
+// mark names one hit. It travels inside the hit, as the page view id, in a property or in the
+// transaction id, so that the export shows which hits are stored. It tells the run, the connection,
+// the hit's number and its kind, scrambled so that marks are spread over all 64 bits like the ids
+// that browsers make: the database's indexes are to see nothing easier.
 type mark uint64
 
 // parts are what a mark is made of.
@@ -26,8 +27,8 @@ func (m mark) parts() parts {
 	return parts{run: uint16(x >> 48), connection: uint16(x >> 36 & (maxConnections - 1)), number: uint32(x >> 4), kind: kind(x & 15)}
 }
 
-// engagedMS is how long the page view with this mark is looked at, in milliseconds. It is known beforehand, so that one
-// report that counts twice shows.
+// engagedMS is how long the page view with this mark is looked at, in milliseconds. It is known
+// beforehand, so that one report that counts twice shows.
 func (m mark) engagedMS() int { return 1 + int(m%60_000) }
 
 // append adds the mark's 16 hexadecimal characters.

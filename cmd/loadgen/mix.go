@@ -35,8 +35,9 @@ type share struct {
 
 // The mixes by name.
 var mixes = map[string][]share{
-	// What a few shops and magazines send in a day: a page view brings about a third of an event and a report or two, one
-	// visitor of fifty a purchase, and a little of it all is not meant to be stored.
+	// What a few shops and magazines send in a day: a page view brings about a third of an event
+	// and a report or two, one visitor of fifty a purchase, and a little of it all is not meant to
+	// be stored.
 	"realistic": {
 		{pageview, 600}, {manual, 10}, {engagement, 240}, {automatic, 60}, {own, 35}, {item, 15}, {purchase, 6}, {repetition, 2},
 		{refund, 1}, {bot, 20}, {bad, 11},
@@ -78,8 +79,8 @@ type hit struct {
 	variant int // kinds have variants
 }
 
-// mixer makes the hits of one connection. What it makes depends on the seed and the connection alone, never on the answers,
-// so that a run can be repeated.
+// mixer makes the hits of one connection. What it makes depends on the seed and the connection
+// alone, never on the answers, so that a run can be repeated.
 type mixer struct {
 	*traffic
 	connection                 int
@@ -101,12 +102,14 @@ func newMixer(t *traffic, connection int) *mixer {
 	m.visitorPick = rand.NewZipf(m.random, skewed, 1000, uint64(t.visitors-1))
 	m.url = rand.NewZipf(m.random, skewed, flatten, paths-1)
 	filled := 0
+
 	for _, s := range t.mix {
 		for range s.permille {
 			m.table[filled] = t.features.possible(s.kind)
 			filled++
 		}
 	}
+
 	return m
 }
 
@@ -130,14 +133,17 @@ func (m *mixer) hit() hit {
 			m.viewed = nil
 			return h
 		}
+
 		h.kind = pageview
 	case repetition:
 		if m.bought != nil && m.number-m.bought.mark.parts().number < expired {
 			h.mark, h.site, h.visitor, h.variant = m.bought.mark, m.bought.site, m.bought.visitor, m.bought.variant
 			return h
 		}
+
 		h.kind = purchase
 	}
+
 	h.mark = newMark(parts{run: m.run, connection: uint16(m.connection), number: m.number, kind: h.kind})
 	h.site, h.visitor = int(m.sitePick.Uint64()), m.newcomer+int(m.visitorPick.Uint64())
 	switch kept := h; h.kind {
@@ -148,6 +154,7 @@ func (m *mixer) hit() hit {
 	case bad:
 		h.want = badCalls[h.variant%len(badCalls)].status
 	}
+
 	return h
 }
 
@@ -184,6 +191,7 @@ func (m *mixer) next(h *hit) []byte {
 	s := &m.sites[h.site]
 	agent := agents[h.visitor%len(agents)]
 	origin := s.origin()
+
 	switch h.kind {
 	case engagement:
 		m.begin(s.Key, "engagement", m.path(h))
@@ -193,6 +201,7 @@ func (m *mixer) next(h *hit) []byte {
 		if (h.kind == purchase || h.kind == repetition) && s.Secret != "" && h.variant%2 == 0 {
 			return m.serverCall(h)
 		}
+
 		m.begin(s.Key, "event", m.path(h))
 		m.event(h, "e", "m")
 		m.body = append(m.body, '}')
@@ -204,6 +213,7 @@ func (m *mixer) next(h *hit) []byte {
 	default:
 		m.pageview(h, s.Key)
 	}
+
 	return m.browserCall(origin, agent, h.visitor)
 }
 
@@ -220,18 +230,23 @@ func (m *mixer) appendText(name string, value mark) {
 
 func (m *mixer) pageview(h *hit, key string) {
 	path := m.path(h)
-	if h.kind == manual { // soon after an automatic page view of the same page it would be ignored
+
+	// soon after an automatic page view of the same page it would be ignored
+	if h.kind == manual {
 		path = "/app" + path
 	}
+
 	m.begin(key, "pageview", path)
 	m.appendText("i", h.mark)
 	v := h.variant
 	m.body = append(append(append(m.body, `,"r":`...), referrers[v%len(referrers)]...), `,"u":`...)
 	m.body = append(m.body, campaigns[v/16%len(campaigns)]...)
 	m.body = fmt.Appendf(m.body, `,"w":%d,"l":"%s"`, widths[h.visitor%len(widths)], languages[h.visitor%len(languages)])
+
 	if h.kind == manual {
 		m.body = append(m.body, `,"x":1`...)
 	}
+
 	m.body = append(m.body, '}')
 }
 
@@ -240,6 +255,7 @@ func (m *mixer) event(h *hit, name, properties string) {
 	v := h.variant
 	sku, price := v%skus, 5+v%200
 	m.body = append(append(append(m.body, `,"`...), name...), `":"`...)
+
 	switch h.kind {
 	case own:
 		m.body = append(append(m.body, ownEvents[v%len(ownEvents)]...), `","`...)
@@ -254,13 +270,17 @@ func (m *mixer) event(h *hit, name, properties string) {
 		m.appendText("mark", h.mark)
 	default:
 		event, prefix := "purchase", "T-"
+
 		if h.kind == refund {
 			event, prefix = "refund", "R-"
 		}
+
 		m.body = fmt.Appendf(m.body, `%s","%s":{"value":%d.98,"currency":"EUR","items":[{"item_id":"sku-%d","price":%d.99,"quantity":2}],"transaction_id":"%s`,
 			event, properties, 2*price, sku, price, prefix)
+
 		m.body = append(h.mark.append(m.body), '"')
 	}
+
 	m.body = append(m.body, '}')
 }
 
@@ -275,7 +295,8 @@ func (m *mixer) automatic(h *hit, properties string) {
 	m.body = append(h.mark.append(m.body), `.pdf"`...)
 }
 
-// path is the page of a hit. A report names the page of its page view; which one that was does not matter to the server.
+// path is the page of a hit. A report names the page of its page view; which one that was does not
+// matter to the server.
 func (m *mixer) path(h *hit) string {
 	return pagePaths[m.url.Uint64()]
 }
@@ -289,6 +310,7 @@ func (m *mixer) browserCall(origin, agent string, visitor int) []byte {
 	b = append(b, "\r\nAccept: */*\r\nAccept-Language: de-DE,de;q=0.9,en;q=0.8\r\nAccept-Encoding: gzip, deflate, br, zstd\r\n"+
 		"Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: empty\r\nContent-Type: text/plain;charset=UTF-8\r\n"+
 		"X-Forwarded-For: "...)
+
 	b = appendAddress(b, visitor)
 	return m.finish(b)
 }
@@ -305,6 +327,7 @@ func (m *mixer) serverCall(h *hit) []byte {
 	b := append(m.request[:0], "POST /server.php HTTP/1.1\r\nHost: "...)
 	b = append(append(append(b, m.host...), "\r\nAuthorization: Bearer "...), s.Secret...)
 	b = append(b, "\r\nContent-Type: application/json"...)
+
 	return m.finish(b)
 }
 

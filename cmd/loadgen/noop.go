@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// noopCommand serves the empty handler: it reads the body and answers 204, and so shows what net/http and the client alone
-// take on this machine. It is a process of its own, as the server is, with the same limits.
+// noopCommand serves the empty handler: it reads the body and answers 204, and so shows what
+// net/http and the client alone take on this machine. It is a process of its own, as the server is,
+// with the same limits.
 type noopCommand struct {
 	Addr string `default:"127.0.0.1:8083" placeholder:"HOST:PORT" help:"Where to listen."`
 }
@@ -24,16 +25,20 @@ func (c *noopCommand) Run(ctx context.Context) error {
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // whatever the client does, there is nothing to lose
+			// whatever the client does, there is nothing to lose
+			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(http.StatusNoContent)
 		}),
 	}
+
 	go func() {
 		<-ctx.Done()
 		_ = server.Close()
 	}()
+
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+
 	return nil
 }

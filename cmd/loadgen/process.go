@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// This file looks at processes through Linux's /proc. Elsewhere everything reads as zero, and reports leave it out.
+// This file looks at processes through Linux's /proc. Elsewhere everything reads as zero, and
+// reports leave it out.
 
 // procStat is what /proc tells of a process.
 type procStat struct {
@@ -19,7 +20,8 @@ type procStat struct {
 	memory int64         // resident bytes
 }
 
-// clockTick is the unit of CPU times in /proc; Linux has kept it at 100 a second on all its platforms for programs.
+// clockTick is the unit of CPU times in /proc; Linux has kept it at 100 a second on all its
+// platforms for programs.
 const clockTick = 10 * time.Millisecond
 
 func readProc(pid int) (procStat, bool) {
@@ -27,15 +29,19 @@ func readProc(pid int) (procStat, bool) {
 	if err != nil {
 		return procStat{}, false
 	}
+
 	// The second field is the program's name in parentheses, with any characters in it.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 22 {
 		return procStat{}, false
 	}
-	number := func(field int) int64 { // as numbered in proc(5)
+
+	// as numbered in proc(5)
+	number := func(field int) int64 {
 		n, _ := strconv.ParseInt(fields[field-3], 10, 64)
 		return n
 	}
+
 	return procStat{
 		parent: int(number(4)),
 		cpu:    time.Duration(number(14)+number(15)+number(16)+number(17)) * clockTick,
@@ -50,6 +56,7 @@ func family(pid int) map[int]procStat {
 	if err != nil || pid == 0 {
 		return members
 	}
+
 	for _, entry := range entries {
 		member, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -59,10 +66,12 @@ func family(pid int) map[int]procStat {
 			members[member] = stat
 		}
 	}
+
 	return members
 }
 
-// familyCPU is the CPU time that a process and its children, also those that have ended, took so far.
+// familyCPU is the CPU time that a process and its children, also those that have ended, took so
+// far.
 func familyCPU(pid int) time.Duration {
 	var sum time.Duration
 	for _, stat := range family(pid) {
@@ -74,7 +83,8 @@ func familyCPU(pid int) time.Duration {
 // signalFamily sends a signal to a process and its direct children.
 func signalFamily(pid int, s syscall.Signal) {
 	for member := range family(pid) {
-		_ = syscall.Kill(member, s) // it may have ended meanwhile
+		// it may have ended meanwhile
+		_ = syscall.Kill(member, s)
 	}
 }
 
@@ -91,6 +101,7 @@ func watchCost(ctx context.Context, server int, others []int) (c cost) {
 	firstOthers := cpuOf(others)
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
+
 	look := func() {
 		if now, ok := readProc(server); ok {
 			c.CPU, c.PeakMemory = now.cpu-first.cpu, max(c.PeakMemory, now.memory)
@@ -98,6 +109,7 @@ func watchCost(ctx context.Context, server int, others []int) (c cost) {
 	}
 	for {
 		look()
+
 		select {
 		case <-ctx.Done():
 			look()

@@ -38,9 +38,11 @@ func (r *redisServer) start(ctx context.Context) error {
 	if err := pgserver.StartBound(cmd); err != nil {
 		return err
 	}
+
 	r.cmd = cmd
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
+
 	for r.ping() != nil {
 		select {
 		case <-ctx.Done():
@@ -48,6 +50,7 @@ func (r *redisServer) start(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+
 	return nil
 }
 
@@ -58,16 +61,19 @@ func (r *redisServer) ping() error {
 		return err
 	}
 	defer conn.Close()
+
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return err
 	}
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return err
 	}
+
 	reply := make([]byte, len("+PONG"))
 	if _, err := conn.Read(reply); err != nil || string(reply) != "+PONG" {
 		return fmt.Errorf("redis-server says %q, %w", reply, err)
 	}
+
 	return nil
 }
 

@@ -49,9 +49,11 @@ func newReport(r *result, connections int) *report {
 		Answers:    r.answers,
 		PeakMemory: r.cost.PeakMemory,
 	}
+
 	if served := r.served(); served > 0 {
 		report.CPU = float64(r.cost.CPU.Microseconds()) / float64(served)
 	}
+
 	return report
 }
 
@@ -61,11 +63,14 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "%.0f calls/s over %d connections in %.1f s; refused for now or unanswered: %s\n", r.Throughput, r.Connections, r.Seconds, percent(r.FailedShare))
 	fmt.Fprintf(w, "latency in ms: p50 %.2f, p95 %.2f, p99 %.2f, p99.9 %.2f, longest %.2f\n",
 		r.Latency.P50, r.Latency.P95, r.Latency.P99, r.Latency.P999, r.Latency.Max)
+
 	if r.Unsent > 0 {
 		fmt.Fprintf(w, "%d more calls were due, but no connection was free for them: --connections are too few for --rate\n", r.Unsent)
 	}
+
 	printCounts(w, "answers", r.Answers)
 	printCounts(w, "UNEXPECTED answers", r.Unexpected)
+
 	if r.CPU > 0 {
 		fmt.Fprintf(w, "server: %.1f µs CPU per hit, %.0f MB memory at most\n", r.CPU, megabytes(r.PeakMemory))
 	}

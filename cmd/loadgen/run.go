@@ -63,6 +63,7 @@ func (f *trafficFlags) validate() error {
 	case f.Visitors < 1 || f.Visitors > 1<<24:
 		return fmt.Errorf("--visitors: %d is not from 1 to %d", f.Visitors, 1<<24)
 	}
+
 	return nil
 }
 
@@ -70,6 +71,7 @@ func (f *trafficFlags) validate() error {
 func (c *runCommand) Run(ctx context.Context, term terminal) error {
 	t := target{Control: c.Control, Data: c.Data, Email: c.Email, Password: c.Password, Token: c.Token}
 	t.newcomer()
+
 	s, err := newScene(ctx, t, &c.trafficFlags)
 	if err != nil {
 		return err
@@ -77,19 +79,23 @@ func (c *runCommand) Run(ctx context.Context, term terminal) error {
 	if !c.JSON {
 		s.printNotes(term.out)
 	}
+
 	r, err := s.drive(ctx, c.Journal, load{connections: c.Connections, rate: c.Rate, warmup: c.Warmup, duration: c.Duration,
 		least: leastAnswers, progress: term.log, watched: []int{c.Pid}})
 	if err != nil {
 		return err
 	}
+
 	report := newReport(r, c.Connections)
 	report.Unexpected, report.Notes = s.surprises.count, s.account.notes
+
 	if c.JSON {
 		err = json.NewEncoder(term.out).Encode(report)
 	} else {
 		report.print(term.out)
 		fmt.Fprintf(term.out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n", c.Journal, c.Journal)
 	}
+
 	return errors.Join(err, ctx.Err(), r.enough(), report.check())
 }
 
@@ -111,13 +117,15 @@ func newScene(ctx context.Context, t target, f *trafficFlags) (*scene, error) {
 	if err := a.signIn(ctx); err != nil {
 		return nil, err
 	}
+
 	sites, features, err := a.prepareSites(ctx, f.Sites)
 	return &scene{account: a, traffic: traffic{
 		seed: f.Seed, host: t.Data, mix: mixes[f.Mix], sites: sites, visitors: f.Visitors, features: features,
 	}}, err
 }
 
-// newOwnScene is newScene with a server of our own, where everything can be set up: whatever is missing would pass unchecked.
+// newOwnScene is newScene with a server of our own, where everything can be set up: whatever is
+// missing would pass unchecked.
 func newOwnScene(ctx context.Context, b *bench, f *trafficFlags) (*scene, error) {
 	s, err := newScene(ctx, b.server.target(), f)
 	if err == nil && len(s.account.notes) > 0 {
@@ -149,8 +157,10 @@ func (s *scene) begin(ctx context.Context, path string) (*journal, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		s.traffic.sites[i].Used = used.Pageviews
 	}
+
 	// Not of the seed: the ids of a repeated run are new, like those that browsers make.
 	s.traffic.run = uint16(rand.Uint32())
 	s.connections = 0
@@ -158,13 +168,15 @@ func (s *scene) begin(ctx context.Context, path string) (*journal, error) {
 		Started: time.Now().UnixMicro(), Features: s.traffic.features, Sites: s.traffic.sites})
 }
 
-// phase sends a mix, as one of several parts of a run. All phases together have at most maxConnections connections.
+// phase sends a mix, as one of several parts of a run. All phases together have at most
+// maxConnections connections.
 func (s *scene) phase(ctx context.Context, j *journal, l load, mix []share) *result {
 	t := s.traffic
 	t.mix = mix
 	l.addr = t.host
 	first := s.connections
 	s.connections += l.connections
+
 	return l.run(ctx, func(connection int) source {
 		return &visitors{mixer: newMixer(&t, first+connection), journal: j, surprises: &s.surprises}
 	})
@@ -182,14 +194,17 @@ func (c *verifyCommand) Run(ctx context.Context, term terminal) error {
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		err = json.NewEncoder(term.out).Encode(v)
 	} else {
 		v.print(term.out)
 	}
+
 	if err == nil && !v.ok() {
 		err = errFaults
 	}
+
 	return err
 }
 

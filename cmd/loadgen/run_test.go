@@ -12,8 +12,8 @@ import (
 // flags of a short run in which every kind of hit comes.
 var shortRun = trafficFlags{Mix: "realistic", Sites: 4, Visitors: 300, Seed: 7}
 
-// TestRunAndVerify drives the real program and finds every hit; then rows and counters are changed behind its back, and
-// verify tells each fault by its kind.
+// TestRunAndVerify drives the real program and finds every hit; then rows and counters are changed
+// behind its back, and verify tells each fault by its kind.
 func TestRunAndVerify(t *testing.T) {
 	eachBench(t, func(t *testing.T, b *bench) {
 		b.mustStart(t)
@@ -23,13 +23,16 @@ func TestRunAndVerify(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if r.answers["204"] == 0 || r.answers[noAnswer] != 0 || r.answers["400 bad_json"] == 0 || r.answers["404 unknown_site_key"] == 0 ||
 			r.answers["403 domain_not_allowed"] == 0 || r.answers["400 unknown_event"] == 0 || len(s.surprises.count) != 0 {
 			t.Errorf("answers %v, surprises %v", r.answers, s.surprises.count)
 		}
+
 		if r.cost.CPU <= 0 || r.cost.PeakMemory < 1<<20 || r.throughput() <= 0 {
 			t.Errorf("cost %+v, throughput %f", r.cost, r.throughput())
 		}
+
 		v := mustVerify(t, s.account, journal)
 		if !v.ok() || v.Acknowledged < 100 || v.Stored < v.Acknowledged/2 {
 			t.Fatalf("verdict %+v", v)
@@ -37,6 +40,7 @@ func TestRunAndVerify(t *testing.T) {
 		if status := run(t.Context(), []string{"verify", "--json", journal}, quiet()); status != 0 {
 			t.Errorf("the command's exit status is %d without a fault", status)
 		}
+
 		t.Logf("%d acknowledged, %d stored", v.Acknowledged, v.Stored)
 		negative(t, b, s.account, journal)
 	})
@@ -82,11 +86,14 @@ func negative(t *testing.T, b *bench, a *account, journal string) {
 		if v.Lost > 0 != fault.lost || v.Duplicated > 0 != fault.doubled || v.Wrong > 0 != fault.wrong || len(v.Details) == 0 {
 			t.Errorf("%s: %+v", fault.name, v)
 		}
+
 		b.exec(t, fault.mend)
 	}
+
 	if v := mustVerify(t, a, journal); !v.ok() {
 		t.Errorf("mended, but %+v", v)
 	}
+
 	b.exec(t, `DELETE FROM pageviews WHERE `+onPageview)
 	var out strings.Builder
 	if status := run(t.Context(), []string{"verify", journal}, terminal{out: &out, log: &out}); status != 1 || !strings.Contains(out.String(), "fault: ") {
@@ -103,14 +110,21 @@ func mustVerify(t *testing.T, a *account, journal string) *verdict {
 	return v
 }
 
-// TestOwnScene: what cannot be set up is noted with somebody else's server, and an error with our own.
+// TestOwnScene: what cannot be set up is noted with somebody else's server, and an error with our
+// own.
 func TestOwnScene(t *testing.T) {
 	t.Parallel()
+
 	b := sqliteBench(t)
 	b.server.env["TALLYGATE_SIGNUPS"] = "open"
-	b.server.env["TALLYGATE_ROLES"] = "control,data,worker" // which knows that no mail is sent
+
+	// which knows that no mail is sent
+	b.server.env["TALLYGATE_ROLES"] = "control,data,worker"
 	b.mustStart(t)
-	newTestScene(t, b, shortRun) // by the first account, which is the operator's
+
+	// by the first account, which is the operator's
+	newTestScene(t, b, shortRun)
+
 	if s, err := newScene(t.Context(), b.server.target(), &shortRun); err != nil || len(s.account.notes) != 1 || !strings.Contains(s.account.notes[0], "setSitePlan") {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -122,15 +136,19 @@ func TestOwnScene(t *testing.T) {
 // TestFixedRate: hits come at the rate that was asked for, not faster.
 func TestFixedRate(t *testing.T) {
 	t.Parallel()
+
 	noop, err := startNoop(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer noop.kill()
+
 	traffic := traffic{host: noop.data, mix: mixes["realistic"], sites: []site{{Key: "k", Domain: "a.example"}, {Key: "l", Domain: "b.example"}}, visitors: 10}
 	l := load{addr: noop.data, connections: 4, rate: 200, duration: 500 * time.Millisecond}
 	r := l.run(t.Context(), func(connection int) source { return &visitors{mixer: newMixer(&traffic, connection)} })
-	if r.sent() > 100+4 || r.sent() == 0 { // each connection may begin with one more
+
+	// each connection may begin with one more
+	if r.sent() > 100+4 || r.sent() == 0 {
 		t.Errorf("%d answers in half a second at 200 a second", r.sent())
 	}
 	if len(r.answers) != 1 || r.answers["204"] != r.sent() {
@@ -145,6 +163,7 @@ func TestAgents(t *testing.T) {
 			t.Errorf("%q counts as a bot", agent)
 		}
 	}
+
 	for _, agent := range bots {
 		if !botrule.Is(agent) {
 			t.Errorf("%q does not count as a bot", agent)

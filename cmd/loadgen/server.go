@@ -20,8 +20,8 @@ import (
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
-// server is a program of ours that we start, break and start again: tallygate, or the empty handler. It listens on the same
-// addresses after each start. It is not safe for concurrent use.
+// server is a program of ours that we start, break and start again: tallygate, or the empty
+// handler. It listens on the same addresses after each start. It is not safe for concurrent use.
 type server struct {
 	program string // path
 	args    []string
@@ -59,9 +59,11 @@ func newTallygate(program, dir, databaseURL string) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		*address.value = fmt.Sprintf("127.0.0.1:%d", port)
 		s.env[address.name] = *address.value
 	}
+
 	return s, nil
 }
 
@@ -73,11 +75,13 @@ func (s *server) start(ctx context.Context) error {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
+
 	for name, value := range s.env {
 		if value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
+
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	logs, err := cmd.StderrPipe()
 	if err != nil {
@@ -86,22 +90,27 @@ func (s *server) start(ctx context.Context) error {
 	if err := pgserver.StartBound(cmd); err != nil {
 		return err
 	}
+
 	done := make(chan struct{})
 	s.cmd, s.done = cmd, done
 	go func() {
 		defer close(done)
 		s.readLog(logs)
-		_ = cmd.Wait() // how it ended is for those who wait for it
+		// how it ended is for those who wait for it
+		_ = cmd.Wait()
 	}()
+
 	return s.awaitReady(ctx)
 }
 
-// readLog reads all that the server logs, also lines of any length: a server whose log nobody reads stands still.
+// readLog reads all that the server logs, also lines of any length: a server whose log nobody reads
+// stands still.
 func (s *server) readLog(logs io.Reader) {
 	in := bufio.NewReader(logs)
 	for {
 		part, err := in.ReadSlice('\n')
 		s.keep(part)
+
 		if err != nil && err != bufio.ErrBufferFull {
 			return
 		}
@@ -129,16 +138,20 @@ func (s *server) logged() string {
 func (s *server) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
+
 	client := http.Client{Timeout: 5 * time.Second}
+
 	for _, addr := range s.listeners() {
 		for {
 			response, err := client.Get("http://" + addr + "/readyz")
 			if err == nil {
 				_ = response.Body.Close()
+
 				if response.StatusCode < 300 {
 					break
 				}
 			}
+
 			select {
 			case <-time.After(5 * time.Millisecond):
 			case <-s.done:
@@ -148,6 +161,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -161,6 +175,7 @@ func (s *server) listeners() []string {
 	if s.control == "" || strings.Contains(roles, "data") {
 		all = append(all, s.data)
 	}
+
 	return all
 }
 
@@ -173,13 +188,16 @@ func (s *server) restart(ctx context.Context, roles string) error {
 	return s.start(ctx)
 }
 
-// stop lets the server finish what it has begun, and waits for its end. A server that does not end properly is an error.
+// stop lets the server finish what it has begun, and waits for its end. A server that does not end
+// properly is an error.
 func (s *server) stop() error {
 	if s.cmd == nil {
 		return nil
 	}
+
 	cmd := s.cmd
 	_ = cmd.Process.Signal(syscall.SIGTERM)
+
 	select {
 	case <-s.done:
 		s.cmd = nil
@@ -187,9 +205,11 @@ func (s *server) stop() error {
 		s.kill()
 		return fmt.Errorf("%s did not end within %v:\n%s", s.program, startPatience, s.logged())
 	}
+
 	if code := cmd.ProcessState.ExitCode(); code != 0 {
 		return fmt.Errorf("%s ended with status %d:\n%s", s.program, code, s.logged())
 	}
+
 	return nil
 }
 
@@ -239,7 +259,8 @@ type bench struct {
 	server   *server
 }
 
-// newBench makes a fresh database of an engine, sqlite or postgres, and a server that is not started yet.
+// newBench makes a fresh database of an engine, sqlite or postgres, and a server that is not
+// started yet.
 func newBench(program, engine string) (_ *bench, err error) {
 	b := &bench{}
 	defer func() {
@@ -247,10 +268,13 @@ func newBench(program, engine string) (_ *bench, err error) {
 			b.close()
 		}
 	}()
+
 	if b.dir, err = os.MkdirTemp("", "tallygate-load-"); err != nil {
 		return nil, err
 	}
+
 	serverURL := ""
+
 	if engine == "postgres" {
 		bin, err := pgserver.Bin()
 		if err != nil {
@@ -259,13 +283,17 @@ func newBench(program, engine string) (_ *bench, err error) {
 		if b.postgres, err = pgserver.Start(bin, pgserver.Options{Durable: true}); err != nil {
 			return nil, err
 		}
+
 		serverURL = b.postgres.URL()
 	}
+
 	b.database = serverURL
 	data := filepath.Join(b.dir, "data")
+
 	if b.database == "" {
 		b.database = db.EmbeddedURL(data)
 	}
+
 	b.server, err = newTallygate(program, data, serverURL)
 	return b, err
 }
@@ -296,10 +324,12 @@ func startNoop(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	port, err := pgserver.FreePort()
 	if err != nil {
 		return nil, err
 	}
+
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	s := &server{program: program, args: []string{"noop", "--addr", addr}, data: addr}
 	return s, s.start(ctx)

@@ -32,6 +32,7 @@ func TestMark(t *testing.T) {
 			t.Errorf("engaged %d ms", ms)
 		}
 	}
+
 	for _, s := range []string{"", "0123456789abcde", "0123456789abcdefg", "0123456789abcdeg"} {
 		if _, ok := parseMark(s); ok {
 			t.Errorf("%q is taken for a mark", s)
@@ -54,6 +55,7 @@ func requests(tr *traffic, connection, n int) (all []string, kinds map[kind]int)
 		kinds[h.kind]++
 		all = append(all, string(m.next(&h)))
 	}
+
 	return all, kinds
 }
 
@@ -61,10 +63,12 @@ func requests(tr *traffic, connection, n int) (all []string, kinds map[kind]int)
 func TestMixIsRepeatable(t *testing.T) {
 	const n = 3000
 	first, kinds := requests(testTraffic(1), 5, n)
+
 	again, _ := requests(testTraffic(1), 5, n)
 	if !slices.Equal(first, again) {
 		t.Error("one seed gives two sequences")
 	}
+
 	for name, other := range map[string][]string{
 		"another seed":       func() []string { r, _ := requests(testTraffic(2), 5, n); return r }(),
 		"another connection": func() []string { r, _ := requests(testTraffic(1), 6, n); return r }(),
@@ -73,17 +77,20 @@ func TestMixIsRepeatable(t *testing.T) {
 			t.Errorf("%s gives the same sequence", name)
 		}
 	}
+
 	for _, s := range mixes["realistic"] {
 		if want := s.permille * n / 1000; kinds[s.kind] < want/3 {
 			t.Errorf("%d hits of kind %d in %d, want about %d", kinds[s.kind], s.kind, n, want)
 		}
 	}
+
 	if strings.Count(strings.Join(first, ""), "/server.php") == 0 {
 		t.Error("no purchase comes from a server")
 	}
 }
 
-// TestMixIsWellFormed: every body is JSON, except those that are cut on purpose, and no mark comes twice except where it must.
+// TestMixIsWellFormed: every body is JSON, except those that are cut on purpose, and no mark comes
+// twice except where it must.
 func TestMixIsWellFormed(t *testing.T) {
 	m := newMixer(testTraffic(3), 0)
 	marks := make(map[mark]bool)
@@ -100,6 +107,7 @@ func TestMixIsWellFormed(t *testing.T) {
 		if shares := h.kind == engagement || h.kind == repetition; marks[h.mark] != shares {
 			t.Fatalf("kind %d: mark %x was sent before: %v", h.kind, h.mark, !shares)
 		}
+
 		marks[h.mark] = true
 		if isApp := strings.Contains(body, `"p":"/app/`); isApp != (h.kind == manual) {
 			t.Fatalf("kind %d is of a page of the other kinds: %s", h.kind, body)
@@ -118,11 +126,13 @@ func TestMixWithoutFeatures(t *testing.T) {
 	if kinds[own]+kinds[item]+kinds[purchase]+kinds[refund]+kinds[repetition] != 0 || kinds[automatic] < 100 {
 		t.Errorf("kinds %v", kinds)
 	}
+
 	for name, mix := range mixes {
 		sum := 0
 		for _, s := range mix {
 			sum += s.permille
 		}
+
 		if sum != 1000 {
 			t.Errorf("mix %s has %d of a thousand", name, sum)
 		}
@@ -132,22 +142,27 @@ func TestMixWithoutFeatures(t *testing.T) {
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	head := journalHead{Run: 3, Seed: 4, Started: 5, Sites: make([]site, 300), Target: target{Email: "a@b.example", Password: "secret"}}
+
 	if err := os.WriteFile(path, []byte("an old file that everybody may read"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	j, err := createJournal(path, head)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var want, got []entry
 	for i := range 10_000 {
 		e := entry{mark: mark(scramble(uint64(i))), site: uint16(i % 300), kind: kind(i % 12)}
 		want = append(want, e)
 		j.note(e)
 	}
+
 	if err := j.close(); err != nil {
 		t.Fatal(err)
 	}
+
 	read := func() (journalHead, error) {
 		got = nil
 		return readJournal(path, func(e entry) error { got = append(got, e); return nil })
@@ -183,6 +198,7 @@ func TestReadRows(t *testing.T) {
 			t.Errorf("%s: %d rows up to %q, %v", text, rows, last, err)
 		}
 	}
+
 	broken := errors.New("broken")
 	if _, _, err := readRows(io.MultiReader(strings.NewReader(`[{"row_id":"1"}`), iotest.ErrReader(broken)), func(*row) error { return nil }); !errors.Is(err, broken) {
 		t.Errorf("a broken connection: %v", err)
@@ -197,25 +213,30 @@ func TestPointsUsedUp(t *testing.T) {
 		`{"errors":[{"message":"Too often.","extensions":{"code":"RATE_LIMITED","retryAfter":900}}]}`,
 		`{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN"}}]}`,
 	}
+
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, answers[0])
 		answers = answers[1:]
 	}))
 	defer server.Close()
+
 	a, err := newAccount(target{Control: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var waited []time.Duration
 	a.wait = func(_ context.Context, d time.Duration) error { waited = append(waited, d); return nil }
 	if used, err := a.usage(t.Context(), "x"); err != nil || used.Pageviews != 5 {
 		t.Errorf("%+v, %v", used, err)
 	}
+
 	for _, code := range []string{"RATE_LIMITED", "FORBIDDEN"} {
 		if _, err := a.usage(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), code) {
 			t.Errorf("%v, want %s", err, code)
 		}
 	}
+
 	if !slices.Equal(waited, []time.Duration{7 * time.Second}) {
 		t.Errorf("waited %v", waited)
 	}
@@ -258,13 +279,15 @@ func TestParseAnswer(t *testing.T) {
 	}
 }
 
-// TestConnection: answers that come in pieces are put together, and a connection that was closed is made anew.
+// TestConnection: answers that come in pieces are put together, and a connection that was closed is
+// made anew.
 func TestConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
+
 	long := strings.Repeat("x", 10_000)
 	go func() {
 		for _, pieces := range [][]string{{"HTTP/1.1 2", "04 No Content\r", "\n\r\n"}, {fmt.Sprintf("HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n", len(long)), long[:5000], long[5000:]}, {"HTTP/1.1 "}} {
@@ -272,23 +295,32 @@ func TestConnection(t *testing.T) {
 			if err != nil {
 				return
 			}
+
 			_, _ = c.Read(make([]byte, 100))
+
 			for _, piece := range pieces {
 				_, _ = c.Write([]byte(piece))
 			}
+
 			_ = c.Close()
 		}
 	}()
+
 	c := newConnection(l.Addr().String(), 5*time.Second)
 	defer c.close()
+
 	if a, err := c.do([]byte("hello")); err != nil || a.status != 204 {
 		t.Errorf("%+v, %v", a, err)
 	}
+
 	c.close()
+
 	if a, err := c.do([]byte("hello")); err != nil || a.status != 400 || string(a.body) != long {
 		t.Errorf("status %d, %d bytes, %v", a.status, len(a.body), err)
 	}
+
 	c.close()
+
 	if _, err := c.do([]byte("hello")); err == nil {
 		t.Error("half an answer is taken for a whole one")
 	}
@@ -310,19 +342,25 @@ func TestEmptyVariables(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	variables := []string{"LOADGEN_CONTROL", "LOADGEN_DATA", "LOADGEN_EMAIL", "LOADGEN_PASSWORD", "LOADGEN_TOKEN", "LOADGEN_CAPTCHA_SECRET"}
 	for _, name := range variables {
-		t.Setenv(name, "") // so that the test's end restores it
+		// so that the test's end restores it
+		t.Setenv(name, "")
+
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	read(&want)
 
 	for _, name := range variables {
 		t.Setenv(name, "")
 	}
+
 	read(&got)
+
 	if !reflect.DeepEqual(got, want) || got.Run.Control == "" {
 		t.Errorf("with empty variables: %+v, want %+v", got.Run, want.Run)
 	}

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// verdict is what became of a run's hits. Lost, Duplicated and Wrong must be zero, Acknowledged must not: nothing sent proves nothing.
+// verdict is what became of a run's hits. Lost, Duplicated and Wrong must be zero, Acknowledged
+// must not: nothing sent proves nothing.
 type verdict struct {
 	Acknowledged int64    `json:"acknowledged"` // hits that were answered with success and have to be there
 	Stored       int64    `json:"stored"`       // page views and events of the run
@@ -58,20 +59,24 @@ func (v *verdict) add(other *verdict) {
 func (v *verdict) print(w io.Writer) {
 	fmt.Fprintf(w, "%d acknowledged, %d stored (%d of them without an answer): %d lost, %d duplicated, %d wrong; %d visits\n",
 		v.Acknowledged, v.Stored, v.Unanswered, v.Lost, v.Duplicated, v.Wrong, v.Visits)
+
 	for _, detail := range v.Details {
 		fmt.Fprintln(w, "  fault:", detail)
 	}
+
 	for _, sentence := range v.Unchecked {
 		fmt.Fprintln(w, "  not checked:", sentence)
 	}
 }
 
-// verify compares a journal with what its target has stored. Nothing may be sent to the run's sites meanwhile.
+// verify compares a journal with what its target has stored. Nothing may be sent to the run's sites
+// meanwhile.
 func verify(ctx context.Context, path string) (*verdict, error) {
 	head, err := readJournal(path, func(entry) error { return nil })
 	if err != nil {
 		return nil, err
 	}
+
 	a, err := newAccount(head.Target)
 	if err != nil {
 		return nil, err
@@ -79,6 +84,7 @@ func verify(ctx context.Context, path string) (*verdict, error) {
 	if err := a.signIn(ctx); err != nil {
 		return nil, err
 	}
+
 	return verifyAs(ctx, a, path)
 }
 
@@ -95,22 +101,28 @@ func verifyAs(ctx context.Context, a *account, path string) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for len(checks) < len(head.Sites) {
 		checks = append(checks, newSiteCheck())
 	}
+
 	var group errgroup.Group
 	group.SetLimit(2)
+
 	for i, c := range checks {
 		c.head, c.site = &head, &head.Sites[i]
 		group.Go(func() error { return c.run(ctx, a) })
 	}
+
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+
 	var all verdict
 	for _, c := range checks {
 		all.add(&c.verdict)
 	}
+
 	return &all, nil
 }
 
@@ -154,12 +166,15 @@ func (c *siteCheck) run(ctx context.Context, a *account) error {
 			return err
 		}
 	}
+
 	c.compareRows()
 	c.compareVisits()
+
 	used, err := a.usage(ctx, c.site.ID)
 	if err != nil {
 		return err
 	}
+
 	c.compareUsage(used, started)
 	return c.compareDeliveries(ctx, a)
 }
@@ -171,11 +186,13 @@ func (c *siteCheck) row(r *row) {
 	if r.Event == "purchase" || r.Event == ownEvents[0] {
 		c.keyEvents[r.Event]++
 	}
+
 	m, ok := r.mark()
 	if !ok || m.parts().run != c.head.Run {
 		c.fault(&c.Wrong, 1, "site %s: row %s was not sent", c.site.Domain, r.RowID)
 		return
 	}
+
 	if k := m.parts().kind; k == bot || k == bad {
 		c.fault(&c.Wrong, 1, "site %s: row %s must not be stored", c.site.Domain, r.RowID)
 	}
@@ -197,9 +214,12 @@ func (c *siteCheck) pageview(r *row, m mark) {
 	case r.EngagedMS == 0 && c.reports[m] && c.promised[m]:
 		c.fault(&c.Lost, 1, "site %s: the report on page view %s", c.site.Domain, r.PageviewID)
 	}
+
 	if r.VisitStartedAt.UnixMicro() < c.head.Started {
-		return // it has page views from before
+		// it has page views from before
+		return
 	}
+
 	v := c.visits[r.VisitID]
 	v.counted, v.found = r.VisitPageviews, v.found+1
 	c.visits[r.VisitID] = v
@@ -214,6 +234,7 @@ func (c *siteCheck) compareRows() {
 			}
 		}
 	}
+
 	for m := range c.rows {
 		if _, ok := c.promised[m]; !ok {
 			c.Unanswered++
@@ -230,8 +251,8 @@ func (c *siteCheck) compareVisits() {
 	}
 }
 
-// compareUsage compares the quota's counter with the rows of its month. What was used before the run belongs to the month in
-// which the run began.
+// compareUsage compares the quota's counter with the rows of its month. What was used before the
+// run belongs to the month in which the run began.
 func (c *siteCheck) compareUsage(used usage, started time.Time) {
 	rows := c.inMonth[used.Period]
 	if used.Period == started.UTC().Format("2006-01") {
@@ -248,17 +269,22 @@ func (c *siteCheck) compareDeliveries(ctx context.Context, a *account) error {
 		c.Unchecked = append(c.Unchecked, "deliveries: the target let us set up no conversion webhook")
 		return nil
 	}
+
 	made, err := a.deliveries(ctx, c.site.ID)
 	if err != nil {
 		return err
 	}
+
 	for event := range made {
-		c.keyEvents[event] += 0 // also those that there should be none of
+		// also those that there should be none of
+		c.keyEvents[event] += 0
 	}
+
 	for event, stored := range c.keyEvents {
 		if n := made[event]; n != stored {
 			c.fault(&c.Wrong, max(n-stored, stored-n), "site %s: %d key events %s have %d deliveries", c.site.Domain, stored, event, n)
 		}
 	}
+
 	return nil
 }

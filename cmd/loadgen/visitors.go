@@ -23,7 +23,8 @@ func (v *visitors) done(a answer, err error) {
 	h := &v.current
 	switch {
 	case v.journal == nil || err != nil || a.status == 503 || a.status == 429:
-		return // nothing was promised
+		// nothing was promised
+		return
 	case a.status != h.want || h.kind == purchase && !accepted(a):
 		v.surprises.add(fmt.Sprintf("%d %s instead of %d", a.status, codeOf(a.body), h.want))
 	case h.kind != bot && h.kind != bad:

@@ -40,7 +40,8 @@ func (w *window) elapsed() time.Duration {
 
 // warmUp opens the window when the time of the warm-up is over.
 func (w *window) warmUp(ctx context.Context) {
-	if w.isOpen() || w.load.warmAnswers > 0 { // which open it themselves
+	// which open it themselves
+	if w.isOpen() || w.load.warmAnswers > 0 {
 		return
 	}
 	if pause(ctx, w.load.warmup) == nil {

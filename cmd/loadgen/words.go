@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// What browsers say. The lists are short, so that the load costs little; a visitor keeps what their number gives them.
+// What browsers say. The lists are short, so that the load costs little; a visitor keeps what their
+// number gives them.
 
 var agents = []string{
 	"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",

@@ -18,12 +18,16 @@ import (
 func TestMailedLinksChromium(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
-		settings["TALLYGATE_ROLES"] = "control,data" // nobody sends the mails, so their links stay to be read
+
+		// nobody sends the mails, so their links stay to be read
+		settings["TALLYGATE_ROLES"] = "control,data"
 		settings["TALLYGATE_SIGNUPS"] = "open"
 		p := start(t, settings, []string{"control", "data"})
+
 		if settings["TALLYGATE_DATABASE_URL"] == "" {
 			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
 		}
+
 		d := dbtest.Open(t, databaseURL)
 		link := func() string {
 			t.Helper()
@@ -31,12 +35,15 @@ func TestMailedLinksChromium(t *testing.T) {
 			if err != nil || len(rows) != 1 {
 				t.Fatalf("mails: %v, %v", rows, err)
 			}
+
 			var mail model.LinkMail
 			if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
 				t.Fatal(err)
 			}
+
 			return mail.URL
 		}
+
 		owner := newOwner(t, p)
 		owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
 		owner.do(`mutation { inviteMember(input: {email: "guest@example.com", role: VIEWER}) { userErrors { code } } }`, &struct{}{})
@@ -48,6 +55,7 @@ func TestMailedLinksChromium(t *testing.T) {
 			page.Eval(`(() => { document.querySelector('input').value = `+quote(t, password)+`; document.querySelector('form').requestSubmit() })()`, nil)
 			page.WaitFor(`document.querySelector('[role=status]').textContent === ` + quote(t, want))
 		}
+
 		choose("the guest's password", "You are a member now, and signed in.")
 		page.WaitFor(`location.hash === '' && !document.querySelector('form')`)
 
@@ -70,12 +78,16 @@ func TestMailedLinksChromium(t *testing.T) {
 		choose("the second password", "Your account is ready, and you are signed in.")
 		page.WaitFor(`location.hash === '' && !document.querySelector('form')`)
 		newOwner(t, p).signInAs("second@example.com", "the second password")
+
 		for _, message := range page.Console() {
-			if message.Level == "verbose" { // advice about forms
+			// advice about forms
+			if message.Level == "verbose" {
 				continue
 			}
+
 			t.Errorf("the page's console says %s: %s", message.Level, message.Text)
 		}
+
 		if response, err := http.Get("http://" + p.addr["control"] + "/reset-password"); err != nil || response.Header.Get("X-Frame-Options") != "DENY" {
 			t.Errorf("the page: %v, %v", response, err)
 		}
@@ -94,26 +106,32 @@ func quote(t *testing.T, s string) string {
 // TestGraphiQLAndIntrospectionAreSettings switches both off.
 func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 	t.Parallel()
+
 	for _, on := range []string{"true", "false"} {
 		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_GRAPHIQL": on, "TALLYGATE_INTROSPECTION": on}, []string{"control", "data"})
 		request, err := http.NewRequest(http.MethodGet, "http://"+p.addr["control"]+"/graphql", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		request.Header.Set("Accept", "text/html")
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		response.Body.Close()
+
 		if (response.StatusCode == 200) != (on == "true") {
 			t.Errorf("%s: status %d", on, response.StatusCode)
 		}
+
 		asked, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json", strings.NewReader(`{"query":"{ __schema { queryType { name } } }"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer asked.Body.Close()
+
 		body, err := io.ReadAll(asked.Body)
 		if err != nil {
 			t.Fatal(err)

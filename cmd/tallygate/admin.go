@@ -47,12 +47,14 @@ func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 		if err := errors.Join(emailErr, nameErr); err != nil {
 			return err
 		}
+
 		now := model.At(time.Now())
 		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
 			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
 		if err != nil {
 			return err
 		}
+
 		return printResetLink(ctx, &c.Config, d, email, false, term)
 	})
 }
@@ -107,14 +109,17 @@ func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
 		if err := errors.Join(emailErr, memberErr); err != nil {
 			return err
 		}
+
 		user, err := d.UserByEmail(ctx, member)
 		if err != nil {
 			return err
 		}
+
 		secret := model.NewSecret(model.InvitationPrefix)
 		if _, err := d.Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())), nil); err != nil {
 			return err
 		}
+
 		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n", user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
 		return nil
 	})
@@ -130,6 +135,7 @@ func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
 	if c.SMTPURL == "" {
 		return errors.New("no mail is sent without a mail server: set TALLYGATE_SMTP_URL")
 	}
+
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, err := model.ParseEmail(c.Email)
 		if err != nil {
@@ -138,6 +144,7 @@ func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
 		if err := d.QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest, CreatedAt: model.At(time.Now())}); err != nil {
 			return err
 		}
+
 		fmt.Fprintln(term.out, "Queued. The running service sends it within seconds; its log tells when that fails.")
 		return nil
 	})
@@ -159,6 +166,7 @@ func (c *setOperatorCommand) Run(ctx context.Context, term terminal) error {
 		if err := d.SetOperator(ctx, email, !c.Off); err != nil {
 			return err
 		}
+
 		fmt.Fprintln(term.out, "Done.")
 		return nil
 	})
@@ -181,6 +189,7 @@ func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
 		if err := d.SetSitePlan(ctx, site.ID, model.Plan(c.Plan), c.MonthlyPageviews); err != nil {
 			return err
 		}
+
 		fmt.Fprintf(term.out, "%s is on the plan %s.\n", site.Domain, c.Plan)
 		return nil
 	})
@@ -199,6 +208,7 @@ func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal) error {
 		if err != nil {
 			return err
 		}
+
 		user, err := d.UserByEmail(ctx, email)
 		if err != nil {
 			return err
@@ -206,6 +216,7 @@ func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal) error {
 		if err := d.SetSiteLimit(ctx, user.AccountID, c.Sites); err != nil {
 			return err
 		}
+
 		fmt.Fprintf(term.out, "%s may have %d sites on the plan of new sites.\n", user.Account.Name, c.Sites)
 		return nil
 	})
@@ -224,6 +235,7 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 		if err != nil {
 			return err
 		}
+
 		user, err := d.UserByEmail(ctx, email)
 		if err != nil {
 			return err
@@ -231,21 +243,25 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 		if err := d.SetCaptchaPlan(ctx, user.AccountID, model.CaptchaPlan(c.Plan)); err != nil {
 			return err
 		}
+
 		fmt.Fprintf(term.out, "%s is on the captcha plan %s.\n", user.Account.Name, c.Plan)
 		return nil
 	})
 }
 
-// withDatabase runs a command on the migrated database. What it reports about its input is for people.
+// withDatabase runs a command on the migrated database. What it reports about its input is for
+// people.
 func withDatabase(ctx context.Context, c *Config, run func(*db.DB) error) error {
 	d, hold, err := openDatabase(ctx, c, logger(c, os.Stderr))
 	if err != nil {
 		return err
 	}
 	defer hold.release()
+
 	err = errors.Join(run(d), d.Close())
 	if shown, ok := errors.AsType[*model.Error](err); ok {
 		return errors.New(shown.Message)
 	}
+
 	return err
 }

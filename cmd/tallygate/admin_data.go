@@ -30,16 +30,19 @@ type restoreMonthCommand struct {
 	Month  string `arg:"" optional:"" placeholder:"YYYY-MM" help:"The month, for instance 2026-05."`
 }
 
-// Run attaches the month's partitions again. A worker whose retention is still the same detaches them within the hour.
+// Run attaches the month's partitions again. A worker whose retention is still the same detaches
+// them within the hour.
 func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		if c.Month == "" {
 			return listDetached(ctx, d, term)
 		}
+
 		start, err := time.Parse("2006-01", c.Month)
 		if err != nil {
 			return fmt.Errorf("%q is not a month such as 2026-05", c.Month)
 		}
+
 		n, err := d.Reattach(ctx, model.At(start).Month())
 		if err != nil {
 			return err
@@ -47,6 +50,7 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 		if n == 0 {
 			return fmt.Errorf("there is nothing to restore of %s", c.Month)
 		}
+
 		fmt.Fprintf(term.out, "%s is back. Workers whose --retention-months does not cover it take it away again within the hour.\n", c.Month)
 		return nil
 	})
@@ -57,11 +61,14 @@ func listDetached(ctx context.Context, d *db.DB, term terminal) error {
 	if err != nil {
 		return err
 	}
+
 	for _, month := range months {
 		fmt.Fprintln(term.out, month)
 	}
+
 	if len(months) == 0 {
 		fmt.Fprintln(term.out, "There is nothing to restore.")
 	}
+
 	return nil
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestAdmin: on an installation that takes no accounts, the operator makes one on the machine, chooses a password by the link,
-// and does the rest of what the command line can.
+// TestAdmin: on an installation that takes no accounts, the operator makes one on the machine,
+// chooses a password by the link, and does the rest of what the command line can.
 func TestAdmin(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SIGNUPS"] = "closed"
@@ -30,6 +31,7 @@ func TestAdmin(t *testing.T) {
 			}
 			return string(out)
 		}
+
 		link := func(out string) string { return regexp.MustCompile(`tg[ri]_\w+`).FindString(out) }
 
 		made := link(admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name", "Example"))
@@ -50,9 +52,11 @@ func TestAdmin(t *testing.T) {
 		admin("tallygate: no mail is sent without a mail server", "test-mail", "second@example.com")
 		admin("tallygate: Enter an e-mail address", "test-mail", "second", "--smtp-url", "smtp://mail.example:587")
 		admin("Queued.", "test-mail", "Second@example.com", "--smtp-url", "smtp://mail.example:587")
+
 		if settings["TALLYGATE_DATABASE_URL"] == "" {
 			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
 		}
+
 		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 2 || !strings.Contains(mails[0], "operator_link") ||
 			!strings.Contains(mails[1], "second@example.com") || !strings.Contains(mails[1], "pending") {
 			t.Errorf("the mails are %v, %v", mails, err)
@@ -63,20 +67,26 @@ func TestAdmin(t *testing.T) {
 		var signUp struct {
 			SignUp struct{ UserErrors []struct{ Code string } }
 		}
+
 		refused.do(`mutation { signUp(input: {email: "x@example.com", password: "correct horse", accountName: "X"}) { userErrors { code } } }`, &signUp)
+
 		if len(signUp.SignUp.UserErrors) != 1 || signUp.SignUp.UserErrors[0].Code != "SIGNUPS_CLOSED" {
 			t.Errorf("sign-up: %+v", signUp)
 		}
+
 		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`}, {second, "INVALID_TOKEN"}} {
-			if got := choose(t, p, step[0]); !strings.Contains(got, step[1]) { // the last is the same user's earlier link
+			// the last is the same user's earlier link
+			if got := choose(t, p, step[0]); !strings.Contains(got, step[1]) {
 				t.Errorf("%s: %s, want %s", step[0], got, step[1])
 			}
 		}
+
 		for _, step := range [][2]string{{void, "INVALID_TOKEN"}, {joining, `"role":"VIEWER"`}} {
 			if got := post(t, p, `mutation { acceptInvitation(input: {token: "`+step[0]+`", password: "a long password"}) { viewer { role account { name } } userErrors { code } } }`); !strings.Contains(got, step[1]) {
 				t.Errorf("joining: %s, want %s", got, step[1])
 			}
 		}
+
 		owner := newOwner(t, p)
 		owner.signInAs("operator@example.com", "a long password")
 		var viewer struct {
@@ -85,7 +95,9 @@ func TestAdmin(t *testing.T) {
 				Account  struct{ CaptchaPlan string }
 			}
 		}
+
 		owner.do(`{ viewer { operator account { captchaPlan } } }`, &viewer)
+
 		if !viewer.Viewer.Operator || viewer.Viewer.Account.CaptchaPlan != "PRO_250K" {
 			t.Errorf("the first account's owner is %+v", viewer.Viewer)
 		}
@@ -93,7 +105,9 @@ func TestAdmin(t *testing.T) {
 		var invited struct {
 			InviteMember struct{ UserErrors []struct{ Code string } }
 		}
+
 		owner.do(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`, &invited)
+
 		if len(invited.InviteMember.UserErrors) != 1 || invited.InviteMember.UserErrors[0].Code != "NO_MAIL_SERVER" {
 			t.Errorf("an invitation without mail: %+v", invited)
 		}
@@ -108,7 +122,9 @@ func TestAdmin(t *testing.T) {
 		var read struct {
 			Site struct{ Usage struct{ Quota int } }
 		}
+
 		owner.do(`{ site(id: "`+created.CreateSite.Site.ID+`") { usage { quota } } }`, &read)
+
 		if read.Site.Usage.Quota != 123_456 {
 			t.Errorf("the quota is %d", read.Site.Usage.Quota)
 		}
@@ -125,6 +141,7 @@ func TestAdmin(t *testing.T) {
 		admin("Done.", "set-operator", "second@example.com")
 		admin("Done.", "set-operator", "operator@example.com", "--off")
 		owner.do(`{ viewer { operator } }`, &viewer)
+
 		if viewer.Viewer.Operator {
 			t.Error("still an operator")
 		}
@@ -140,18 +157,22 @@ func choose(t *testing.T, p *process, secret string) string {
 // post sends a query of nobody and returns the answer.
 func post(t *testing.T, p *process, query string) string {
 	t.Helper()
+
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	response, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(text)
 }

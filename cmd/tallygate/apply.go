@@ -30,8 +30,8 @@ type sitesFile struct {
 	Sites   []siteFile `yaml:"sites"`
 }
 
-// siteFile is a site by its domain, which is created when the account has none. An empty text takes an address away, an empty
-// list all entries.
+// siteFile is a site by its domain, which is created when the account has none. An empty text takes
+// an address away, an empty list all entries.
 type siteFile struct {
 	Domain                  string    `yaml:"domain"`
 	Name                    *string   `yaml:"name"`
@@ -58,10 +58,12 @@ func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 	if err != nil {
 		return err
 	}
+
 	file, err := parseSites(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
+
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		var changes []string
 		err := d.Together(ctx, func(ctx context.Context) (err error) {
@@ -73,9 +75,11 @@ func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 		if errors.Is(err, errNoChange) {
 			changes, err = []string{"Nothing to change."}, nil
 		}
+
 		if err == nil {
 			fmt.Fprintln(term.out, strings.Join(changes, "\n"))
 		}
+
 		return err
 	})
 }
@@ -89,12 +93,14 @@ func parseSites(text []byte) (*sitesFile, error) {
 	} else if err != nil {
 		return nil, errors.New(yaml.FormatError(err, false, true))
 	}
+
 	if err := decoder.Decode(new(sitesFile)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the file has more than one document")
 	}
 	if file.Account == "" || len(file.Sites) == 0 {
 		return nil, errors.New("the file needs an account and sites")
 	}
+
 	return &file, nil
 }
 
@@ -104,18 +110,22 @@ func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]
 	if err != nil {
 		return nil, err
 	}
+
 	user, err := d.UserByEmail(ctx, email)
 	if err != nil {
 		return nil, fmt.Errorf("account %s: %w", email, err)
 	}
+
 	sites, err := d.Sites(ctx, user.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
 	}
+
 	ids := make(map[string]int64, len(sites))
 	for _, site := range sites {
 		ids[site.Domain] = site.ID
 	}
+
 	seen := make(map[string]bool)
 	var changes []string
 	for _, site := range file.Sites {
@@ -126,19 +136,23 @@ func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]
 		if err != nil {
 			return nil, refused(site.Domain, err)
 		}
+
 		seen[domain] = true
 		of, err := c.applySite(ctx, d, user.AccountID, ids[domain], domain, site)
 		if err != nil {
 			return nil, refused(domain, err)
 		}
+
 		changes = append(changes, of...)
 	}
+
 	return changes, nil
 }
 
 // applySite creates the site if it has no id, changes what the file gives, and compares.
 func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id int64, domain string, file siteFile) ([]string, error) {
 	var changes []string
+
 	if id == 0 {
 		volume, _ := c.DefaultSitePlan.MonthlyPageviews()
 		site, err := d.CreateSite(ctx, model.Site{
@@ -148,8 +162,10 @@ func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id in
 		if err != nil {
 			return nil, err
 		}
+
 		id, changes = site.ID, []string{fmt.Sprintf("%s: created with the site key %s", domain, site.SiteKey)}
 	}
+
 	before, err := rulesOf(ctx, d, id)
 	if err != nil {
 		return nil, err
@@ -157,17 +173,20 @@ func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id in
 	if err := c.changeSite(ctx, d, accountID, before, file); err != nil {
 		return nil, err
 	}
+
 	after, err := rulesOf(ctx, d, id)
 	if err != nil {
 		return nil, err
 	}
+
 	return append(changes, differences(before, after)...), nil
 }
 
 func rulesOf(ctx context.Context, d *db.DB, id int64) (*model.SiteRules, error) {
 	rules, err := d.SiteRules(ctx, []int64{id})
 	if err == nil && rules[id] == nil {
-		err = model.ErrNotFound // deleted in between
+		// deleted in between
+		err = model.ErrNotFound
 	}
 	return rules[id], err
 }
@@ -178,15 +197,18 @@ func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64
 		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
 		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
 	}
+
 	if file.ExcludedAddresses != nil {
 		networks := make([]netip.Prefix, len(*file.ExcludedAddresses))
 		for i, text := range *file.ExcludedAddresses {
 			networks[i] = model.ParseNetwork(text)
 		}
+
 		if !sameNetworks(networks, site.Excluded) {
 			update.ExcludedAddresses = &networks
 		}
 	}
+
 	if err := d.UpdateSite(ctx, accountID, site.ID, update); err != nil {
 		return err
 	}
@@ -196,6 +218,7 @@ func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64
 	if err := c.changeWebhooks(ctx, d, accountID, site.ID, file); err != nil {
 		return err
 	}
+
 	return changePlan(ctx, d, site.ID, file)
 }
 
@@ -210,6 +233,7 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 	if err != nil {
 		return err
 	}
+
 	for _, list := range []struct {
 		name        string
 		have        []string
@@ -223,7 +247,9 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 		if list.want == nil {
 			continue
 		}
-		for _, value := range list.have { // first, because the lists have limits
+
+		// first, because the lists have limits
+		for _, value := range list.have {
 			if slices.Contains(*list.want, value) {
 				continue
 			}
@@ -231,6 +257,7 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 				return fmt.Errorf("%s: %s: %w", list.name, value, err)
 			}
 		}
+
 		for _, value := range *list.want {
 			if slices.Contains(list.have, value) {
 				continue
@@ -240,6 +267,7 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -248,6 +276,7 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 	if texts == nil {
 		return nil, nil
 	}
+
 	domains := make([]string, len(*texts))
 	for i, text := range *texts {
 		var err error
@@ -255,6 +284,7 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 			return nil, fmt.Errorf("extraDomains: %s: %w", text, err)
 		}
 	}
+
 	return &domains, nil
 }
 
@@ -264,15 +294,19 @@ func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, 
 	if err != nil {
 		return err
 	}
+
 	by := model.ChangedBy{Name: "the operator of this installation (tallygate admin apply)", At: model.At(time.Now())}
+
 	if file.ConversionWebhookURL != nil {
 		if err := d.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {
 			return err
 		}
 	}
+
 	if file.DailyExportURL != nil {
 		return d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, by)
 	}
+
 	return nil
 }
 
@@ -280,15 +314,19 @@ func changePlan(ctx context.Context, d *db.DB, siteID int64, file siteFile) erro
 	switch {
 	case file.Plan != nil:
 		var volume int64
+
 		if file.MonthlyPageviews != nil {
 			if volume = *file.MonthlyPageviews; volume == 0 {
-				volume = -1 // which no plan has; 0 would be none
+				// which no plan has; 0 would be none
+				volume = -1
 			}
 		}
+
 		return d.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), volume)
 	case file.MonthlyPageviews != nil:
 		return model.InvalidField("monthlyPageviews", "invalid_volume", "The number of page views needs its plan beside it.")
 	}
+
 	return nil
 }
 
@@ -325,6 +363,7 @@ func differences(before, after *model.SiteRules) []string {
 			lines = append(lines, fmt.Sprintf("%s: %s: %q, was %q", after.Domain, setting.name, is, was))
 		}
 	}
+
 	return lines
 }
 
@@ -334,9 +373,11 @@ func separate(err error) (list []error) {
 	if !ok {
 		return []error{err}
 	}
+
 	for _, one := range many.Unwrap() {
 		list = append(list, separate(one)...)
 	}
+
 	return list
 }
 
@@ -348,11 +389,15 @@ func refused(domain string, err error) error {
 		if !ok {
 			return fmt.Errorf("%s: %w", domain, err)
 		}
-		where, _ := strings.CutSuffix(one.Error(), shown.Error()) // the list's name, where one was given
+
+		// the list's name, where one was given
+		where, _ := strings.CutSuffix(one.Error(), shown.Error())
 		if where == "" && shown.Field != "" {
 			where = shown.Field + ": "
 		}
+
 		texts = append(texts, domain+": "+where+shown.Message)
 	}
+
 	return errors.New(strings.Join(texts, "\n"))
 }

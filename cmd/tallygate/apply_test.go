@@ -44,19 +44,23 @@ func (a *applier) apply(text string) (int, string) {
 // dump is the content of all tables.
 func (a *applier) dump() string {
 	a.t.Helper()
+
 	tables, err := dbtest.Tables(a.db)
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	var all []string
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		rows, err := dbtest.Dump(a.db, table)
 		if err != nil {
 			a.t.Fatal(err)
 		}
+
 		slices.Sort(rows)
 		all = append(all, table+":\n"+strings.Join(rows, "\n"))
 	}
+
 	return strings.Join(all, "\n")
 }
 
@@ -67,25 +71,31 @@ func (a *applier) site(domain string) *model.SiteRules {
 	if err != nil || len(keys) != 1 {
 		a.t.Fatalf("%s: %v, %v", domain, keys, err)
 	}
+
 	site, err := a.db.SiteRulesByKey(a.t.Context(), keys[0])
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	return site
 }
 
 func newApplier(t *testing.T, databaseURL string) *applier {
 	t.Helper()
+
 	dir := t.TempDir()
 	a := &applier{t: t, database: []string{"--data-dir", dir}}
+
 	if strings.HasPrefix(databaseURL, "sqlite:") {
 		databaseURL = db.EmbeddedURL(dir)
 	} else {
 		a.database = append(a.database, "--database-url", databaseURL)
 	}
+
 	if status, out := a.admin("create-account", "owner@example.com", "--name", "Example"); status != 0 {
 		t.Fatal(out)
 	}
+
 	a.db = dbtest.Open(t, databaseURL)
 	return a
 }
@@ -97,15 +107,17 @@ func readmeExample(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(readme))
 	if found == nil {
 		t.Fatal("the README has no example")
 	}
+
 	return found[1]
 }
 
-// TestApply: the README's example makes a site with its settings, and nothing the second time; what it leaves out stays, and what
-// it gives is the whole of it.
+// TestApply: the README's example makes a site with its settings, and nothing the second time; what
+// it leaves out stays, and what it gives is the whole of it.
 func TestApply(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)
@@ -125,14 +137,17 @@ example.com: monthlyPageviews: "30000000", was "10000"
 		if status != 0 || out != want {
 			t.Errorf("status %d, %s, want %s", status, out, want)
 		}
+
 		if site.Name != "Shop" || !site.MeasureEcommerce || !site.AutomaticEvents || site.MonthlyPageviews != 30_000_000 ||
 			site.ConversionWebhookURL != "https://example.com/hook" || fmt.Sprint(site.KeyEvents, site.Excluded) != "[signup] [192.0.2.0/24]" {
 			t.Errorf("the site is %+v", site)
 		}
+
 		mails, err := dbtest.Rows[string](a.db, "SELECT data FROM mails WHERE kind = ? AND recipient = 'owner@example.com'", model.MailWebhookChanged)
 		if err != nil || len(mails) != 1 || !strings.Contains(mails[0], "the operator of this installation") {
 			t.Errorf("mails about the new address: %q, %v", mails, err)
 		}
+
 		before := a.dump()
 		if status, out := a.apply(readmeExample(t)); status != 0 || out != "Nothing to change.\n" || a.dump() != before {
 			t.Errorf("a second time: status %d, %s", status, out)
@@ -142,8 +157,10 @@ example.com: monthlyPageviews: "30000000", was "10000"
 		if err := a.db.AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
 			t.Fatal(err)
 		}
+
 		status, out = a.apply("{\n\t\"account\": \"Owner@example.com\",\n\t\"sites\": [\n\t\t{\"domain\": \"EXAMPLE.com.\", \"registeredEvents\": [\"lead\"], \"keyEvents\": [\"purchase\", \"scroll\"],\n" +
 			"\t\t\"excludedAddresses\": [], \"conversionWebhookUrl\": \"\", \"dailyExportUrl\": \"https://example.com/day\", \"name\": null},\n\t\t{\"domain\": \"second.example\", \"automaticEvents\": false}]}")
+
 		want = `example.com: registeredEvents: "[lead]", was "[newsletter signup]"
 example.com: keyEvents: "[scroll]", was "[signup]"
 example.com: excludedAddresses: "[]", was "[192.0.2.0/24]"
@@ -161,7 +178,8 @@ second.example: automaticEvents: "false", was "true"
 	})
 }
 
-// TestApplyAllOrNothing: a file of which anything is refused changes nothing, and is told what is wrong with it.
+// TestApplyAllOrNothing: a file of which anything is refused changes nothing, and is told what is
+// wrong with it.
 func TestApplyAllOrNothing(t *testing.T) {
 	many := func(n int, format string) string {
 		var list []string
@@ -170,11 +188,13 @@ func TestApplyAllOrNothing(t *testing.T) {
 		}
 		return strings.Join(list, ", ")
 	}
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)
 		if status, out := a.apply(readmeExample(t)); status != 0 {
 			t.Fatal(out)
 		}
+
 		before := a.dump()
 		const good = "account: owner@example.com\nsites:\n  - domain: new.example\n    name: New\n  - domain: example.com\n    name: Other\n"
 		for _, test := range []struct{ text, want string }{
@@ -216,6 +236,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 				t.Fatalf("%s\nchanged\n%s\nto\n%s", test.text, before, after)
 			}
 		}
+
 		if status, out := a.apply(good); status != 0 || !strings.Contains(out, "new.example: created") {
 			t.Errorf("the good part: %d %s", status, out)
 		}

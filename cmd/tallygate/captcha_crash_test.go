@@ -35,15 +35,18 @@ func (s *solver) post(path string, body any, answer any) (status int, err error)
 	if err != nil {
 		return 0, err
 	}
+
 	response, err := s.http.Post("http://"+s.data+path, "application/json", bytes.NewReader(text))
 	if err != nil {
 		return 0, err
 	}
 	defer response.Body.Close()
+
 	raw, err := io.ReadAll(response.Body)
 	if err != nil {
 		return 0, err
 	}
+
 	return response.StatusCode, json.Unmarshal(raw, answer)
 }
 
@@ -53,32 +56,40 @@ func (s *solver) once() error {
 	if _, err := s.post("/api/v1/pow/config", map[string]any{"sitekey": s.sitekey}, &c); err != nil {
 		return err
 	}
+
 	nonce, err := pow.Solve(c)
 	if err != nil {
 		return fmt.Errorf("%+v: %w", c, err)
 	}
+
 	work := map[string]any{"sitekey": s.sitekey, "challenge": c.Challenge, "nonce": nonce}
 	s.mu.Lock()
 	s.works = append(s.works, work)
 	s.mu.Unlock()
+
 	var solved struct{ Token string }
 	if _, err := s.post("/api/v1/pow/verify", work, &solved); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	s.tokens = append(s.tokens, solved.Token)
 	s.mu.Unlock()
 	var group sync.WaitGroup
+
 	errs := make([]error, 3)
 	for i := range errs {
 		group.Go(func() { _, errs[i] = s.redeem(solved.Token) })
 	}
+
 	group.Wait()
+
 	for _, err := range errs {
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -89,18 +100,22 @@ func (s *solver) redeem(token string) (valid bool, err error) {
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("siteverify: %d", status)
 	}
+
 	if err == nil && answer.Valid {
 		s.mu.Lock()
 		s.accepted[token]++
 		s.mu.Unlock()
 	}
+
 	return answer.Valid, err
 }
 
-// TestKillNeverAcceptsTwice kills the process while challenges and tokens are redeemed. Afterwards no challenge gives a second
-// token, no token is accepted twice, and the count is that of the tokens that are used up.
+// TestKillNeverAcceptsTwice kills the process while challenges and tokens are redeemed. Afterwards
+// no challenge gives a second token, no token is accepted twice, and the count is that of the
+// tokens that are used up.
 func TestKillNeverAcceptsTwice(t *testing.T) {
 	t.Parallel()
+
 	const rounds, solvers = 8, 8
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
@@ -110,12 +125,15 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 			settings["TALLYGATE_DATA_DIR"] = t.TempDir()
 			databaseURL = "sqlite:" + settings["TALLYGATE_DATA_DIR"] + "/tallygate.sqlite"
 		}
+
 		random := rand.New(rand.NewPCG(2026, 11))
 		s := &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int)}
+
 		var account int64
 		for round := range rounds {
 			p := start(t, settings, []string{"control", "data"})
 			s.data = p.addr["data"]
+
 			if round == 0 {
 				newOwner(t, p).signUp("crash.localhost")
 				d := dbtest.Open(t, databaseURL)
@@ -123,13 +141,16 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				account = owner.AccountID
 				key, secret, err := d.CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				s.sitekey, s.secret = key.Sitekey, secret
 			}
+
 			var group sync.WaitGroup
 			var count atomic.Int64
 			for range solvers {
@@ -139,43 +160,54 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 					}
 				})
 			}
+
 			killUnderLoad(t, p, &count, time.Duration(random.IntN(200))*time.Millisecond)
 			group.Wait()
 		}
 
 		p := start(t, settings, []string{"control", "data"})
 		s.data = p.addr["data"]
-		again := 0 // tokens for challenges whose answer the kill may have eaten: nobody got one of them before
+
+		// tokens for challenges whose answer the kill may have eaten: nobody got one of them before
+		again := 0
 		for _, work := range s.works {
 			var answer struct{ Token string }
 			status, err := s.post("/api/v1/pow/verify", work, &answer)
 			if err != nil || status != http.StatusOK && status != http.StatusBadRequest {
 				t.Fatal(status, err)
 			}
+
 			if status == http.StatusOK {
 				again++
 				s.tokens = append(s.tokens, answer.Token)
 			}
 		}
+
 		if len(s.tokens) > len(s.works) {
 			t.Errorf("%d tokens for %d challenges", len(s.tokens), len(s.works))
 		}
-		for _, token := range s.tokens { // those whose redemption never arrived are still good, once
+
+		// those whose redemption never arrived are still good, once
+		for _, token := range s.tokens {
 			for range 2 {
 				if _, err := s.redeem(token); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
+
 		eaten := 0
+
 		for _, token := range s.tokens {
 			switch n := s.accepted[token]; {
 			case n > 1:
 				t.Errorf("a token was accepted %d times", n)
 			case n == 0:
-				eaten++ // used up by a commit whose answer the kill ate
+				// used up by a commit whose answer the kill ate
+				eaten++
 			}
 		}
+
 		usage, err := dbtest.Open(t, databaseURL).CaptchaUsage(t.Context(), account, model.At(time.Now()).Month())
 		if err != nil || usage.Used != int64(len(s.tokens)) {
 			t.Errorf("%+v, %v; want %d counted, all of which are used up", usage, err, len(s.tokens))
@@ -183,6 +215,7 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 		if len(s.tokens) < rounds {
 			t.Errorf("only %d tokens in %d rounds", len(s.tokens), rounds)
 		}
+
 		t.Logf("%d challenges, %d tokens, %d of them after a restart, %d answers eaten by a kill", len(s.works), len(s.tokens), again, eaten)
 	})
 }

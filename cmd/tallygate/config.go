@@ -18,9 +18,10 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// Config is every setting of a serving process. Each can be given as a flag or as an environment variable; `tallygate
-// serve --help` lists them with their defaults and limits. An empty variable is an unset one. Nothing else in the program reads
-// the environment, except for the log format of a start whose settings cannot be read.
+// Config is every setting of a serving process. Each can be given as a flag or as an environment
+// variable; `tallygate serve --help` lists them with their defaults and limits. An empty variable
+// is an unset one. Nothing else in the program reads the environment, except for the log format of
+// a start whose settings cannot be read.
 type Config struct {
 	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder for the embedded database and the application key."`
 	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder."`
@@ -73,6 +74,7 @@ func (c *Config) Validate() error {
 	if _, ok := c.DefaultCaptchaPlan.Quota(); !ok {
 		return fmt.Errorf("--default-captcha-plan: %q is not a captcha plan", c.DefaultCaptchaPlan)
 	}
+
 	if c.CaptchaDifficulty < captcha.MinDifficulty || c.CaptchaDifficulty > captcha.MaxDifficulty {
 		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, captcha.MinDifficulty, captcha.MaxDifficulty)
 	}
@@ -82,28 +84,33 @@ func (c *Config) Validate() error {
 	if c.FloodRate < 1 || c.FloodRate > maxFloodRate {
 		return fmt.Errorf("--flood-rate: %d is not from 1 to %d", c.FloodRate, maxFloodRate)
 	}
+
 	if c.DrainDelay < 0 || c.DrainDelay > maxDrainDelay {
 		return fmt.Errorf("--drain-delay: %v is not from 0s to %v", c.DrainDelay, maxDrainDelay)
 	}
 	if c.RetentionMonths < 0 || c.RetentionMonths > maxRetentionMonths {
 		return fmt.Errorf("--retention-months: %d is not from 0 to %d", c.RetentionMonths, maxRetentionMonths)
 	}
+
 	return nil
 }
 
-// The largest flood limits. At one hit a second the larger burst takes 32 years to refill, which a time.Duration still holds.
+// The largest flood limits. At one hit a second the larger burst takes 32 years to refill, which a
+// time.Duration still holds.
 const (
 	maxFloodBurst = 1_000_000_000
 	maxFloodRate  = 1_000_000
 )
 
-// maxRetentionMonths is the largest retention that can be set, ten years. Who wants more keeps everything.
+// maxRetentionMonths is the largest retention that can be set, ten years. Who wants more keeps
+// everything.
 const maxRetentionMonths = 120
 
 // maxDrainDelay is the longest wait between the signal to stop and the stop.
 const maxDrainDelay = time.Minute
 
-// usesDataFolder reports whether the process keeps its database or its application key in the data folder.
+// usesDataFolder reports whether the process keeps its database or its application key in the data
+// folder.
 func (c *Config) usesDataFolder() bool { return c.DatabaseURL == "" || c.Secret == "" }
 
 // databaseURL is the configured database, or the embedded one.
@@ -124,7 +131,8 @@ const (
 	RoleWorker  Role = "worker"
 )
 
-// The settings below check themselves when they are read, so that a wrong value stops the start with its name.
+// The settings below check themselves when they are read, so that a wrong value stops the start
+// with its name.
 var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(SMTPURL), new(Secret), new(Network)}
 
 // UnmarshalText reads a role.
@@ -148,7 +156,8 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Origin is the scheme, host and port under which browsers reach a service, without a trailing slash.
+// Origin is the scheme, host and port under which browsers reach a service, without a trailing
+// slash.
 type Origin string
 
 // UnmarshalText reads an origin.
@@ -225,6 +234,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 		n.Prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
 		return nil
 	}
+
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
 		return fmt.Errorf("%q is not an address or a network such as 10.0.0.0/8", text)
@@ -232,6 +242,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 	if prefix = model.UnmapNetwork(prefix); !prefix.IsValid() {
 		return fmt.Errorf("%q is an IPv4-mapped network of less than 96 bits: write the IPv4 network, such as 10.0.0.0/8", text)
 	}
+
 	n.Prefix = prefix.Masked()
 	return nil
 }

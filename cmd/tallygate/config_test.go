@@ -18,14 +18,18 @@ func tallygate(t *testing.T, settings map[string]string, args ...string) (status
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := command(settings, args...)
-	cmd.Dir = t.TempDir() // where a default data folder would go
+
+	// where a default data folder would go
+	cmd.Dir = t.TempDir()
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // the status says the same
+
+	// the status says the same
+	_ = cmd.Run()
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// TestWrongSettings: a wrong value stops the start with one line that names its setting and, when it may be secret, does
-// not repeat it.
+// TestWrongSettings: a wrong value stops the start with one line that names its setting and, when
+// it may be secret, does not repeat it.
 func TestWrongSettings(t *testing.T) {
 	for _, test := range []struct {
 		setting, value string
@@ -67,9 +71,13 @@ func TestWrongSettings(t *testing.T) {
 			for name, value := range map[string]string{"DATA_DIR": t.TempDir(), "CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0"} {
 				t.Setenv("TALLYGATE_"+name, value)
 			}
+
 			t.Setenv(test.setting, test.value)
-			ctx, cancel := context.WithTimeout(t.Context(), patience) // with a right value it would serve until then
+
+			// with a right value it would serve until then
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
+
 			var out, log bytes.Buffer
 			status := run(ctx, []string{"serve"}, terminal{out: &out, log: &log})
 			if status == 0 || out.Len() > 0 {
@@ -85,7 +93,8 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-// TestNetworks: networks are read as those that addresses of clients are compared with, IPv4-mapped ones as IPv4.
+// TestNetworks: networks are read as those that addresses of clients are compared with, IPv4-mapped
+// ones as IPv4.
 func TestNetworks(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "10.1.2.3": "10.1.2.3/32", "fd00::/8": "fd00::/8", "::1": "::1/128", " ::/0": "::/0",
@@ -107,13 +116,16 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestHelpTellsEverySetting: each field of the configuration stands in the help with its variable and default.
+// TestHelpTellsEverySetting: each field of the configuration stands in the help with its variable
+// and default.
 func TestHelpTellsEverySetting(t *testing.T) {
 	t.Parallel()
+
 	status, help, _ := tallygate(t, nil, "serve", "--help")
 	if status != 0 {
 		t.Errorf("exit status %d", status)
 	}
+
 	fields := reflect.TypeFor[Config]()
 	for i := range fields.NumField() {
 		tag := fields.Field(i).Tag
@@ -122,14 +134,15 @@ func TestHelpTellsEverySetting(t *testing.T) {
 				t.Errorf("%s: %q is not in the help", fields.Field(i).Name, text)
 			}
 		}
+
 		if tag.Get("env") == "" || tag.Get("help") == "" {
 			t.Errorf("%s has no variable or no help", fields.Field(i).Name)
 		}
 	}
 }
 
-// TestEmptyVariables: compose and systemd files write empty variables for what is not configured. The program starts with
-// all of them, and every setting has its default.
+// TestEmptyVariables: compose and systemd files write empty variables for what is not configured.
+// The program starts with all of them, and every setting has its default.
 func TestEmptyVariables(t *testing.T) {
 	variables := environmentOf(reflect.TypeFor[commands]())
 	if len(variables) < reflect.TypeFor[Config]().NumField() {
@@ -138,16 +151,20 @@ func TestEmptyVariables(t *testing.T) {
 
 	for _, commandLine := range [][]string{{"serve"}, {"demo"}, {"migrate"}, {"admin", "reset-password", "owner@example.com"}} {
 		for _, name := range variables {
-			t.Setenv(name, "") // so that the test's end restores it
+			// so that the test's end restores it
+			t.Setenv(name, "")
+
 			if err := os.Unsetenv(name); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		want := parsed(t, commandLine)
 
 		for _, name := range variables {
 			t.Setenv(name, "")
 		}
+
 		if got := parsed(t, commandLine); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v with empty variables:\n%+v, want\n%+v", commandLine, got, want)
 		}
@@ -159,8 +176,10 @@ func TestEmptyVariables(t *testing.T) {
 	for _, name := range variables {
 		settings[name] = ""
 	}
+
 	start(t, settings, []string{"control", "data"},
 		"serve", "--control-addr", "127.0.0.1:0", "--data-addr", "127.0.0.1:0", "--log-format", "json")
+
 	if _, err := os.Stat("tallygate-data/tallygate.sqlite"); err != nil {
 		t.Errorf("the default data folder was not used: %v", err)
 	}
@@ -177,6 +196,7 @@ func environmentOf(t reflect.Type) []string {
 			names = append(names, environmentOf(field.Type)...)
 		}
 	}
+
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -192,6 +212,7 @@ func parsed(t *testing.T, args []string) *commands {
 	if _, err := parser.Parse(args); err != nil {
 		t.Errorf("%v: %v", args, err)
 	}
+
 	return &cli
 }
 
@@ -221,6 +242,7 @@ func TestSecretIsMadeOnce(t *testing.T) {
 	if again, err := readOrMakeSecret(dir); err != nil || !bytes.Equal(again, first) || len(first) < 32 {
 		t.Errorf("second start: %q, %v; first start: %q", again, err, first)
 	}
+
 	info, err := os.Stat(filepath.Join(dir, secretFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
@@ -230,9 +252,11 @@ func TestSecretIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestAnotherSecretIsRefused: a process with another application key must not count visitors of its own.
+// TestAnotherSecretIsRefused: a process with another application key must not count visitors of its
+// own.
 func TestAnotherSecretIsRefused(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = strings.Repeat("alpha ", 8)
@@ -242,6 +266,7 @@ func TestAnotherSecretIsRefused(t *testing.T) {
 		if status != 1 || !strings.Contains(log, "--secret") || strings.Contains(log, "alpha") || strings.Contains(log, "omega") {
 			t.Errorf("exit status %d, log %q", status, log)
 		}
+
 		p.kill()
 	})
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
 
-// shop is a running service, its roles together or apart, with a site whose purchases are told to a receiver.
+// shop is a running service, its roles together or apart, with a site whose purchases are told to a
+// receiver.
 type shop struct {
 	tb       testing.TB
 	dataURL  string
@@ -40,9 +41,11 @@ type conversion struct {
 	at            time.Time
 }
 
-// openShop serves all roles in one process, or data and worker as two that only share the database and maybe Redis.
+// openShop serves all roles in one process, or data and worker as two that only share the database
+// and maybe Redis.
 func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, apart bool) *shop {
 	tb.Helper()
+
 	s := &shop{tb: tb, received: make(chan conversion, 1000)}
 	receiver := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		c := conversion{at: time.Now()}
@@ -50,12 +53,14 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 			s.received <- c
 		}
 	}))
+
 	tb.Cleanup(receiver.Close)
 	dir := tb.TempDir()
 	ca := filepath.Join(dir, "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}), 0o600); err != nil {
 		tb.Fatal(err)
 	}
+
 	config := func(redisURL string, roles ...Role) *Config {
 		return &Config{
 			DataDir: dir, DatabaseURL: DatabaseURL(databaseURL), RedisURL: RedisURL(redisURL), Roles: roles, DefaultSitePlan: model.PlanFree,
@@ -63,6 +68,7 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 			WebhookCAFile: ca, WebhookAllowNets: []Network{{netip.MustParsePrefix("127.0.0.1/32")}}, MailFrom: "x@example.com",
 		}
 	}
+
 	if apart {
 		s.worker = serve(tb, config(workerRedis, RoleWorker))
 		s.dataURL = serve(tb, config(dataRedis, RoleData)).data.url
@@ -70,6 +76,7 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 		s.worker = serve(tb, config(workerRedis, RoleData, RoleWorker))
 		s.dataURL = s.worker.data.url
 	}
+
 	s.siteKey = makeSite(tb, s.worker.db, receiver.URL)
 	return s
 }
@@ -77,10 +84,12 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 // serve runs an app until the test ends.
 func serve(tb testing.TB, c *Config) *app {
 	tb.Helper()
+
 	a, err := open(tb.Context(), c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.run(ctx) }()
@@ -90,16 +99,19 @@ func serve(tb testing.TB, c *Config) *app {
 			tb.Errorf("end: %v", err)
 		}
 	})
+
 	return a
 }
 
 func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	tb.Helper()
+
 	at, secret, on := model.At(time.Now()), "a secret of the site", true
 	user, err := d.SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at}, model.User{Email: "owner@shop.example", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	site, err := d.CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: "shop.example", Name: "shop",
 		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000, CreatedAt: at})
 	if err == nil {
@@ -111,25 +123,30 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	return site.SiteKey
 }
 
 // purchase posts one purchase as a browser does.
 func (s *shop) purchase(id string) {
 	s.tb.Helper()
+
 	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","i":"0123456789abcdef","u":{},"w":1000,"l":"en","e":"purchase","m":{"transaction_id":%q,"value":19.9,"currency":"EUR"}}`, s.siteKey, id)
 	request, err := http.NewRequest(http.MethodPost, s.dataURL+"/collect.php", strings.NewReader(body))
 	if err != nil {
 		s.tb.Fatal(err)
 	}
+
 	request.Header.Set("Content-Type", "text/plain")
 	request.Header.Set("Origin", "https://shop.example")
 	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusNoContent {
 		s.tb.Fatalf("a purchase is answered %s %s", response.Status, text)
 	}
@@ -142,6 +159,7 @@ func (s *shop) await(id string) conversion {
 		if c.TransactionID != id || c.Type != "conversion" || c.Event != "purchase" {
 			s.tb.Errorf("the receiver was told of %+v, want %s", c, id)
 		}
+
 		return c
 	case <-time.After(patience):
 		s.tb.Fatalf("the receiver was not told of %s", id)
@@ -152,8 +170,8 @@ func (s *shop) await(id string) conversion {
 // nowhere is a Redis that is away.
 const nowhere = "redis://127.0.0.1:1"
 
-// TestConversion: a purchase that a browser posts reaches the owner's receiver, however the roles are spread, and while the data
-// role's Redis is away; the worker's metrics tell of it.
+// TestConversion: a purchase that a browser posts reaches the owner's receiver, however the roles
+// are spread, and while the data role's Redis is away; the worker's metrics tell of it.
 func TestConversion(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, databaseURL string) *shop{
 		"together":                 func(t *testing.T, u string) *shop { return openShop(t, u, "", "", false) },
@@ -164,18 +182,22 @@ func TestConversion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+
 			for _, dialect := range []string{"sqlite", "postgres"} {
 				t.Run(dialect, func(t *testing.T) {
 					databaseURL := ""
+
 					if dialect == "postgres" {
 						databaseURL = dbtest.PostgresURL(t)
 					}
+
 					s := open(t, databaseURL)
 					for i := range 3 {
 						id := fmt.Sprintf("T-%d", i)
 						s.purchase(id)
 						s.await(id)
 					}
+
 					text := awaitMetric(t, s.worker.metrics.url, `tallygate_delivery_attempts_total{kind="conversion",error=""} 3`)
 					for _, line := range []string{"tallygate_deliveries{state=\"due\"} ", "tallygate_oldest_due_delivery_seconds ", `tallygate_queue_tasks{queue="deliveries",state="archived"} 0`} {
 						if !strings.Contains(text, line) {
@@ -191,7 +213,9 @@ func TestConversion(t *testing.T) {
 // awaitMetric waits until the metrics have a line, and returns them.
 func awaitMetric(t *testing.T, url, line string) string {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // an attempt is recorded after its answer
+
+	// an attempt is recorded after its answer
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		status, text := get(t, url+"/metrics")
 		if status == http.StatusOK && strings.Contains(text, line) {
 			return text
@@ -202,8 +226,8 @@ func awaitMetric(t *testing.T, url, line string) string {
 	}
 }
 
-// BenchmarkConversion measures how long it takes from a purchase posted to /collect.php until its webhook arrives, at a worker
-// that is idle.
+// BenchmarkConversion measures how long it takes from a purchase posted to /collect.php until its
+// webhook arrives, at a worker that is idle.
 func BenchmarkConversion(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
@@ -213,23 +237,28 @@ func BenchmarkConversion(b *testing.B) {
 	}{{"sqlite/together/embedded", false, false, false}, {"postgres/together/redis", true, true, false}, {"postgres/apart/redis", true, true, true}, {"postgres/apart/none", true, false, true}} {
 		b.Run(bench.name, func(b *testing.B) {
 			databaseURL, redisURL := "", ""
+
 			if bench.pg {
 				databaseURL = dbtest.PostgresURL(b)
 			}
 			if bench.redis {
 				redisURL = redistest.URL(b)
 			}
+
 			s := openShop(b, databaseURL, redisURL, redisURL, bench.apart)
 			s.purchase("warm-up")
 			s.await("warm-up")
 			var took []time.Duration
+
 			for b.Loop() {
-				time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond) // the worker has nothing to do
+				// the worker has nothing to do
+				time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond)
 				id := fmt.Sprintf("T-%d", len(took))
 				began := time.Now()
 				s.purchase(id)
 				took = append(took, s.await(id).at.Sub(began))
 			}
+
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")

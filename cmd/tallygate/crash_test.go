@@ -22,20 +22,23 @@ func settingsFor(t *testing.T, databaseURL string) map[string]string {
 		"TALLYGATE_DEFAULT_SITE_PLAN":   "PRO_5M",
 		"TALLYGATE_FLOOD_BURST":         "0", // all that is sent comes from one address
 	}
+
 	if strings.HasPrefix(databaseURL, "postgres") {
 		settings["TALLYGATE_DATABASE_URL"] = databaseURL
 	}
+
 	return settings
 }
 
 // senders is how many browsers send at once.
 const senders = 16
 
-// load sends page views until the process goes away, and returns the paths of those that were acknowledged.
-// Every path is sent once.
+// load sends page views until the process goes away, and returns the paths of those that were
+// acknowledged. Every path is sent once.
 func load(t *testing.T, data, siteKey, prefix string, count *atomic.Int64) (acknowledged []string) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
+
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for sender := range senders {
@@ -44,12 +47,15 @@ func load(t *testing.T, data, siteKey, prefix string, count *atomic.Int64) (ackn
 				path := fmt.Sprintf("/%s/%d/%d", prefix, sender, n)
 				status, err := sendPageview(client, data, siteKey, path)
 				if err != nil {
-					return // killed, or draining
+					// killed, or draining
+					return
 				}
+
 				if status != http.StatusNoContent {
 					t.Errorf("%s: %d; a process that still answers stores", path, status)
 					return
 				}
+
 				mu.Lock()
 				acknowledged = append(acknowledged, path)
 				mu.Unlock()
@@ -57,6 +63,7 @@ func load(t *testing.T, data, siteKey, prefix string, count *atomic.Int64) (ackn
 			}
 		})
 	}
+
 	wg.Wait()
 	return acknowledged
 }
@@ -67,21 +74,27 @@ func sendPageview(client *http.Client, data, siteKey, path string) (int, error) 
 	if err != nil {
 		return 0, err
 	}
+
 	request.Header.Set("Origin", "https://crash.localhost")
 	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+
 	response, err := client.Do(request)
 	if err != nil {
 		return 0, err
 	}
+
 	return response.StatusCode, response.Body.Close()
 }
 
-// compare checks that each acknowledged page view is stored exactly once, that nothing is stored twice, and that the
-// count is that of the rows. What was stored but not acknowledged, because the kill came between, is no fault.
+// compare checks that each acknowledged page view is stored exactly once, that nothing is stored
+// twice, and that the count is that of the rows. What was stored but not acknowledged, because the
+// kill came between, is no fault.
 func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
 	t.Helper()
+
 	stored := make(map[string]int)
 	rows := 0
+
 	cursor := ""
 	for {
 		page := o.exportAfter(site.ID, cursor)
@@ -89,51 +102,63 @@ func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
 			stored[row["path"].(string)]++
 			cursor = row["row_id"].(string)
 		}
+
 		rows += len(page)
+
 		if len(page) < exportLimit {
 			break
 		}
 	}
+
 	lost, doubled := 0, 0
 	for _, path := range acknowledged {
 		if stored[path] == 0 {
 			lost++
 		}
 	}
+
 	for _, n := range stored {
 		if n > 1 {
 			doubled++
 		}
 	}
+
 	used := o.used(site.ID)
 	if lost > 0 || doubled > 0 || used != rows {
 		t.Errorf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d", len(acknowledged), rows, lost, doubled, used)
 	}
+
 	t.Logf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d", len(acknowledged), rows, lost, doubled, used)
 }
 
 // TestKillLosesNothing kills the process under load, again and again, on the same data.
 func TestKillLosesNothing(t *testing.T) {
 	t.Parallel()
+
 	const rounds = 12
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		random := rand.New(rand.NewPCG(2026, 11))
 		var site testSite
+
 		var acknowledged []string
 		for round := range rounds {
 			p := start(t, settings, []string{"control", "data"})
+
 			if round == 0 {
 				site = newOwner(t, p).signUp("crash.localhost")
 			}
+
 			finished := make(chan []string)
 			var count atomic.Int64
 			go func() {
 				finished <- load(t, p.addr["data"], site.SiteKey, fmt.Sprint(round), &count)
 			}()
+
 			killUnderLoad(t, p, &count, time.Duration(random.IntN(150))*time.Millisecond)
 			acknowledged = append(acknowledged, <-finished...)
 		}
+
 		p := start(t, settings, []string{"control", "data"})
 		o := newOwner(t, p)
 		o.signIn("crash.localhost")
@@ -141,26 +166,31 @@ func TestKillLosesNothing(t *testing.T) {
 	})
 }
 
-// killUnderLoad kills a process when its answers have begun to come and then a while has passed. The while is random: to wait
-// for an event alone would always kill at the same point of the work.
+// killUnderLoad kills a process when its answers have begun to come and then a while has passed.
+// The while is random: to wait for an event alone would always kill at the same point of the work.
 func killUnderLoad(t *testing.T, p *process, answers *atomic.Int64, after time.Duration) {
 	t.Helper()
+
 	for deadline := time.Now().Add(patience); answers.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("nothing is answered after %v:\n%s", patience, p.logged())
 		}
 	}
+
 	select {
 	case <-p.done:
 		t.Fatalf("tallygate ended by itself:\n%s", p.logged())
 	case <-time.After(after):
 	}
+
 	p.kill()
 }
 
-// TestSlowDownloadDoesNotHoldTheDrain: a reader that takes no data keeps neither hits nor the process waiting.
+// TestSlowDownloadDoesNotHoldTheDrain: a reader that takes no data keeps neither hits nor the
+// process waiting.
 func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 	t.Parallel()
+
 	settings := settingsFor(t, "sqlite:")
 	p := start(t, settings, []string{"control", "data"})
 	o := newOwner(t, p)
@@ -168,10 +198,14 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 	long := strings.Repeat("x", 2_000)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}, Timeout: patience}
 	defer client.CloseIdleConnections()
+
 	var wg sync.WaitGroup
-	for sender := range senders { // they share commits
+
+	// they share commits
+	for sender := range senders {
 		wg.Go(func() {
-			for n := range 3_000 / senders { // in all more than the sockets' buffers hold
+			// in all more than the sockets' buffers hold
+			for n := range 3_000 / senders {
 				if status, err := sendPageview(client, p.addr["data"], site.SiteKey, fmt.Sprintf("/%d/%d/%s", sender, n, long)); err != nil || status != http.StatusNoContent {
 					t.Error(status, err)
 					return
@@ -179,22 +213,29 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 	o.http.Timeout = 0
 	response, err := o.http.Get(o.control + "/products/analytics/api/export.php?type=pageviews&from=2000-01-01&to=2100-01-01&limit=50000&site_id=" + site.ID)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatal(response, err)
 	}
-	defer response.Body.Close() // nobody reads it
+
+	// nobody reads it
+	defer response.Body.Close()
+
 	p.signal(syscall.SIGTERM)
+
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
 		t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
 	}
 }
 
-// TestTermDrains: after SIGTERM under load, nothing that was accepted is lost and the process ends with status 0.
+// TestTermDrains: after SIGTERM under load, nothing that was accepted is lost and the process ends
+// with status 0.
 func TestTermDrains(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		p := start(t, settings, []string{"control", "data"})
@@ -202,21 +243,26 @@ func TestTermDrains(t *testing.T) {
 		finished := make(chan []string)
 		var count atomic.Int64
 		go func() { finished <- load(t, p.addr["data"], site.SiteKey, "drain", &count) }()
+
 		for count.Load() < 200 {
 			time.Sleep(time.Millisecond)
 		}
+
 		p.signal(syscall.SIGTERM)
+
 		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("exit status %d, want 0:\n%s", code, p.logged())
 		}
 		if !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
 			t.Errorf("no clean stop in the log:\n%s", p.logged())
 		}
+
 		acknowledged := <-finished
 		p = start(t, settings, []string{"control", "data"})
 		o := newOwner(t, p)
 		o.signIn("crash.localhost")
 		compare(t, o, site, acknowledged)
+
 		if stored := len(o.export(site.ID)); stored != len(acknowledged) {
 			t.Errorf("%d stored, %d acknowledged: a drained process answers every request it takes", stored, len(acknowledged))
 		}

@@ -17,7 +17,8 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// TestReadyzWarnsOfAWrongClock: a process whose worker deletes nothing says why, and is ready all the same.
+// TestReadyzWarnsOfAWrongClock: a process whose worker deletes nothing says why, and is ready all
+// the same.
 func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	log := slog.New(slog.DiscardHandler)
@@ -26,32 +27,39 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	a := &app{db: d, log: log, jobs: j}
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
 	a.warn(j.ClockWarning)
 	mux := http.NewServeMux()
 	a.health(mux)
+
 	for _, test := range []struct {
 		wrong time.Duration
 		want  string
 	}{{0, "ok\n"}, {time.Hour, "ok\nwarning: worker clock differs from the database's by 3600 s; nothing is deleted\n"}, {0, "ok\n"}} {
 		wrong = test.wrong
-		_ = j.WriteMetrics(t.Context(), io.Discard) // compares the clocks, as the running worker does every few seconds
+
+		// compares the clocks, as the running worker does every few seconds
+		_ = j.WriteMetrics(t.Context(), io.Discard)
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+
 		if w.Code != 200 || w.Body.String() != test.want {
 			t.Errorf("%v ahead: %d %q, want %q", test.wrong, w.Code, w.Body, test.want)
 		}
 	}
 }
 
-// TestAdminData: the operator copies an embedded database and brings a month back that retention has taken away.
+// TestAdminData: the operator copies an embedded database and brings a month back that retention
+// has taken away.
 func TestAdminData(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		if settings["TALLYGATE_DATABASE_URL"] == "" {
 			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
 		}
+
 		admin := func(want string, args ...string) {
 			t.Helper()
 			out, err := command(settings, append([]string{"admin"}, args...)...).CombinedOutput()
@@ -59,23 +67,28 @@ func TestAdminData(t *testing.T) {
 				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
 			}
 		}
+
 		d := dbtest.Open(t, databaseURL)
 		file := filepath.Join(t.TempDir(), "copy.sqlite")
 		admin("There is nothing to restore.", "restore-month")
 		admin(`tallygate: "May" is not a month such as 2026-05`, "restore-month", "May")
 		admin("tallygate: there is nothing to restore of 2026-05", "restore-month", "2026-05")
+
 		if d.Dialect() == "sqlite" {
 			admin("Copied to "+file, "backup", file)
 			admin("tallygate: open "+file+": file exists", "backup", file)
+
 			if _, err := dbtest.Open(t, "sqlite:"+file).PendingMigrations(t.Context()); err != nil {
 				t.Error(err)
 			}
+
 			return
 		}
 
 		admin("tallygate: PostgreSQL has programs for this: pg_dump --no-unlogged-table-data", "backup", file)
 		may := model.At(time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC))
 		now := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+
 		if err := d.EnsurePartitions(t.Context(), may); err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +98,7 @@ func TestAdminData(t *testing.T) {
 		if dropped, err := d.DropOldData(t.Context(), now, 5); err != nil || dropped.Partitions == 0 {
 			t.Fatalf("%+v, %v", dropped, err)
 		}
+
 		admin("2026-04\n2026-05\n", "restore-month")
 		admin("2026-05 is back.", "restore-month", "2026-05")
 		admin("2026-04\n", "restore-month")

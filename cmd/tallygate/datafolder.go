@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// holdFile is the file in the data folder that processes hold locked while they use the folder. Its content is holdInUse from
-// a start until the last process ended cleanly.
+// holdFile is the file in the data folder that processes hold locked while they use the folder. Its
+// content is holdInUse from a start until the last process ended cleanly.
 const (
 	holdFile  = "lock"
 	holdInUse = "in use\n"
@@ -22,7 +22,8 @@ const (
 // errInUse means that a process uses the data folder.
 var errInUse = errors.New("tallygate is running on this data folder; stop it first")
 
-// folderHold is a process's use of the data folder, shared with other processes. A nil hold is valid and holds nothing.
+// folderHold is a process's use of the data folder, shared with other processes. A nil hold is
+// valid and holds nothing.
 type folderHold struct {
 	file *os.File
 
@@ -30,14 +31,15 @@ type folderHold struct {
 	accepted bool   // commits are lost, and the configuration accepts that
 }
 
-// holdFolder takes hold of the data folder. The first process looks whether the last one left the database's log as it was.
-// It refuses a log that lost commits, unless the configuration accepts that: as long as nothing is written, the log can be
-// put back.
+// holdFolder takes hold of the data folder. The first process looks whether the last one left the
+// database's log as it was. It refuses a log that lost commits, unless the configuration accepts
+// that: as long as nothing is written, the log can be put back.
 func holdFolder(ctx context.Context, c *Config, log *slog.Logger) (*folderHold, error) {
 	file, err := openHoldFile(c.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
+
 	h := &folderHold{file: file}
 	first, err := tryLock(file)
 	if err == nil && first {
@@ -49,9 +51,11 @@ func holdFolder(ctx context.Context, c *Config, log *slog.Logger) (*folderHold, 
 	if err == nil {
 		err = h.note(holdInUse)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+
 	return h, nil
 }
 
@@ -61,6 +65,7 @@ func holdFolderAlone(ctx context.Context, c *Config, log *slog.Logger) (*folderH
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
+
 	h := &folderHold{file: file}
 	alone, err := tryLock(file)
 	switch {
@@ -69,22 +74,26 @@ func holdFolderAlone(ctx context.Context, c *Config, log *slog.Logger) (*folderH
 	case err == nil && canLock:
 		err = errInUse
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+
 	return h, nil
 }
 
-// openHoldFile opens the file, and makes it and the folder when they are missing. A command of root leaves it to the folder's
-// owner, who runs the service.
+// openHoldFile opens the file, and makes it and the folder when they are missing. A command of root
+// leaves it to the folder's owner, who runs the service.
 func openHoldFile(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	file, err := os.OpenFile(filepath.Join(dir, holdFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		giveToOwner(file, dir)
 	}
+
 	return file, err
 }
 
@@ -103,14 +112,18 @@ func (h *folderHold) wasInUse() bool {
 	return err == nil && info.Size() > 0
 }
 
-// release gives the folder back after the database was closed. The last process notes that the end was clean.
+// release gives the folder back after the database was closed. The last process notes that the end
+// was clean.
 func (h *folderHold) release() {
 	if h == nil {
 		return
 	}
+
 	if last, err := tryLock(h.file); err == nil && last {
-		_ = h.note("") // otherwise the next start warns without need
+		// otherwise the next start warns without need
+		_ = h.note("")
 	}
+
 	_ = h.file.Close()
 }
 
@@ -130,10 +143,12 @@ func (h *folderHold) inspectLog(ctx context.Context, c *Config, log *slog.Logger
 	if c.DatabaseURL != "" {
 		return nil
 	}
+
 	state, err := db.CheckLog(c.databaseURL())
 	if err != nil {
 		return fmt.Errorf("look at the SQLite log: %w", err)
 	}
+
 	switch state {
 	case db.LogLost:
 		h.logLost = logLostMessage
@@ -144,10 +159,12 @@ func (h *folderHold) inspectLog(ctx context.Context, c *Config, log *slog.Logger
 			h.logLost = logAbsentMessage
 			log.WarnContext(ctx, h.logLost)
 		}
+
 		return nil
 	default:
 		return nil
 	}
+
 	if !c.AcceptLostLog {
 		return errors.New(h.logLost + logRefusal)
 	}
@@ -157,6 +174,7 @@ func (h *folderHold) inspectLog(ctx context.Context, c *Config, log *slog.Logger
 	if err != nil {
 		return fmt.Errorf("set the SQLite log aside: %w", err)
 	}
+
 	log.ErrorContext(ctx, h.logLost+"; going on without them, as configured", "unused_log", aside)
 	return nil
 }
@@ -166,7 +184,9 @@ func (a *app) warnOfExposedFiles() {
 	if !a.config.usesDataFolder() {
 		return
 	}
+
 	exposed := db.Exposed(a.config.databaseURL())
+
 	if a.config.DatabaseURL != "" {
 		exposed = exposedFolder(a.config.DataDir)
 	}

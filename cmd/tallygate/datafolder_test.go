@@ -15,11 +15,12 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestFileModes: only the owner can read the database's files, whatever the umask, also of an older installation; a folder that
-// others can read is reported.
+// TestFileModes: only the owner can read the database's files, whatever the umask, also of an older
+// installation; a folder that others can read is reported.
 func TestFileModes(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
+
 	for _, test := range []struct {
 		name   string
 		folder os.FileMode // 0: the program makes it
@@ -31,33 +32,43 @@ func TestFileModes(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			settings["TALLYGATE_DATA_DIR"] = dir
 			names := []string{"tallygate.sqlite", "tallygate.sqlite-wal", "tallygate.sqlite-shm", "secret", "lock"}
+
 			if test.folder != 0 {
 				if err := os.Mkdir(dir, test.folder); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if test.file != 0 { // as an earlier version left it, killed
+
+			// as an earlier version left it, killed
+			if test.file != 0 {
 				p := start(t, settings, []string{"control", "data"})
 				newOwner(t, p).signUp("crash.localhost")
 				p.kill()
+
 				for _, name := range names[:3] {
 					if err := os.Chmod(filepath.Join(dir, name), test.file); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
+
 			p := start(t, settings, []string{"control", "data"})
+
 			for _, name := range names {
 				info, err := os.Stat(filepath.Join(dir, name))
 				if err != nil || info.Mode().Perm() != 0o600 {
 					t.Errorf("%s: %v, %v; want mode 0600", name, info, err)
 				}
 			}
+
 			const warning = "other users of this machine can read the data folder"
+
 			if test.warned {
 				awaitLog(t, p, warning)
 			}
+
 			p.signal(syscall.SIGTERM)
+
 			if strings.Contains(p.logged(), warning) != test.warned {
 				t.Errorf("warned the wrong way:\n%s", p.logged())
 			}
@@ -77,6 +88,7 @@ type crashed struct {
 // crash kills a process under load.
 func crash(t *testing.T) *crashed {
 	t.Helper()
+
 	c := &crashed{settings: settingsFor(t, "sqlite:")}
 	c.database = filepath.Join(c.settings["TALLYGATE_DATA_DIR"], "tallygate.sqlite")
 	p := start(t, c.settings, []string{"control", "data"})
@@ -85,15 +97,18 @@ func crash(t *testing.T) *crashed {
 	finished := make(chan []string)
 	var count atomic.Int64
 	go func() { finished <- load(t, p.addr["data"], c.site.SiteKey, "x", &count) }()
+
 	for deadline := time.Now().Add(patience); count.Load() < 50; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no answers")
 		}
 	}
+
 	var err error
 	if c.older, err = os.ReadFile(c.database + "-wal"); err != nil {
 		t.Fatal(err)
 	}
+
 	killUnderLoad(t, p, &count, 100*time.Millisecond)
 	c.acknowledged = <-finished
 	return c
@@ -106,13 +121,15 @@ func (c *crashed) isUncopied(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(index[16:20]) != string(index[96:100]) // last frame, last frame that was copied
+	// last frame, last frame that was copied
+	return string(index[16:20]) != string(index[96:100])
 }
 
-// TestLostLog: a log that was removed or replaced after a kill stops the start, which changes nothing; with the right log nothing
-// is lost. When the loss is accepted the process says so.
+// TestLostLog: a log that was removed or replaced after a kill stops the start, which changes
+// nothing; with the right log nothing is lost. When the loss is accepted the process says so.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
+
 	for _, test := range []struct {
 		name   string
 		tamper func(c *crashed) error
@@ -126,6 +143,7 @@ func TestLostLog(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+
 			c := uncopied(t)
 			log, err := os.ReadFile(c.database + "-wal")
 			if err != nil {
@@ -134,36 +152,45 @@ func TestLostLog(t *testing.T) {
 			if err := test.tamper(c); err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the first refusal leaves what the second one needs
+
+			// the first refusal leaves what the second one needs
+			for range 2 {
 				status, text := c.refused(t)
 				if status != 1 || !strings.Contains(text, test.want) || !strings.Contains(text, `"level":"ERROR"`) || !strings.Contains(text, "TALLYGATE_ACCEPT_LOST_LOG") {
 					t.Fatalf("exit status %d, want 1 and %q:\n%s", status, test.want, text)
 				}
 			}
 
-			if test.name == "cut off" { // put the right file back
+			// put the right file back
+			if test.name == "cut off" {
 				if err := os.WriteFile(c.database+"-wal", log, 0o600); err != nil {
 					t.Fatal(err)
 				}
+
 				p := start(t, c.settings, []string{"control", "data"})
 				o := newOwner(t, p)
 				o.signIn("crash.localhost")
 				compare(t, o, c.site, c.acknowledged)
+
 				return
 			}
 
 			c.settings["TALLYGATE_ACCEPT_LOST_LOG"] = "true"
-			status, _, text := tallygate(t, c.settings, "migrate") // accepts, and may find the file damaged
+
+			// accepts, and may find the file damaged
+			status, _, text := tallygate(t, c.settings, "migrate")
 			if status == 1 && strings.Contains(text, "restore a backup") {
 				t.Logf("the database is damaged without its log, which was reported: %s", text)
 				return
 			}
+
 			if status != 0 || !strings.Contains(text, test.want+"; going on without them") {
 				t.Fatalf("exit status %d:\n%s", status, text)
 			}
 			if aside, _ := filepath.Glob(c.database + "-wal.unused-*"); (len(aside) == 1) != (test.name != "removed") {
 				t.Errorf("%v were set aside", aside)
 			}
+
 			p := start(t, c.settings, []string{"control", "data"})
 			o := newOwner(t, p)
 			o.signIn("crash.localhost")
@@ -174,15 +201,20 @@ func TestLostLog(t *testing.T) {
 // refused starts a process that is expected to end by itself, and returns its exit status and log.
 func (c *crashed) refused(t *testing.T) (status int, log string) {
 	t.Helper()
+
 	var stderr bytes.Buffer
 	cmd := command(c.settings, "serve")
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	serves := time.AfterFunc(patience/3, func() { cmd.Process.Kill() }) // then the status is -1
+
+	// then the status is -1
+	serves := time.AfterFunc(patience/3, func() { cmd.Process.Kill() })
 	defer serves.Stop()
-	_ = cmd.Wait() // the status says the same
+
+	// the status says the same
+	_ = cmd.Wait()
 	return cmd.ProcessState.ExitCode(), stderr.String()
 }
 
@@ -192,34 +224,44 @@ func flip(name string, at int64) error {
 		return err
 	}
 	defer file.Close()
+
 	var b [1]byte
 	if _, err := file.ReadAt(b[:], at); err != nil {
 		return err
 	}
+
 	b[0] ^= 1
 	_, err = file.WriteAt(b[:], at)
 	return err
 }
 
-// TestAcceptedLossIsShown: the process that starts without the lost commits says so in its log and in /readyz.
+// TestAcceptedLossIsShown: the process that starts without the lost commits says so in its log and
+// in /readyz.
 func TestAcceptedLossIsShown(t *testing.T) {
 	t.Parallel()
+
 	c := uncopied(t)
 	for range 20 {
 		if c.isWholeWithoutLog(t) {
 			break
 		}
-		c = uncopied(t) // the log was copied in part: the file alone is damaged
+
+		// the log was copied in part: the file alone is damaged
+		c = uncopied(t)
 	}
+
 	if err := os.Remove(c.database + "-wal"); err != nil {
 		t.Fatal(err)
 	}
+
 	c.settings["TALLYGATE_ACCEPT_LOST_LOG"] = "true"
 	p := start(t, c.settings, []string{"control", "data"})
 	awaitLog(t, p, `"level":"ERROR","msg":"`+logLostMessage)
+
 	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || body != "ok\nwarning: "+logLostMessage+"\n" {
 		t.Errorf("readyz: %d %q", status, body)
 	}
+
 	p.signal(syscall.SIGTERM)
 	p = start(t, c.settings, []string{"control", "data"})
 	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || body != "ok\n" {
@@ -235,6 +277,7 @@ func uncopied(t *testing.T) *crashed {
 			return c
 		}
 	}
+
 	t.Fatal("each kill met a log that was copied as a whole")
 	return nil
 }
@@ -242,6 +285,7 @@ func uncopied(t *testing.T) *crashed {
 // TestNoFalseAlarm: kills, clean stops, several processes and restored backups alone are no loss.
 func TestNoFalseAlarm(t *testing.T) {
 	t.Parallel()
+
 	c := crash(t)
 	quiet := func(what string, settings map[string]string) *process {
 		t.Helper()
@@ -251,6 +295,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		}
 		return p
 	}
+
 	p := quiet("after a kill", c.settings)
 	p.kill()
 	p = quiet("after a kill without a write", c.settings)
@@ -263,15 +308,19 @@ func TestNoFalseAlarm(t *testing.T) {
 	second = quiet("beside another process", c.settings)
 	p.signal(syscall.SIGTERM)
 	second.signal(syscall.SIGTERM)
-	if files, _ := filepath.Glob(c.database + "-[^s]*"); len(files) != 0 { // the log; -shm goes with it, and -salts stays
+
+	// the log; -shm goes with it, and -salts stays
+	if files, _ := filepath.Glob(c.database + "-[^s]*"); len(files) != 0 {
 		t.Errorf("clean stops leave %v", files)
 	}
+
 	p = quiet("after clean stops", c.settings)
 
 	backup := filepath.Join(t.TempDir(), "tallygate.sqlite")
 	if err := dbtest.Exec(dbtest.Open(t, "sqlite:"+c.database), fmt.Sprintf("VACUUM INTO '%s'", backup)); err != nil {
 		t.Fatal(err)
 	}
+
 	p.kill()
 	restored := map[string]string{"TALLYGATE_DATA_DIR": filepath.Dir(backup)}
 	for name, value := range c.settings {
@@ -279,6 +328,7 @@ func TestNoFalseAlarm(t *testing.T) {
 			restored[name] = value
 		}
 	}
+
 	key, err := os.ReadFile(filepath.Join(c.settings["TALLYGATE_DATA_DIR"], secretFile))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(filepath.Dir(backup), secretFile), key, 0o600)
@@ -286,23 +336,28 @@ func TestNoFalseAlarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p = quiet("a restored backup", restored)
 	o := newOwner(t, p)
 	o.signIn("crash.localhost")
 	compare(t, o, c.site, c.acknowledged)
 }
 
-// TestLogAndIndexGone: when both files are gone after a kill, which sqlite3 explains as well as a loss does, the start warns.
+// TestLogAndIndexGone: when both files are gone after a kill, which sqlite3 explains as well as a
+// loss does, the start warns.
 func TestLogAndIndexGone(t *testing.T) {
 	t.Parallel()
+
 	c := crash(t)
 	for _, name := range []string{"-wal", "-shm"} {
 		if err := os.Remove(c.database + name); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	p := start(t, c.settings, []string{"control", "data"})
 	awaitLog(t, p, `"level":"WARN","msg":"`+logAbsentMessage)
+
 	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || !strings.Contains(body, "warning: "+logAbsentMessage) {
 		t.Errorf("readyz: %d %q", status, body)
 	}
@@ -315,10 +370,12 @@ func (c *crashed) isWholeWithoutLog(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	alone := filepath.Join(t.TempDir(), "alone.sqlite")
 	if err := os.WriteFile(alone, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	checked, err := dbtest.Rows[string](dbtest.Open(t, "sqlite:"+alone), "PRAGMA quick_check")
 	return err == nil && len(checked) == 1 && checked[0] == "ok"
 }

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// demoCommand is serve with an owner, a site and a website to play with. The website is served on a listener of its own,
-// as the owner's would be. The owner signs in, makes the site and downloads rows through the public interfaces.
+// demoCommand is serve with an owner, a site and a website to play with. The website is served on a
+// listener of its own, as the owner's would be. The owner signs in, makes the site and downloads
+// rows through the public interfaces.
 type demoCommand struct {
 	Config   `embed:""`
 	DemoAddr Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Where the demo website listens. Port 0 picks a free one."`
@@ -45,22 +46,27 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 	c.AllowLocalDomains = true
 	c.Roles = []Role{RoleControl, RoleData, RoleWorker}
 	log := logger(&c.Config, term.log)
+
 	website, err := net.Listen("tcp", string(c.DemoAddr))
 	if err != nil {
 		return fmt.Errorf("--demo-addr: %w", err)
 	}
 	defer website.Close()
+
 	webhooks, err := listenForWebhooks(&c.Config)
 	if err != nil {
 		return fmt.Errorf("prepare the demo's webhook receiver: %w", err)
 	}
 	defer webhooks.listener.Close()
+
 	app, err := open(ctx, &c.Config, log)
 	if err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+
 	ended := make(chan error, 1)
 	go func() { ended <- app.run(ctx) }()
 
@@ -69,6 +75,7 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 		cancel()
 		return errors.Join(fmt.Errorf("prepare the demo: %w", err), <-ended)
 	}
+
 	shop := &http.Server{Handler: d.website(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout}
 	backend := webhooks.server()
 	for server, listener := range map[*http.Server]net.Listener{shop: website, backend: webhooks.listener} {
@@ -79,9 +86,11 @@ func (c *demoCommand) Run(ctx context.Context, term terminal) error {
 		}()
 		defer server.Close()
 	}
+
 	_, port, _ := net.SplitHostPort(website.Addr().String())
 	log.Info("listening", "role", "demo", "addr", website.Addr().String(), "url", "http://"+demoDomain+":"+port)
 	d.greet(term.out, port)
+
 	return <-ended
 }
 
@@ -107,12 +116,14 @@ type owner struct {
 	Password string `json:"password"`
 }
 
-// prepare signs the owner in, or up on the first run, and sees to it that there is the site with its webhook, and the form.
+// prepare signs the owner in, or up on the first run, and sees to it that there is the site with
+// its webhook, and the form.
 func (d *demo) prepare(ctx context.Context, a *app) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return err
 	}
+
 	d.control, d.baseURL, d.scripts = "http://"+a.control.listener.Addr().String(), string(a.config.BaseURL), string(a.config.AnalyticsURL)
 	d.client = &http.Client{Jar: jar, Timeout: 10 * time.Second}
 	if d.owner, err = readOrMakeOwner(filepath.Join(a.config.DataDir, demoOwnerFile)); err != nil {
@@ -127,10 +138,12 @@ func (d *demo) prepare(ctx context.Context, a *app) error {
 	if err := d.webhooks.sendConversions(ctx, a.db, d.owner.Email, d.siteKey); err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
+
 	sitekey, secret, err := demoSitekey(ctx, a.db, d.owner.Email)
 	if err != nil {
 		return fmt.Errorf("form: %w", err)
 	}
+
 	d.form = newContactForm(string(a.config.CaptchaURL), "http://"+a.data.listener.Addr().String(), sitekey, secret)
 	return nil
 }
@@ -143,11 +156,14 @@ func readOrMakeOwner(path string) (owner, error) {
 		if err != nil {
 			return o, err
 		}
+
 		return o, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600))
 	}
+
 	if err != nil {
 		return owner{}, err
 	}
+
 	var o owner
 	return o, json.Unmarshal(text, &o)
 }
@@ -156,8 +172,10 @@ func readOrMakeOwner(path string) (owner, error) {
 func (d *demo) authenticate(ctx context.Context) error {
 	signIn := `mutation ($email: String!, $password: String!) {
 		signIn(input: {email: $email, password: $password}) { viewer { id } userErrors { code message } } }`
+
 	signUp := `mutation ($email: String!, $password: String!) {
 		signUp(input: {email: $email, password: $password, accountName: "Demo"}) { viewer { id } userErrors { code message } } }`
+
 	var last error
 	for _, mutation := range []string{signIn, signUp} {
 		var data map[string]struct {
@@ -167,46 +185,55 @@ func (d *demo) authenticate(ctx context.Context) error {
 		if last = d.query(ctx, mutation, map[string]any{"email": d.owner.Email, "password": d.owner.Password}, &data); last != nil {
 			continue
 		}
+
 		for _, payload := range data {
 			if payload.Viewer != nil {
 				return nil
 			}
+
 			last = fmt.Errorf("sign in: %v", payload.UserErrors)
 		}
 	}
+
 	return last
 }
 
 func (d *demo) findOrCreateSite(ctx context.Context) error {
 	type site struct{ ID, SiteKey, Domain, ScriptTag string }
+
 	var found struct {
 		Sites struct{ Edges []struct{ Node site } }
 	}
 	if err := d.query(ctx, `{ sites(first: 100) { edges { node { id siteKey domain scriptTag } } } }`, nil, &found); err != nil {
 		return err
 	}
+
 	for _, edge := range found.Sites.Edges {
 		if edge.Node.Domain == demoDomain {
 			d.siteID, d.siteKey, d.tag = edge.Node.ID, edge.Node.SiteKey, template.HTML(edge.Node.ScriptTag)
 			return nil
 		}
 	}
+
 	var created struct {
 		CreateSite struct {
 			Site       *site
 			UserErrors []struct{ Code, Message string }
 		}
 	}
+
 	err := d.query(ctx, `mutation ($domain: String!) {
 		createSite(input: {domain: $domain, name: "Demo shop"}) { site { id siteKey domain scriptTag } userErrors { code message } } }`,
 		map[string]any{"domain": demoDomain}, &created)
 	if err != nil {
 		return err
 	}
+
 	if s := created.CreateSite.Site; s != nil {
 		d.siteID, d.siteKey, d.tag = s.ID, s.SiteKey, template.HTML(s.ScriptTag)
 		return nil
 	}
+
 	return fmt.Errorf("create the demo site: %v", created.CreateSite.UserErrors)
 }
 
@@ -216,16 +243,19 @@ func (d *demo) query(ctx context.Context, query string, variables map[string]any
 	if err != nil {
 		return err
 	}
+
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.control+"/graphql", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
+
 	request.Header.Set("Content-Type", "application/json")
 	response, err := d.client.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
+
 	answer := struct {
 		Data   any
 		Errors []struct{ Message string }
@@ -236,5 +266,6 @@ func (d *demo) query(ctx context.Context, query string, variables map[string]any
 	if len(answer.Errors) > 0 {
 		return fmt.Errorf("GraphQL answered %s", answer.Errors[0].Message)
 	}
+
 	return nil
 }

@@ -11,14 +11,16 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestDemoFormChromium is what a newcomer does with the captcha: the form of the demo is filled in and sent by a real browser, and
-// the shop's server has the token confirmed over HTTP. Then what must not work: the same token again, none, a wrong one.
+// TestDemoFormChromium is what a newcomer does with the captcha: the form of the demo is filled in
+// and sent by a real browser, and the shop's server has the token confirmed over HTTP. Then what
+// must not work: the same token again, none, a wrong one.
 func TestDemoFormChromium(t *testing.T) {
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_DEMO_ADDR": "127.0.0.1:0"}, []string{"control", "data", "demo"}, "demo")
 	_, port, err := net.SplitHostPort(p.addr["demo"])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	browser := browsertest.New(t, browsertest.Host("demo.localhost", "http://"+p.addr["demo"]))
 	open := func() *browsertest.Page {
 		page := browser.Open("http://demo.localhost:" + port + "/contact")
@@ -27,7 +29,9 @@ func TestDemoFormChromium(t *testing.T) {
 		page.WaitFor(`document.querySelector('.service-captcha.is-done')`)
 		return page
 	}
-	for _, barrier := range open().Barriers("html") { // on a page of its own, for axe-core breaks the page's policy
+
+	// on a page of its own, for axe-core breaks the page's policy
+	for _, barrier := range open().Barriers("html") {
 		t.Error(barrier)
 	}
 
@@ -38,12 +42,15 @@ func TestDemoFormChromium(t *testing.T) {
 	page.WaitFor(`document.querySelector('.result')`)
 	var told string
 	page.Eval(`document.querySelector('.result').textContent`, &told)
+
 	if !strings.HasPrefix(told, "Accepted: ") || !strings.Contains(told, `"valid":true`) {
 		t.Errorf("the shop says %q", told)
 	}
+
 	for _, message := range page.Console() {
 		t.Errorf("the page's console says %s: %s", message.Level, message.Text)
 	}
+
 	for _, fault := range []struct{ name, token, want string }{
 		{"the same token", token, "Refused: the token was used before"},
 		{"no token", "", "Refused: the form came without a token"},
@@ -53,8 +60,10 @@ func TestDemoFormChromium(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		answer, err := io.ReadAll(response.Body)
 		response.Body.Close()
+
 		if err != nil || !strings.Contains(string(answer), fault.want) {
 			t.Errorf("%s: %v, the page is\n%s", fault.name, err, answer)
 		}

@@ -29,8 +29,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// webhookReceiver is the back end that an owner writes for webhooks, in small (docs/webhooks.md): it checks who calls, does each
-// thing once, and answers at once. What it was told it keeps in memory, for the page that lists it.
+// webhookReceiver is the back end that an owner writes for webhooks, in small (docs/webhooks.md):
+// it checks who calls, does each thing once, and answers at once. What it was told it keeps in
+// memory, for the page that lists it.
 type webhookReceiver struct {
 	secret   string
 	url      string
@@ -54,29 +55,35 @@ const (
 	maxWebhookLen = 64 << 10
 )
 
-// listenForWebhooks takes a free port of loopback, with a certificate that lives as long as the process, and tells config
-// that the worker may call it.
+// listenForWebhooks takes a free port of loopback, with a certificate that lives as long as the
+// process, and tells config that the worker may call it.
 func listenForWebhooks(c *Config) (*webhookReceiver, error) {
 	certificate, err := throwAwayCertificate(time.Now())
 	if err != nil {
 		return nil, err
 	}
+
 	trusted := filepath.Join(c.DataDir, "demo-webhook-ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+
 	if c.WebhookCAFile != "" {
 		others, err := os.ReadFile(c.WebhookCAFile)
 		if err != nil {
 			return nil, err
 		}
+
 		text = append(append(text, '\n'), others...)
 	}
+
 	if err := errors.Join(os.MkdirAll(c.DataDir, 0o700), os.WriteFile(trusted, text, 0o600)); err != nil {
 		return nil, err
 	}
+
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
 	if err != nil {
 		return nil, err
 	}
+
 	c.WebhookCAFile = trusted
 	c.WebhookAllowNets = append(c.WebhookAllowNets, Network{netip.MustParsePrefix("127.0.0.1/32")})
 	return &webhookReceiver{secret: rand.Text(), url: "https://" + listener.Addr().String() + webhookPath, listener: listener}, nil
@@ -88,11 +95,13 @@ func throwAwayCertificate(now time.Time) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
+
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
+
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
@@ -105,19 +114,23 @@ func (w *webhookReceiver) server() *http.Server {
 		ErrorLog: log.New(io.Discard, "", 0)}
 }
 
-// receive is the whole of it: read the bytes, check them as they are, note them unless they came before, answer.
+// receive is the whole of it: read the bytes, check them as they are, note them unless they came
+// before, answer.
 func (w *webhookReceiver) receive(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, maxWebhookLen))
 	if err != nil {
 		http.Error(rw, "the body cannot be read", http.StatusBadRequest)
 		return
 	}
+
 	call := webhookCall{Time: time.Now().UTC(), ID: r.Header.Get("webhook-id")}
+
 	if !isSigned(body, w.secret, r.Header.Get("X-Service-Signature")) || !json.Valid(body) {
 		w.note(call)
 		http.Error(rw, "the signature is wrong", http.StatusUnauthorized)
 		return
 	}
+
 	call.Valid, call.Body = true, body
 	w.note(call)
 	rw.WriteHeader(http.StatusNoContent)
@@ -130,14 +143,17 @@ func isSigned(body []byte, secret, signature string) bool {
 	return hmac.Equal([]byte(signature), []byte("sha256="+hex.EncodeToString(mac.Sum(nil))))
 }
 
-// note keeps a call for the page. A valid one that is repeated, because its answer got lost, is kept once.
+// note keeps a call for the page. A valid one that is repeated, because its answer got lost, is
+// kept once.
 func (w *webhookReceiver) note(call webhookCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	repeated := func(c webhookCall) bool { return c.Valid && c.ID == call.ID }
 	if call.Valid && slices.ContainsFunc(w.received, repeated) {
 		return
 	}
+
 	w.received = slices.Insert(w.received, 0, call)
 	w.received = w.received[:min(len(w.received), keptWebhooks)]
 }
@@ -149,20 +165,23 @@ func (w *webhookReceiver) list(rw http.ResponseWriter, _ *http.Request) {
 	w.mu.Unlock()
 	rw.Header().Set("Content-Type", "application/json")
 	rw.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(rw).Encode(calls) // the page asks again in a second
+	// the page asks again in a second
+	_ = json.NewEncoder(rw).Encode(calls)
 }
 
-// sendConversions makes the receiver the conversion webhook of the owner's site, with e-commerce events on. Address and secret
-// are new in every run.
+// sendConversions makes the receiver the conversion webhook of the owner's site, with e-commerce
+// events on. Address and secret are new in every run.
 func (w *webhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEmail, siteKey string) error {
 	owner, err := d.UserByEmail(ctx, ownerEmail)
 	if err != nil {
 		return err
 	}
+
 	sites, err := d.Sites(ctx, owner.AccountID, 0, 100)
 	if err != nil {
 		return err
 	}
+
 	for _, site := range sites {
 		if site.SiteKey == siteKey {
 			on := true
@@ -170,5 +189,6 @@ func (w *webhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEm
 				d.SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
 		}
 	}
+
 	return errors.New("the demo's site is gone")
 }

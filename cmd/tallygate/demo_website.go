@@ -13,25 +13,34 @@ import (
 	"github.com/tallygate/tallygate/graph/export"
 )
 
-// latest downloads today's page views after the cursor that the page has, as the owner would, and hands the JSON on.
+// latest downloads today's page views after the cursor that the page has, as the owner would, and
+// hands the JSON on.
 func (d *demo) latest(w http.ResponseWriter, r *http.Request) {
 	cursor := r.URL.Query().Get("cursor")
 	response, err := d.download(r.Context(), cursor)
-	if err == nil && response.StatusCode == http.StatusUnauthorized { // the session ran out
+
+	// the session ran out
+	if err == nil && response.StatusCode == http.StatusUnauthorized {
 		response.Body.Close()
+
 		if err = d.authenticate(r.Context()); err == nil {
 			response, err = d.download(r.Context(), cursor)
 		}
 	}
+
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
+
 	defer response.Body.Close()
+
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(response.StatusCode)
-	_, _ = io.Copy(w, response.Body) // the page asks again in a second
+
+	// the page asks again in a second
+	_, _ = io.Copy(w, response.Body)
 }
 
 func (d *demo) download(ctx context.Context, cursor string) (*http.Response, error) {
@@ -57,13 +66,15 @@ var demoFiles embed.FS
 
 var demoPage = template.Must(template.ParseFS(demoFiles, "demo/page.html"))
 
-// website is the demo shop: a few pages with the script on them, the list of what was stored, something to buy, the list of what
-// the shop's back end was told, and a form that the captcha protects.
+// website is the demo shop: a few pages with the script on them, the list of what was stored,
+// something to buy, the list of what the shop's back end was told, and a form that the captcha
+// protects.
 func (d *demo) website() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /demo/", http.FileServerFS(demoFiles))
 	mux.HandleFunc("GET /demo/latest.json", d.latest)
 	mux.HandleFunc("GET /demo/webhooks.json", d.webhooks.list)
+
 	for path, content := range map[string]demoContent{
 		"/{$}":         {Title: "Home"},
 		"/shop":        {Title: "Shop"},
@@ -74,6 +85,7 @@ func (d *demo) website() http.Handler {
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { d.page(w, content) })
 	}
+
 	mux.HandleFunc("POST /contact", func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 		if err := r.ParseForm(); err != nil {
@@ -83,6 +95,7 @@ func (d *demo) website() http.Handler {
 		result := d.form.receive(r.Context(), r.PostForm)
 		d.page(w, demoContent{Title: "Contact", Form: d.form, Result: &result})
 	})
+
 	return mux
 }
 

@@ -20,9 +20,10 @@ const (
 	readyFresh = time.Second
 )
 
-// health adds two endpoints. /healthz answers while the process lives. /readyz answers 200 only while the database can be read
-// and written, its schema is current, and the process does not drain. Its first line is then "ok", followed by one line
-// "warning: …" for each condition that an operator should look at.
+// health adds two endpoints. /healthz answers while the process lives. /readyz answers 200 only
+// while the database can be read and written, its schema is current, and the process does not
+// drain. Its first line is then "ok", followed by one line "warning: …" for each condition that an
+// operator should look at.
 func (a *app) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -30,7 +31,9 @@ func (a *app) health(mux *http.ServeMux) {
 			http.Error(w, reason, http.StatusServiceUnavailable)
 			return
 		}
+
 		fmt.Fprintln(w, "ok")
+
 		for _, warning := range a.warnings {
 			if text := warning(); text != "" {
 				fmt.Fprintln(w, "warning:", strings.ReplaceAll(text, "\n", " "))
@@ -39,8 +42,9 @@ func (a *app) health(mux *http.ServeMux) {
 	})
 }
 
-// warn adds a warning to /readyz. It returns one line of text while the condition lasts, else "". It is called at each request,
-// by several goroutines at once, so it must not block. Add warnings in open, before anything is served.
+// warn adds a warning to /readyz. It returns one line of text while the condition lasts, else "".
+// It is called at each request, by several goroutines at once, so it must not block. Add warnings
+// in open, before anything is served.
 func (a *app) warn(warning func() string) { a.warnings = append(a.warnings, warning) }
 
 // addWarnings adds the warnings of this package.
@@ -51,6 +55,7 @@ func (a *app) addWarnings() {
 		}
 		return ""
 	})
+
 	if a.hold != nil {
 		a.warn(func() string { return a.hold.logLost })
 	}
@@ -76,10 +81,12 @@ func (a *app) checkDatabase(ctx context.Context) (reason string, err error) {
 	if err := a.db.ProbeWrite(ctx); err != nil {
 		return "database not writable", err
 	}
+
 	return "", nil
 }
 
-// readiness asks the database whether the process is ready: only when it is asked itself, once at a time, and once a second.
+// readiness asks the database whether the process is ready: only when it is asked itself, once at a
+// time, and once a second.
 type readiness struct {
 	check  func(context.Context) (reason string, err error)
 	log    *slog.Logger
@@ -95,11 +102,13 @@ func (r *readiness) reason() string {
 	if reason, fresh := r.cached(); fresh {
 		return reason
 	}
+
 	answer := r.flight.DoChan("", func() (any, error) { return r.refresh(), nil })
 
 	// A database that ignores the deadline does not hold those who ask.
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
+
 	select {
 	case result := <-answer:
 		return result.Val.(string)
@@ -114,20 +123,25 @@ func (r *readiness) cached() (reason string, fresh bool) {
 	return r.last, !r.at.IsZero() && time.Since(r.at) < readyFresh
 }
 
-// refresh asks the database, unless another call has just done so, and logs each change to the worse.
+// refresh asks the database, unless another call has just done so, and logs each change to the
+// worse.
 func (r *readiness) refresh() string {
 	if reason, fresh := r.cached(); fresh {
 		return reason
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
+
 	reason, err := r.check(ctx)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	if reason != "" && reason != r.last {
 		r.log.Warn("not ready", "reason", reason, "error", err)
 	}
+
 	r.at, r.last = time.Now(), reason
 	return reason
 }

@@ -18,9 +18,11 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestReadinessAsksOnceASecond: however many ask, the database is asked once at a time and once a second; its changes are seen.
+// TestReadinessAsksOnceASecond: however many ask, the database is asked once at a time and once a
+// second; its changes are seen.
 func TestReadinessAsksOnceASecond(t *testing.T) {
 	t.Parallel()
+
 	var asked atomic.Int64
 	asking, answer := make(chan bool, 1), make(chan string)
 	r := readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) (string, error) {
@@ -39,13 +41,17 @@ func TestReadinessAsksOnceASecond(t *testing.T) {
 			})
 		}
 	}
+
 	ask(1, "broken")
 	<-asking
-	ask(50, "broken") // while the question is in flight
+
+	// while the question is in flight
+	ask(50, "broken")
 	answer <- "broken"
 	wg.Wait()
 	ask(50, "broken")
 	wg.Wait()
+
 	if n := asked.Load(); n != 1 {
 		t.Errorf("101 calls asked the database %d times, want 1", n)
 	}
@@ -57,29 +63,35 @@ func TestReadinessAsksOnceASecond(t *testing.T) {
 	<-asking
 	answer <- ""
 	wg.Wait()
+
 	if n := asked.Load(); n != 2 {
 		t.Errorf("after a second the database was asked %d times, want 2", n)
 	}
 }
 
-// TestReadinessOfAHungDatabase: a database that ignores its deadline does not hold those who ask, and is not asked again
-// meanwhile.
+// TestReadinessOfAHungDatabase: a database that ignores its deadline does not hold those who ask,
+// and is not asked again meanwhile.
 func TestReadinessOfAHungDatabase(t *testing.T) {
 	t.Parallel()
+
 	var asked atomic.Int64
 	hung := make(chan bool)
 	defer close(hung)
+
 	r := readiness{log: slog.New(slog.DiscardHandler), check: func(context.Context) (string, error) {
 		asked.Add(1)
 		<-hung
 		return "", nil
 	}}
+
 	began := time.Now()
+
 	for range 2 {
 		if reason := r.reason(); reason != "database not reachable" {
 			t.Errorf("%q, want that the database is not reachable", reason)
 		}
 	}
+
 	if took, n := time.Since(began), asked.Load(); took > 5*readyTimeout || n != 1 {
 		t.Errorf("two answers took %v, and the database was asked %d times", took, n)
 	}
@@ -88,7 +100,9 @@ func TestReadinessOfAHungDatabase(t *testing.T) {
 // awaitReady waits until /readyz has the status, and returns its body and how long that took.
 func awaitReady(t *testing.T, p *process, status int) (body string, took time.Duration) {
 	t.Helper()
+
 	began := time.Now()
+
 	for {
 		got, body := get(t, "http://"+p.addr["data"]+"/readyz")
 		if got == status {
@@ -97,6 +111,7 @@ func awaitReady(t *testing.T, p *process, status int) (body string, took time.Du
 		if time.Since(began) > patience {
 			t.Fatalf("readyz never is %d but %d %q\n%s", status, got, body, p.logged())
 		}
+
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -104,36 +119,45 @@ func awaitReady(t *testing.T, p *process, status int) (body string, took time.Du
 // TestReadyOnFullDisk: a full disk is noticed within seconds, and so is that it has room again.
 func TestReadyOnFullDisk(t *testing.T) {
 	t.Parallel()
+
 	disk := t.TempDir()
+
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		dbtest.Missing(t, "only root on Linux can mount a small disk")
 	}
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
 		dbtest.Missing(t, "a small disk cannot be mounted: "+err.Error())
 	}
+
 	settings := settingsFor(t, "sqlite:")
 	settings["TALLYGATE_DATA_DIR"] = filepath.Join(disk, "data")
 	p := start(t, settings, []string{"control", "data"})
-	t.Cleanup(func() { // runs before start's, so the process must end here
+
+	// runs before start's, so the process must end here
+	t.Cleanup(func() {
 		p.kill()
 		if err := syscall.Unmount(disk, 0); err != nil {
 			t.Error(err)
 		}
 	})
+
 	awaitReady(t, p, http.StatusOK)
 
 	filler := filepath.Join(disk, "filler")
 	fill(t, filler)
+
 	body, took := awaitReady(t, p, http.StatusServiceUnavailable)
 	if body != "database not writable\n" {
 		t.Errorf("readyz: %q", body)
 	}
+
 	awaitLog(t, p, `"msg":"not ready","reason":"database not writable"`)
 	t.Logf("a full disk was noticed after %v", took)
 
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
+
 	awaitReady(t, p, http.StatusOK)
 }
 
@@ -145,6 +169,7 @@ func fill(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	defer file.Close()
+
 	for size := 1 << 20; size > 0; {
 		if _, err := file.Write(make([]byte, size)); err != nil {
 			size /= 2
@@ -155,6 +180,7 @@ func fill(t *testing.T, name string) {
 // TestReadyOnReadOnlyServer: a PostgreSQL server that takes no writes is noticed.
 func TestReadyOnReadOnlyServer(t *testing.T) {
 	t.Parallel()
+
 	t.Run("postgres", func(t *testing.T) {
 		databaseURL := dbtest.PostgresURL(t)
 		p := start(t, settingsFor(t, databaseURL), []string{"control", "data"})
@@ -169,29 +195,35 @@ func TestReadyOnReadOnlyServer(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if body, _ := awaitReady(t, p, http.StatusServiceUnavailable); body != "database not writable\n" {
 			t.Errorf("readyz: %q", body)
 		}
 	})
 }
 
-// TestDrainDelay: after the signal the process is not ready and serves on, until the delay is over or a second signal comes.
+// TestDrainDelay: after the signal the process is not ready and serves on, until the delay is over
+// or a second signal comes.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
+
 	for _, test := range []struct {
 		name, delay string
 		hurry       bool
 	}{{"the delay ends", "2s", false}, {"a second signal", "60s", true}} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+
 			settings := settingsFor(t, "sqlite:")
 			settings["TALLYGATE_DRAIN_DELAY"] = test.delay
 			p := start(t, settings, []string{"control", "data"})
 			site := newOwner(t, p).signUp("crash.localhost")
 			signalled := time.Now()
+
 			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
+
 			for _, role := range []string{"control", "data"} {
 				for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 					status, body := get(t, "http://"+p.addr[role]+"/readyz")
@@ -203,9 +235,11 @@ func TestDrainDelay(t *testing.T) {
 					}
 				}
 			}
+
 			if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/late"); err != nil || status != http.StatusNoContent {
 				t.Errorf("a page view during the delay: %d, %v", status, err)
 			}
+
 			response, err := http.Get("http://" + p.addr["data"] + "/svc.js")
 			if err != nil || !response.Close {
 				t.Errorf("an answer during the delay keeps its connection open: %+v, %v", response, err)
@@ -216,11 +250,13 @@ func TestDrainDelay(t *testing.T) {
 			if test.hurry {
 				p.signal(syscall.SIGTERM)
 			}
+
 			select {
 			case <-p.done:
 			case <-time.After(patience):
 				t.Fatalf("the process still runs:\n%s", p.logged())
 			}
+
 			if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
 				t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
 			}

@@ -17,8 +17,8 @@ import (
 // ourModule is how the import path of every package of this repository begins.
 const ourModule = "github.com/tallygate/tallygate/"
 
-// areas are the parts of the repository, each with what it may import beside itself. A leaf may not even import itself: it
-// is one package, or a few that do not know each other.
+// areas are the parts of the repository, each with what it may import beside itself. A leaf may not
+// even import itself: it is one package, or a few that do not know each other.
 var areas = map[string]struct {
 	mayImport []string
 	leaf      bool
@@ -64,12 +64,14 @@ var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com
 var topLevel = []string{"graph", "dataplane", "jobs", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
 	"Makefile", "README.md", "CHANGELOG.md", "Dockerfile", "compose.yaml"}
 
-// TestLayoutImports checks the imports of every Go file of the repository, also of those that build tags leave out.
+// TestLayoutImports checks the imports of every Go file of the repository, also of those that build
+// tags leave out.
 func TestLayoutImports(t *testing.T) {
 	files := goFiles(t, moduleRoot(t))
 	if !slices.ContainsFunc(files, func(f goFile) bool { return f.path == "cmd/tallygate/layout_test.go" }) {
 		t.Fatalf("this very file is not among the %d files found", len(files))
 	}
+
 	for _, f := range files {
 		for _, v := range violations(f) {
 			t.Error(v)
@@ -81,10 +83,12 @@ func TestLayoutImports(t *testing.T) {
 func TestLayoutTopLevel(t *testing.T) {
 	root := moduleRoot(t)
 	ignored := ignorePatterns(t, root)
+
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, entry := range entries {
 		if !allowedAtTop(entry.Name(), ignored) {
 			t.Errorf("%s at the top of the repository: %s", entry.Name(), topLevelReason)
@@ -106,14 +110,17 @@ func (f goFile) isTest() bool { return strings.HasSuffix(f.path, "_test.go") }
 // violations returns one sentence, with the reason, for each import of f that breaks a rule.
 func violations(f goFile) []string {
 	var all []string
+
 	if areaOf(f.dir()) == "" {
 		all = append(all, fmt.Sprintf("%s: %s", f.path, outsideReason))
 	}
+
 	for _, imported := range f.imports {
 		if reason := objection(f, imported); reason != "" {
 			all = append(all, fmt.Sprintf("%s imports %s: %s", f.path, imported, reason))
 		}
 	}
+
 	return all
 }
 
@@ -125,11 +132,14 @@ func objection(f goFile, imported string) string {
 		if speaksSQL && !within(f.dir(), "db") {
 			return sqlReason
 		}
+
 		return ""
 	}
+
 	if slices.Contains(testOnly, ours) && !f.isTest() && !slices.Contains(testOnly, f.dir()) {
 		return testOnlyReason
 	}
+
 	from, to := areaOf(f.dir()), areaOf(ours)
 	bothApart := from != to && slices.Contains(apart, from) && slices.Contains(apart, to)
 	switch {
@@ -141,7 +151,8 @@ func objection(f goFile, imported string) string {
 		return ""
 	case slices.Contains(areas[from].mayImport, to):
 		return ""
-	case f.external: // nothing depends on it, so it may use what it needs to set its scene
+	case f.external:
+		// nothing depends on it, so it may use what it needs to set its scene
 		return ""
 	case to == "cmd":
 		return cmdReason
@@ -151,7 +162,8 @@ func objection(f goFile, imported string) string {
 		return modelReason
 	case from == "frontend-assets":
 		return leafReason
-	default: // jobs
+	default:
+		// jobs
 		return serveReason
 	}
 }
@@ -170,7 +182,8 @@ func areaOf(dir string) string {
 // within says whether a path is that of a folder or lies below it.
 func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
 
-// allowedAtTop says whether a name may stand in the root: it is listed, a dot-file, or never committed.
+// allowedAtTop says whether a name may stand in the root: it is listed, a dot-file, or never
+// committed.
 func allowedAtTop(name string, ignored []string) bool {
 	return slices.Contains(topLevel, name) || strings.HasPrefix(name, ".") ||
 		slices.ContainsFunc(ignored, func(pattern string) bool {
@@ -182,26 +195,31 @@ func allowedAtTop(name string, ignored []string) bool {
 // ignorePatterns returns the patterns of .gitignore as they apply to the root's own entries.
 func ignorePatterns(t *testing.T, root string) []string {
 	t.Helper()
+
 	text, err := os.ReadFile(filepath.Join(root, ".gitignore"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var patterns []string
 	for line := range strings.Lines(string(text)) {
 		if pattern := strings.Trim(strings.TrimSpace(line), "/"); pattern != "" && pattern[0] != '#' {
 			patterns = append(patterns, pattern)
 		}
 	}
+
 	return patterns
 }
 
 // moduleRoot finds the folder of go.mod above the working directory.
 func moduleRoot(t *testing.T) string {
 	t.Helper()
+
 	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
@@ -209,42 +227,53 @@ func moduleRoot(t *testing.T) string {
 		if filepath.Dir(dir) == dir {
 			t.Fatal("no go.mod above the working directory")
 		}
+
 		dir = filepath.Dir(dir)
 	}
 }
 
-// goFiles reads the imports of every Go file below root, except in folders that the go command and git leave out.
+// goFiles reads the imports of every Go file below root, except in folders that the go command and
+// git leave out.
 func goFiles(t *testing.T, root string) []goFile {
 	t.Helper()
+
 	ignored := ignorePatterns(t, root)
 	var files []goFile
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
+
 		relative, err := filepath.Rel(root, name)
 		if err != nil {
 			return err
 		}
+
 		relative = filepath.ToSlash(relative)
+
 		if entry.IsDir() {
 			dotted := relative != "." && strings.HasPrefix(entry.Name(), ".")
 			if dotted || entry.Name() == "testdata" || slices.Contains(ignored, relative) {
 				return fs.SkipDir
 			}
+
 			return nil
 		}
+
 		if !strings.HasSuffix(name, ".go") {
 			return nil
 		}
+
 		f, err := readImports(name)
 		f.path = relative
 		files = append(files, f)
+
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return files
 }
 
@@ -253,18 +282,22 @@ func readImports(name string) (goFile, error) {
 	if err != nil {
 		return goFile{}, err
 	}
+
 	f := goFile{external: strings.HasSuffix(name, "_test.go") && strings.HasSuffix(parsed.Name.Name, "_test")}
 	for _, spec := range parsed.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			return goFile{}, err
 		}
+
 		f.imports = append(f.imports, imported)
 	}
+
 	return f, nil
 }
 
-// TestLayoutRules shows the rules one import at a time: what each forbids, and what it must leave alone.
+// TestLayoutRules shows the rules one import at a time: what each forbids, and what it must leave
+// alone.
 func TestLayoutRules(t *testing.T) {
 	const external = true
 	tests := []struct {
@@ -358,8 +391,10 @@ func TestLayoutRules(t *testing.T) {
 		if areaOf(imported) != "" {
 			imported = ourModule + imported
 		}
+
 		got := violations(goFile{path: test.file, external: test.external, imports: []string{imported}})
 		var want []string
+
 		if test.reason != "" {
 			want = []string{fmt.Sprintf("%s imports %s: %s", test.file, imported, test.reason)}
 		}
@@ -373,10 +408,12 @@ func TestLayoutRules(t *testing.T) {
 	if len(got) != 2 {
 		t.Errorf("two forbidden imports of three give %q", got)
 	}
+
 	got = violations(goFile{path: "graph/site.go", imports: []string{ourModule + "util"}})
 	if want := "graph/site.go imports " + ourModule + "util: " + outsideReason; !slices.Equal(got, []string{want}) {
 		t.Errorf("an import from outside the layout gives %q, want %q", got, want)
 	}
+
 	got = violations(goFile{path: "util/strings.go"})
 	if want := []string{"util/strings.go: " + outsideReason}; !slices.Equal(got, want) {
 		t.Errorf("a package outside the layout gives %q, want %q", got, want)

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// TestLimitsDocument compares the numbers of docs/limits.md with the constants that its comments name.
+// TestLimitsDocument compares the numbers of docs/limits.md with the constants that its comments
+// name.
 func TestLimitsDocument(t *testing.T) {
 	root := moduleRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "limits.md"))
@@ -28,6 +29,7 @@ func TestLimitsDocument(t *testing.T) {
 	if marks := strings.Count(string(text), "<!--"); len(rows) != marks || marks < 50 {
 		t.Fatalf("%d rows with a constant are read, of %d comments", len(rows), marks)
 	}
+
 	for _, row := range rows {
 		what, cell, dir, name, unit := row[1], row[2], row[3], row[4], row[5]
 		value, err := constants.value(dir, name)
@@ -35,6 +37,7 @@ func TestLimitsDocument(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
+
 		if want := shownLimit(value, unit, cell); !regexp.MustCompile(`(^|\D)` + regexp.QuoteMeta(want) + `($|[^\d,]|,\D)`).MatchString(cell) {
 			t.Errorf("%s: the document says %q, %s.%s is %s", what, cell, dir, name, want)
 		}
@@ -49,6 +52,7 @@ func shownLimit(value int64, unit, cell string) string {
 	case strings.Contains(cell, " KB"):
 		return grouped(value/1024) + " KB"
 	}
+
 	for _, u := range []struct {
 		word string
 		unit time.Duration
@@ -59,6 +63,7 @@ func shownLimit(value int64, unit, cell string) string {
 			return grouped(value/int64(u.unit)) + u.word
 		}
 	}
+
 	return grouped(value)
 }
 
@@ -77,7 +82,8 @@ type constantReader struct {
 	packages map[string]map[string]constantSource // by folder and name
 }
 
-// constantSource is the expression of a constant, in the folder of its package, with the imports of its file by name.
+// constantSource is the expression of a constant, in the folder of its package, with the imports of
+// its file by name.
 type constantSource struct {
 	expression ast.Expr
 	imports    map[string]string
@@ -89,10 +95,12 @@ func (c *constantReader) value(dir, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	n, exact := constant.Int64Val(constant.ToInt(v))
 	if !exact {
 		return 0, fmt.Errorf("%s.%s is %s, not a whole number of 64 bits", dir, name, v)
 	}
+
 	return n, nil
 }
 
@@ -100,10 +108,12 @@ func (c *constantReader) named(dir, name string) (constant.Value, error) {
 	if err := c.load(dir); err != nil {
 		return nil, err
 	}
+
 	source, ok := c.packages[dir][name]
 	if !ok {
 		return nil, fmt.Errorf("%s has no constant %s", dir, name)
 	}
+
 	return c.evaluate(dir, source, source.expression)
 }
 
@@ -112,35 +122,43 @@ func (c *constantReader) load(dir string) error {
 	if c.packages[dir] != nil {
 		return nil
 	}
+
 	c.packages[dir] = make(map[string]constantSource)
 	files, err := filepath.Glob(filepath.Join(c.root, dir, "*.go"))
 	if err != nil {
 		return err
 	}
+
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
+
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
+
 		c.add(dir, file)
 	}
+
 	return nil
 }
 
 func (c *constantReader) add(dir string, file *ast.File) {
 	imports := make(map[string]string)
 	for _, spec := range file.Imports {
-		path, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		// the parser has checked it
+		path, _ := strconv.Unquote(spec.Path.Value)
 		imports[path[strings.LastIndexByte(path, '/')+1:]] = strings.TrimPrefix(path, ourModule)
 	}
+
 	for _, declaration := range file.Decls {
 		group, ok := declaration.(*ast.GenDecl)
 		if !ok || group.Tok != token.CONST {
 			continue
 		}
+
 		for _, spec := range group.Specs {
 			values := spec.(*ast.ValueSpec)
 			for i, name := range values.Names {
@@ -163,28 +181,34 @@ func (c *constantReader) evaluate(dir string, source constantSource, expression 
 		return c.evaluate(dir, source, e.X)
 	case *ast.Ident:
 		return c.named(dir, e.Name)
-	case *ast.CallExpr: // a conversion
+	case *ast.CallExpr:
+		// a conversion
 		return c.evaluate(dir, source, e.Args[0])
 	case *ast.SelectorExpr:
 		from := e.X.(*ast.Ident).Name
 		if from == "time" {
 			return constant.MakeInt64(int64(durations[e.Sel.Name])), nil
 		}
+
 		return c.named(source.imports[from], e.Sel.Name)
 	case *ast.BinaryExpr:
 		x, err := c.evaluate(dir, source, e.X)
 		if err != nil {
 			return nil, err
 		}
+
 		y, err := c.evaluate(dir, source, e.Y)
 		if err != nil {
 			return nil, err
 		}
+
 		if e.Op == token.SHL {
 			n, _ := constant.Uint64Val(y)
 			return constant.Shift(x, e.Op, uint(n)), nil
 		}
+
 		return constant.BinaryOp(x, e.Op, y), nil
 	}
+
 	return nil, fmt.Errorf("%s: a constant of the kind %T cannot be read", dir, expression)
 }

@@ -11,8 +11,8 @@ import (
 // canLock reports whether processes on one data folder see each other.
 const canLock = true
 
-// tryLock takes the file's lock for this process alone, and reports whether that was possible. A shared lock that the file
-// had is lost when it was not. The lock ends with the process.
+// tryLock takes the file's lock for this process alone, and reports whether that was possible. A
+// shared lock that the file had is lost when it was not. The lock ends with the process.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -37,7 +37,9 @@ func giveToOwner(file *os.File, dir string) {
 	if err != nil || os.Geteuid() != 0 {
 		return
 	}
+
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		_ = file.Chown(int(owner.Uid), int(owner.Gid)) // the service would name the file when it cannot open it
+		// the service would name the file when it cannot open it
+		_ = file.Chown(int(owner.Uid), int(owner.Gid))
 	}
 }

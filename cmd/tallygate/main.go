@@ -1,5 +1,6 @@
-// Command tallygate is the whole product in one program: cookieless web analytics and a proof-of-work captcha that a site
-// owner runs for their own sites. This package reads the configuration and wires the parts together; the rules are theirs.
+// Command tallygate is the whole product in one program: cookieless web analytics and a
+// proof-of-work captcha that a site owner runs for their own sites. This package reads the
+// configuration and wires the parts together; the rules are theirs.
 package main
 
 import (
@@ -32,9 +33,10 @@ type terminal struct {
 	out, log io.Writer
 }
 
-// The collector's settings, unless GOGC and GOMEMLIMIT say otherwise: the heap grows to five times what is in use before it is
-// collected, but not beyond the limit. What is in use is a few tens of megabytes, while every hit allocates: by Go's default of
-// 100 percent, the collector takes a tenth of all processor time.
+// The collector's settings, unless GOGC and GOMEMLIMIT say otherwise: the heap grows to five times
+// what is in use before it is collected, but not beyond the limit. What is in use is a few tens of
+// megabytes, while every hit allocates: by Go's default of 100 percent, the collector takes a tenth
+// of all processor time.
 const (
 	gcPercent   = 400
 	memoryLimit = 160 << 20 // bytes; a soft limit on what Go manages, to which SQLite adds about 60 MB
@@ -47,16 +49,19 @@ func main() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
-		stop() // a second signal ends the process at once
+		// a second signal ends the process at once
+		stop()
 	}()
+
 	os.Exit(run(ctx, os.Args[1:], terminal{out: os.Stdout, log: os.Stderr}))
 }
 
-// run runs one command until it is done or ctx ends, and returns the exit status: 0, 1 when the command failed, 2 when the
-// command line or the environment is wrong.
+// run runs one command until it is done or ctx ends, and returns the exit status: 0, 1 when the
+// command failed, 2 when the command line or the environment is wrong.
 func run(ctx context.Context, args []string, term terminal) int {
 	var cli commands
 	exited := -1
@@ -65,20 +70,26 @@ func run(ctx context.Context, args []string, term terminal) int {
 		fmt.Fprintln(term.log, "tallygate:", err)
 		return 2
 	}
+
 	command, err := parser.Parse(args)
-	if exited >= 0 { // --help
+
+	// --help
+	if exited >= 0 {
 		return exited
 	}
+
 	if err != nil {
 		// What follows would repeat the variable's value, which may be a secret.
 		message, _, _ := strings.Cut(err.Error(), " (from envar ")
 		reportFailure(term.log, wantsJSON(args), message)
 		return 2
 	}
+
 	if err := command.Run(); err != nil && !errors.Is(err, context.Canceled) {
 		reportFailure(term.log, cli.logsJSON(command.Command()), err.Error())
 		return 1
 	}
+
 	return 0
 }
 
@@ -91,7 +102,8 @@ func reportFailure(w io.Writer, asJSON bool, message string) {
 	slog.New(slog.NewJSONHandler(w, nil)).Error(message)
 }
 
-// logsJSON reports whether a command writes its log as JSON. The commands of admin report to people.
+// logsJSON reports whether a command writes its log as JSON. The commands of admin report to
+// people.
 func (c *commands) logsJSON(command string) bool {
 	switch command {
 	case "serve":
@@ -101,6 +113,7 @@ func (c *commands) logsJSON(command string) bool {
 	case "migrate":
 		return c.Migrate.LogFormat == formatJSON
 	}
+
 	return false
 }
 
@@ -109,22 +122,26 @@ func wantsJSON(args []string) bool {
 	if len(args) > 0 && args[0] == "admin" {
 		return false
 	}
+
 	format := os.Getenv("TALLYGATE_LOG_FORMAT")
 	for i, arg := range args {
 		if value, found := strings.CutPrefix(arg, "--log-format"); found {
 			if value == "" && i+1 < len(args) {
 				value = args[i+1]
 			}
+
 			format = strings.TrimPrefix(value, "=")
 		}
 	}
+
 	return format == formatJSON
 }
 
 // formatJSON is the log format for machines.
 const formatJSON = "json"
 
-// newParser returns what reads the command line and the environment into cli. exit gets the status where --help ends the run.
+// newParser returns what reads the command line and the environment into cli. exit gets the status
+// where --help ends the run.
 func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
 	return kong.New(cli,
 		kong.Name("tallygate"),
@@ -142,12 +159,15 @@ func newParser(ctx context.Context, cli *commands, term terminal, exit func(stat
 // describe is a setting's text in the help: what it is, its default and its environment variable.
 func describe(v *kong.Value) string {
 	text := v.Help
+
 	if v.HasDefault && v.Default != "" {
 		text += " Default: " + v.Default + "."
 	}
+
 	for _, name := range v.Tag.Envs {
 		text += " ($" + name + ")"
 	}
+
 	return text
 }
 

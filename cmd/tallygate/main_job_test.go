@@ -13,12 +13,14 @@ import (
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
 
-// TestMainJobChromium is the product's main job end to end: an owner gets a site key over GraphQL, a real browser loads a
-// page with the script, and the owner downloads the stored page view with their session. The page is that of the demo.
+// TestMainJobChromium is the product's main job end to end: an owner gets a site key over GraphQL,
+// a real browser loads a page with the script, and the owner downloads the stored page view with
+// their session. The page is that of the demo.
 func TestMainJobChromium(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		mainJob(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()})
 	})
+
 	t.Run("postgres with RealRedis", func(t *testing.T) {
 		mainJob(t, map[string]string{
 			"TALLYGATE_DATA_DIR":     t.TempDir(),
@@ -35,14 +37,19 @@ func mainJob(t *testing.T, settings map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	shop := "http://demo.localhost:" + port
 
 	browser := browsertest.New(t, browsertest.Host("demo.localhost", "http://"+p.addr["demo"]))
 	page := browser.Open(shop + "/shop?utm_source=Newsletter&utm_medium=email&utm_campaign=Spring&card=secret-number#top")
-	page.WaitFor(`document.querySelectorAll('#rows tr').length > 0`) // the page's own list shows what the owner downloads
+
+	// the page's own list shows what the owner downloads
+	page.WaitFor(`document.querySelectorAll('#rows tr').length > 0`)
+
 	for _, message := range page.Console() {
 		t.Errorf("the page's console says %s: %s", message.Level, message.Text)
 	}
+
 	page.Click(`nav a[href="/about"]`)
 	page.WaitFor(`location.pathname === '/about' && document.querySelectorAll('#rows tr').length > 1`)
 
@@ -54,6 +61,7 @@ func mainJob(t *testing.T, settings map[string]string) {
 			Edges []struct{ Node testSite }
 		}
 	}
+
 	owner.do(`{ sites(first: 1) { edges { node { id siteKey scriptTag } } } }`, &data)
 	site := data.Sites.Edges[0].Node
 
@@ -61,6 +69,7 @@ func mainJob(t *testing.T, settings map[string]string) {
 	if len(rows) != 2 {
 		t.Fatalf("%d page views exported, want 2: %v", len(rows), rows)
 	}
+
 	for i, want := range []map[string]any{
 		{"path": "/shop", "channel": "email", "utm_source": "newsletter", "utm_medium": "email", "utm_campaign": "spring",
 			"referrer": nil, "language": "en", "screen_width": "768-991", "visit_pageviews": 2.0},
@@ -72,6 +81,7 @@ func mainJob(t *testing.T, settings map[string]string) {
 			}
 		}
 	}
+
 	if all, err := json.Marshal(rows); err != nil || strings.Contains(string(all), "secret-number") {
 		t.Errorf("the query string left the page: %s, %v", all, err)
 	}

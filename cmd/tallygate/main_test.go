@@ -5,9 +5,11 @@ import (
 	"testing"
 )
 
-// TestFailuresAreLogLines: with LOG_FORMAT=json the line that says why a start fails is JSON like all others.
+// TestFailuresAreLogLines: with LOG_FORMAT=json the line that says why a start fails is JSON like
+// all others.
 func TestFailuresAreLogLines(t *testing.T) {
 	t.Parallel()
+
 	settings := settingsFor(t, "sqlite:")
 	for _, test := range []struct {
 		name, setting, value string
@@ -23,12 +25,14 @@ func TestFailuresAreLogLines(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+
 			own := map[string]string{test.setting: test.value}
 			for name, value := range settings {
 				if name != test.setting {
 					own[name] = value
 				}
 			}
+
 			own["TALLYGATE_DATA_DIR"] = t.TempDir()
 			status, _, log := tallygate(t, own, test.args...)
 			lines := strings.Split(strings.TrimSpace(log), "\n")
@@ -38,6 +42,7 @@ func TestFailuresAreLogLines(t *testing.T) {
 			}
 		})
 	}
+
 	if _, _, log := tallygate(t, settings, "serve", "--log-format=text", "--roles", "cook"); !strings.HasPrefix(log, "tallygate: --roles") {
 		t.Errorf("as text: %s", log)
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// hostOf returns the host of an authority or origin without its port, in lower case, and without a trailing dot or brackets.
+// hostOf returns the host of an authority or origin without its port, in lower case, and without a
+// trailing dot or brackets.
 func hostOf(authority string) string {
 	if _, rest, found := strings.Cut(authority, "://"); found {
 		authority = rest
@@ -55,8 +56,8 @@ func (a *app) warnOfPlainOrigins() {
 	}
 }
 
-// overTLS makes browsers use TLS for the host from now on, for a year. It does not say so for other names: subdomains and
-// preload lists are the domain owner's decision.
+// overTLS makes browsers use TLS for the host from now on, for a year. It does not say so for other
+// names: subdomains and preload lists are the domain owner's decision.
 func overTLS(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
@@ -64,10 +65,12 @@ func overTLS(next http.Handler) http.Handler {
 	})
 }
 
-// onlyFor refuses requests whose Host is not one of ours with 421: a page whose name was made to resolve to this machine (DNS
-// rebinding) is same-origin to the browser, but its Host header still is its own name. Accepted are the base URL's host and
-// loopback names, on any port, since proxies and tunnels change ports but browsers cannot change names. Without a configured
-// base URL the address that the request came in on is accepted too: an address, unlike a name, cannot be rebound.
+// onlyFor refuses requests whose Host is not one of ours with 421: a page whose name was made to
+// resolve to this machine (DNS rebinding) is same-origin to the browser, but its Host header still
+// is its own name. Accepted are the base URL's host and loopback names, on any port, since proxies
+// and tunnels change ports but browsers cannot change names. Without a configured base URL the
+// address that the request came in on is accepted too: an address, unlike a name, cannot be
+// rebound.
 //
 // Health checks are answered under any Host, because load balancers use the machine's address.
 func onlyFor(base Origin, configured bool, next http.Handler) http.Handler {
@@ -81,6 +84,7 @@ func onlyFor(base Origin, configured bool, next http.Handler) http.Handler {
 			misdirected(w)
 			return
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }
@@ -99,10 +103,12 @@ func misdirected(w http.ResponseWriter) {
 	type extensions struct {
 		Code string `json:"code"`
 	}
+
 	type failure struct {
 		Message    string     `json:"message"`
 		Extensions extensions `json:"extensions"`
 	}
+
 	body, err := json.Marshal(map[string]any{
 		"error": "wrong_host",
 		"errors": []failure{{
@@ -111,8 +117,10 @@ func misdirected(w http.ResponseWriter) {
 		}},
 	})
 	if err != nil {
-		panic(err) // the value is a constant
+		// the value is a constant
+		panic(err)
 	}
+
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(http.StatusMisdirectedRequest)
 	w.Write(body)

@@ -16,31 +16,39 @@ import (
 // ask sends a request under a Host header, and returns the answer with its body.
 func ask(t *testing.T, method, url, host, origin, body string) (*http.Response, string) {
 	t.Helper()
+
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	request.Host = host
 	request.Header.Set("Content-Type", "application/json")
+
 	if origin != "" {
 		request.Header.Set("Origin", origin)
 	}
+
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: patience}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return response, string(text)
 }
 
-// TestRebinding: a page whose name was made to resolve to a fresh instance cannot sign up there first.
+// TestRebinding: a page whose name was made to resolve to a fresh instance cannot sign up there
+// first.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
+
 	settings := settingsFor(t, "sqlite:")
 	p := start(t, settings, []string{"control", "data"})
 	_, port, _ := strings.Cut(p.addr["control"], ":")
@@ -49,15 +57,19 @@ func TestRebinding(t *testing.T) {
 	if response.StatusCode != http.StatusMisdirectedRequest || !strings.Contains(body, "TALLYGATE_BASE_URL") || !strings.Contains(body, `"code":"wrong_host"`) {
 		t.Errorf("sign-up from evil.test: %s %s", response.Status, body)
 	}
+
 	p.kill()
+
 	if n, err := dbtest.Count(dbtest.Open(t, "sqlite:"+settings["TALLYGATE_DATA_DIR"]+"/tallygate.sqlite"), "users"); err != nil || n != 0 {
 		t.Errorf("%d users, %v", n, err)
 	}
 }
 
-// TestHosts: the control plane answers its own name and this machine's, the data plane any; health checks work by address.
+// TestHosts: the control plane answers its own name and this machine's, the data plane any; health
+// checks work by address.
 func TestHosts(t *testing.T) {
 	t.Parallel()
+
 	for _, test := range []struct {
 		name, baseURL, addr string
 		own, foreign        []string
@@ -70,11 +82,14 @@ func TestHosts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+
 			settings := settingsFor(t, "sqlite:")
 			settings["TALLYGATE_CONTROL_ADDR"] = test.addr
+
 			if test.baseURL != "" {
 				settings["TALLYGATE_BASE_URL"] = test.baseURL
 			}
+
 			p := start(t, settings, []string{"control", "data"})
 			control := strings.Replace(p.addr["control"], "[::]", "127.0.0.1", 1)
 			status := func(path, host string) int {
@@ -87,17 +102,20 @@ func TestHosts(t *testing.T) {
 					t.Errorf("%s: %d, want 302", host, got)
 				}
 			}
+
 			for _, host := range test.foreign {
 				for _, path := range []string{"/", "/graphql", "/products/analytics/api/export.php", "/reset-password"} {
 					if got := status(path, host); got != http.StatusMisdirectedRequest {
 						t.Errorf("%s%s: %d, want 421", host, path, got)
 					}
 				}
+
 				for _, path := range []string{"/healthz", "/readyz"} {
 					if got := status(path, host); got != http.StatusOK {
 						t.Errorf("%s%s: %d, want 200", host, path, got)
 					}
 				}
+
 				if response, _ := ask(t, "GET", "http://"+p.addr["data"]+"/svc.js", host, "", ""); response.StatusCode != http.StatusOK {
 					t.Errorf("data plane, %s: %s", host, response.Status)
 				}
@@ -115,6 +133,7 @@ func TestOwnAddress(t *testing.T) {
 			t.Errorf("Host %q: %d, want %d", host, got, want)
 		}
 	}
+
 	configured := onlyFor("https://app.example.com", true, handler)
 	if got := answerAt(t, configured, "192.0.2.7:8080", "192.0.2.7:8080"); got != 421 {
 		t.Errorf("with a base URL: %d, want 421", got)
@@ -128,16 +147,20 @@ func answerAt(t *testing.T, handler http.Handler, local, host string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	request := httptest.NewRequest("GET", "/", nil)
 	request.Host = host
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(addr))))
+
 	return recorder.Code
 }
 
-// TestStrictTransport: under https both listeners ask browsers to stay with TLS; under http neither does, and a start warns.
+// TestStrictTransport: under https both listeners ask browsers to stay with TLS; under http neither
+// does, and a start warns.
 func TestStrictTransport(t *testing.T) {
 	t.Parallel()
+
 	for _, test := range []struct {
 		name, base, analytics, captcha string
 		control, data                  bool
@@ -150,6 +173,7 @@ func TestStrictTransport(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+
 			settings := settingsFor(t, "sqlite:")
 			settings["TALLYGATE_BASE_URL"], settings["TALLYGATE_ANALYTICS_URL"], settings["TALLYGATE_CAPTCHA_URL"] = test.base, test.analytics, test.captcha
 			p := start(t, settings, []string{"control", "data"})
@@ -166,9 +190,11 @@ func TestStrictTransport(t *testing.T) {
 					t.Errorf("%s%s: %q, want %q", question.role, question.path, got, want)
 				}
 			}
+
 			if n := strings.Count(p.logged(), "the public origin is plain http"); n != len(test.warned) {
 				t.Errorf("%d warnings, want %d:\n%s", n, len(test.warned), p.logged())
 			}
+
 			for _, setting := range test.warned {
 				if !strings.Contains(p.logged(), `"setting":"`+setting+`"`) {
 					t.Errorf("no warning of %s:\n%s", setting, p.logged())

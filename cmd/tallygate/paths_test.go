@@ -10,10 +10,11 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestUnknownPaths: misspelt endpoints and unknown paths of the API are 404 in JSON for each method, without a redirect. Pages
-// may read the answer where they may read the endpoint's.
+// TestUnknownPaths: misspelt endpoints and unknown paths of the API are 404 in JSON for each
+// method, without a redirect. Pages may read the answer where they may read the endpoint's.
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
+
 	p := start(t, settingsFor(t, dbtest.SQLiteURL(t)), []string{"control", "data"})
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(method, path, body string) (*http.Response, string) {
@@ -21,16 +22,19 @@ func TestUnknownPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		request.Header.Set("Origin", "https://shop.example")
 		response, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
+
 		text, err := io.ReadAll(response.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		return response, string(text)
 	}
 
@@ -63,6 +67,7 @@ func TestUnknownPaths(t *testing.T) {
 				response.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s %s: %d %s %q, want 404 with %q", method, path, response.StatusCode, response.Header.Get("Content-Type"), body, want.error)
 			}
+
 			allowed := response.Header.Get("Access-Control-Allow-Origin") == "https://shop.example"
 			if allowed != want.cors || want.cors && response.Header.Get("Vary") != "Origin" {
 				t.Errorf("%s %s: headers %v, want CORS %v", method, path, response.Header, want.cors)

@@ -21,8 +21,8 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// asProgram makes the test binary behave as the program itself, so that tests can start, signal and kill the very thing
-// that is shipped.
+// asProgram makes the test binary behave as the program itself, so that tests can start, signal and
+// kill the very thing that is shipped.
 const asProgram = "TALLYGATE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -53,21 +53,26 @@ type listening struct {
 	Msg, Role, Addr, URL string
 }
 
-// start starts tallygate with arguments and settings, and waits until it listens for all the given roles.
+// start starts tallygate with arguments and settings, and waits until it listens for all the given
+// roles.
 func start(t *testing.T, settings map[string]string, roles []string, args ...string) *process {
 	t.Helper()
+
 	p := &process{t: t, done: make(chan struct{}), urls: make(chan listening, 8), addr: make(map[string]string)}
 	p.cmd = command(settings, args...)
 	logs, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p.cmd.Stdout = &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	go p.follow(logs)
 	t.Cleanup(p.kill)
+
 	for range roles {
 		select {
 		case l := <-p.urls:
@@ -78,15 +83,18 @@ func start(t *testing.T, settings map[string]string, roles []string, args ...str
 			t.Fatalf("tallygate does not listen after %v:\n%s", patience, p.logged())
 		}
 	}
+
 	for _, role := range roles {
 		if p.addr[role] == "" {
 			t.Fatalf("tallygate does not listen as %s:\n%s", role, p.logged())
 		}
 	}
+
 	return p
 }
 
-// command is tallygate with nothing of this environment's settings but the given ones, on free ports.
+// command is tallygate with nothing of this environment's settings but the given ones, on free
+// ports.
 func command(settings map[string]string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	for _, v := range os.Environ() {
@@ -94,6 +102,7 @@ func command(settings map[string]string, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
+
 	all := map[string]string{
 		asProgram:                "1",
 		"TALLYGATE_CONTROL_ADDR": "127.0.0.1:0",
@@ -103,26 +112,32 @@ func command(settings map[string]string, args ...string) *exec.Cmd {
 	for name, value := range settings {
 		all[name] = value
 	}
+
 	for name, value := range all {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
+
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
 func (p *process) follow(logs io.Reader) {
 	defer close(p.done)
+
 	lines := bufio.NewScanner(logs)
 	for lines.Scan() {
 		p.mu.Lock()
 		p.log.WriteString(lines.Text() + "\n")
 		p.mu.Unlock()
+
 		var l listening
 		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "listening" {
 			p.urls <- l
 		}
 	}
-	_ = p.cmd.Wait() // tests look at ProcessState
+
+	// tests look at ProcessState
+	_ = p.cmd.Wait()
 }
 
 func (p *process) logged() string {
@@ -144,7 +159,10 @@ func awaitLog(t *testing.T, p *process, text string) {
 // signal sends a signal and waits for the end.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
-	_ = p.cmd.Process.Signal(s) // it may have ended by itself
+
+	// it may have ended by itself
+	_ = p.cmd.Process.Signal(s)
+
 	select {
 	case <-p.done:
 	case <-time.After(patience):
@@ -183,15 +201,18 @@ func newOwner(t *testing.T, p *process) *testOwner {
 // do runs a GraphQL query and reads its data, which must come without errors.
 func (o *testOwner) do(query string, data any) {
 	o.t.Helper()
+
 	body, err := json.Marshal(map[string]string{"query": query})
 	if err != nil {
 		o.t.Fatal(err)
 	}
+
 	response, err := o.http.Post(o.control+"/graphql", "application/json", bytes.NewReader(body))
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	var answer struct {
 		Data   json.RawMessage
 		Errors []any
@@ -210,27 +231,34 @@ type testSite struct{ ID, SiteKey, ScriptTag string }
 // signUp makes an account with a site.
 func (o *testOwner) signUp(domain string) testSite {
 	o.t.Helper()
+
 	var account struct {
 		SignUp struct {
 			Viewer     struct{ Email string }
 			UserErrors []any
 		}
 	}
+
 	o.do(`mutation { signUp(input: {email: "owner@`+domain+`", password: "a long password", accountName: "Test"}) {
 		viewer { email } userErrors { field code message } } }`, &account)
+
 	if account.SignUp.Viewer.Email != "owner@"+domain {
 		o.t.Fatalf("signUp: %+v", account)
 	}
+
 	var created struct {
 		CreateSite struct {
 			Site       *testSite
 			UserErrors []any
 		}
 	}
+
 	o.do(`mutation { createSite(input: {domain: "`+domain+`"}) { site { id siteKey scriptTag } userErrors { field code message } } }`, &created)
+
 	if created.CreateSite.Site == nil {
 		o.t.Fatalf("createSite: %+v", created)
 	}
+
 	return *created.CreateSite.Site
 }
 
@@ -245,7 +273,9 @@ func (o *testOwner) signInAs(email, password string) {
 	var data struct {
 		SignIn struct{ Viewer *struct{ Email string } }
 	}
+
 	o.do(`mutation { signIn(input: {email: "`+email+`", password: "`+password+`"}) { viewer { email } } }`, &data)
+
 	if data.SignIn.Viewer == nil {
 		o.t.Fatal("signIn: no viewer")
 	}
@@ -264,10 +294,12 @@ func (o *testOwner) exportAfter(siteID, cursor string) []map[string]any {
 	o.t.Helper()
 	query := url.Values{"site_id": {siteID}, "type": {"pageviews"}, "from": {"2000-01-01"}, "to": {"2100-01-01"},
 		"limit": {strconv.Itoa(exportLimit)}, "cursor": {cursor}}
+
 	var rows []map[string]any
 	if err := json.Unmarshal(o.download(query.Encode()), &rows); err != nil {
 		o.t.Fatalf("export: %v", err)
 	}
+
 	return rows
 }
 
@@ -278,10 +310,12 @@ func (o *testOwner) download(query string) []byte {
 		o.t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
 		o.t.Fatalf("export %s: %s %.500s %v", query, response.Status, body, err)
 	}
+
 	return body
 }
 

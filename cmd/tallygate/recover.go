@@ -6,8 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// recovering answers a request whose handler panics with 500, and logs the panic without the client's address. A handler
-// that breaks its answer off on purpose, with http.ErrAbortHandler, goes through.
+// recovering answers a request whose handler panics with 500, and logs the panic without the
+// client's address. A handler that breaks its answer off on purpose, with http.ErrAbortHandler,
+// goes through.
 func recovering(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -20,6 +21,7 @@ func recovering(log *slog.Logger, next http.Handler) http.Handler {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 		}()
+
 		next.ServeHTTP(w, r)
 	})
 }

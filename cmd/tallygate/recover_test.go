@@ -18,14 +18,18 @@ func TestRecovering(t *testing.T) {
 		panic("a mistake")
 	})))
 	defer server.Close()
+
 	response, err := http.Get(server.URL + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	response.Body.Close()
+
 	if response.StatusCode != http.StatusInternalServerError || !strings.Contains(logged.String(), "a mistake") || strings.Contains(logged.String(), "127.0.0.1") {
 		t.Errorf("status %d, log %q; want 500 and the panic without the address", response.StatusCode, logged.String())
 	}
+
 	if response, err := http.Get(server.URL + "/abort"); err == nil {
 		response.Body.Close()
 		t.Errorf("a broken-off answer arrived as %s", response.Status)

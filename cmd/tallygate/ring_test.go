@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
 
-// TestControlRingsInRealRedis: what is asked for by hand wakes the workers at once. No worker runs here whose sweeper could
-// ring instead.
+// TestControlRingsInRealRedis: what is asked for by hand wakes the workers at once. No worker runs
+// here whose sweeper could ring instead.
 func TestControlRingsInRealRedis(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		redisURL := redistest.URL(t)
@@ -24,10 +24,12 @@ func TestControlRingsInRealRedis(t *testing.T) {
 			DataDir: t.TempDir(), DatabaseURL: DatabaseURL(databaseURL), RedisURL: RedisURL(redisURL), Roles: []Role{RoleControl},
 			Signups: model.SignupsOpen, DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree, ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:8081",
 		})
+
 		jar, err := cookiejar.New(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		owner := &testOwner{t: t, control: a.control.url, http: &http.Client{Jar: jar, Timeout: patience}}
 		site := owner.signUp("shop.example")
 		var sent struct {
@@ -36,25 +38,33 @@ func TestControlRingsInRealRedis(t *testing.T) {
 				UserErrors []any
 			}
 		}
+
 		owner.do(`mutation { setConversionWebhook(input: {siteId: "`+site.ID+`", url: "https://shop.example/hook"}) { userErrors { code } } }`, &sent)
 		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`, &sent)
+
 		ids, err := a.db.NodeIDs(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		_, id, ok := ids.ParseDelivery(sent.SendTestWebhook.Delivery.ID)
 		if !ok {
 			t.Fatalf("sendTestWebhook: %+v", sent)
 		}
+
 		options, err := redis.ParseURL(redisURL)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		client := redis.NewClient(options)
 		defer client.Close()
+
 		inspector := asynq.NewInspectorFromRedisClient(client)
 		want := fmt.Sprintf("1:%d:1", id)
-		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // the bell rings after the answer
+
+		// the bell rings after the answer
+		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			tasks, err := inspector.ListPendingTasks("deliveries")
 			if err == nil && len(tasks) == 1 && tasks[0].ID == want {
 				return
@@ -66,17 +76,21 @@ func TestControlRingsInRealRedis(t *testing.T) {
 	})
 }
 
-// TestReadyWithoutQueueRealRedis: while Redis is away the process is ready, and says in a warning and in a metric that the queue
-// is not, until it is back.
+// TestReadyWithoutQueueRealRedis: while Redis is away the process is ready, and says in a warning
+// and in a metric that the queue is not, until it is back.
 func TestReadyWithoutQueueRealRedis(t *testing.T) {
 	t.Parallel()
+
 	server := redistest.New(t)
 	p := start(t, map[string]string{
 		"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_REDIS_URL": server.URL(), "TALLYGATE_METRICS_ADDR": "127.0.0.1:0",
 	}, []string{"control", "data", "metrics"})
+
 	await := func(want, metric string) {
 		t.Helper()
+
 		awaitMetric(t, "http://"+p.addr["metrics"], metric)
+
 		for role, addr := range p.addr {
 			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 				status, body := get(t, "http://"+addr+"/readyz")
@@ -89,6 +103,7 @@ func TestReadyWithoutQueueRealRedis(t *testing.T) {
 			}
 		}
 	}
+
 	const well, away = "ok\n", "ok\nwarning: the job queue (Redis) is unavailable; this worker takes due work from the database\n"
 	await(well, "\ntallygate_queue_up 1\n")
 	server.Kill()

@@ -17,14 +17,16 @@ type rotateSecretCommand struct {
 	Config `embed:""`
 }
 
-// Run replaces the application key in the database: by the configured one or, where the key is a file in the data folder, by
-// a new one that it makes.
+// Run replaces the application key in the database: by the configured one or, where the key is a
+// file in the data folder, by a new one that it makes.
 func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	log := logger(&c.Config, term.log)
 	rotate := rotateConfigured
+
 	if c.Secret == "" && c.SecretPrevious == "" {
 		rotate = rotateFile
 	}
+
 	result, err := rotate(ctx, &c.Config, log)
 	if err != nil {
 		return err
@@ -35,10 +37,13 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	} else {
 		fmt.Fprintln(term.out, "The application key is replaced.")
 	}
+
 	fmt.Fprintf(term.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
+
 	if len(result.Unreadable) > 0 {
 		fmt.Fprintf(term.out, "Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
 	}
+
 	fmt.Fprintln(term.out, "Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that the README names under \"Change the application key\".")
 	return nil
 }
@@ -52,11 +57,13 @@ func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rota
 	if k.previous == nil {
 		return db.Rotation{}, errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
 	}
+
 	d, hold, err := openDatabase(ctx, c, log)
 	if err != nil {
 		return db.Rotation{}, err
 	}
 	defer hold.release()
+
 	result, err := k.rotateDatabase(ctx, d)
 	return result, errors.Join(err, d.Close())
 }
@@ -73,35 +80,42 @@ func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (db.Rota
 	if err := k.match(state); err != nil {
 		return db.Rotation{}, err
 	}
+
 	current, previous := k.all()
 	if err := d.UseApplicationKey(current, previous...); err != nil {
 		return db.Rotation{}, err
 	}
+
 	return d.RotateApplicationKey(ctx, model.At(time.Now()))
 }
 
-// rotateFile is for a key that is a file in the data folder. No process may run, since it would keep the previous key only.
+// rotateFile is for a key that is a file in the data folder. No process may run, since it would
+// keep the previous key only.
 func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
 	hold, err := holdFolderAlone(ctx, c, log)
 	if err != nil {
 		return db.Rotation{}, err
 	}
 	defer hold.release()
+
 	d, err := prepareDatabase(ctx, c, hold)
 	if err != nil {
 		return db.Rotation{}, err
 	}
+
 	r := fileRotation{dir: c.DataDir, db: d}
 	for _, step := range r.steps() {
 		if err = step(ctx); err != nil {
 			break
 		}
 	}
+
 	return r.result, errors.Join(err, d.Close())
 }
 
-// fileRotation replaces a key in the data folder. Its steps may be interrupted anywhere: a process that starts then finds a
-// key that the database uses, and running the steps again goes on where they stopped.
+// fileRotation replaces a key in the data folder. Its steps may be interrupted anywhere: a process
+// that starts then finds a key that the database uses, and running the steps again goes on where
+// they stopped.
 type fileRotation struct {
 	dir    string
 	db     *db.DB
@@ -120,6 +134,7 @@ func (r *fileRotation) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	current, err := readSecret(filepath.Join(r.dir, secretFile))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && state.Current == "" {
 		return errors.New("there is no application key to replace yet: start tallygate once")
@@ -127,6 +142,7 @@ func (r *fileRotation) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	previous, err := readSecret(filepath.Join(r.dir, previousSecretFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -136,11 +152,13 @@ func (r *fileRotation) begin(ctx context.Context) error {
 	if err := k.match(state); err != nil {
 		return err
 	}
+
 	r.resumed = k.rotation.SignsWithPrevious()
 	if k.previous != nil && !r.resumed {
 		return fmt.Errorf("nothing was changed: the last rotation, of %s, is complete; to rotate again, first delete %s",
 			state.RotatedAt.Time().Format(time.RFC3339), filepath.Join(r.dir, previousSecretFile))
 	}
+
 	return nil
 }
 
@@ -149,14 +167,17 @@ func (r *fileRotation) keepPrevious(context.Context) error {
 	if r.resumed {
 		return nil
 	}
+
 	key, err := readSecret(filepath.Join(r.dir, secretFile))
 	if err != nil {
 		return err
 	}
+
 	return replaceSecret(r.dir, previousSecretFile, key)
 }
 
-// writeNew writes the new key. A process that starts now uses the previous one still, as the database does.
+// writeNew writes the new key. A process that starts now uses the previous one still, as the
+// database does.
 func (r *fileRotation) writeNew(context.Context) error {
 	if r.resumed {
 		return nil

@@ -31,7 +31,8 @@ const (
 	receiverSecret = "the secret that the owner's receiver knows"
 )
 
-// rotation is an installation whose application key changes, as its owner, a visitor and a site's server see it.
+// rotation is an installation whose application key changes, as its owner, a visitor and a site's
+// server see it.
 type rotation struct {
 	t        *testing.T
 	settings map[string]string
@@ -43,21 +44,26 @@ type rotation struct {
 	orders   int
 }
 
-// newRotation prepares an installation with the given key, or one of its own in a file, and starts a process.
+// newRotation prepares an installation with the given key, or one of its own in a file, and starts
+// a process.
 func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	t.Helper()
+
 	r := &rotation{t: t, settings: settingsFor(t, databaseURL), database: databaseURL, calls: make(chan string, 100)}
 	receiver := httptest.NewTLSServer(http.HandlerFunc(r.receive))
 	t.Cleanup(receiver.Close)
+
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, value := range map[string]string{
 		"WEBHOOK_CA_FILE": ca, "WEBHOOK_ALLOW_NETS": "127.0.0.1/32", "CAPTCHA_DIFFICULTY": "1024", "SIGNUPS": "open",
 	} {
 		r.settings["TALLYGATE_"+name] = value
 	}
+
 	if key != "" {
 		r.settings["TALLYGATE_SECRET"] = key
 	}
@@ -71,11 +77,13 @@ func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	var done map[string]struct{ UserErrors []struct{ Code string } }
 	r.owner.do(`mutation { updateSite(input: {siteId: "`+r.site.ID+`", measureEcommerce: true}) { userErrors { code } }
 		setConversionWebhook(input: {siteId: "`+r.site.ID+`", url: "`+receiver.URL+`", secret: "`+receiverSecret+`"}) { userErrors { code } } }`, &done)
+
 	for name, payload := range done {
 		if len(payload.UserErrors) > 0 {
 			t.Fatalf("%s: %+v", name, payload)
 		}
 	}
+
 	r.makeSitekey()
 	return r, p
 }
@@ -87,10 +95,12 @@ func (r *rotation) makeSitekey() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+
 	key, secret, err := d.CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
+
 	r.solver = &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int), sitekey: key.Sitekey, secret: secret}
 }
 
@@ -99,10 +109,12 @@ func (r *rotation) receive(w http.ResponseWriter, request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
 	mac := hmac.New(sha256.New, []byte(receiverSecret))
 	mac.Write(body)
+
 	if got, want := request.Header.Get("X-Service-Signature"), "sha256="+hex.EncodeToString(mac.Sum(nil)); got != want {
 		r.calls <- "signature " + got + ", want " + want
 		return
 	}
+
 	r.calls <- "signed"
 }
 
@@ -125,21 +137,25 @@ func (r *rotation) with(changed map[string]string) map[string]string {
 // token solves a challenge of a process.
 func (r *rotation) token(issuer, verifier *process) (token string) {
 	r.t.Helper()
+
 	var c pow.Challenge
 	r.solver.data = issuer.addr["data"]
 	if status, err := r.solver.post("/api/v1/pow/config", map[string]any{"sitekey": r.solver.sitekey}, &c); err != nil || status != http.StatusOK {
 		r.t.Fatal(status, err)
 	}
+
 	nonce, err := pow.Solve(c)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+
 	var solved struct{ Token, Error string }
 	r.solver.data = verifier.addr["data"]
 	work := map[string]any{"sitekey": r.solver.sitekey, "challenge": c.Challenge, "nonce": nonce}
 	if status, err := r.solver.post("/api/v1/pow/verify", work, &solved); err != nil || status != http.StatusOK {
 		r.t.Fatalf("verify: %d %+v %v", status, solved, err)
 	}
+
 	return solved.Token
 }
 
@@ -180,6 +196,7 @@ func (r *rotation) signedIn(p *process) bool {
 		r.t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	body, _ := io.ReadAll(response.Body)
 	return strings.Contains(string(body), "owner@crash.localhost")
 }
@@ -187,19 +204,24 @@ func (r *rotation) signedIn(p *process) bool {
 // purchase makes a purchase and waits for its signed webhook.
 func (r *rotation) purchase(p *process) {
 	r.t.Helper()
+
 	r.orders++
 	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","e":"purchase","m":{"transaction_id":"R-%d","value":19.9,"currency":"EUR"}}`, r.site.SiteKey, r.orders)
 	request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php", strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
+
 	request.Header.Set("Origin", "https://crash.localhost")
 	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+
 	response, err := http.DefaultClient.Do(request)
 	if err != nil || response.StatusCode != http.StatusNoContent {
 		r.t.Fatal(response, err)
 	}
+
 	response.Body.Close()
+
 	select {
 	case call := <-r.calls:
 		if call != "signed" {
@@ -210,9 +232,11 @@ func (r *rotation) purchase(p *process) {
 	}
 }
 
-// TestRotateSecretOfFleet: processes get a new application key one after the other, then the database does. Callers see no difference.
+// TestRotateSecretOfFleet: processes get a new application key one after the other, then the
+// database does. Callers see no difference.
 func TestRotateSecretOfFleet(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		r, old := newRotation(t, databaseURL, firstKey)
 		both := map[string]string{"TALLYGATE_SECRET": secondKey, "TALLYGATE_SECRET_PREVIOUS": firstKey}
@@ -227,12 +251,14 @@ func TestRotateSecretOfFleet(t *testing.T) {
 		if !r.signedIn(renewed) {
 			t.Error("the session is not known to the process with the new key")
 		}
+
 		r.view(renewed, "/both")
 
 		status, out, log := tallygate(t, r.with(both), "admin", "rotate-secret")
 		if status != 0 || !strings.Contains(out, "sealed with the new key: 1.") {
 			t.Fatalf("rotate-secret: %d\n%s%s", status, out, log)
 		}
+
 		old.signal(syscall.SIGTERM)
 		awaitLog(t, renewed, "signs with the new one from now on")
 
@@ -242,6 +268,7 @@ func TestRotateSecretOfFleet(t *testing.T) {
 		if !r.signedIn(renewed) {
 			t.Error("the session ended with the rotation")
 		}
+
 		r.view(renewed, "/after")
 		r.purchase(renewed)
 		late := r.token(renewed, renewed)
@@ -255,31 +282,39 @@ func TestRotateSecretOfFleet(t *testing.T) {
 		if !r.redeem(only, late) {
 			t.Error("a token from after the rotation is not signed with the new key")
 		}
+
 		r.view(only, "/only")
+
 		if r.signedIn(only) {
 			t.Error("a session that the previous key signed outlives it")
 		}
+
 		renewed.signal(syscall.SIGTERM)
 		r.purchase(only)
 		r.owner.signIn("crash.localhost")
+
 		if visitors, views := r.visitors(); visitors != 1 || views != 4 {
 			t.Errorf("%d visitors with %d page views, want 1 with 4: a visitor counts twice", visitors, views)
 		}
 	})
 }
 
-// TestRotateTooEarly: the database changes while a process still has only the previous key. It says so, and what it seals in
-// between is refused instead of lost.
+// TestRotateTooEarly: the database changes while a process still has only the previous key. It says
+// so, and what it seals in between is refused instead of lost.
 func TestRotateTooEarly(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		r, old := newRotation(t, databaseURL, firstKey)
 		r.view(old, "/before")
+
 		both := map[string]string{"TALLYGATE_SECRET": secondKey, "TALLYGATE_SECRET_PREVIOUS": firstKey}
 		if status, out, log := tallygate(t, r.with(both), "admin", "rotate-secret"); status != 0 {
 			t.Fatalf("rotate-secret: %d\n%s%s", status, out, log)
 		}
+
 		awaitLog(t, old, `"level":"ERROR","msg":"the database uses an application key that this process does not have`)
+
 		if status, body := get(t, "http://"+old.addr["control"]+"/readyz"); status != 200 || !strings.Contains(body, "\nwarning: the database uses an application key") {
 			t.Errorf("readyz: %d %q", status, body)
 		}
@@ -287,6 +322,7 @@ func TestRotateTooEarly(t *testing.T) {
 		renewed := r.start(both)
 		r.view(renewed, "/after")
 		r.view(old, "/still")
+
 		if !r.redeem(renewed, r.token(old, old)) {
 			t.Error("a token of the process that was not restarted yet is refused")
 		}
@@ -296,21 +332,25 @@ func TestRotateTooEarly(t *testing.T) {
 	})
 }
 
-// TestRotateSecretFile: the key is a file. The rotation is interrupted after each of its steps; a process starts on what is
-// there, and the rotation is finished.
+// TestRotateSecretFile: the key is a file. The rotation is interrupted after each of its steps; a
+// process starts on what is there, and the rotation is finished.
 func TestRotateSecretFile(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		for steps := range 4 {
 			t.Run(fmt.Sprint("interrupted after step ", steps), func(t *testing.T) {
 				if strings.HasPrefix(databaseURL, "postgres") {
 					databaseURL = dbtest.PostgresURL(t)
 				}
+
 				r, p := newRotation(t, databaseURL, "")
 				dir := r.settings["TALLYGATE_DATA_DIR"]
+
 				if status, _, log := tallygate(t, r.settings, "admin", "rotate-secret"); status != 1 || !strings.Contains(log, errInUse.Error()) {
 					t.Errorf("rotate-secret while a process runs: %d %s", status, log)
 				}
+
 				token := r.token(p, p)
 				r.view(p, "/before")
 				p.signal(syscall.SIGTERM)
@@ -318,33 +358,42 @@ func TestRotateSecretFile(t *testing.T) {
 				interruptRotation(t, dir, r.database, steps)
 				p = r.start(nil)
 				r.view(p, "/between")
+
 				if !r.signedIn(p) {
 					t.Error("the session ended with the interrupted rotation")
 				}
+
 				p.signal(syscall.SIGTERM)
 
 				status, out, log := tallygate(t, r.settings, "admin", "rotate-secret")
 				if complete := steps == 3; complete && !strings.Contains(log, "is complete; to rotate again") || !complete && status != 0 {
 					t.Fatalf("rotate-secret: %d\n%s%s", status, out, log)
 				}
+
 				checkSecretFiles(t, dir)
 
 				p = r.start(nil)
 				r.view(p, "/after")
+
 				if !r.redeem(p, token) || !r.signedIn(p) {
 					t.Error("a token or the session of before is refused")
 				}
+
 				r.purchase(p)
+
 				if visitors, views := r.visitors(); visitors != 1 || views != 3 {
 					t.Errorf("%d visitors with %d page views, want 1 with 3", visitors, views)
 				}
+
 				p.signal(syscall.SIGTERM)
 
 				if err := os.Remove(filepath.Join(dir, previousSecretFile)); err != nil {
 					t.Fatal(err)
 				}
+
 				p = r.start(nil)
 				r.purchase(p)
+
 				if r.signedIn(p) {
 					t.Error("a session that the previous key signed outlives it")
 				}
@@ -356,16 +405,21 @@ func TestRotateSecretFile(t *testing.T) {
 // interruptRotation runs the first steps of a rotation, as a process that is killed after them.
 func interruptRotation(t *testing.T, dir, databaseURL string, steps int) {
 	t.Helper()
+
 	d, err := db.Open(databaseURL)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	rotation := fileRotation{dir: dir, db: d}
-	for _, step := range rotation.steps()[:steps+1] { // the first one only looks
+
+	// the first one only looks
+	for _, step := range rotation.steps()[:steps+1] {
 		if err := step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -373,18 +427,22 @@ func interruptRotation(t *testing.T, dir, databaseURL string, steps int) {
 
 func checkSecretFiles(t *testing.T, dir string) {
 	t.Helper()
+
 	keys := make(map[string]bool)
 	for _, name := range []string{secretFile, previousSecretFile} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v; want mode 0600", name, info, err)
 		}
+
 		key, err := readSecret(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
 		}
+
 		keys[string(key)] = true
 	}
+
 	if len(keys) != 2 {
 		t.Error("the two files have the same key")
 	}
@@ -393,13 +451,16 @@ func checkSecretFiles(t *testing.T, dir string) {
 	}
 }
 
-// TestWrongPreviousSecret: keys that do not belong to the database stop the start and the rotation, with the setting's name.
+// TestWrongPreviousSecret: keys that do not belong to the database stop the start and the rotation,
+// with the setting's name.
 func TestWrongPreviousSecret(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		settings["TALLYGATE_SECRET"] = firstKey
 		start(t, settings, []string{"control", "data"}).signal(syscall.SIGTERM)
+
 		for _, test := range []struct{ name, secret, previous, serve, rotate string }{
 			{"wrong previous key", secondKey, wrongKey, "uses neither of the two application keys", "uses neither of the two application keys"},
 			{"previous key of no rotation", firstKey, wrongKey, "not the key that this database used before", "already uses TALLYGATE_SECRET; to replace"},
@@ -408,14 +469,18 @@ func TestWrongPreviousSecret(t *testing.T) {
 			{"too short", firstKey, "hunter2", "--secret-previous: must have 32 to 1024 characters", "--secret-previous: must have 32 to 1024 characters"},
 		} {
 			settings["TALLYGATE_SECRET"], settings["TALLYGATE_SECRET_PREVIOUS"] = test.secret, test.previous
+
 			if test.previous == "" {
 				delete(settings, "TALLYGATE_SECRET_PREVIOUS")
 			}
+
 			for command, want := range map[string]string{"serve": test.serve, "rotate-secret": test.rotate} {
 				args := []string{"admin", command}
+
 				if command == "serve" {
 					args = args[1:]
 				}
+
 				status, _, log := tallygate(t, settings, args...)
 				if status == 0 || !strings.Contains(log, want) || strings.Contains(log, "hunter2") || strings.Contains(log, wrongKey) {
 					t.Errorf("%s, %s: %d %s\nwant %q and no key", test.name, command, status, log, want)
@@ -425,13 +490,17 @@ func TestWrongPreviousSecret(t *testing.T) {
 
 		settings["TALLYGATE_SECRET"] = firstKey
 		delete(settings, "TALLYGATE_SECRET_PREVIOUS")
-		start(t, settings, []string{"control", "data"}) // none of these changed anything
+
+		// none of these changed anything
+		start(t, settings, []string{"control", "data"})
 	})
 }
 
-// TestRotationMeetsSealing: a rotation that meets a change of a webhook secret leaves nothing sealed with the previous key.
+// TestRotationMeetsSealing: a rotation that meets a change of a webhook secret leaves nothing
+// sealed with the previous key.
 func TestRotationMeetsSealing(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		open := func() *db.DB {
 			d, err := db.Open(databaseURL)
@@ -439,20 +508,25 @@ func TestRotationMeetsSealing(t *testing.T) {
 				t.Cleanup(func() { d.Close() })
 				_, err = d.ClaimApplicationKey(t.Context(), model.ApplicationKey(firstKey))
 			}
+
 			if err == nil {
 				err = d.UseApplicationKey([]byte(secondKey), []byte(firstKey))
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			return d
 		}
+
 		d, another := open(), open()
 		makeSite(t, d, "https://shop.example/hook")
+
 		user, err := d.UserByEmail(t.Context(), "owner@shop.example")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		sites, err := d.Sites(t.Context(), user.AccountID, 0, 1)
 		if err != nil || len(sites) != 1 {
 			t.Fatal(sites, err)
@@ -461,6 +535,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 		changing := make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+
 		go func() {
 			var err error
 			for n := 0; ctx.Err() == nil && err == nil; n++ {
@@ -469,10 +544,13 @@ func TestRotationMeetsSealing(t *testing.T) {
 			}
 			changing <- err
 		}()
+
 		if _, err := d.RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil {
 			t.Fatal(err)
 		}
+
 		cancel()
+
 		if err := <-changing; err != nil {
 			t.Fatal(err)
 		}

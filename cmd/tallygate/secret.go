@@ -38,9 +38,10 @@ func (k *applicationKeys) all() (current []byte, previous [][]byte) {
 	return k.current, [][]byte{k.previous}
 }
 
-// openApplicationKeys finds the keys that everything secret is derived from, and compares them with what the database
-// records. Two processes with unrelated keys on one database would count visitors twice and refuse each other's sessions,
-// so a process whose keys do not belong to the database does not start.
+// openApplicationKeys finds the keys that everything secret is derived from, and compares them with
+// what the database records. Two processes with unrelated keys on one database would count visitors
+// twice and refuse each other's sessions, so a process whose keys do not belong to the database
+// does not start.
 func openApplicationKeys(ctx context.Context, c *Config, d *db.DB, log *slog.Logger) (*applicationKeys, error) {
 	k, err := findApplicationKeys(c)
 	if err != nil {
@@ -60,20 +61,23 @@ func openApplicationKeys(ctx context.Context, c *Config, d *db.DB, log *slog.Log
 	if k.rotation.SignsWithPrevious() {
 		log.InfoContext(ctx, "the database still uses the previous application key; when every process has both, run: tallygate admin rotate-secret")
 	}
+
 	current, previous := k.all()
 	return k, d.UseApplicationKey(current, previous...)
 }
 
-// findApplicationKeys returns the configured keys, or those in the data folder, where the current one is made on the first
-// start.
+// findApplicationKeys returns the configured keys, or those in the data folder, where the current
+// one is made on the first start.
 func findApplicationKeys(c *Config) (*applicationKeys, error) {
 	if c.Secret != "" {
 		return newApplicationKeys([]byte(c.Secret), []byte(c.SecretPrevious)), nil
 	}
+
 	current, err := readOrMakeSecret(c.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("application key: %w", err)
 	}
+
 	previous := []byte(c.SecretPrevious)
 	if len(previous) == 0 {
 		previous, err = readSecret(filepath.Join(c.DataDir, previousSecretFile))
@@ -81,10 +85,12 @@ func findApplicationKeys(c *Config) (*applicationKeys, error) {
 			return nil, fmt.Errorf("previous application key: %w", err)
 		}
 	}
+
 	return newApplicationKeys(current, previous), nil
 }
 
-// newApplicationKeys ignores a previous key that is the current one: a rotation that was stopped after its first step.
+// newApplicationKeys ignores a previous key that is the current one: a rotation that was stopped
+// after its first step.
 func newApplicationKeys(current, previous []byte) *applicationKeys {
 	k := &applicationKeys{current: current}
 	if len(previous) > 0 && !bytes.Equal(current, previous) {
@@ -94,12 +100,14 @@ func newApplicationKeys(current, previous []byte) *applicationKeys {
 	return k
 }
 
-// match compares the keys with the database's, and notes whether the change to the current one was made.
+// match compares the keys with the database's, and notes whether the change to the current one was
+// made.
 func (k *applicationKeys) match(state db.KeyState) error {
 	var previous string
 	if k.previous != nil {
 		previous = k.previous.Fingerprint()
 	}
+
 	switch {
 	case state.Current == k.current.Fingerprint() && k.previous == nil:
 		return nil
@@ -113,6 +121,7 @@ func (k *applicationKeys) match(state db.KeyState) error {
 	case k.previous != nil:
 		return errors.New("--secret, --secret-previous: this database uses neither of the two application keys; set TALLYGATE_SECRET_PREVIOUS to the one it uses")
 	}
+
 	return errors.New("--secret: this database was first used with another application key; set TALLYGATE_SECRET to that one")
 }
 
@@ -123,6 +132,7 @@ const keyCheckEvery = 5 * time.Second
 func (a *app) watchKeys(ctx context.Context) {
 	ticker := time.NewTicker(keyCheckEvery)
 	defer ticker.Stop()
+
 	for {
 		select {
 		case <-ctx.Done():
@@ -133,20 +143,25 @@ func (a *app) watchKeys(ctx context.Context) {
 	}
 }
 
-// checkKeys signs with the new key once the database uses it. A database that is away is not its concern.
+// checkKeys signs with the new key once the database uses it. A database that is away is not its
+// concern.
 func (a *app) checkKeys(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
+
 	state, err := a.db.ApplicationKeyState(ctx)
 	if err != nil {
 		return
 	}
+
 	signsWithPrevious := a.keys.rotation.SignsWithPrevious()
 	replaced := a.keys.match(state) != nil
 	if replaced && !a.keyReplaced.Swap(true) {
 		a.log.Error(keyReplacedMessage)
 	}
+
 	a.keyReplaced.Store(replaced)
+
 	if signsWithPrevious && !a.keys.rotation.SignsWithPrevious() {
 		a.log.Info("the application key was rotated; this process signs with the new one from now on")
 	}
@@ -154,8 +169,8 @@ func (a *app) checkKeys(ctx context.Context) {
 
 const keyReplacedMessage = "the database uses an application key that this process does not have; restart it with TALLYGATE_SECRET and TALLYGATE_SECRET_PREVIOUS as the other processes have them"
 
-// readOrMakeSecret reads the key file, or writes a new one that only its owner can read. Several processes may start at
-// once: the file appears complete or not at all, and the first one wins.
+// readOrMakeSecret reads the key file, or writes a new one that only its owner can read. Several
+// processes may start at once: the file appears complete or not at all, and the first one wins.
 func readOrMakeSecret(dir string) ([]byte, error) {
 	path := filepath.Join(dir, secretFile)
 	key, err := readSecret(path)
@@ -165,30 +180,37 @@ func readOrMakeSecret(dir string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	draft, err := draftSecret(dir, newSecretKey())
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(draft)
+
 	if err := os.Link(draft, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+
 	return readSecret(path)
 }
 
 // newSecretKey returns a new application key of 260 random bits.
 func newSecretKey() []byte { return []byte(rand.Text() + rand.Text()) }
 
-// draftSecret writes a key into a file with a name of its own that only its owner can read, and returns its path.
+// draftSecret writes a key into a file with a name of its own that only its owner can read, and
+// returns its path.
 func draftSecret(dir string, key []byte) (path string, err error) {
-	draft, err := os.CreateTemp(dir, secretFile+".*") // mode 0600
+	// mode 0600
+	draft, err := os.CreateTemp(dir, secretFile+".*")
 	if err != nil {
 		return "", err
 	}
+
 	_, err = draft.WriteString(string(key) + "\n")
 	if err := errors.Join(err, draft.Sync(), draft.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(draft.Name()))
 	}
+
 	return draft.Name(), nil
 }
 
@@ -201,10 +223,12 @@ func replaceSecret(dir, name string, key []byte) error {
 	if err := os.Rename(draft, filepath.Join(dir, name)); err != nil {
 		return errors.Join(err, os.Remove(draft))
 	}
+
 	folder, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
@@ -213,9 +237,11 @@ func readSecret(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var s Secret
 	if err := s.UnmarshalText([]byte(strings.TrimSpace(string(text)))); err != nil {
 		return nil, fmt.Errorf("%s %w", path, err)
 	}
+
 	return []byte(s), nil
 }

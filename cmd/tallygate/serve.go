@@ -56,14 +56,17 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 		return err
 	}
 	defer hold.release()
+
 	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return errors.Join(fmt.Errorf("make partitions: %w", err), d.Close())
 	}
+
 	fmt.Fprintln(term.out, "The schema is up to date.")
 	return d.Close()
 }
 
-// The limits of both HTTP servers. A download extends its own write deadline while the reader keeps up.
+// The limits of both HTTP servers. A download extends its own write deadline while the reader keeps
+// up.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -72,8 +75,8 @@ const (
 	maxHeaderBytes    = 16 << 10
 )
 
-// drainTimeout bounds the whole way from the signal to the end of the process, and requestsTimeout the part of it that
-// requests under way have. It is longer than a hit can take.
+// drainTimeout bounds the whole way from the signal to the end of the process, and requestsTimeout
+// the part of it that requests under way have. It is longer than a hit can take.
 const (
 	drainTimeout    = 25 * time.Second
 	requestsTimeout = 8 * time.Second
@@ -110,8 +113,8 @@ type server struct {
 	url      string // the public origin
 }
 
-// open checks the configuration against the world: it opens and migrates the database, finds the application key and
-// takes the addresses. Nothing is served before run.
+// open checks the configuration against the world: it opens and migrates the database, finds the
+// application key and takes the addresses. Nothing is served before run.
 func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) {
 	a := &app{config: c, log: log}
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
@@ -120,30 +123,39 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 			a.close()
 		}
 	}()
+
 	if a.db, a.hold, err = openDatabase(ctx, c, log); err != nil {
 		return nil, err
 	}
-	// Not a reason to stay away: rows without a partition go to the default one, and the worker tries again.
+
+	// Not a reason to stay away: rows without a partition go to the default one, and the worker
+	// tries again.
 	if err := a.db.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		log.WarnContext(ctx, "make partitions", "error", err)
 	}
 	if a.keys, err = openApplicationKeys(ctx, c, a.db, log); err != nil {
 		return nil, err
 	}
+
 	a.addWarnings()
 	a.baseConfigured = c.BaseURL != ""
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
+
 	clients := dataplane.NewClients(prefixes(c.TrustedProxies), log, time.Now)
 	a.warn(clients.Warning)
-	if err := a.openJobs(); err != nil { // first: the others ring for it
+
+	// first: the others ring for it
+	if err := a.openJobs(); err != nil {
 		return nil, err
 	}
+
 	if a.jobs != nil {
 		a.warn(a.jobs.ClockWarning)
 		a.warn(a.jobs.QueueWarning)
 	}
+
 	if a.control != nil {
 		if err := a.openControl(clients); err != nil {
 			return nil, err
@@ -152,26 +164,30 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 			return nil, err
 		}
 	}
+
 	if a.data != nil {
 		if err := a.openData(ctx, clients); err != nil {
 			return nil, err
 		}
 	}
+
 	return a, nil
 }
 
-// openDatabase takes hold of the data folder, if it is used, and opens and migrates the database. The caller closes the
-// database and then releases the hold.
+// openDatabase takes hold of the data folder, if it is used, and opens and migrates the database.
+// The caller closes the database and then releases the hold.
 func openDatabase(ctx context.Context, c *Config, log *slog.Logger) (d *db.DB, hold *folderHold, err error) {
 	if c.usesDataFolder() {
 		if hold, err = holdFolder(ctx, c, log); err != nil {
 			return nil, nil, err
 		}
 	}
+
 	if d, err = prepareDatabase(ctx, c, hold); err != nil {
 		hold.release()
 		return nil, nil, err
 	}
+
 	return d, hold, nil
 }
 
@@ -180,14 +196,17 @@ func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, 
 	if err != nil {
 		return nil, err
 	}
+
 	if hold != nil && hold.accepted {
 		if err := d.QuickCheck(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("without its log the database is damaged, restore a backup: %w", err), d.Close())
 		}
 	}
+
 	if err := d.Migrate(ctx, time.Now); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), d.Close())
 	}
+
 	return d, nil
 }
 
@@ -195,17 +214,21 @@ func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, 
 func (a *app) listen() error {
 	c := a.config
 	var err error
+
 	if c.Has(RoleControl) {
 		if a.control, err = listen("control", string(c.ControlAddr), &c.BaseURL); err != nil {
 			return err
 		}
 	}
+
 	if c.Has(RoleData) {
 		if a.data, err = listen("data", string(c.DataAddr), &c.AnalyticsURL); err != nil {
 			return err
 		}
 	}
-	// A process without one of the roles still names the other's origin, in script tags for instance.
+
+	// A process without one of the roles still names the other's origin, in script tags for
+	// instance.
 	if c.BaseURL == "" {
 		c.BaseURL = "http://" + Origin(c.ControlAddr)
 	}
@@ -215,6 +238,7 @@ func (a *app) listen() error {
 	if c.CaptchaURL == "" {
 		c.CaptchaURL = c.AnalyticsURL
 	}
+
 	return nil
 }
 
@@ -226,13 +250,15 @@ func listen(role, addr string, origin *Origin) (*server, error) {
 	if *origin == "" {
 		*origin = Origin("http://" + l.Addr().String())
 	}
+
 	return &server{listener: l, url: string(*origin), Server: http.Server{
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		// What net/http has to say comes with the client's address, which no log may have. Our handlers speak for themselves.
+		// What net/http has to say comes with the client's address, which no log may have. Our
+		// handlers speak for themselves.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}}, nil
 }
@@ -255,10 +281,13 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 	if err != nil {
 		return err
 	}
+
 	var graphiQL http.Handler
+
 	if c.GraphiQL {
 		graphiQL = assets.GraphiQL()
 	}
+
 	api, err := graph.New(graph.Options{
 		DB:                a.db,
 		Auth:              sessions,
@@ -279,11 +308,14 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 	if err != nil {
 		return err
 	}
+
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", api)
+
 	if c.GraphiQL {
 		mux.Handle("/graphiql/", graphiQL)
 	}
+
 	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
 	mux.Handle("GET "+auth.ResetPage, auth.Page())
 	mux.Handle("GET "+auth.InvitationPage, auth.Page())
@@ -291,9 +323,11 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
 	handler := onlyFor(c.BaseURL, a.baseConfigured, recovering(a.log, mux))
+
 	if c.BaseURL.isHTTPS() {
 		handler = overTLS(handler)
 	}
+
 	a.control.Handler = a.leaving(handler)
 	return nil
 }
@@ -303,6 +337,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 	if err != nil {
 		return err
 	}
+
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
 		UserIDKey:  userIDKey,
@@ -316,6 +351,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 		Log:        a.log,
 		Ring:       a.ring(),
 	})
+
 	a.captcha, err = captcha.New(captcha.Options{
 		DB:         a.db,
 		Secret:     a.keys.current,
@@ -332,6 +368,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 	if err != nil {
 		return err
 	}
+
 	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log})
 	health := http.NewServeMux()
 	a.health(health)
@@ -345,9 +382,12 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 			data.ServeHTTP(w, r)
 		}
 	}))
-	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() { // one plain origin may share the host
+
+	// one plain origin may share the host
+	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() {
 		handler = overTLS(handler)
 	}
+
 	a.data.Handler = a.leaving(handler)
 	return nil
 }
@@ -355,22 +395,28 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 // run serves until ctx ends, then drains.
 func (a *app) run(ctx context.Context) error {
 	defer a.close()
+
 	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()
 	defer a.background(a.db.WriteBack, a.watchKeys)()
+
 	if a.analytics != nil {
 		a.analytics.Start()
 		a.captcha.Start()
 	}
+
 	if a.bell != nil {
 		a.bell.Start()
 	}
+
 	if a.jobs != nil {
 		if err := a.jobs.Start(); err != nil {
 			return err
 		}
 	}
+
 	failed := make(chan error, 3)
+
 	for role, s := range a.servers() {
 		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)
 		go func() {
@@ -379,22 +425,26 @@ func (a *app) run(ctx context.Context) error {
 			}
 		}()
 	}
+
 	var err error
 	select {
 	case <-ctx.Done():
 		a.announceStop()
 	case err = <-failed:
 	}
+
 	return errors.Join(err, a.drain())
 }
 
-// background starts tasks that run until their context ends, and returns what ends them and waits for them.
+// background starts tasks that run until their context ends, and returns what ends them and waits
+// for them.
 func (a *app) background(tasks ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, task := range tasks {
 		wg.Go(func() { task(ctx) })
 	}
+
 	return func() {
 		cancel()
 		wg.Wait()
@@ -414,6 +464,7 @@ func (a *app) drain() error {
 	err := a.finishRequests()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout-requestsTimeout)
 	defer cancel()
+
 	if a.analytics != nil {
 		err = errors.Join(err, a.analytics.Stop(ctx), a.captcha.Stop(ctx))
 	}
@@ -423,23 +474,29 @@ func (a *app) drain() error {
 	if a.bell != nil {
 		err = errors.Join(err, a.bell.Stop())
 	}
+
 	a.log.Info("stopped", "clean", err == nil)
 	return err
 }
 
-// announceStop answers "draining" to readiness checks and serves on for the configured time, so that load balancers take the
-// process out before its listeners close. A second signal ends the wait.
+// announceStop answers "draining" to readiness checks and serves on for the configured time, so
+// that load balancers take the process out before its listeners close. A second signal ends the
+// wait.
 func (a *app) announceStop() {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(again)
+
 	a.log.Info("draining", "delay", a.config.DrainDelay.String())
 	a.draining.Store(true)
+
 	if a.config.DrainDelay == 0 {
 		return
 	}
+
 	delay := time.NewTimer(a.config.DrainDelay)
 	defer delay.Stop()
+
 	select {
 	case <-delay.C:
 	case <-again:
@@ -447,8 +504,8 @@ func (a *app) announceStop() {
 	}
 }
 
-// leaving ends each connection with its answer while the process drains. A connection that a load balancer keeps would
-// otherwise be closed when the next request is on it.
+// leaving ends each connection with its answer while the process drains. A connection that a load
+// balancer keeps would otherwise be closed when the next request is on it.
 func (a *app) leaving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.draining.Load() {
@@ -458,11 +515,12 @@ func (a *app) leaving(next http.Handler) http.Handler {
 	})
 }
 
-// finishRequests stops all listeners. A hit is answered within seconds, whatever happens; only the control plane's requests
-// are ever cut off, and that is no fault.
+// finishRequests stops all listeners. A hit is answered within seconds, whatever happens; only the
+// control plane's requests are ever cut off, and that is no fault.
 func (a *app) finishRequests() error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestsTimeout)
 	defer cancel()
+
 	var group errgroup.Group
 	for role, s := range a.servers() {
 		group.Go(func() error {
@@ -470,32 +528,40 @@ func (a *app) finishRequests() error {
 			if err == nil {
 				return nil
 			}
+
 			a.log.Warn("requests were cut off", "role", role)
+
 			if closeErr := s.Close(); role == "control" {
 				return closeErr
 			}
+
 			return fmt.Errorf("drain %s listener: %w", role, err)
 		})
 	}
+
 	return group.Wait()
 }
 
 // close gives back what open took. It may follow a half-done open.
 func (a *app) close() {
 	for _, s := range a.servers() {
-		_ = s.listener.Close() // usually closed by Shutdown already
+		// usually closed by Shutdown already
+		_ = s.listener.Close()
 	}
+
 	if a.db != nil {
 		if err := a.db.Close(); err != nil {
 			a.log.Error("close the database", "error", err)
 		}
 	}
+
 	a.hold.release()
 }
 
 // servers are the listeners of this process, by role.
 func (a *app) servers() map[string]*server {
 	servers := make(map[string]*server, 2)
+
 	if a.control != nil {
 		servers["control"] = a.control
 	}
@@ -505,6 +571,7 @@ func (a *app) servers() map[string]*server {
 	if a.metrics != nil {
 		servers["metrics"] = a.metrics
 	}
+
 	return servers
 }
 

@@ -22,19 +22,24 @@ func get(t *testing.T, url string) (status int, body string) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return response.StatusCode, string(text)
 }
 
-// TestHealth: healthz speaks for the process, readyz for the database and its schema, on both listeners.
+// TestHealth: healthz speaks for the process, readyz for the database and its schema, on both
+// listeners.
 func TestHealth(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		p := start(t, settings, []string{"control", "data"})
+
 		for _, role := range []string{"control", "data"} {
 			for _, path := range []string{"/healthz", "/readyz"} {
 				if status, body := get(t, "http://"+p.addr[role]+path); status != 200 || body != "ok\n" {
@@ -42,27 +47,35 @@ func TestHealth(t *testing.T) {
 				}
 			}
 		}
+
 		if settings["TALLYGATE_DATABASE_URL"] == "" {
 			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
 		}
+
 		d := dbtest.Open(t, databaseURL)
 		if err := dbtest.Exec(d, "DELETE FROM schema_migrations"); err != nil {
 			t.Fatal(err)
 		}
+
 		awaitNotReady(t, p, "migrations pending\n")
+
 		if err := dbtest.Exec(d, "DROP TABLE schema_migrations"); err != nil {
 			t.Fatal(err)
 		}
+
 		awaitNotReady(t, p, "database not reachable\n")
+
 		if status, _ := get(t, "http://"+p.addr["control"]+"/healthz"); status != 200 {
 			t.Errorf("healthz without the table: %d", status)
 		}
 	})
 }
 
-// awaitNotReady waits until /readyz answers 503 with the reason on both listeners: an answer may be a second old.
+// awaitNotReady waits until /readyz answers 503 with the reason on both listeners: an answer may be
+// a second old.
 func awaitNotReady(t *testing.T, p *process, reason string) {
 	t.Helper()
+
 	for _, role := range []string{"control", "data"} {
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			status, body := get(t, "http://"+p.addr[role]+"/readyz")
@@ -76,9 +89,11 @@ func awaitNotReady(t *testing.T, p *process, reason string) {
 	}
 }
 
-// TestRolesApart: each role in a process of its own, on one PostgreSQL; what one plane stores the other one shows.
+// TestRolesApart: each role in a process of its own, on one PostgreSQL; what one plane stores the
+// other one shows.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
+
 	t.Run("postgres", func(t *testing.T) {
 		settings := settingsFor(t, dbtest.PostgresURL(t))
 		settings["TALLYGATE_ROLES"] = "control"
@@ -97,6 +112,7 @@ func TestRolesApart(t *testing.T) {
 		if rows := o.export(site.ID); len(rows) != 1 || rows[0]["path"] != "/apart" {
 			t.Errorf("export: %v", rows)
 		}
+
 		for _, p := range []*process{control, data, worker} {
 			select {
 			case <-p.done:
@@ -123,6 +139,7 @@ func TestStartSeveralAtOnce(t *testing.T) {
 // TestHTTPLimits: headers beyond the cap and a request that never ends do not hold a connection.
 func TestHTTPLimits(t *testing.T) {
 	t.Parallel()
+
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"})
 	for _, role := range []string{"control", "data"} {
 		conn, err := net.Dial("tcp", p.addr[role])
@@ -130,8 +147,10 @@ func TestHTTPLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+
 		fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: %s\r\n\r\n", strings.Repeat("x", 64<<10))
 		_ = conn.SetReadDeadline(time.Now().Add(patience))
+
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil || !strings.Contains(line, "431") {
 			t.Errorf("%s: 64 KB of headers: %q, %v; want 431", role, line, err)

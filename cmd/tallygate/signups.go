@@ -19,10 +19,12 @@ func (a *app) warnOfSignUps(ctx context.Context) error {
 	if err != nil || anybody || c.Signups == model.SignupsClosed {
 		return err
 	}
+
 	if !isLoopback(hostOf(a.control.listener.Addr().String())) || Origin(a.control.url).isPublic() {
 		a.log.WarnContext(ctx, "there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
 			"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME")
 	}
+
 	return nil
 }
 

@@ -15,8 +15,10 @@ import (
 // expect.
 func TestWarningsOfSignUps(t *testing.T) {
 	t.Parallel()
+
 	const first, unverified = "tallygate admin create-account", "TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL)"
 	all := []Role{RoleControl, RoleData, RoleWorker}
+
 	tests := []struct {
 		name    string
 		change  func(c *Config)
@@ -41,7 +43,9 @@ func TestWarningsOfSignUps(t *testing.T) {
 					ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MailFrom: "noreply@example.com",
 					DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree, CaptchaDifficulty: 1024,
 				}
+
 				test.change(c)
+
 				if test.account {
 					d := dbtest.Open(t, databaseURL)
 					at := model.At(time.Now())
@@ -51,12 +55,14 @@ func TestWarningsOfSignUps(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+
 				var lines bytes.Buffer
 				a, err := open(t.Context(), c, slog.New(slog.NewTextHandler(&lines, nil)))
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer a.close()
+
 				for _, warning := range []string{first, unverified} {
 					wanted := len(test.want) > 0 && test.want[0] == warning
 					if got := strings.Contains(lines.String(), warning); got != wanted {

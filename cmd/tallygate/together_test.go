@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// seenWithin is when another process must have seen a change. It is well below the age at which it reads everything again, 10 s,
-// and leaves a busy machine some time; what it took is logged.
+// seenWithin is when another process must have seen a change. It is well below the age at which it
+// reads everything again, 10 s, and leaves a busy machine some time; what it took is logged.
 const seenWithin = 5 * time.Second
 
 // follower is a data process that others' changes must reach.
@@ -28,28 +28,35 @@ type follower struct {
 // post sends JSON and returns status and answer.
 func (f *follower) post(path, bearer string, body any) string {
 	f.t.Helper()
+
 	text, err := json.Marshal(body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
+
 	request, err := http.NewRequest(http.MethodPost, "http://"+f.data+path, bytes.NewReader(text))
 	if err != nil {
 		f.t.Fatal(err)
 	}
+
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Origin", "https://shop.example")
+
 	if bearer != "" {
 		request.Header.Set("Authorization", "Bearer "+bearer)
 	}
+
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	answer, err := io.ReadAll(response.Body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
+
 	return fmt.Sprintf("%d %s", response.StatusCode, bytes.TrimSpace(answer))
 }
 
@@ -64,14 +71,17 @@ func (f *follower) redeem(sitekey, secret string) string {
 	return f.post("/api/v1/pow/siteverify", "", map[string]string{"sitekey": sitekey, "secret": secret, "token": "x"})
 }
 
-// sees makes a change elsewhere and waits until the follower's answer has changed with it. The answer before it was read just
-// before, so that it is in the follower's memory.
+// sees makes a change elsewhere and waits until the follower's answer has changed with it. The
+// answer before it was read just before, so that it is in the follower's memory.
 func (f *follower) sees(what string, answer func() string, before, after string, change func()) {
 	f.t.Helper()
+
 	if got := answer(); !strings.HasPrefix(got, before) {
 		f.t.Fatalf("%s: before the change %s, want %s", what, got, before)
 	}
+
 	change()
+
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		got := answer()
 		if took := time.Since(began); strings.HasPrefix(got, after) {
@@ -83,10 +93,12 @@ func (f *follower) sees(what string, answer func() string, before, after string,
 	}
 }
 
-// TestChangesReachAnotherProcess: what an owner changes through one process, or the operator by a command, another process on
-// the same database follows at once: replaced secrets are dead, deleted keys unknown, new settings in force.
+// TestChangesReachAnotherProcess: what an owner changes through one process, or the operator by a
+// command, another process on the same database follows at once: replaced secrets are dead, deleted
+// keys unknown, new settings in force.
 func TestChangesReachAnotherProcess(t *testing.T) {
 	t.Parallel()
+
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		p := start(t, settings, []string{"control", "data"})
@@ -103,12 +115,14 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 			}
 			RotateSitekeySecret struct{ Secret string }
 		}
+
 		mutate := func(mutation string) func() {
 			return func() {
 				t.Helper()
 				owner.do("mutation { "+mutation+" }", &made)
 			}
 		}
+
 		mutate(`rotateServerSecret(input: {siteId: "` + site.ID + `"}) { serverSecret }`)()
 		mutate(`createSitekey(input: {name: "form", domains: ["shop.example"]}) { sitekey { id sitekey } secret }`)()
 		serverSecret, key, keySecret := made.RotateServerSecret.ServerSecret, made.CreateSitekey.Sitekey, made.CreateSitekey.Secret
@@ -117,10 +131,12 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 
 		f.sees("a new setting", event, `400 {"error":"unknown_event"}`, `200 {"status":"recorded"}`,
 			mutate(`registerEvent(input: {siteId: "`+site.ID+`", name: "lead"}) { userErrors { code } }`))
+
 		f.sees("a setting of a command", func() string { return f.event(serverSecret, "signup") },
 			`400 {"error":"unknown_event"}`, `200 {"status":"recorded"}`, func() {
 				t.Helper()
 				file := filepath.Join(t.TempDir(), "sites.yaml")
+
 				text := "account: owner@shop.example\nsites:\n- domain: shop.example\n  registeredEvents: [lead, signup]\n"
 				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
@@ -129,15 +145,19 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 					t.Fatalf("admin apply: %v\n%s", err, out)
 				}
 			})
+
 		f.sees("a replaced server secret", event, `200 {"status":"recorded"}`, `401 {"error":"invalid_secret"}`,
 			mutate(`rotateServerSecret(input: {siteId: "`+site.ID+`"}) { serverSecret }`))
+
 		pageview := func() string {
 			return f.post("/collect.php", "", map[string]any{"k": site.SiteKey, "t": "pageview", "p": "/"})
 		}
+
 		f.sees("a deleted site", pageview, "204", `404 {"error":"unknown_site_key"}`, mutate(`deleteSite(input: {siteId: "`+site.ID+`"}) { userErrors { code } }`))
 
 		f.sees("a replaced captcha secret", redeem, `200 {"valid":false`, `401 `,
 			mutate(`rotateSitekeySecret(input: {sitekeyId: "`+key.ID+`"}) { secret }`))
+
 		f.sees("a deleted sitekey", redeem, `401 `, `404 `, mutate(`deleteSitekey(input: {sitekeyId: "`+key.ID+`"}) { userErrors { code } }`))
 	})
 }

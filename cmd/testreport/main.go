@@ -2,16 +2,19 @@
 //
 //	go run ./cmd/testreport -race ./...
 //
-// It prints the output of failures in full, one line for every other package, and then how many tests ran on SQLite, on
-// PostgreSQL, against a real Redis and in Chromium, with the reason of each skip. The Makefile calls it, so that a machine
-// that lacks one of them shows less, instead of a green line that means less.
+// It prints the output of failures in full, one line for every other package, and then how many
+// tests ran on SQLite, on PostgreSQL, against a real Redis and in Chromium, with the reason of each
+// skip. The Makefile calls it, so that a machine that lacks one of them shows less, instead of a
+// green line that means less.
 //
-// Counted are leaf tests: tests that have no subtests. Three things count beside them, each as one, so that the last line
-// never looks better than the run was: a test that failed or was skipped while none of its subtests did; a test that never
-// ended, as failed; a package that failed without a failing test (it does not compile, its TestMain failed), as failed.
+// Counted are leaf tests: tests that have no subtests. Three things count beside them, each as one,
+// so that the last line never looks better than the run was: a test that failed or was skipped
+// while none of its subtests did; a test that never ended, as failed; a package that failed without
+// a failing test (it does not compile, its TestMain failed), as failed.
 //
-// It exits with 1 when anything failed or nothing ran. With CI=true, where everything has to be there, also when a test was
-// skipped or when one of the four counts is zero. The last line is always "N passed, N failed, N skipped".
+// It exits with 1 when anything failed or nothing ran. With CI=true, where everything has to be
+// there, also when a test was skipped or when one of the four counts is zero. The last line is
+// always "N passed, N failed, N skipped".
 package main
 
 import (
@@ -34,6 +37,7 @@ func run(args []string, stdout, stderr io.Writer, ci bool) int {
 	if !r.finish(ci) {
 		return 1
 	}
+
 	return 0
 }
 
@@ -48,10 +52,13 @@ func goTest(args []string, stderr io.Writer, r *report) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+
 	if err := r.read(events); err != nil {
-		_ = cmd.Process.Kill() // or it waits forever to be read
+		// or it waits forever to be read
+		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return fmt.Errorf("read its output: %w", err)
 	}
+
 	return cmd.Wait()
 }

@@ -55,7 +55,8 @@ var kinds = []kind{
 	{"in Chromium", inName("Chromium")},
 }
 
-// segment finds tests of which one part between the slashes is the name; go test adds #01 and so on to a name it meets again.
+// segment finds tests of which one part between the slashes is the name; go test adds #01 and so on
+// to a name it meets again.
 func segment(name string) func(string) bool {
 	return func(test string) bool {
 		return slices.ContainsFunc(strings.Split(test, "/"), func(part string) bool {
@@ -104,7 +105,8 @@ func newReport(out io.Writer) *report {
 
 // read takes events until the end of r. A line that is no event is printed as it is.
 func (r *report) read(events io.Reader) error {
-	lines := bufio.NewReader(events) // not a Scanner: a line has no greatest length
+	// not a Scanner: a line has no greatest length
+	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
@@ -115,6 +117,7 @@ func (r *report) read(events io.Reader) error {
 				fmt.Fprintf(r.out, "%s", line)
 			}
 		}
+
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -129,14 +132,18 @@ func (r *report) take(e event) {
 		fmt.Fprint(r.out, e.Output)
 		return
 	}
-	if e.Package == "" || strings.HasPrefix(e.Test, "Benchmark") { // a benchmark is no test and has no end of its own
+
+	// a benchmark is no test and has no end of its own
+	if e.Package == "" || strings.HasPrefix(e.Test, "Benchmark") {
 		return
 	}
+
 	s := r.running[e.Package]
 	if s == nil {
 		s = &suite{name: e.Package, current: make(map[string]*test)}
 		r.running[e.Package] = s
 	}
+
 	if e.Test == "" {
 		switch e.Action {
 		case "output":
@@ -144,8 +151,10 @@ func (r *report) take(e event) {
 		case "pass", "fail", "skip":
 			r.close(s, e.Action)
 		}
+
 		return
 	}
+
 	switch e.Action {
 	case "run":
 		s.start(e.Test)
@@ -166,13 +175,17 @@ func (s *suite) test(name string) *test {
 
 func (s *suite) start(name string) *test {
 	t := &test{name: name, below: make(map[string]bool)}
-	for above := name; t.parent == nil && strings.Contains(above, "/"); { // a subtest's own name may have slashes too
+
+	// a subtest's own name may have slashes too
+	for above := name; t.parent == nil && strings.Contains(above, "/"); {
 		above = above[:strings.LastIndex(above, "/")]
 		t.parent = s.current[above]
 	}
+
 	if t.parent != nil {
 		t.parent.subtests = true
 	}
+
 	s.started, s.current[name] = append(s.started, t), t
 	return t
 }
@@ -182,38 +195,47 @@ func (s *suite) end(t *test, action string) {
 	if action == "pass" {
 		t.output = nil
 	}
+
 	for above := t.parent; above != nil; above = above.parent {
 		above.below[action] = true
 	}
+
 	s.ended = append(s.ended, t)
 }
 
 // close counts and prints a package that ended.
 func (r *report) close(s *suite, action string) {
 	delete(r.running, s.name)
+
 	for _, t := range slices.Backward(s.started) {
 		if t.action == "" {
 			t.output = append(t.output, fmt.Sprintf("--- FAIL: %s (it never ended)\n", t.name))
 			s.end(t, "fail")
 		}
 	}
+
 	failed := false
 	for _, t := range s.ended {
 		if t.action == "fail" {
 			failed = true
 			r.print(t.output)
 		}
+
 		if !t.subtests || t.action != "pass" && !t.below[t.action] {
 			r.count(s, t)
 		}
 	}
+
 	if action != "fail" {
 		r.print(slices.DeleteFunc(s.output, func(line string) bool {
 			return !strings.HasPrefix(line, "ok  ") && !strings.HasPrefix(line, "?   ")
 		}))
+
 		return
 	}
+
 	r.print(s.output)
+
 	if !failed {
 		r.total.failed++
 		r.problems = append(r.problems, s.name+" failed without a failing test")
@@ -222,11 +244,13 @@ func (r *report) close(s *suite, action string) {
 
 func (r *report) count(s *suite, t *test) {
 	r.total.add(t.action)
+
 	for i, k := range kinds {
 		if k.contains(t.name) {
 			r.byKind[i].add(t.action)
 		}
 	}
+
 	if t.action == "skip" {
 		r.skips = append(r.skips, fmt.Sprintf("%s %s: %s", s.name, t.name, reason(t.output)))
 	}
@@ -256,15 +280,19 @@ func reason(output []string) string {
 		if at := place.FindString(line); at != "" {
 			line, entry = line[len(at):], nil
 		}
+
 		entry = append(entry, strings.TrimSpace(line))
 	}
+
 	if text := strings.Join(entry, " "); text != "" {
 		return text
 	}
+
 	return "no reason given"
 }
 
-// goTestFailed tells of an error of go test as a whole, which is no news when it has a failed test or package as its cause.
+// goTestFailed tells of an error of go test as a whole, which is no news when it has a failed test
+// or package as its cause.
 func (r *report) goTestFailed(err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.running)) {
 		r.close(r.running[name], "fail")
@@ -277,25 +305,31 @@ func (r *report) goTestFailed(err error) {
 // finish prints the table, the skips and the last line, and returns whether the run was good.
 func (r *report) finish(ci bool) bool {
 	fmt.Fprintf(r.out, "\n%-18s %7s %7s %8s\n", "tests", "passed", "failed", "skipped")
+
 	for i, k := range kinds {
 		c := r.byKind[i]
 		fmt.Fprintf(r.out, "%-18s %7d %7d %8d\n", k.name, c.passed, c.failed, c.skipped)
+
 		if ci && c.ran() == 0 {
 			r.problems = append(r.problems, "CI=true, and no test ran "+k.name)
 		}
 	}
+
 	for _, s := range r.skips {
 		fmt.Fprintln(r.out, "skipped:", s)
 	}
+
 	if ci && r.total.skipped > 0 {
 		r.problems = append(r.problems, "CI=true, and tests were skipped")
 	}
 	if r.total.ran() == 0 {
 		r.problems = append(r.problems, "no test ran")
 	}
+
 	for _, p := range r.problems {
 		fmt.Fprintln(r.out, "problem:", p)
 	}
+
 	fmt.Fprintln(r.out, r.total)
 	return r.total.failed == 0 && len(r.problems) == 0
 }

@@ -10,9 +10,11 @@ import (
 	"testing"
 )
 
-// reportOf reads recordings of "go test -json" (testdata/NAME.json), as if go test had printed them one after the other.
+// reportOf reads recordings of "go test -json" (testdata/NAME.json), as if go test had printed them
+// one after the other.
 func reportOf(t *testing.T, ci bool, goTest error, recordings ...string) (output string, good bool) {
 	t.Helper()
+
 	var out bytes.Buffer
 	r := newReport(&out)
 	for _, name := range recordings {
@@ -21,13 +23,16 @@ func reportOf(t *testing.T, ci bool, goTest error, recordings ...string) (output
 			t.Fatal(err)
 		}
 		defer f.Close()
+
 		if err := r.read(f); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if goTest != nil {
 		r.goTestFailed(goTest)
 	}
+
 	good = r.finish(ci)
 	return out.String(), good
 }
@@ -163,20 +168,24 @@ func TestReport(t *testing.T) {
 			if good != test.good {
 				t.Errorf("good = %v, want %v", good, test.good)
 			}
+
 			lines := strings.Split(got, "\n")
 			if last := lines[len(lines)-2]; last != test.last || !strings.HasSuffix(got, "\n") {
 				t.Errorf("last line %q, want %q", last, test.last)
 			}
+
 			for _, want := range test.wants {
 				if !strings.Contains(got, want) {
 					t.Errorf("no %q", want)
 				}
 			}
+
 			for _, not := range test.not {
 				if strings.Contains(got, not) {
 					t.Errorf("has %q", not)
 				}
 			}
+
 			if t.Failed() {
 				t.Logf("the report:\n%s", got)
 			}
@@ -204,6 +213,7 @@ func TestKinds(t *testing.T) {
 				got = append(got, k.name)
 			}
 		}
+
 		if fmt.Sprint(got) != test.want {
 			t.Errorf("%s counts as %v, want %s", test.test, got, test.want)
 		}

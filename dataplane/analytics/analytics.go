@@ -1,7 +1,8 @@
-// Package analytics is the data plane's half of the analytics contract. The life of a hit reads from top to bottom:
-// collect.go and server.go take the request, payload.go reads its body, sites.go knows whose it is, hit.go makes the hit,
-// days.go has the key under its visitor's pseudonym. writer.go then stores it together with others, decide.go says what
-// becomes of each, conversion.go writes what the owner's server will be told. The rules that need nothing but their
+// Package analytics is the data plane's half of the analytics contract. The life of a hit reads
+// from top to bottom: collect.go and server.go take the request, payload.go reads its body,
+// sites.go knows whose it is, hit.go makes the hit, days.go has the key under its visitor's
+// pseudonym. writer.go then stores it together with others, decide.go says what becomes of each,
+// conversion.go writes what the owner's server will be told. The rules that need nothing but their
 // arguments are packages of their own: event, visit, visitor, channel, bot.
 package analytics
 
@@ -20,8 +21,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. The fields of the first group are required, of the three keys either Secret or the other
-// two.
+// Options are what a Service works with. The fields of the first group are required, of the three
+// keys either Secret or the other two.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte // application key; keys that are not given are derived from it
@@ -32,20 +33,21 @@ type Options struct {
 	Store      db.HitStore // the service closes it
 	Log        *slog.Logger
 
-	// IsShared reports whether many clients share the client address, so that the flood limit must not apply; see
-	// dataplane.Clients. Nil: never.
+	// IsShared reports whether many clients share the client address, so that the flood limit must
+	// not apply; see dataplane.Clients. Nil: never.
 	IsShared func(*http.Request) bool
 
-	// FloodBurst hits of one network for one site are stored at once, and FloodRate a second after that; see flood. A burst of
-	// 0 turns the limit off; with another one the rate must be positive.
+	// FloodBurst hits of one network for one site are stored at once, and FloodRate a second after
+	// that; see flood. A burst of 0 turns the limit off; with another one the rate must be
+	// positive.
 	FloodBurst, FloodRate int
 
 	// Ring is told of deliveries after they were committed. It must not wait. Nil: nobody is.
 	Ring func([]model.Delivery)
 }
 
-// VisitorKey returns the secret of a day from which, with the day's salt, its visitor ids are made. All processes must get the
-// same one for a day.
+// VisitorKey returns the secret of a day from which, with the day's salt, its visitor ids are made.
+// All processes must get the same one for a day.
 type VisitorKey func(context.Context, model.Day) ([]byte, error)
 
 // Service answers the analytics endpoints. It is safe for concurrent use.
@@ -79,10 +81,12 @@ func New(o Options) *Service {
 	if o.UserIDKey == nil {
 		o.UserIDKey = model.ApplicationKey(o.Secret).Derive("user id")
 	}
+
 	if o.VisitorKey == nil {
 		key := model.ApplicationKey(o.Secret).Derive("visitor id")
 		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
 	}
+
 	return &Service{
 		clientAddr: o.ClientAddr,
 		isShared:   o.IsShared,
@@ -105,10 +109,12 @@ func New(o Options) *Service {
 	}
 }
 
-// checkDays is how often the visitor keys in memory are compared with the database's salts and old ones forgotten.
+// checkDays is how often the visitor keys in memory are compared with the database's salts and old
+// ones forgotten.
 const checkDays = 10 * time.Second
 
-// Start starts the writer, the flushing of counts, and the watch for changed sites and ended days. It is called once.
+// Start starts the writer, the flushing of counts, and the watch for changed sites and ended days.
+// It is called once.
 func (s *Service) Start() {
 	s.writer.queue.Start()
 	s.tally.Start()
@@ -121,6 +127,7 @@ func (s *Service) Start() {
 func (s *Service) watchDays(ctx context.Context) {
 	ticker := time.NewTicker(checkDays)
 	defer ticker.Stop()
+
 	var logged time.Time
 	for {
 		select {
@@ -128,9 +135,11 @@ func (s *Service) watchDays(ctx context.Context) {
 			return
 		case <-ticker.C:
 			s.days.forget(model.At(s.now()).Day())
+
 			if err := s.days.refresh(ctx); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "compare day salts", "error", err)
 			}
+
 			if logged.IsZero() || time.Since(logged) >= warnEvery {
 				if s.warnOfClock(ctx) {
 					logged = time.Now()
@@ -143,21 +152,23 @@ func (s *Service) watchDays(ctx context.Context) {
 // warnEvery is how often a wrong clock is logged.
 const warnEvery = time.Minute
 
-// warnOfClock logs it when this process's clock is not the database's: hits and tokens then get wrong times. It reports whether it
-// did. A database that does not answer is reported elsewhere.
+// warnOfClock logs it when this process's clock is not the database's: hits and tokens then get
+// wrong times. It reports whether it did. A database that does not answer is reported elsewhere.
 func (s *Service) warnOfClock(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
+
 	_, ahead, err := s.compareClock(ctx, s.now)
 	if err != nil || ahead.Abs() <= db.MaxClockDifference {
 		return false
 	}
+
 	s.log.ErrorContext(ctx, "this process's clock differs from the database's", "seconds", ahead.Seconds())
 	return true
 }
 
-// Stop stores what was accepted and ends everything that Start began. Requests that come later are answered 503
-// unavailable.
+// Stop stores what was accepted and ends everything that Start began. Requests that come later are
+// answered 503 unavailable.
 func (s *Service) Stop(ctx context.Context) error {
 	err := s.writer.stop(ctx)
 	s.cancel()
@@ -174,8 +185,9 @@ func (s *Service) visitorOf(deadline time.Time, site *site, at model.Instant, ad
 	return key.ID(site.id, addr, userAgent), nil
 }
 
-// userIDOf is how a pseudonymous user id is stored: keyed and bound to the site, so that ids do not link across sites.
-// It is nil for a site that does not allow them, and for a value of another form.
+// userIDOf is how a pseudonymous user id is stored: keyed and bound to the site, so that ids do not
+// link across sites. It is nil for a site that does not allow them, and for a value of another
+// form.
 func (s *Service) userIDOf(site *site, id string) []byte {
 	if !site.allowUserID || !model.IsUserID(id) {
 		return nil
@@ -183,8 +195,8 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 	return s.userKey.Of(site.id, id)
 }
 
-// store waits until the hit is committed, and tells why it is ignored, if it is. The caller's leaving does not stop it:
-// beacons are sent while a page goes away.
+// store waits until the hit is committed, and tells why it is ignored, if it is. The caller's
+// leaving does not stop it: beacons are sent while a page goes away.
 func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
 	result, err := s.writer.queue.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
 	if err != nil {

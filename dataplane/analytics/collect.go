@@ -15,9 +15,9 @@ import (
 // collectEndpoint is collect's name in the counts of refused and ignored calls.
 const collectEndpoint = "collect"
 
-// Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is stored, or that it is one
-// of those that are ignored. The checks run in this order: method, body, JSON, site key, domain, bot or excluded address,
-// path, event, flood, repetition, quota.
+// Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is
+// stored, or that it is one of those that are ignored. The checks run in this order: method, body,
+// JSON, site key, domain, bot or excluded address, path, event, flood, repetition, quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:
@@ -26,16 +26,19 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return errMethod
 	}
+
 	p, size, err := readPayload(r)
 	if err != nil {
 		s.countUnreadable(w, r, p.siteKey, err)
 		return err
 	}
+
 	deadline := time.Now().Add(StoreTimeout)
 	site, err := s.siteOf(deadline, p.siteKey)
 	if err != nil {
 		return err
 	}
+
 	at := model.At(s.now())
 	h := &hit{site: site, at: at, deadline: deadline, size: size}
 	ignored, err := s.collect(w, r, h, p)
@@ -43,14 +46,17 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 		s.count(site, at, collectEndpoint, codeOf(err))
 		return err
 	}
+
 	if ignored != "" {
 		s.count(site, at, collectEndpoint, ignored)
 	}
+
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// readPayload reads the body of a call and its size in bytes. With an error, it returns what stands before the fault.
+// readPayload reads the body of a call and its size in bytes. With an error, it returns what stands
+// before the fault.
 func readPayload(r *http.Request) (*payload, int, error) {
 	b, tooLarge := body.ReadStart(r)
 	defer body.Free(b)
@@ -61,9 +67,10 @@ func readPayload(r *http.Request) (*payload, int, error) {
 	return p, b.Len(), err
 }
 
-// countUnreadable counts a call whose body could not be read for the site that the body names, so that an installation whose
-// every call is malformed shows in the site's notice. A call from a page of another domain is not counted: that page would
-// have to change, not the site. So such calls cost and count at most what well-formed ones do, which name a site the same way.
+// countUnreadable counts a call whose body could not be read for the site that the body names, so
+// that an installation whose every call is malformed shows in the site's notice. A call from a page
+// of another domain is not counted: that page would have to change, not the site. So such calls
+// cost and count at most what well-formed ones do, which name a site the same way.
 func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key string, err error) {
 	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
 	if unknown != nil || bindDomain(w, r, site) != nil {
@@ -72,13 +79,14 @@ func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key st
 	s.count(site, model.At(s.now()), collectEndpoint, codeOf(err))
 }
 
-// collect is Collect from the moment the site is known: it fills in the hit and has it stored. It returns why the call is
-// ignored, if it is.
+// collect is Collect from the moment the site is known: it fills in the hit and has it stored. It
+// returns why the call is ignored, if it is.
 func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *payload) (ignored string, err error) {
 	site := h.site
 	if err := bindDomain(w, r, site); err != nil {
 		return "", err
 	}
+
 	addr, userAgent := s.clientAddr(r), cleanAgent(r.UserAgent())
 	switch {
 	case bot.Is(userAgent):
@@ -86,14 +94,17 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 	case isExcluded(addr, site.excluded):
 		return ignoredAddress, nil
 	}
+
 	path, ok := pagePath(p.path)
 	if !ok {
 		return "", errBadPath
 	}
+
 	switch p.kind {
 	case kindEngagement:
 		if h.engagement = newEngagement(p, site); h.engagement == nil {
-			return "", nil // nothing that it could belong to
+			// nothing that it could belong to
+			return "", nil
 		}
 	case kindEvent:
 		accepted, err := checkEvent(p, site)
@@ -103,7 +114,9 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		if err != nil {
 			return "", err
 		}
+
 		h.event, h.path = &accepted, path
+
 		if id, ok := pageviewID(p.pageviewID); ok {
 			h.onPageview = &id
 		}
@@ -111,7 +124,8 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		h.pageview = newPageview(p, site, path)
 	}
 
-	// After the checks, so that what is refused anyway uses nothing up, and before the hit costs others anything.
+	// After the checks, so that what is refused anyway uses nothing up, and before the hit costs
+	// others anything.
 	if s.isFlood(r, site, addr) {
 		return ignoredFlood, nil
 	}
@@ -124,11 +138,13 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 	if h.visitor, err = s.visitorOf(h.deadline, site, h.at, addr, userAgent); err != nil {
 		return "", err
 	}
+
 	return s.store(r.Context(), h)
 }
 
-// checkEvent applies the event rules. Under data-auto="off" the page has turned automatic events off for itself. A name without
-// the form of one is unknown here and bad_event on server only (analytics contract, section 7).
+// checkEvent applies the event rules. Under data-auto="off" the page has turned automatic events
+// off for itself. A name without the form of one is unknown here and bad_event on server only
+// (analytics contract, section 7).
 func checkEvent(p *payload, site *site) (event.Accepted, error) {
 	if !model.IsEventName(p.event) {
 		return event.Accepted{}, event.ErrUnknown
@@ -139,16 +155,19 @@ func checkEvent(p *payload, site *site) (event.Accepted, error) {
 	return event.Check(p.event, p.properties, &site.events)
 }
 
-// readBody reads a body of 1 to body.Max bytes (analytics contract, section 8). The caller frees it.
+// readBody reads a body of 1 to body.Max bytes (analytics contract, section 8). The caller frees
+// it.
 func readBody(r *http.Request) (*bytes.Buffer, error) {
 	b, err := body.Read(r)
 	if err != nil {
 		return nil, errBadBody
 	}
+
 	if b.Len() == 0 {
 		body.Free(b)
 		return nil, errBadBody
 	}
+
 	return b, nil
 }
 
@@ -156,6 +175,7 @@ func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 	if !model.IsSiteKey(key) {
 		return nil, errUnknownSite
 	}
+
 	site, err := s.bySiteKey.Get(deadline, key)
 	if err != nil {
 		return nil, errUnavailable(err)
@@ -163,14 +183,16 @@ func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 	if site == nil {
 		return nil, errUnknownSite
 	}
+
 	return site, nil
 }
 
-// bindDomain checks that the calling page is on one of the site's domains (analytics contract, section 5) and, for the
-// page's own benefit, allows it to read the answer.
+// bindDomain checks that the calling page is on one of the site's domains (analytics contract,
+// section 5) and, for the page's own benefit, allows it to read the answer.
 func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 	header := w.Header()
 	header["Vary"] = []string{"Origin"}
+
 	origins, from := r.Header["Origin"], "Origin"
 	if len(origins) == 0 {
 		origins, from = r.Header["Referer"], "Referer"
@@ -178,6 +200,7 @@ func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 	if len(origins) != 1 {
 		return errDomain
 	}
+
 	host, ok := model.OriginHost(origins[0])
 	if !ok || !model.HostBelongs(host, site.domains) {
 		return errDomain
@@ -185,23 +208,27 @@ func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 	if from == "Origin" {
 		header["Access-Control-Allow-Origin"] = origins
 	}
+
 	return nil
 }
 
-// preflight answers OPTIONS. The script never causes one; a page's own code may. The site is not known yet, so every web
-// origin may ask: the call itself is what is checked.
+// preflight answers OPTIONS. The script never causes one; a page's own code may. The site is not
+// known yet, so every web origin may ask: the call itself is what is checked.
 func preflight(w http.ResponseWriter, r *http.Request) error {
 	header := w.Header()
 	header.Set("Vary", "Origin")
+
 	if origin := r.Header.Get("Origin"); origin != "" {
 		if _, ok := model.OriginHost(origin); !ok {
 			return errDomain
 		}
+
 		header.Set("Access-Control-Allow-Origin", origin)
 		header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
 		header.Set("Access-Control-Allow-Headers", "Content-Type")
 		header.Set("Access-Control-Max-Age", "86400")
 	}
+
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

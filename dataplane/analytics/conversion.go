@@ -6,8 +6,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// conversionBody is the body of the conversion webhook (analytics contract, section 2). What the event or its visit does not
-// have is left out, except for the three utm values, which are null then.
+// conversionBody is the body of the conversion webhook (analytics contract, section 2). What the
+// event or its visit does not have is left out, except for the three utm values, which are null
+// then.
 type conversionBody struct {
 	Type          string                `json:"type"`
 	Event         string                `json:"event"`
@@ -57,13 +58,17 @@ func conversion(siteKey string, e *model.Event, v *model.Visit) model.Delivery {
 			Msclkid:     v.Msclkid,
 		},
 	}
+
 	if e.Currency != "" {
 		body.Value = &e.Value
 	}
+
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // texts and numbers always marshal
+		// texts and numbers always marshal
+		panic(err)
 	}
+
 	return model.Delivery{
 		SiteID:        e.SiteID,
 		ID:            model.NewTimeID(e.At),

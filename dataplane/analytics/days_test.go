@@ -13,8 +13,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestDayKeysFollowTheDatabase: when a crash has emptied the salt's table, processes agree on one key again: on the one that a
-// running process remembers or, when another one was faster to make a new salt, on that.
+// TestDayKeysFollowTheDatabase: when a crash has emptied the salt's table, processes agree on one
+// key again: on the one that a running process remembers or, when another one was faster to make a
+// new salt, on that.
 func TestDayKeysFollowTheDatabase(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -28,17 +29,21 @@ func TestDayKeysFollowTheDatabase(t *testing.T) {
 		}
 		return key.ID(1, netip.MustParseAddr("192.0.2.1"), "Firefox")
 	}
+
 	crash := func() {
 		t.Helper()
-		if err := dbtest.Exec(d, "TRUNCATE day_salt_20261120"); err != nil { // as PostgreSQL does when it recovers
+		// as PostgreSQL does when it recovers
+		if err := dbtest.Exec(d, "TRUNCATE day_salt_20261120"); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	start := func() *dayKeys { return newDayKeys(dbtest.Open(t, databaseURL), secret) }
 
 	running := newDayKeys(d, secret)
 	before := visitorOf(running)
 	crash()
+
 	if err := running.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +57,7 @@ func TestDayKeysFollowTheDatabase(t *testing.T) {
 	if after == before {
 		t.Fatal("the other process has the old key: this test shows nothing")
 	}
+
 	for _, keys := range []*dayKeys{running, other} {
 		if err := keys.refresh(t.Context()); err != nil {
 			t.Fatal(err)
@@ -62,6 +68,7 @@ func TestDayKeysFollowTheDatabase(t *testing.T) {
 	}
 
 	running.forget(today + 2)
+
 	if len(running.keys)+len(running.salts) != 0 {
 		t.Error("a key or salt is still in memory two days later")
 	}
@@ -103,8 +110,8 @@ func (s *countedSalts) KeepDaySalt(_ context.Context, _ model.Day, known []byte)
 	return known, nil
 }
 
-// TestForgetDays: the keys of yesterday, today and tomorrow stay in memory. Those of other days go, also those that a clock
-// asked for that was ahead.
+// TestForgetDays: the keys of yesterday, today and tomorrow stay in memory. Those of other days go,
+// also those that a clock asked for that was ahead.
 func TestForgetDays(t *testing.T) {
 	const today = model.Day(20_777)
 	salts := &countedSalts{}
@@ -116,8 +123,10 @@ func TestForgetDays(t *testing.T) {
 		if _, err := d.get(time.Now().Add(StoreTimeout), test.day); err != nil {
 			t.Fatal(err)
 		}
+
 		d.forget(today)
 		before := salts.reads
+
 		if _, err := d.get(time.Now().Add(StoreTimeout), test.day); err != nil {
 			t.Fatal(err)
 		}

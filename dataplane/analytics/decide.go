@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// decide applies the rules to a batch, hit by hit in the order of arrival, and fills in the outcomes. Beside that and
-// stamp it has no effects, and may run again on the same hits.
+// decide applies the rules to a batch, hit by hit in the order of arrival, and fills in the
+// outcomes. Beside that and stamp it has no effects, and may run again on the same hits.
 func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(model.Instant) model.Instant) *db.HitChanges {
 	d := decision{
 		state:      state,
@@ -23,11 +23,13 @@ func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(mode
 		engagement: make(map[engagementKey]int),
 		changes:    db.HitChanges{Used: make(map[model.UsageKey]int64)},
 	}
+
 	d.named = slices.ContainsFunc(hits, func(h *hit) bool { return h.onPageview != nil })
 
 	for i, h := range hits {
 		outcomes[i] = d.take(h)
 	}
+
 	return d.finish()
 }
 
@@ -64,10 +66,12 @@ func (d *decision) take(h *hit) outcome {
 	if !ok {
 		return siteGone
 	}
+
 	if h.engagement != nil {
 		d.engage(*h.engagement)
 		return stored
 	}
+
 	if refused := d.repeats(h); refused != stored {
 		return refused
 	}
@@ -78,11 +82,13 @@ func (d *decision) take(h *hit) outcome {
 	usage.Used++
 	d.state.Usage[key] = usage
 	d.changes.Used[key] = usage.Used
+
 	if h.pageview != nil {
 		d.view(h)
 	} else {
 		d.record(h)
 	}
+
 	return stored
 }
 
@@ -93,6 +99,7 @@ func (d *decision) repeats(h *hit) outcome {
 			return duplicatePageview
 		}
 	}
+
 	if key, ok := h.transactionKey(); ok {
 		switch recorded := d.state.Transactions[key]; {
 		case recorded == "":
@@ -102,6 +109,7 @@ func (d *decision) repeats(h *hit) outcome {
 			return duplicateTransaction
 		}
 	}
+
 	return stored
 }
 
@@ -114,13 +122,16 @@ func (d *decision) engage(e model.Engagement) {
 		d.changes.Engagement = append(d.changes.Engagement, e)
 		return
 	}
+
 	sum := &d.changes.Engagement[i]
-	sum.MS = min(sum.MS+e.MS, int32(model.MaxEngagement.Milliseconds())) // both are at most 24 h: no overflow
+
+	// both are at most 24 h: no overflow
+	sum.MS = min(sum.MS+e.MS, int32(model.MaxEngagement.Milliseconds()))
 	sum.Scroll = max(sum.Scroll, e.Scroll)
 }
 
-// view adds a page view to the visit that awaits it, to the visitor's current visit, or starts one with
-// it.
+// view adds a page view to the visit that awaits it, to the visitor's current visit, or starts one
+// with it.
 func (d *decision) view(h *hit) {
 	at := d.stamp(h.at)
 	key, _ := h.viewKey()
@@ -130,6 +141,7 @@ func (d *decision) view(h *hit) {
 	} else {
 		current = d.join(h, at)
 	}
+
 	current.further = !current.started
 	visit.View(&current.visit, at)
 	d.identify(current, h)
@@ -140,6 +152,7 @@ func (d *decision) view(h *hit) {
 	if d.named {
 		d.views[key] = current
 	}
+
 	if !row.Manual {
 		newest := d.current(h)
 		newest.further = !newest.started
@@ -165,25 +178,29 @@ func (d *decision) record(h *hit) {
 		TransactionID: h.event.TransactionID,
 		Properties:    h.event.Properties,
 	}
+
 	d.changes.Events = append(d.changes.Events, e)
+
 	if key, ok := h.transactionKey(); ok {
 		d.state.Transactions[key] = e.Name
 		d.changes.Transactions = append(d.changes.Transactions,
 			model.Transaction{SiteID: e.SiteID, TransactionID: e.TransactionID, Event: e.Name, At: at})
 	}
+
 	if h.converts() {
 		d.changes.Deliveries = append(d.changes.Deliveries, conversion(h.site.key, &e, &current.visit))
 	}
 }
 
-// visitOfEvent is the visit of the page view that the event names, whichever of the two came first. An
-// event that names none belongs to the visitor's latest visit of the day, or starts one.
+// visitOfEvent is the visit of the page view that the event names, whichever of the two came first.
+// An event that names none belongs to the visitor's latest visit of the day, or starts one.
 func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	key, ok := h.viewKey()
 	if !ok {
 		if current := d.current(h); current != nil {
 			return current
 		}
+
 		return d.begin(h, at)
 	}
 
@@ -193,9 +210,11 @@ func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	if current := d.awaiting(key); current != nil {
 		return current
 	}
+
 	current := d.join(h, at)
 	visit.Await(&current.visit, key.PageviewID, at)
 	current.further = !current.started
+
 	return current
 }
 
@@ -243,9 +262,11 @@ func (d *decision) newest(key model.VisitorKey) []*visitChange {
 	if known {
 		return visits
 	}
+
 	for _, v := range d.state.Visits[key] {
 		visits = append(visits, d.change(v))
 	}
+
 	d.visitors[key] = visits
 	return visits
 }
@@ -267,10 +288,14 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	visits := d.newest(h.visitorKey())
 	if len(visits) > 0 {
 		previous := &visits[0].visit
-		id = max(id, previous.ID+1) // the newest visit has the largest id, whatever the clock does
+
+		// the newest visit has the largest id, whatever the clock does
+		id = max(id, previous.ID+1)
 		n, recent = previous.N+1, previous.Recent
 	}
-	for d.visits[visitKey{h.site.id, id}] != nil { // ids are partly random
+
+	// ids are partly random
+	for d.visits[visitKey{h.site.id, id}] != nil {
 		id++
 	}
 
@@ -285,6 +310,7 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 		Channel:   string(h.entry.channel),
 		Campaign:  h.entry.campaign,
 	}}
+
 	d.visits[visitKey{h.site.id, id}] = c
 	d.visitors[h.visitorKey()] = slices.Insert(visits, 0, c)
 	return c
@@ -308,6 +334,7 @@ func (d *decision) finish() *db.HitChanges {
 			d.changes.Continued = append(d.changes.Continued, c.visit)
 		}
 	}
+
 	slices.SortFunc(d.changes.NewVisits, compareVisits)
 	slices.SortFunc(d.changes.Continued, compareVisits)
 	return &d.changes

@@ -6,7 +6,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The errors of both endpoints (analytics contract, section 7), beside event.ErrUnknown, event.ErrBad and errBadJSON.
+// The errors of both endpoints (analytics contract, section 7), beside event.ErrUnknown,
+// event.ErrBad and errBadJSON.
 var (
 	errMethod          = &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
 	errBadBody         = &model.Error{Kind: model.Invalid, Code: "bad_body"}

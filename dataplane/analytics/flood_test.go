@@ -13,8 +13,8 @@ var floodStart = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 // freeSite is a site with the smallest quota.
 var freeSite = &site{id: 1, quota: 10_000}
 
-// TestFloodSparesABusyOffice: 200 people behind one address who view 40 pages an hour each, three hits a page, and all of whom
-// come back within five seconds four times a day.
+// TestFloodSparesABusyOffice: 200 people behind one address who view 40 pages an hour each, three
+// hits a page, and all of whom come back within five seconds four times a day.
 func TestFloodSparesABusyOffice(t *testing.T) {
 	const people = 200
 	f, addr := newFlood(1_000, 10), netip.MustParseAddr("198.51.100.7")
@@ -29,16 +29,19 @@ func TestFloodSparesABusyOffice(t *testing.T) {
 	}
 	for second := range 8 * 60 * 60 {
 		at := floodStart.Add(time.Duration(second) * time.Second)
+
 		if second%(2*60*60) < 5 {
 			hit(at, people)
 			continue
 		}
+
 		for range people {
 			if random.IntN(90) == 0 {
 				hit(at, 3)
 			}
 		}
 	}
+
 	if sent < 180_000 {
 		t.Errorf("%d hits were sent, the office is not busy", sent)
 	}
@@ -66,10 +69,13 @@ func TestFloodLeavesAMonth(t *testing.T) {
 			for _, addr := range test.addrs {
 				addrs = append(addrs, netip.MustParseAddr(addr))
 			}
+
 			var used int64
 			now := floodStart
+
 			for used < test.quota {
 				before := used
+
 				for refused := 0; refused < len(addrs) && used < test.quota; {
 					for _, addr := range addrs {
 						if f.allow(victim, addr, now) {
@@ -79,11 +85,14 @@ func TestFloodLeavesAMonth(t *testing.T) {
 						}
 					}
 				}
+
 				if used == before && now.After(floodStart.Add(time.Minute)) {
 					t.Fatalf("after %v nothing is granted any more", now.Sub(floodStart))
 				}
+
 				now = now.Add(time.Second)
 			}
+
 			if took := now.Sub(floodStart); took < test.least || took > test.least*11/10 {
 				t.Errorf("the month lasts %v, want %v", took, test.least)
 			}
@@ -148,7 +157,9 @@ func BenchmarkFlood(b *testing.B) {
 			})
 		})
 	}
-	b.Run("memory", func(b *testing.B) { // B/op is what a limit occupies
+
+	// B/op is what a limit occupies
+	b.Run("memory", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			newFlood(1_000, 10)

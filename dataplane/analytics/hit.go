@@ -79,6 +79,7 @@ func newPageview(p *payload, site *site, path string) *model.Pageview {
 	if !ok {
 		id = rand.Int64()
 	}
+
 	return &model.Pageview{
 		SiteID:     site.id,
 		ID:         id,
@@ -95,6 +96,7 @@ func newEngagement(p *payload, site *site) *model.Engagement {
 	if !ok {
 		return nil
 	}
+
 	return &model.Engagement{
 		SiteID:     site.id,
 		PageviewID: id,
@@ -109,7 +111,8 @@ const (
 	maxReferrer = 2_048
 )
 
-// pagePath is the path of p as it was sent: from its slash to the query or fragment. It is false when p is no path.
+// pagePath is the path of p as it was sent: from its slash to the query or fragment. It is false
+// when p is no path.
 func pagePath(p string) (string, bool) {
 	if !strings.HasPrefix(p, "/") {
 		return "", false
@@ -120,19 +123,23 @@ func pagePath(p string) (string, bool) {
 	return model.Storable(p, maxPath), true
 }
 
-// referringPage is the host and path of another site's page, or two empty texts for none: an address of the site itself,
-// an unreadable one, a scheme that no page has.
+// referringPage is the host and path of another site's page, or two empty texts for none: an
+// address of the site itself, an unreadable one, a scheme that no page has.
 func referringPage(referrer string, domains []string) (host, page string) {
 	if referrer == "" {
 		return "", ""
 	}
-	if app, ok := strings.CutPrefix(referrer, "android-app://"); ok { // how Android apps name themselves
+
+	// how Android apps name themselves
+	if app, ok := strings.CutPrefix(referrer, "android-app://"); ok {
 		referrer = "https://" + app
 	}
+
 	host, u, ok := model.PageAddress(referrer)
 	if !ok || model.HostBelongs(host, domains) {
 		return "", ""
 	}
+
 	return host, model.Clean(host+strings.TrimSuffix(u.EscapedPath(), "/"), maxReferrer)
 }
 
@@ -156,8 +163,8 @@ func language(l string) string {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// cleanAgent writes a user agent alike whether it came in a browser's header or in a server's call, so that both name one
-// visitor.
+// cleanAgent writes a user agent alike whether it came in a browser's header or in a server's call,
+// so that both name one visitor.
 func cleanAgent(userAgent string) string {
 	return strings.TrimSpace(model.Clean(userAgent, maxText))
 }

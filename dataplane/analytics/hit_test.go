@@ -8,7 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// FuzzParsePayload: whatever arrives, parsing ends without a panic, and what it accepts is storable text within limits.
+// FuzzParsePayload: whatever arrives, parsing ends without a panic, and what it accepts is storable
+// text within limits.
 func FuzzParsePayload(f *testing.F) {
 	for _, seed := range []string{
 		`{"k":"0123456789abcdef0123456789abcdef","t":"pageview","p":"/a?b#c","r":"https://x.test/","i":"0123456789abcdef","u":{"source":"S","gclid":"g"},"w":390,"l":"de-DE"}`,
@@ -20,20 +21,24 @@ func FuzzParsePayload(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+
 	f.Fuzz(func(t *testing.T, body []byte) {
 		p, err := parsePayload(body)
 		if err != nil {
 			if err != errBadJSON {
 				t.Fatalf("error %v, want bad_json", err)
 			}
+
 			return
 		}
+
 		if p.kind != kindPageview && p.kind != kindEvent && p.kind != kindEngagement {
 			t.Fatalf("accepted t = %q", p.kind)
 		}
 		if path, ok := pagePath(p.path); ok && (!strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || !model.IsStorable(path) || utf8.RuneCountInString(path) > maxPath) {
 			t.Errorf("path %q", path)
 		}
+
 		host, page := referringPage(p.referrer, []string{"example.com"})
 		if model.HostBelongs(host, []string{"example.com"}) || !strings.HasPrefix(page, host) || !storable(page, maxReferrer) || strings.ContainsAny(page, "?#") {
 			t.Errorf("referrer %q: host %q, page %q", p.referrer, host, page)
@@ -41,11 +46,14 @@ func FuzzParsePayload(f *testing.F) {
 		if l := language(p.language); l != "" && (len(l) != 2 || l != strings.ToLower(l)) {
 			t.Errorf("language %q", l)
 		}
+
 		for _, s := range []string{p.campaign.Source, p.campaign.Medium, p.campaign.Name, p.campaign.Content, p.campaign.Term} {
-			if s != strings.ToLower(s) || !storable(s, 2*maxCampaign) { // lower case can be longer than what was cut
+			// lower case can be longer than what was cut
+			if s != strings.ToLower(s) || !storable(s, 2*maxCampaign) {
 				t.Errorf("campaign value %q", s)
 			}
 		}
+
 		for _, s := range []string{p.campaign.Gclid, p.campaign.Gbraid, p.campaign.Wbraid, p.campaign.Fbclid, p.campaign.Msclkid} {
 			if !storable(s, maxClickID) {
 				t.Errorf("click id %q", s)

@@ -18,11 +18,12 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
-// TestWriterAgainstModel drives random hits in random batches through two real writers in turn, which know nothing of each
-// other, and compares every outcome and all that is stored with a model that knows the contract's rules and nothing of
-// batches, locks or databases.
+// TestWriterAgainstModel drives random hits in random batches through two real writers in turn,
+// which know nothing of each other, and compares every outcome and all that is stored with a model
+// that knows the contract's rules and nothing of batches, locks or databases.
 func TestWriterAgainstModel(t *testing.T) {
-	for _, seed := range []uint64{0, 1, 2, 3, 4, 13, 24} { // 13 and 24 set the clock back between two automatic page views
+	// 13 and 24 set the clock back between two automatic page views
+	for _, seed := range []uint64{0, 1, 2, 3, 4, 13, 24} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) { compareWithModel(t, d, rand.New(rand.NewPCG(seed, 1))) })
 		})
@@ -34,10 +35,16 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 	for _, w := range writers {
 		defer w.stop(context.Background())
 	}
+
 	sites := []*site{modelSite(t, d, "large.example", 1<<40), modelSite(t, d, "small.example", 60)}
 	expected := newModelState(sites, []int64{1 << 40, 60})
-	now := time.Date(2026, 11, 30, 20, 0, 0, 0, time.UTC) // midnight and the month's end come soon
-	number := 0                                           // of the hit; its page view's id and, to tell rows apart, the width range
+
+	// midnight and the month's end come soon
+	now := time.Date(2026, 11, 30, 20, 0, 0, 0, time.UTC)
+
+	// of the hit; its page view's id and, to tell rows apart, the width range
+	number := 0
+
 	for round := range 60 {
 		var hits []*hit
 		for range 1 + random.IntN(12) {
@@ -49,19 +56,23 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 			default:
 				now = now.Add(time.Duration(random.IntN(1500)) * time.Millisecond)
 			}
+
 			number++
 			hits = append(hits, randomHit(random, sites, model.At(now), number))
 		}
+
 		outcomes, err := writers[round%2].commit(t.Context(), hits)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for i, h := range hits {
 			if want := expected.take(h); outcomes[i] != want {
 				t.Fatalf("hit at %v (%+v): outcome %d, want %d", h.at.Time(), h, outcomes[i], want)
 			}
 		}
 	}
+
 	expected.compare(t, d)
 }
 
@@ -71,21 +82,25 @@ func modelSite(t testing.TB, d *db.DB, domain string, quota int64) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	row, err := d.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 		Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return &site{id: row.ID, key: row.SiteKey, keyEvents: map[string]bool{model.EventPurchase: true}}
 }
 
-// randomHit makes a hit with few different values, so that rules meet. A visitor's pseudonym is its number and the day.
+// randomHit makes a hit with few different values, so that rules meet. A visitor's pseudonym is its
+// number and the day.
 func randomHit(random *rand.Rand, sites []*site, at model.Instant, number int) *hit {
 	pick := func(values ...string) string { return values[random.IntN(len(values))] }
 	h := &hit{site: sites[random.IntN(len(sites))], at: at, visitor: model.VisitorID{byte(random.IntN(3)), byte(at.Day())}}
 	h.entry.campaign.Source, h.entry.campaign.Name = pick("", "", "x", "y"), pick("", "", "", "spring")
 	h.entry.channel = "direct"
 	path := pick("/a", "/b")
+
 	switch random.IntN(10) {
 	case 0, 1, 2:
 		h.engagement = &model.Engagement{SiteID: h.site.id, PageviewID: int64(max(1, number-1-random.IntN(3))), MS: int32(random.IntN(5_000)), Scroll: int16(random.IntN(101))}
@@ -99,6 +114,7 @@ func randomHit(random *rand.Rand, sites []*site, at model.Instant, number int) *
 	default:
 		h.pageview = &model.Pageview{SiteID: h.site.id, ID: int64(number), Path: path, Manual: random.IntN(3) == 0, WidthRange: int16(number)}
 	}
+
 	return h
 }
 
@@ -143,11 +159,14 @@ func (s *modelState) take(h *hit) outcome {
 				v.ms, v.scroll = v.ms+int64(h.engagement.MS), max(v.scroll, h.engagement.Scroll)
 			}
 		}
+
 		return stored
 	}
+
 	if h.pageview != nil && h.pageview.Manual && s.repeats(h) {
 		return duplicatePageview
 	}
+
 	if h.event != nil && h.event.TransactionID != "" {
 		switch recorded := s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}]; {
 		case recorded == model.EventPurchase && h.event.Name == model.EventRefund:
@@ -156,22 +175,26 @@ func (s *modelState) take(h *hit) outcome {
 			return duplicateTransaction
 		}
 	}
+
 	key := model.UsageKey{SiteID: h.site.id, Month: h.at.Month()}
 	if s.used[key] >= s.quota[h.site.id] {
 		return overQuota
 	}
+
 	s.used[key]++
+
 	if h.event != nil {
 		s.record(h)
 	} else {
 		s.view(h)
 	}
+
 	return stored
 }
 
-// repeats reports a manual page view within a second of an automatic one on its path. Only a clock that
-// steps back can bring an automatic one close again that a later one, by more than a second, has followed;
-// that one no longer counts.
+// repeats reports a manual page view within a second of an automatic one on its path. Only a clock
+// that steps back can bring an automatic one close again that a later one, by more than a second,
+// has followed; that one no longer counts.
 func (s *modelState) repeats(h *hit) bool {
 	automatic := func(v *modelView) bool { return !v.hit.pageview.Manual && v.hit.visitorKey() == h.visitorKey() }
 	for i, v := range s.views {
@@ -182,6 +205,7 @@ func (s *modelState) repeats(h *hit) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -206,6 +230,7 @@ func (s *modelState) view(h *hit) {
 	if v == nil || v.last == 0 || h.at.Sub(v.last) >= 30*time.Minute || differs(c.Source, v.source) || differs(c.Name, v.name) {
 		v = s.begin(h)
 	}
+
 	v.views++
 	v.last = max(v.last, h.at)
 	s.views = append(s.views, &modelView{hit: h, visit: v})
@@ -216,10 +241,13 @@ func (s *modelState) record(h *hit) {
 	if v == nil {
 		v = s.begin(h)
 	}
+
 	s.events = append(s.events, fmt.Sprint(h.site.id, " ", h.event.Name, " ", h.event.TransactionID))
+
 	if h.event.TransactionID != "" {
 		s.transactions[model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}] = h.event.Name
 	}
+
 	if h.event.Name == model.EventPurchase {
 		s.deliveries = append(s.deliveries, fmt.Sprintf("%s %s %s: %d %s for %s from %q %q", h.site.key, h.event.Name, h.path,
 			h.event.Value/1_000_000, h.event.Currency, h.event.TransactionID, v.source, v.name))
@@ -228,16 +256,19 @@ func (s *modelState) record(h *hit) {
 
 func (s *modelState) compare(t *testing.T, d *db.DB) {
 	t.Helper()
+
 	for key, want := range s.used {
 		if used, err := d.MonthlyUsage(t.Context(), key.Month, []int64{key.SiteID}); err != nil || used[key.SiteID] != want {
 			t.Errorf("site %d in %v counts %d, want %d; %v", key.SiteID, key.Month, used[key.SiteID], want, err)
 		}
 	}
+
 	s.compareViews(t, d)
 	var visits, views []string
 	for _, v := range s.visits {
 		visits = append(visits, fmt.Sprint(v.visitor.SiteID, " ", v.visitor.Visitor[:2], " ", v.source, " ", v.name, " ", v.views))
 	}
+
 	type row struct {
 		SiteID      int64
 		Visitor     []byte
@@ -245,44 +276,55 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 		UTMCampaign string `bun:"utm_campaign"`
 		Pageviews   int
 	}
+
 	rows, err := dbtest.Rows[row](d, "SELECT site_id, visitor, utm_source, utm_campaign, pageviews FROM visits")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, v := range rows {
 		views = append(views, fmt.Sprint(v.SiteID, " ", v.Visitor[:2], " ", v.UTMSource, " ", v.UTMCampaign, " ", v.Pageviews))
 	}
+
 	slices.Sort(visits)
 	slices.Sort(views)
+
 	if !slices.Equal(visits, views) {
 		t.Errorf("visits stored\n%v, want\n%v", views, visits)
 	}
+
 	events, err := dbtest.Rows[model.Event](d, "SELECT site_id, name, transaction_id FROM events")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var names []string
 	for _, e := range events {
 		names = append(names, fmt.Sprint(e.SiteID, " ", e.Name, " ", e.TransactionID))
 	}
+
 	slices.Sort(names)
 	slices.Sort(s.events)
+
 	if !slices.Equal(names, s.events) {
 		t.Errorf("events stored\n%v, want\n%v", names, s.events)
 	}
 	if n, err := dbtest.Count(d, "transactions"); err != nil || n != len(s.transactions) {
 		t.Errorf("%d transactions, want %d; %v", n, len(s.transactions), err)
 	}
+
 	s.compareDeliveries(t, d)
 }
 
 // compareDeliveries compares what the owners' servers will be sent.
 func (s *modelState) compareDeliveries(t *testing.T, d *db.DB) {
 	t.Helper()
+
 	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT body FROM deliveries")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var bodies []string
 	for _, delivery := range deliveries {
 		var b struct {
@@ -300,41 +342,54 @@ func (s *modelState) compareDeliveries(t *testing.T, d *db.DB) {
 		if err := json.Unmarshal([]byte(delivery.Body), &b); err != nil {
 			t.Fatalf("body %s: %v", delivery.Body, err)
 		}
+
 		bodies = append(bodies, fmt.Sprintf("%s %s %s: %v %s for %s from %q %q", b.SiteKey, b.Event, b.Path,
 			b.Value, b.Currency, b.TransactionID, b.Attribution.Source, b.Attribution.Campaign))
 	}
+
 	slices.Sort(bodies)
 	slices.Sort(s.deliveries)
+
 	if !slices.Equal(bodies, s.deliveries) {
 		t.Errorf("deliveries stored\n%q, want\n%q", bodies, s.deliveries)
 	}
 }
 
-// compareViews compares each site's page views in the order in which they arrived, and the visits they are grouped into.
+// compareViews compares each site's page views in the order in which they arrived, and the visits
+// they are grouped into.
 func (s *modelState) compareViews(t *testing.T, d *db.DB) {
 	t.Helper()
+
 	for siteID := range s.quota {
 		var want []string
 		numbers := make(map[*modelVisit]int)
+
 		mine := slices.DeleteFunc(slices.Clone(s.views), func(v *modelView) bool { return v.hit.site.id != siteID })
 		for _, v := range mine {
 			if numbers[v.visit] == 0 {
 				numbers[v.visit] = len(numbers) + 1
 			}
+
 			want = append(want, fmt.Sprint(v.hit.pageview.ID, " ", v.hit.pageview.Path, " ", v.hit.pageview.Manual, " visit ", numbers[v.visit], " ", v.ms, " ms ", v.scroll, " %"))
 		}
+
 		var rows []db.ExportedPageview
 		err := d.ExportPageviews(t.Context(), db.ExportRange{SiteID: siteID, To: 1 << 51, Limit: 1_000_000},
 			func(p *db.ExportedPageview) error { rows = append(rows, *p); return nil })
-		slices.SortFunc(rows, func(a, b db.ExportedPageview) int { return int(a.ID - b.ID) }) // the order of arrival
+
+		// the order of arrival
+		slices.SortFunc(rows, func(a, b db.ExportedPageview) int { return int(a.ID - b.ID) })
 		var got []string
+
 		stored := make(map[int64]int)
 		for _, p := range rows {
 			if stored[p.VisitID] == 0 {
 				stored[p.VisitID] = len(stored) + 1
 			}
+
 			got = append(got, fmt.Sprint(p.ID, " ", p.Path, " ", p.Manual, " visit ", stored[p.VisitID], " ", p.EngagedMS, " ms ", p.Scroll, " %"))
 		}
+
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("page views of site %d\n%v, want\n%v; %v", siteID, got, want, err)
 		}

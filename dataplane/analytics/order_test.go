@@ -15,9 +15,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestEventsInAnyOrder: the hits of a page load may arrive in any order, in any batches, at two writers in
-// turn: page views and events belong to the same visits with the same attribution, and the webhooks say
-// the same. The loads of a visitor keep their order, which is that of their first hits.
+// TestEventsInAnyOrder: the hits of a page load may arrive in any order, in any batches, at two
+// writers in turn: page views and events belong to the same visits with the same attribution, and
+// the webhooks say the same. The loads of a visitor keep their order, which is that of their first
+// hits.
 func TestEventsInAnyOrder(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -42,36 +43,45 @@ type load []hit
 func randomLoads(random *rand.Rand) (loads []load) {
 	pick := func(values ...string) string { return values[random.IntN(len(values))] }
 	at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+
 	if random.IntN(3) > 0 {
 		before := at.Add(-time.Duration(5+random.IntN(50)) * time.Minute)
 		loads = append(loads, load{{at: before, pageview: &model.Pageview{ID: 1, Path: "/before"},
 			entry: entry{channel: "direct", campaign: model.Campaign{Source: pick("", "x")}}}})
 	}
+
 	for n := range 1 + random.IntN(3) {
 		id := int64(100 + n)
 		from := entry{channel: "referral", campaign: model.Campaign{Source: pick("", "x", "y"), Name: pick("", "", "spring")}, referrer: pick("", "a.example/")}
 		one := load{{at: at, entry: from, pageview: &model.Pageview{ID: id, Path: fmt.Sprint("/", n)}}}
 		for k := range random.IntN(4) {
 			e := event.Accepted{Name: "signup"}
+
 			if random.IntN(2) == 0 {
 				e = event.Accepted{Name: model.EventPurchase, TransactionID: fmt.Sprint(n, "-", k), Currency: "EUR", Value: 1_000_000}
 			}
+
 			one = append(one, hit{at: at, entry: from, event: &e, path: fmt.Sprint("/", n), onPageview: &id})
 		}
+
 		loads = append(loads, one)
 	}
+
 	return loads
 }
 
-// shuffleLoads returns the hits in an order that keeps the order of the loads' first hits, 20 ms apart.
-// An earlier load stays before the others.
+// shuffleLoads returns the hits in an order that keeps the order of the loads' first hits, 20 ms
+// apart. An earlier load stays before the others.
 func shuffleLoads(random *rand.Rand, loads []load) (hits []hit) {
 	rest := make([]load, len(loads))
 	for i, l := range loads {
 		rest[i] = slices.Clone(l)
 		random.Shuffle(len(l), func(a, b int) { rest[i][a], rest[i][b] = rest[i][b], rest[i][a] })
 	}
-	begun := 0 // how many loads have sent a hit
+
+	// how many loads have sent a hit
+	begun := 0
+
 	for {
 		var choices []int
 		for i := range min(begun+1, len(rest)) {
@@ -79,9 +89,11 @@ func shuffleLoads(random *rand.Rand, loads []load) (hits []hit) {
 				choices = append(choices, i)
 			}
 		}
+
 		if len(choices) == 0 {
 			return hits
 		}
+
 		i := choices[random.IntN(len(choices))]
 		h := rest[i][0]
 		rest[i] = rest[i][1:]
@@ -91,10 +103,11 @@ func shuffleLoads(random *rand.Rand, loads []load) (hits []hit) {
 	}
 }
 
-// storeLoads stores the hits on a site of their own, in random batches by two writers in turn, and shows
-// what is stored. Without a source of randomness it is one batch.
+// storeLoads stores the hits on a site of their own, in random batches by two writers in turn, and
+// shows what is stored. Without a source of randomness it is one batch.
 func storeLoads(t *testing.T, d *db.DB, domain string, hits []hit, random *rand.Rand) string {
 	t.Helper()
+
 	site := modelSite(t, d, domain, 1<<40)
 	writers := [2]*writer{newWriter(d.HitStore(), nil), newWriter(d.HitStore(), nil)}
 	for _, w := range writers {
@@ -108,25 +121,31 @@ func storeLoads(t *testing.T, d *db.DB, domain string, hits []hit, random *rand.
 			row := *h.pageview
 			row.SiteID, h.pageview = site.id, &row
 		}
+
 		all = append(all, &h)
 	}
+
 	for round := 0; len(all) > 0; round++ {
 		n := len(all)
+
 		if random != nil {
 			n = 1 + random.IntN(n)
 		}
 		if _, err := writers[round%2].commit(t.Context(), all[:n]); err != nil {
 			t.Fatal(err)
 		}
+
 		all = all[n:]
 	}
+
 	return showVisits(t, d, site)
 }
 
-// showVisits shows a site's visits with their attribution, page views, events and webhooks, in an order
-// that does not depend on that of their arrival.
+// showVisits shows a site's visits with their attribution, page views, events and webhooks, in an
+// order that does not depend on that of their arrival.
 func showVisits(t *testing.T, d *db.DB, site *site) string {
 	t.Helper()
+
 	type row struct {
 		VisitID                         int64
 		What                            string
@@ -134,6 +153,7 @@ func showVisits(t *testing.T, d *db.DB, site *site) string {
 		Pageviews                       int
 		Awaited                         []byte
 	}
+
 	rows, err := dbtest.Rows[row](d, `
 		SELECT v.id AS visit_id, 'page view ' || p.id AS what, v.channel, v.referrer, v.utm_source AS source, v.utm_campaign AS name, v.pageviews, v.awaited
 		FROM pageviews p JOIN visits v ON v.site_id = p.site_id AND v.id = p.visit_id WHERE p.site_id = ?
@@ -145,6 +165,7 @@ func showVisits(t *testing.T, d *db.DB, site *site) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	visits := make(map[int64][]string)
 	for _, r := range rows {
 		visits[r.VisitID] = append(visits[r.VisitID], fmt.Sprintf("%s (%s, %q, %q, %q, %d page views, awaits %d)",
@@ -156,14 +177,18 @@ func showVisits(t *testing.T, d *db.DB, site *site) string {
 		slices.Sort(lines)
 		shown = append(shown, strings.Join(lines, "\n"))
 	}
+
 	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT body FROM deliveries WHERE site_id = ?", site.id)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, delivery := range deliveries {
-		_, attribution, _ := strings.Cut(delivery.Body, `"path"`) // without its time
+		// without its time
+		_, attribution, _ := strings.Cut(delivery.Body, `"path"`)
 		shown = append(shown, attribution)
 	}
+
 	slices.Sort(shown)
 	return strings.Join(shown, "\n\n")
 }

@@ -21,8 +21,9 @@ const (
 	maxText     = body.Max // cut later, by its own rule
 )
 
-// payload is the collection payload (analytics contract, section 2). Names, keys, ids and the path are as they were sent, other
-// texts are cleaned. A key whose value has the wrong JSON type counts as absent.
+// payload is the collection payload (analytics contract, section 2). Names, keys, ids and the path
+// are as they were sent, other texts are cleaned. A key whose value has the wrong JSON type counts
+// as absent.
 type payload struct {
 	siteKey    string // k
 	kind       string // t
@@ -50,8 +51,8 @@ const (
 
 var errBadJSON = &model.Error{Kind: model.Invalid, Code: "bad_json"}
 
-// parsePayload reads a collection payload, which must name one of the three kinds. With an error, it returns what stands before
-// the fault.
+// parsePayload reads a collection payload, which must name one of the three kinds. With an error,
+// it returns what stands before the fault.
 func parsePayload(text []byte) (*payload, error) {
 	var p payload
 	if body.Object(text, p.member) != nil {
@@ -60,6 +61,7 @@ func parsePayload(text []byte) (*payload, error) {
 	if p.kind != kindPageview && p.kind != kindEvent && p.kind != kindEngagement {
 		return &p, errBadJSON
 	}
+
 	return &p, nil
 }
 
@@ -97,17 +99,20 @@ func (p *payload) member(d *jsontext.Decoder, key string) error {
 		var x int
 		err := readNumber(d, &x)
 		p.manual = x == 1
+
 		return err
 	}
+
 	return d.SkipValue()
 }
 
-// readCampaign reads the campaign object. utm values are kept in lower case; click ids stay as they are. A click id
-// without a utm_source sets source and medium (analytics contract, section 2).
+// readCampaign reads the campaign object. utm values are kept in lower case; click ids stay as they
+// are. A click id without a utm_source sets source and medium (analytics contract, section 2).
 func readCampaign(d *jsontext.Decoder, c *model.Campaign) error {
 	if d.PeekKind() != '{' {
 		return d.SkipValue()
 	}
+
 	err := body.Members(d, func(d *jsontext.Decoder, key string) error {
 		switch key {
 		case "source":
@@ -131,8 +136,10 @@ func readCampaign(d *jsontext.Decoder, c *model.Campaign) error {
 		case "msclkid":
 			return body.Text(d, &c.Msclkid, maxClickID)
 		}
+
 		return d.SkipValue()
 	})
+
 	*c = channel.Complete(*c)
 	return err
 }
@@ -148,11 +155,14 @@ func readNumber(d *jsontext.Decoder, n *int) error {
 	if d.PeekKind() != '0' {
 		return d.SkipValue()
 	}
+
 	token, err := d.ReadToken()
 	if err != nil {
 		return err
 	}
-	f, _ := strconv.ParseFloat(token.String(), 64) // a number beyond float64 arrives as infinity
+
+	// a number beyond float64 arrives as infinity
+	f, _ := strconv.ParseFloat(token.String(), 64)
 	*n = int(max(math.MinInt32, min(f, math.MaxInt32)))
 	return nil
 }
@@ -160,6 +170,7 @@ func readNumber(d *jsontext.Decoder, n *int) error {
 // readRaw keeps a value as the JSON text that was sent.
 func readRaw(d *jsontext.Decoder, raw *[]byte) error {
 	value, err := d.ReadValue()
-	*raw = bytes.Clone(value) // the decoder reuses its own
+	// the decoder reuses its own
+	*raw = bytes.Clone(value)
 	return err
 }

@@ -23,8 +23,8 @@ const (
 	serverSecretPrefix = "svcs_"
 )
 
-// call is the body of a server-side event (analytics contract, section 4). A key whose value has the wrong JSON type counts
-// as absent.
+// call is the body of a server-side event (analytics contract, section 4). A key whose value has
+// the wrong JSON type counts as absent.
 type call struct {
 	event      string
 	ip         string
@@ -55,41 +55,50 @@ func (c *call) member(d *jsontext.Decoder, key string) error {
 	case "user_id":
 		return body.Exact(d, &c.userID)
 	}
+
 	return d.SkipValue()
 }
 
-// answer is what a server-side call is told: its event is recorded, or ignored for a reason, which needs no retry.
+// answer is what a server-side call is told: its event is recorded, or ignored for a reason, which
+// needs no retry.
 type answer struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// Server answers POST /server.php (analytics contract, section 4). The checks run in this order: method, secret, body, JSON,
-// visitor, event, bot or excluded address, transaction, quota.
+// Server answers POST /server.php (analytics contract, section 4). The checks run in this order:
+// method, secret, body, JSON, visitor, event, bot or excluded address, transaction, quota.
 func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return errMethod
 	}
+
 	deadline := time.Now().Add(StoreTimeout)
 	site, err := s.siteOfSecret(r, deadline)
 	if err != nil {
 		return err
 	}
+
 	at := model.At(s.now())
 	ignored, err := s.serve(r, site, at, deadline)
 	if err != nil {
 		s.count(site, at, serverEndpoint, codeOf(err))
 		return err
 	}
+
 	reply := answer{Status: "recorded"}
+
 	if ignored != "" {
 		s.count(site, at, serverEndpoint, ignored)
 		reply = answer{Status: "ignored", Reason: ignored}
 	}
+
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(reply) // the caller may have left; the event is stored
+
+	// the caller may have left; the event is stored
+	_ = json.NewEncoder(w).Encode(reply)
 	return nil
 }
 
@@ -100,9 +109,12 @@ func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, erro
 	if !strings.EqualFold(scheme, "Bearer") || secret == "" {
 		return nil, errMissingSecret
 	}
-	if !model.IsSecret(serverSecretPrefix, secret) { // a typo costs no look-up
+
+	// a typo costs no look-up
+	if !model.IsSecret(serverSecretPrefix, secret) {
 		return nil, errInvalidSecret
 	}
+
 	site, err := s.bySecret.Get(deadline, string(model.HashToken(secret)))
 	if err != nil {
 		return nil, errUnavailable(err)
@@ -110,6 +122,7 @@ func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, erro
 	if site == nil {
 		return nil, errInvalidSecret
 	}
+
 	return site, nil
 }
 
@@ -117,21 +130,28 @@ func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, erro
 func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline time.Time) (ignored string, err error) {
 	reading := time.Now()
 	b, err := readBody(r)
-	deadline = deadline.Add(time.Since(reading)) // how long the caller takes to send is not ours
+
+	// how long the caller takes to send is not ours
+	deadline = deadline.Add(time.Since(reading))
+
 	if err != nil {
 		return "", err
 	}
 	defer body.Free(b)
+
 	var c call
 	if body.Object(b.Bytes(), c.member) != nil {
 		return "", errBadJSON
 	}
+
 	addr, err := netip.ParseAddr(c.ip)
 	userAgent := cleanAgent(c.userAgent)
+
 	// A zone names an interface of the sender's own machine: no visitor has such an address.
 	if err != nil || addr.Zone() != "" || userAgent == "" {
 		return "", errVisitorRequired
 	}
+
 	addr = addr.Unmap()
 	accepted, err := event.Check(c.event, c.properties, &site.events)
 	switch {
@@ -144,10 +164,13 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 	case isExcluded(addr, site.excluded):
 		return ignoredAddress, nil
 	}
+
 	path, ok := pagePath(c.path)
 	if !ok {
-		path = "/" // the field is optional
+		// the field is optional
+		path = "/"
 	}
+
 	h := &hit{
 		site:     site,
 		at:       at,
@@ -161,5 +184,6 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 	if h.visitor, err = s.visitorOf(deadline, site, at, addr, userAgent); err != nil {
 		return "", err
 	}
+
 	return s.store(r.Context(), h)
 }

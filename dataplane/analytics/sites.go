@@ -37,10 +37,14 @@ func newSite(r *model.SiteRules) *site {
 			Domains:    r.Domains(),
 		},
 	}
+
 	if r.ConversionWebhookURL != "" {
 		s.keyEvents = setOf(r.KeyEvents)
-		s.keyEvents[model.EventPurchase] = true // always one (analytics contract, section 2)
+
+		// always one (analytics contract, section 2)
+		s.keyEvents[model.EventPurchase] = true
 	}
+
 	return s
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestStrangersStarveNobody: while made-up names occupy all places that they get, a site whose snapshot is too old or was
-// changed is read at once, by its key and by its secret.
+// TestStrangersStarveNobody: while made-up names occupy all places that they get, a site whose
+// snapshot is too old or was changed is read at once, by its key and by its secret.
 func TestStrangersStarveNobody(t *testing.T) {
 	const flood, places = 200, 3
 	for _, by := range []string{"site key", "secret"} {
@@ -24,15 +24,18 @@ func TestStrangersStarveNobody(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				own := modelSite(t, d, "example.com", 1)
 				name, load := own.key, d.SiteRulesByKey
+
 				if by == "secret" {
 					name = string(model.HashToken("svcs_secret"))
 					load = func(ctx context.Context, hash string) (*model.SiteRules, error) {
 						return d.SiteRulesByServerSecret(ctx, []byte(hash))
 					}
+
 					if err := dbtest.Exec(d, "UPDATE sites SET server_secret_hash = ? WHERE id = ?", []byte(name), own.id); err != nil {
 						t.Fatal(err)
 					}
 				}
+
 				now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 				entered, release := make(chan struct{}, flood), make(chan struct{})
 				var under atomic.Int64
@@ -42,11 +45,14 @@ func TestStrangersStarveNobody(t *testing.T) {
 							t.Errorf("%d made-up names are looked up at once, the limit is %d", n, places)
 						}
 						defer under.Add(-1)
+
 						entered <- struct{}{}
 						<-release
 					}
+
 					return load(ctx, asked)
 				}), func() time.Time { return now })
+
 				c.Synced(true)
 				known := func(when string) {
 					t.Helper()
@@ -54,6 +60,7 @@ func TestStrangersStarveNobody(t *testing.T) {
 						t.Errorf("%s: %v, %v; want the site", when, s, err)
 					}
 				}
+
 				known("before the flood")
 
 				var wg sync.WaitGroup
@@ -65,9 +72,11 @@ func TestStrangersStarveNobody(t *testing.T) {
 						}
 					})
 				}
+
 				for range places {
 					<-entered
 				}
+
 				known("fresh")
 				now = now.Add(time.Minute)
 				known("too old")

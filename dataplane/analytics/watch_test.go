@@ -16,8 +16,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestWithoutNotices: while no notice of a change can arrive, a replaced server secret is dead after half a second all the
-// same, and the new one works at once.
+// TestWithoutNotices: while no notice of a change can arrive, a replaced server secret is dead
+// after half a second all the same, and the new one works at once.
 func TestWithoutNotices(t *testing.T) {
 	const bound = 500 * time.Millisecond
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -31,6 +31,7 @@ func TestWithoutNotices(t *testing.T) {
 			Store:      d.HitStore(),
 			Log:        slog.New(slog.DiscardHandler),
 		})
+
 		told := make(chan struct{})
 		s.watch = func(ctx context.Context, _ func(int64), synced func(error)) error {
 			synced(errors.New("the database is not reached"))
@@ -38,13 +39,16 @@ func TestWithoutNotices(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
+
 		s.Start()
 		defer s.Stop(context.Background())
+
 		<-told
 		account, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM sites WHERE id = ?", site.id)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
 			if err := d.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
@@ -52,24 +56,31 @@ func TestWithoutNotices(t *testing.T) {
 			}
 			return secret
 		}
+
 		call := func(secret string) error {
 			request := httptest.NewRequest(http.MethodPost, "/server.php", strings.NewReader(`{"event":"scroll","ip":"203.0.113.1","user_agent":"-"}`))
 			request.Header.Set("Authorization", "Bearer "+secret)
 			return s.Server(httptest.NewRecorder(), request)
 		}
+
 		old := rotate()
 		if err := call(old); err != nil {
 			t.Fatalf("the first secret: %v", err)
 		}
+
 		fresh := rotate()
 		if err := call(fresh); err != nil {
 			t.Errorf("the new secret: %v", err)
 		}
+
 		now = now.Add(bound - 1)
+
 		if err := call(old); err != nil {
 			t.Errorf("the old secret within the bound: %v; the snapshot should still hold, or this test shows nothing", err)
 		}
+
 		now = now.Add(1)
+
 		if err := call(old); !errors.Is(err, errInvalidSecret) {
 			t.Errorf("the old secret after %v: %v, want invalid_secret", bound, err)
 		}

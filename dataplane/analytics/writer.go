@@ -34,6 +34,7 @@ func (o outcome) err() error {
 	case badTransaction:
 		return event.ErrBad
 	}
+
 	return nil
 }
 
@@ -49,11 +50,12 @@ func (o outcome) ignored() string {
 }
 
 const (
-	// StoreTimeout bounds a request's waits for the database, all of them together: for the site, for the day's key and for its
-	// hit to be stored. Then it is answered with 503 unavailable.
+	// StoreTimeout bounds a request's waits for the database, all of them together: for the site,
+	// for the day's key and for its hit to be stored. Then it is answered with 503 unavailable.
 	StoreTimeout = 5 * time.Second
-	// commitTimeout bounds the storing of one batch. A hit that waited so long for its turn that less than this is left of
-	// its StoreTimeout is refused instead of stored: a request that is told 503 may send its hit again.
+	// commitTimeout bounds the storing of one batch. A hit that waited so long for its turn that
+	// less than this is left of its StoreTimeout is refused instead of stored: a request that is
+	// told 503 may send its hit again.
 	commitTimeout = StoreTimeout / 2
 )
 
@@ -89,27 +91,32 @@ func (w *writer) commit(ctx context.Context, hits []*hit) ([]outcome, error) {
 	if err == nil && changes != nil && len(changes.Deliveries) > 0 {
 		w.ring(changes.Deliveries)
 	}
+
 	return outcomes, err
 }
 
 const (
-	// maxAhead is how far stored moments may run ahead of the clock to stay distinct, before the clock is believed to have
-	// stepped back.
+	// maxAhead is how far stored moments may run ahead of the clock to stay distinct, before the
+	// clock is believed to have stepped back.
 	maxAhead = time.Second
-	// maxLate is how late a hit can come to the writer after it arrived, from when on the clock must have been set back.
+	// maxLate is how late a hit can come to the writer after it arrived, from when on the clock
+	// must have been set back.
 	maxLate = time.Minute
 )
 
-// stamp returns the moment under which a hit that arrived at the given one is stored: that moment, or one microsecond
-// after the last, so that rows of this process share one only in a clock's step or a day's last microsecond. A hit never
-// leaves its day: its visitor and its month's count belong to it.
+// stamp returns the moment under which a hit that arrived at the given one is stored: that moment,
+// or one microsecond after the last, so that rows of this process share one only in a clock's step
+// or a day's last microsecond. A hit never leaves its day: its visitor and its month's count belong
+// to it.
 func (w *writer) stamp(at model.Instant) model.Instant {
 	switch behind := w.lastAt.Sub(at); {
 	case behind >= maxLate:
-		w.lastAt = 0 // else no two hits were kept apart until the wrong time is reached again
+		// else no two hits were kept apart until the wrong time is reached again
+		w.lastAt = 0
 	case behind >= 0 && behind < maxAhead:
 		at = min(w.lastAt+1, (at.Day()+1).Start()-1)
 	}
+
 	w.lastAt = max(w.lastAt, at)
 	return at
 }
@@ -120,6 +127,7 @@ func keysOf(hits []*hit) db.HitKeys {
 	for _, h := range hits {
 		keys.Since, keys.Until = min(keys.Since, h.at), max(keys.Until, h.at)
 		keys.Usage = append(keys.Usage, h.usageKey())
+
 		switch {
 		case h.engagement != nil:
 		case h.converts():
@@ -127,6 +135,7 @@ func keysOf(hits []*hit) db.HitKeys {
 		default:
 			keys.Visitors = append(keys.Visitors, h.visitorKey())
 		}
+
 		if key, ok := h.viewKey(); ok && h.event != nil {
 			keys.Viewed = append(keys.Viewed, key)
 		}
@@ -137,6 +146,7 @@ func keysOf(hits []*hit) db.HitKeys {
 			keys.Transactions = append(keys.Transactions, key)
 		}
 	}
+
 	keys.Since, keys.Until = keys.Since.Day().Start(), (keys.Until.Day() + 1).Start()
 	keys.Usage = sorted(keys.Usage, model.UsageKey.Compare)
 	keys.Transactions = sorted(keys.Transactions, model.TransactionKey.Compare)
@@ -147,6 +157,7 @@ func keysOf(hits []*hit) db.HitKeys {
 		_, converts := slices.BinarySearchFunc(keys.Converting, key, model.VisitorKey.Compare)
 		return converts
 	})
+
 	return keys
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// BenchmarkCommit measures the writer's batch alone, from decided keys to the durable commit. One operation is one hit.
+// BenchmarkCommit measures the writer's batch alone, from decided keys to the durable commit. One
+// operation is one hit.
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1, 64, 512} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
@@ -22,9 +23,10 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkManual measures manual page views, each of which may repeat an automatic one, beside automatic
-// ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated" are automatic and manual page views
-// in turn, the latter by visitors whose automatic one is half a second old.
+// BenchmarkManual measures manual page views, each of which may repeat an automatic one, beside
+// automatic ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated"
+// are automatic and manual page views in turn, the latter by visitors whose automatic one is half a
+// second old.
 func BenchmarkManual(b *testing.B) {
 	const size, visitors, half = 64, 100_000, 5_000
 	for _, kind := range []struct {
@@ -51,8 +53,9 @@ func BenchmarkManual(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile measures ordinary page views in batches half of which are one visitor's, who starts a
-// visit with each of them, automatic or manual, and has stored 20,000 page views so before.
+// BenchmarkHostile measures ordinary page views in batches half of which are one visitor's, who
+// starts a visit with each of them, automatic or manual, and has stored 20,000 page views so
+// before.
 func BenchmarkHostile(b *testing.B) {
 	const size, before = 64, 20_000
 	for _, manual := range []bool{false, true} {
@@ -64,6 +67,7 @@ func BenchmarkHostile(b *testing.B) {
 					h.entry.campaign.Source = fmt.Sprint("source ", t.n)
 					return h
 				}
+
 				t.commit(b, 1_000, before, func() (int, bool) { return t.n, false })
 				b.ResetTimer()
 				t.commit(b, size, b.N, func() (int, bool) { return t.n, false })
@@ -91,7 +95,9 @@ func newTraffic(b *testing.B, d *db.DB, visitors int) *traffic {
 // commit stores hits in batches. Each hit's visitor and kind come from next.
 func (t *traffic) commit(b *testing.B, size, hits int, next func() (visitor int, manual bool)) {
 	b.Helper()
+
 	b.ReportAllocs()
+
 	for stored := 0; stored < hits; stored += size {
 		batch := make([]*hit, size)
 		for i := range batch {
@@ -99,13 +105,16 @@ func (t *traffic) commit(b *testing.B, size, hits int, next func() (visitor int,
 				batch[i] = t.hostile()
 				continue
 			}
+
 			visitor, manual := next()
 			batch[i] = t.pageview((visitor+t.visitors)%t.visitors, manual)
 		}
+
 		if _, err := t.writer.commit(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
 	}
+
 	b.ReportMetric(float64(hits)/b.Elapsed().Seconds(), "hits/s")
 }
 

@@ -36,19 +36,21 @@ func (s *heldStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db
 	return s.HitStore.Update(ctx, keys, decide)
 }
 
-// TestStampsAfterTheClockWasSetBack: hits of the same microsecond are kept apart, also while the clock has not reached again
-// what it was at before. A hit that is only late changes nothing.
+// TestStampsAfterTheClockWasSetBack: hits of the same microsecond are kept apart, also while the
+// clock has not reached again what it was at before. A hit that is only late changes nothing.
 func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	for _, back := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
 		var w writer
 		w.stamp(noon)
+
 		seen := make(map[model.Instant]bool)
 		for range 100 {
 			at := w.stamp(noon.Add(-back))
 			if seen[at] || at.Sub(noon.Add(-back)) >= maxAhead || at < noon.Add(-back) {
 				t.Fatalf("set back by %v: stamp %v, seen %v", back, at.Time(), seen[at])
 			}
+
 			seen[at] = true
 		}
 	}
@@ -56,13 +58,14 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 	var w writer
 	w.stamp(noon)
 	w.stamp(noon.Add(-5 * time.Second))
+
 	if at := w.stamp(noon); at != noon+1 {
 		t.Errorf("after a late hit: stamp %v, want the microsecond after noon", at.Time())
 	}
 }
 
-// TestManualPageviewsInOneBatch: automatic and manual page views that are stored together are told apart, in the order in
-// which they arrived.
+// TestManualPageviewsInOneBatch: automatic and manual page views that are stored together are told
+// apart, in the order in which they arrived.
 func TestManualPageviewsInOneBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &heldStore{HitStore: d.HitStore(), held: make(chan struct{}), release: make(chan struct{})}
@@ -76,15 +79,18 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 			Store:      store,
 			Log:        slog.New(slog.DiscardHandler),
 		})
+
 		s.Start()
 		var wg sync.WaitGroup
 		queued := 0
 		send := func(path string, manual int) {
 			t.Helper()
+
 			body, err := json.Marshal(map[string]any{"k": site.key, "t": "pageview", "p": path, "x": manual})
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(string(body)))
 			request.Header.Set("Origin", "https://example.com")
 			request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
@@ -95,6 +101,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 				}
 			})
 		}
+
 		sendNext := func(path string, manual int) {
 			t.Helper()
 			send(path, manual)
@@ -102,6 +109,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
+
 		send("/holds the writer", 0)
 		<-store.held
 		sendNext("/automatic first", 0)
@@ -112,17 +120,21 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		sendNext("/manual first", 1)
 		close(store.release)
 		wg.Wait()
+
 		if err := s.Stop(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+
 		rows, err := dbtest.Rows[model.Pageview](d, "SELECT path, manual FROM pageviews ORDER BY at")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var got []string
 		for _, row := range rows {
 			got = append(got, row.Path+map[bool]string{true: ", manual"}[row.Manual])
 		}
+
 		want := []string{"/holds the writer", "/automatic first", "/manual first, manual", "/manual first"}
 		if store.batches != 2 || !slices.Equal(got, want) {
 			t.Errorf("%d batches stored %q; want 2 and %q", store.batches, got, want)
@@ -130,15 +142,17 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 	})
 }
 
-// TestVisitsOfADayAreBounded: a visitor who brings a new campaign with every page view has 200 visits of a
-// day; the page views after that belong to the last one, and none is lost.
+// TestVisitsOfADayAreBounded: a visitor who brings a new campaign with every page view has 200
+// visits of a day; the page views after that belong to the last one, and none is lost.
 func TestVisitsOfADayAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const sent = visit.MaxPerDay + 150
 		site := modelSite(t, d, "example.com", 1_000)
 		w := newWriter(d.HitStore(), nil)
 		defer w.stop(context.Background())
+
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+
 		for n := 0; n < sent; {
 			var hits []*hit
 			for range min(50, sent-n) {
@@ -147,6 +161,7 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 					entry:    entry{campaign: model.Campaign{Source: fmt.Sprint("source ", n)}, channel: "direct"},
 					pageview: &model.Pageview{SiteID: site.id, ID: int64(n), Path: "/"}})
 			}
+
 			if _, err := w.commit(t.Context(), hits); err != nil {
 				t.Fatal(err)
 			}
@@ -156,12 +171,15 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 			N, Pageviews int
 			Source       string
 		}
+
 		visits, err := dbtest.Rows[row](d, "SELECT n, pageviews, utm_source AS source FROM visits ORDER BY id")
 		if err != nil || len(visits) != visit.MaxPerDay {
 			t.Fatalf("%d visits, %v; want %d", len(visits), err, visit.MaxPerDay)
 		}
+
 		for i, v := range visits {
 			want := row{N: i + 1, Pageviews: 1, Source: fmt.Sprint("source ", i+1)}
+
 			if i == visit.MaxPerDay-1 {
 				want.Pageviews = sent - visit.MaxPerDay + 1
 			}
@@ -169,6 +187,7 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 				t.Errorf("visit %+v, want %+v", v, want)
 			}
 		}
+
 		if n, err := dbtest.Count(d, "pageviews"); err != nil || n != sent {
 			t.Errorf("%d page views, %v; want %d", n, err, sent)
 		}

@@ -44,6 +44,7 @@ func TestEachRequestGetsItsOwnOutcome(t *testing.T) {
 	const n = 1_000
 	q := batch.New(d.commit, batch.Options{MaxItems: 7, MaxQueued: n})
 	q.Start()
+
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
@@ -52,16 +53,21 @@ func TestEachRequestGetsItsOwnOutcome(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
+
 	if err := q.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	slices.Sort(d.stored)
+
 	for i := range n {
 		if d.stored[i] != i {
 			t.Fatalf("item %d is missing or doubled: %d stands in its place", i, d.stored[i])
 		}
 	}
+
 	if largest := slices.Max(d.batches); largest > 7 {
 		t.Errorf("a batch of %d items; the limit is 7", largest)
 	}
@@ -75,22 +81,27 @@ func TestWhatGathersDuringACommitIsOneBatch(t *testing.T) {
 		<-leave
 		return d.commit(ctx, items)
 	}, batch.Options{})
+
 	q.Start()
 	var wg sync.WaitGroup
 	do := func(i int) { wg.Go(func() { _, _ = q.Do(t.Context(), i, 1) }) }
 	do(0)
 	<-entered
+
 	for i := 1; i <= 20; i++ {
 		do(i)
 	}
+
 	awaitLen(q, 20)
 	leave <- struct{}{}
 	<-entered
 	leave <- struct{}{}
 	wg.Wait()
+
 	if want := []int{1, 20}; !slices.Equal(d.batches, want) {
 		t.Errorf("batch sizes %v, want %v", d.batches, want)
 	}
+
 	_ = q.Stop(t.Context())
 }
 
@@ -100,15 +111,19 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 		"bytes": {MaxBytes: 2, MaxQueued: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := batch.New((&double{}).commit, options) // not started: nothing leaves the queue
+			// not started: nothing leaves the queue
+			q := batch.New((&double{}).commit, options)
 			var wg sync.WaitGroup
 			for i := range 4 {
 				wg.Go(func() { _, _ = q.Do(t.Context(), i, 1) })
 			}
+
 			awaitLen(q, 4)
+
 			if _, err := q.Do(t.Context(), 9, 1); !errors.Is(err, batch.ErrFull) {
 				t.Errorf("fifth item: %v, want ErrFull", err)
 			}
+
 			_ = q.Stop(t.Context())
 			wg.Wait()
 		})
@@ -118,6 +133,7 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 func TestStopStoresWhatWaitsAndRefusesTheRest(t *testing.T) {
 	var d double
 	q := batch.New(d.commit, batch.Options{})
+
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
@@ -126,13 +142,18 @@ func TestStopStoresWhatWaitsAndRefusesTheRest(t *testing.T) {
 			}
 		})
 	}
+
 	awaitLen(q, 10)
-	for range 2 { // stopping twice is allowed
+
+	// stopping twice is allowed
+	for range 2 {
 		if err := q.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	wg.Wait()
+
 	if len(d.stored) != 10 {
 		t.Errorf("stored %d items, want 10", len(d.stored))
 	}
@@ -146,14 +167,17 @@ func TestStopGivesUpOnAStuckCommit(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}, batch.Options{})
+
 	q.Start()
 	answer := make(chan error, 1)
 	go func() {
 		_, err := q.Do(context.Background(), 1, 1)
 		answer <- err
 	}()
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+
 	if err := q.Stop(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Stop = %v, want context.Canceled", err)
 	}
@@ -164,7 +188,9 @@ func TestStopGivesUpOnAStuckCommit(t *testing.T) {
 
 func TestRequestThatLeavesEarlyIsWithdrawn(t *testing.T) {
 	var d double
-	q := batch.New(d.commit, batch.Options{}) // not started yet
+
+	// not started yet
+	q := batch.New(d.commit, batch.Options{})
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -172,20 +198,24 @@ func TestRequestThatLeavesEarlyIsWithdrawn(t *testing.T) {
 			t.Errorf("the request that stayed: %d, %v; want 2", got, err)
 		}
 	})
+
 	awaitLen(q, 1)
 	left := make(chan error)
 	go func() {
 		_, err := q.Do(ctx, 7, 1)
 		left <- err
 	}()
+
 	awaitLen(q, 2)
 	leave()
+
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the request that left: %v, want context.Canceled", err)
 	}
 	if err := q.Stop(t.Context()); err != nil || !slices.Equal(d.stored, []int{1}) {
 		t.Errorf("Stop = %v, stored %v; want only what was waited for", err, d.stored)
 	}
+
 	wg.Wait()
 }
 
@@ -200,6 +230,7 @@ func TestRequestThatLeavesLateDoesNotCancelTheCommit(t *testing.T) {
 		}
 		return d.commit(ctx, items)
 	}, batch.Options{})
+
 	q.Start()
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error)
@@ -207,19 +238,23 @@ func TestRequestThatLeavesLateDoesNotCancelTheCommit(t *testing.T) {
 		_, err := q.Do(ctx, 1, 1)
 		left <- err
 	}()
+
 	<-entered
 	cancel()
+
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("Do = %v, want context.Canceled", err)
 	}
+
 	close(leave)
+
 	if err := q.Stop(t.Context()); err != nil || len(d.stored) != 1 {
 		t.Errorf("Stop = %v, stored %v; want the item stored all the same", err, d.stored)
 	}
 }
 
-// TestBadItemsFailAlone is a property test: whatever items are bad, exactly they fail and all others are stored once.
-// Of the bad items, every second one makes the commit panic.
+// TestBadItemsFailAlone is a property test: whatever items are bad, exactly they fail and all
+// others are stored once. Of the bad items, every second one makes the commit panic.
 func TestBadItemsFailAlone(t *testing.T) {
 	errBad := errors.New("bad item")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -229,6 +264,7 @@ func TestBadItemsFailAlone(t *testing.T) {
 		for range random.IntN(4) {
 			bad[random.IntN(n)] = true
 		}
+
 		var d double
 		q := batch.New(func(ctx context.Context, items []int) ([]int, error) {
 			if i := slices.IndexFunc(items, func(i int) bool { return bad[i] }); i >= 0 {
@@ -239,11 +275,13 @@ func TestBadItemsFailAlone(t *testing.T) {
 			}
 			return d.commit(ctx, items)
 		}, batch.Options{Isolate: func(err error) bool { return errors.Is(err, errBad) }})
+
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
 				got, err := q.Do(context.Background(), i, 1)
 				want := errBad
+
 				if i%2 == 0 {
 					want = batch.ErrPanic
 				}
@@ -252,9 +290,11 @@ func TestBadItemsFailAlone(t *testing.T) {
 				}
 			})
 		}
+
 		awaitLen(q, n)
 		_ = q.Stop(t.Context())
 		wg.Wait()
+
 		if len(d.stored) != n-len(bad) {
 			t.Fatalf("round %d: stored %d of %d items, %d bad", round, len(d.stored), n, len(bad))
 		}
@@ -270,6 +310,7 @@ func TestPanicIsAnError(t *testing.T) {
 		}
 		return d.commit(ctx, items)
 	}, batch.Options{})
+
 	q.Start()
 	_, err := q.Do(t.Context(), 0, 1)
 	if !errors.Is(err, batch.ErrPanic) || !strings.Contains(err.Error(), "divide by zero") || !strings.Contains(err.Error(), "batch_test.go") {
@@ -278,6 +319,7 @@ func TestPanicIsAnError(t *testing.T) {
 	if got, err := q.Do(t.Context(), 1, 1); err != nil || got != 2 {
 		t.Errorf("afterwards: %d, %v; want 2", got, err)
 	}
+
 	_ = q.Stop(t.Context())
 }
 
@@ -286,6 +328,7 @@ func TestOtherErrorsFailTheWholeBatchOnce(t *testing.T) {
 	calls := 0
 	q := batch.New(func(context.Context, []int) ([]int, error) { calls++; return nil, errAway },
 		batch.Options{Isolate: func(error) bool { return false }})
+
 	var wg sync.WaitGroup
 	for i := range 5 {
 		wg.Go(func() {
@@ -294,15 +337,18 @@ func TestOtherErrorsFailTheWholeBatchOnce(t *testing.T) {
 			}
 		})
 	}
+
 	awaitLen(q, 5)
 	_ = q.Stop(t.Context())
 	wg.Wait()
+
 	if calls != 1 {
 		t.Errorf("%d commits, want 1", calls)
 	}
 }
 
-// slow is a commit that takes its time, in a synctest's clock, and ends with its context as a database does.
+// slow is a commit that takes its time, in a synctest's clock, and ends with its context as a
+// database does.
 type slow struct {
 	double
 	takes func() time.Duration
@@ -317,8 +363,8 @@ func (s *slow) commit(ctx context.Context, items []int) ([]int, error) {
 	}
 }
 
-// TestLateItemsAreNotStored: an item that waited so long for a slow commit that its request could give up during its own is
-// refused and not stored.
+// TestLateItemsAreNotStored: an item that waited so long for a slow commit that its request could
+// give up during its own is refused and not stored.
 func TestLateItemsAreNotStored(t *testing.T) {
 	const (
 		timeout = 2 * time.Second
@@ -352,25 +398,33 @@ func TestLateItemsAreNotStored(t *testing.T) {
 						t.Errorf("the first item: %v", err)
 					}
 				})
+
 				synctest.Wait()
 				takes = time.Second
 				ctx, cancel := context.WithCancel(context.Background())
+
 				if test.patient > 0 {
 					ctx, cancel = context.WithTimeout(context.Background(), test.patient)
 				}
 				defer cancel()
+
 				stored := []int{1}
+
 				if test.want == nil {
 					stored = append(stored, 2)
 				}
+
 				var deadline time.Time
+
 				if test.before > 0 {
 					deadline = time.Now().Add(test.before)
 				}
 				if got, err := q.DoBefore(ctx, deadline, 2, 1); !errors.Is(err, test.want) || err == nil && got != 4 {
 					t.Errorf("Do = %d, %v; want %v", got, err, test.want)
 				}
+
 				wg.Wait()
+
 				if err := q.Stop(t.Context()); err != nil || !slices.Equal(s.stored, stored) {
 					t.Errorf("Stop = %v, stored %v; want %v", err, s.stored, stored)
 				}
@@ -379,8 +433,8 @@ func TestLateItemsAreNotStored(t *testing.T) {
 	}
 }
 
-// TestDeadline: an item waits until its deadline, or until its context ends if that is earlier, and then is not stored. Each
-// wait is as long as the first, though the timers are used again.
+// TestDeadline: an item waits until its deadline, or until its context ends if that is earlier, and
+// then is not stored. Each wait is as long as the first, though the timers are used again.
 func TestDeadline(t *testing.T) {
 	const patience = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -388,6 +442,7 @@ func TestDeadline(t *testing.T) {
 		s := slow{takes: func() time.Duration { return takes }}
 		q := batch.New(s.commit, batch.Options{})
 		q.Start()
+
 		wait := func(ctx context.Context, item int) (time.Duration, error) {
 			begin := time.Now()
 			_, err := q.DoBefore(ctx, begin.Add(patience), item, 1)
@@ -398,28 +453,36 @@ func TestDeadline(t *testing.T) {
 				t.Fatalf("item %d of a quick commit: %v after %v", item, err, waited)
 			}
 		}
+
 		takes = time.Hour
-		go q.Do(context.Background(), 3, 1) // it is in the way of the others
+
+		// it is in the way of the others
+		go q.Do(context.Background(), 3, 1)
 		synctest.Wait()
+
 		for item := 4; item < 7; item++ {
 			if waited, err := wait(t.Context(), item); !errors.Is(err, context.DeadlineExceeded) || waited != patience {
 				t.Errorf("item %d: %v after %v, want the deadline exceeded after %v", item, err, waited, patience)
 			}
 		}
+
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
+
 		if waited, err := wait(ctx, 7); !errors.Is(err, context.DeadlineExceeded) || waited != time.Second {
 			t.Errorf("an item with a context of a second: %v after %v", err, waited)
 		}
+
 		takes = 0
+
 		if err := q.Stop(context.Background()); err != nil || !slices.Equal(s.stored, []int{0, 1, 2, 3}) {
 			t.Errorf("Stop = %v, stored %v; want what was waited for and what the writer had", err, s.stored)
 		}
 	})
 }
 
-// TestAttemptsShareOneTimeout: looking for a bad item takes no longer than one commit may, so that what is stored on the way
-// is answered in time.
+// TestAttemptsShareOneTimeout: looking for a bad item takes no longer than one commit may, so that
+// what is stored on the way is answered in time.
 func TestAttemptsShareOneTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errBad := errors.New("bad item")
@@ -432,9 +495,12 @@ func TestAttemptsShareOneTimeout(t *testing.T) {
 			}
 			return outs, err
 		}, batch.Options{Timeout: 2 * time.Second, Isolate: func(err error) bool { return errors.Is(err, errBad) }})
+
 		began := time.Now()
 		var wg sync.WaitGroup
-		for i := range 4 { // 4 and 2 fail as bad, then one is stored and the next runs out of time
+
+		// 4 and 2 fail as bad, then one is stored and the next runs out of time
+		for i := range 4 {
 			wg.Go(func() {
 				want := context.DeadlineExceeded
 				if i == 0 {
@@ -444,35 +510,47 @@ func TestAttemptsShareOneTimeout(t *testing.T) {
 					t.Errorf("Do(%d) = %v after %v; want %v after 2s", i, err, time.Since(began), want)
 				}
 			})
-			synctest.Wait() // in this order
+
+			// in this order
+			synctest.Wait()
 		}
+
 		q.Start()
 		wg.Wait()
+
 		if err := q.Stop(t.Context()); err != nil || !slices.Equal(s.stored, []int{0}) {
 			t.Errorf("Stop = %v, stored %v; want the first", err, s.stored)
 		}
 	})
 }
 
-// TestRefusedIsNeverStored is a property test: whatever commits take and whenever requests come and give up, an item is
-// stored if and only if its request is told so, and that not after its deadline.
+// TestRefusedIsNeverStored is a property test: whatever commits take and whenever requests come and
+// give up, an item is stored if and only if its request is told so, and that not after its
+// deadline.
 func TestRefusedIsNeverStored(t *testing.T) {
 	const timeout = 2 * time.Second
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
 			upTo := func(random *rand.Rand, d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
-			requests, commits := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // one for each goroutine
+
+			// one for each goroutine
+			requests, commits := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			pace := 1 + upTo(requests, 3*time.Second)
 			s := slow{takes: func() time.Duration { return 1 + upTo(commits, pace) }}
 			options := batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout}
-			var within time.Duration // of a deadline, where it is that and not the context that ends a request
+
+			// of a deadline, where it is that and not the context that ends a request
+			var within time.Duration
+
 			if seed%2 == 1 {
 				within = timeout + timeout/10 + upTo(requests, 6*time.Second)
 			}
+
 			q := batch.New(s.commit, options)
 			q.Start()
 			var mu sync.Mutex
 			var told []int
+
 			var wg sync.WaitGroup
 			for i := range 60 {
 				time.Sleep(upTo(requests, 400*time.Millisecond))
@@ -480,15 +558,20 @@ func TestRefusedIsNeverStored(t *testing.T) {
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
 					defer cancel()
+
 					began := time.Now()
 					var deadline time.Time
+
 					if within > 0 {
 						ctx, patience, deadline = context.WithoutCancel(ctx), within, began.Add(within)
 					}
+
 					_, err := q.DoBefore(ctx, deadline, i, 1)
+
 					if waited := time.Since(began); waited > patience {
 						t.Errorf("seed %d: an answer after %v, the request gave up after %v", seed, waited, patience)
 					}
+
 					if err == nil {
 						mu.Lock()
 						told = append(told, i)
@@ -496,12 +579,16 @@ func TestRefusedIsNeverStored(t *testing.T) {
 					}
 				})
 			}
+
 			wg.Wait()
+
 			if err := q.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+
 			slices.Sort(told)
 			slices.Sort(s.stored)
+
 			if !slices.Equal(told, s.stored) {
 				t.Errorf("seed %d: stored %v, told %v", seed, s.stored, told)
 			}
@@ -515,6 +602,7 @@ func BenchmarkDo(b *testing.B) {
 		d.stored = d.stored[:0]
 		return d.commit(ctx, items)
 	}, batch.Options{})
+
 	q.Start()
 	b.ReportAllocs()
 	b.SetParallelism(64)
@@ -525,5 +613,6 @@ func BenchmarkDo(b *testing.B) {
 			}
 		}
 	})
+
 	_ = q.Stop(context.Background())
 }

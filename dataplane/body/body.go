@@ -1,5 +1,5 @@
-// Package body reads the bodies of requests to the data plane: small, and strict about JSON itself while lenient about what is
-// in it. It knows neither contract.
+// Package body reads the bodies of requests to the data plane: small, and strict about JSON itself
+// while lenient about what is in it. It knows neither contract.
 package body
 
 import (
@@ -26,33 +26,39 @@ var (
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// Read reads a body of at most Max bytes as it was sent: compressed ones are not inflated. The caller hands the buffer to
-// Free.
+// Read reads a body of at most Max bytes as it was sent: compressed ones are not inflated. The
+// caller hands the buffer to Free.
 func Read(r *http.Request) (*bytes.Buffer, error) {
 	if r.ContentLength > Max {
 		return nil, ErrTooLarge
 	}
+
 	b, err := ReadStart(r)
 	if err != nil {
 		Free(b)
 		return nil, err
 	}
+
 	return b, nil
 }
 
-// ReadStart is Read for a caller that can use the beginning of a body that is too large: with ErrTooLarge it returns the first
-// Max bytes, or none of a body that is cut off. The caller hands the buffer to Free in either case.
+// ReadStart is Read for a caller that can use the beginning of a body that is too large: with
+// ErrTooLarge it returns the first Max bytes, or none of a body that is cut off. The caller hands
+// the buffer to Free in either case.
 func ReadStart(r *http.Request) (*bytes.Buffer, error) {
 	b := buffers.Get().(*bytes.Buffer)
 	b.Reset()
+
 	if _, err := b.ReadFrom(io.LimitReader(r.Body, Max+1)); err != nil {
 		b.Reset()
 		return b, ErrTooLarge
 	}
+
 	if b.Len() > Max {
 		b.Truncate(Max)
 		return b, ErrTooLarge
 	}
+
 	return b, nil
 }
 
@@ -61,13 +67,16 @@ func Free(b *bytes.Buffer) { buffers.Put(b) }
 
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
-// Object reads a body that is one JSON object, and calls member once per key with the decoder standing before its value, which
-// member must read or skip. It is strict about JSON itself: nothing after the object, no key twice; keys count in their exact
-// case. Within the values a key may stand twice, as JSON itself allows. Bad UTF-8 and lone surrogates become U+FFFD instead of an
-// error, since a browser can produce them from a text that was cut in the middle of a character. Anything else is ErrJSON.
+// Object reads a body that is one JSON object, and calls member once per key with the decoder
+// standing before its value, which member must read or skip. It is strict about JSON itself:
+// nothing after the object, no key twice; keys count in their exact case. Within the values a key
+// may stand twice, as JSON itself allows. Bad UTF-8 and lone surrogates become U+FFFD instead of an
+// error, since a browser can produce them from a text that was cut in the middle of a character.
+// Anything else is ErrJSON.
 func Object(b []byte, member func(d *jsontext.Decoder, key string) error) error {
 	d := decoders.Get().(*jsontext.Decoder)
 	defer decoders.Put(d)
+
 	d.Reset(bytes.NewReader(b), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 	var seen names
@@ -83,6 +92,7 @@ func Object(b []byte, member func(d *jsontext.Decoder, key string) error) error 
 	if _, err := d.ReadToken(); err != io.EOF {
 		return ErrJSON
 	}
+
 	return nil
 }
 
@@ -98,19 +108,23 @@ func (n *names) add(key string) bool {
 	if slices.Contains(n.few[:n.count], key) || n.more[key] {
 		return false
 	}
+
 	if n.count < len(n.few) {
 		n.few[n.count] = key
 		n.count++
 		return true
 	}
+
 	if n.more == nil {
 		n.more = make(map[string]bool)
 	}
+
 	n.more[key] = true
 	return true
 }
 
-// Members is Object for an object within another one, where a key may stand twice: member is called for each.
+// Members is Object for an object within another one, where a key may stand twice: member is called
+// for each.
 func Members(d *jsontext.Decoder, member func(d *jsontext.Decoder, key string) error) error {
 	token, err := d.ReadToken()
 	if err != nil {
@@ -119,6 +133,7 @@ func Members(d *jsontext.Decoder, member func(d *jsontext.Decoder, key string) e
 	if token.Kind() != '{' {
 		return ErrJSON
 	}
+
 	for d.PeekKind() != '}' {
 		key, err := d.ReadToken()
 		if err != nil {
@@ -128,33 +143,39 @@ func Members(d *jsontext.Decoder, member func(d *jsontext.Decoder, key string) e
 			return err
 		}
 	}
+
 	_, err = d.ReadToken()
 	return err
 }
 
-// Exact reads a text as it was sent: a name, key, secret or id, which is compared and must not become another one first. Another
-// JSON type leaves it empty.
+// Exact reads a text as it was sent: a name, key, secret or id, which is compared and must not
+// become another one first. Another JSON type leaves it empty.
 func Exact(d *jsontext.Decoder, s *string) error {
 	if d.PeekKind() != '"' {
 		return d.SkipValue()
 	}
+
 	token, err := d.ReadToken()
 	if err != nil {
 		return err
 	}
+
 	*s = token.String()
 	return nil
 }
 
-// Text reads a text, cleaned (see model.Clean) and cut to limit characters. Another JSON type leaves it empty.
+// Text reads a text, cleaned (see model.Clean) and cut to limit characters. Another JSON type
+// leaves it empty.
 func Text(d *jsontext.Decoder, s *string, limit int) error {
 	if d.PeekKind() != '"' {
 		return d.SkipValue()
 	}
+
 	token, err := d.ReadToken()
 	if err != nil {
 		return err
 	}
+
 	*s = model.Clean(token.String(), limit)
 	return nil
 }

@@ -17,9 +17,11 @@ func TestRead(t *testing.T) {
 	for size, want := range map[int]error{0: nil, 1: nil, body.Max: nil, body.Max + 1: body.ErrTooLarge, 100 * body.Max: body.ErrTooLarge} {
 		for _, chunked := range []bool{false, true} {
 			r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", size)))
+
 			if chunked {
 				r.ContentLength = -1
 			}
+
 			b, err := body.Read(r)
 			if err != want {
 				t.Errorf("%d bytes, chunked %v: %v, want %v", size, chunked, err, want)
@@ -32,23 +34,28 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
+
 	if _, err := body.Read(httptest.NewRequest("POST", "/", iotest.ErrReader(iotest.ErrTimeout))); err != body.ErrTooLarge {
 		t.Errorf("a body that breaks off: %v", err)
 	}
 }
 
-// TestReadStart: of a body that is too large, its beginning can be used; of one that breaks off, nothing.
+// TestReadStart: of a body that is too large, its beginning can be used; of one that breaks off,
+// nothing.
 func TestReadStart(t *testing.T) {
 	for size, want := range map[int]int{0: 0, 1: 1, body.Max: body.Max, body.Max + 1: body.Max, 100 * body.Max: body.Max} {
 		for _, chunked := range []bool{false, true} {
 			r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", size)))
+
 			if chunked {
 				r.ContentLength = -1
 			}
+
 			b, err := body.ReadStart(r)
 			if b.Len() != want || (err == body.ErrTooLarge) != (size > body.Max) {
 				t.Errorf("%d bytes, chunked %v: %d bytes, %v; want %d", size, chunked, b.Len(), err, want)
 			}
+
 			body.Free(b)
 		}
 	}
@@ -58,6 +65,7 @@ func TestReadStart(t *testing.T) {
 	if b.Len() != 0 || err != body.ErrTooLarge {
 		t.Errorf("a body that breaks off: %d bytes, %v", b.Len(), err)
 	}
+
 	body.Free(b)
 }
 
@@ -70,6 +78,7 @@ func read(b string) (map[string]string, error) {
 		texts[key] = s
 		return err
 	})
+
 	return texts, err
 }
 
@@ -116,6 +125,7 @@ func FuzzObject(f *testing.F) {
 		if !json.Valid([]byte(b)) {
 			t.Errorf("%q is no JSON", b)
 		}
+
 		for _, s := range texts {
 			if len([]rune(s)) > 5 {
 				t.Errorf("%q: %q is longer than asked for", b, s)

@@ -24,14 +24,15 @@ import (
 // connections is how many clients a benchmark plays, each with one request under way.
 const connections = 128
 
-// BenchmarkEndpoints measures calls per second over real connections on this machine, clients included, so that only the
-// ratios between its cases mean something elsewhere:
+// BenchmarkEndpoints measures calls per second over real connections on this machine, clients
+// included, so that only the ratios between its cases mean something elsewhere:
 //
 //	empty     a handler that answers 204 and does nothing else
 //	checked   the endpoint with all its checks, but nothing stored
 //	sqlite, postgres   the endpoint as it is: each answer stands for a committed transaction
 //
-// Each verify has a solved challenge of its own, each siteverify a token of its own, made before the clock starts.
+// Each verify has a solved challenge of its own, each siteverify a token of its own, made before
+// the clock starts.
 func BenchmarkEndpoints(b *testing.B) {
 	for _, endpoint := range benchEndpoints {
 		b.Run(endpoint.name, func(b *testing.B) {
@@ -42,9 +43,11 @@ func BenchmarkEndpoints(b *testing.B) {
 					w.WriteHeader(http.StatusNoContent)
 				}), endpoint.requests(&plane, b))
 			})
+
 			b.Run("checked", func(b *testing.B) {
 				benchEndpoint(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{}, endpoint.requests)
 			})
+
 			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchEndpoint(b, d, d.CaptchaStore(), endpoint.requests) })
 		})
 	}
@@ -67,6 +70,7 @@ var benchEndpoints = []struct {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		return many(b, func(n int) string {
 			c := keys.Issue(p.sitekey, pow.MinDifficulty, time.Now())
 			nonce, err := pow.Solve(c)
@@ -93,6 +97,7 @@ func manyTokens(p *benchPlane, b *testing.B, request func(n int, token string) s
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	return many(b, func(n int) string {
 		t := token.Token{Sitekey: token.SitekeyOf(p.sitekey), Issued: time.Now(), Hostname: "www.example.com"}
 		rand.Read(t.ID[:])
@@ -134,9 +139,11 @@ func newBenchPlane(b *testing.B, d *db.DB, store db.CaptchaStore) *plane {
 func drive(b *testing.B, handler http.Handler, requests []string) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
+
 	var sent atomic.Int64
 	var wg sync.WaitGroup
 	b.ResetTimer()
+
 	for range connections {
 		wg.Go(func() {
 			conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -144,17 +151,22 @@ func drive(b *testing.B, handler http.Handler, requests []string) {
 				b.Error(err)
 				return
 			}
+
 			defer conn.Close()
+
 			answer := make([]byte, 4096)
+
 			for {
 				n := int(sent.Add(1)) - 1
 				if n >= len(requests) {
 					return
 				}
+
 				if _, err := io.WriteString(conn, requests[n]); err != nil {
 					b.Error(err)
 					return
 				}
+
 				read, err := conn.Read(answer)
 				text := string(answer[:read])
 				if err != nil || !strings.HasPrefix(text, "HTTP/1.1 20") || strings.Contains(text, "false,\"error") {
@@ -164,12 +176,14 @@ func drive(b *testing.B, handler http.Handler, requests []string) {
 			}
 		})
 	}
+
 	wg.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(len(requests))/b.Elapsed().Seconds(), "req/s")
 }
 
-// discardStore is a store that keeps nothing: everything is claimed for the first time, and nobody has a quota.
+// discardStore is a store that keeps nothing: everything is claimed for the first time, and nobody
+// has a quota.
 type discardStore struct{}
 
 func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
@@ -180,17 +194,20 @@ func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*
 	for _, key := range keys.Usage {
 		state.Usage[key] = model.CaptchaUsage{Quota: model.Unlimited}
 	}
+
 	for _, key := range keys.Spent {
 		state.Claimed[key] = true
 	}
+
 	decide(state)
 	return nil
 }
 
 func (discardStore) Close() error { return nil }
 
-// BenchmarkHandler measures siteverify alone, up to the writer and back, without network and storage: what a call costs us in
-// time and allocations. The waiting for the writer's goroutine is in it.
+// BenchmarkHandler measures siteverify alone, up to the writer and back, without network and
+// storage: what a call costs us in time and allocations. The waiting for the writer's goroutine is
+// in it.
 func BenchmarkHandler(b *testing.B) {
 	p := newBenchPlane(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{})
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")

@@ -1,8 +1,9 @@
-// Package captcha is the data plane's half of the captcha contract. The life of a token reads from top to bottom: config.go
-// issues a challenge, verify.go exchanges the answer for a token, siteverify.go and compat.go tell the site's server what the
-// token is worth. widget.go is what the two browser endpoints share, sitekeys.go knows whose a sitekey is, pressure.go sets
-// the difficulty, writer.go makes challenges and tokens count once. Work and tokens themselves are packages of their own: pow
-// and token.
+// Package captcha is the data plane's half of the captcha contract. The life of a token reads from
+// top to bottom: config.go issues a challenge, verify.go exchanges the answer for a token,
+// siteverify.go and compat.go tell the site's server what the token is worth. widget.go is what the
+// two browser endpoints share, sitekeys.go knows whose a sitekey is, pressure.go sets the
+// difficulty, writer.go makes challenges and tokens count once. Work and tokens themselves are
+// packages of their own: pow and token.
 package captcha
 
 import (
@@ -18,7 +19,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Options are what a Service works with. All fields but Rotation, IsShared and NoTestSitekey are required.
+// Options are what a Service works with. All fields but Rotation, IsShared and NoTestSitekey are
+// required.
 type Options struct {
 	DB         *db.DB
 	Secret     []byte             // application key, at least 16 bytes; the keys of challenges and tokens are derived from it
@@ -29,8 +31,8 @@ type Options struct {
 	Store      db.CaptchaStore // the service closes it
 	Log        *slog.Logger
 
-	// IsShared reports whether many clients share the client address, so that nothing may depend on its network; see
-	// dataplane.Clients. Nil: never.
+	// IsShared reports whether many clients share the client address, so that nothing may depend on
+	// its network; see dataplane.Clients. Nil: never.
 	IsShared func(*http.Request) bool
 
 	// NoTestSitekey makes the test sitekey an unknown one and its secret a wrong one.
@@ -68,6 +70,7 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
+
 	return &Service{
 		clientAddr:    o.ClientAddr,
 		isShared:      o.IsShared,
@@ -98,8 +101,8 @@ func (s *Service) Start() {
 	s.background.Go(func() { snapshot.Keep(ctx, s.watch, s.log.With("of", "sitekeys"), s.bySitekey, s.bySecret) })
 }
 
-// Stop stores what was accepted and ends everything that Start began. Requests that come later are answered like those of a
-// database that is away.
+// Stop stores what was accepted and ends everything that Start began. Requests that come later are
+// answered like those of a database that is away.
 func (s *Service) Stop(ctx context.Context) error {
 	err := s.writer.stop(ctx)
 	s.cancel()

@@ -17,8 +17,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// recorded are the requests of client libraries of other captcha services, byte for byte as clients/check.mjs --record printed
-// them, with another path where the service's own would be. docs/captcha.md tells how to run the libraries themselves.
+// recorded are the requests of client libraries of other captcha services, byte for byte as
+// clients/check.mjs --record printed them, with another path where the service's own would be.
+// docs/captcha.md tells how to run the libraries themselves.
 var recorded = map[string]string{
 	"express-recaptcha 5.1.0 (reCAPTCHA)": `POST /siteverify HTTP/1.1
 Content-Type: application/x-www-form-urlencoded
@@ -88,45 +89,56 @@ func TestRecordedClients(t *testing.T) {
 // play sends a recorded request and returns the answer's body.
 func (p *plane) play(t *testing.T, request string, key pair, token string) string {
 	t.Helper()
+
 	header, body, _ := strings.Cut(request, "\n\n")
 	body = strings.NewReplacer("SECRET", key.secret, "TOKEN", token, "SITEKEY", key.Sitekey.Sitekey).Replace(body)
 	header = strings.ReplaceAll(strings.ReplaceAll(header, "LENGTH", fmt.Sprint(len(body))), "\n", "\r\n")
+
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+
 	if _, err := io.WriteString(conn, header+"\r\n\r\n"+body); err != nil {
 		t.Fatal(err)
 	}
+
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatal(response.StatusCode, err)
 	}
+
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// TestRecaptchaGo lets a library for reCAPTCHA verify tokens. It is the strictest that we know: an empty list of error codes,
-// or an empty moment, is an error for it.
+// TestRecaptchaGo lets a library for reCAPTCHA verify tokens. It is the strictest that we know: an
+// empty list of error codes, or an empty moment, is an error for it.
 func TestRecaptchaGo(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
-	p.clock.set(time.Now()) // the library compares with its own
+
+	// the library compares with its own
+	p.clock.set(time.Now())
 	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
 	client, err := recaptcha.NewReCAPTCHA(key.secret, recaptcha.V2, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	client.ReCAPTCHALink = p.url + compatPath
 	token := p.token(key, siteOrigin)
+
 	options := recaptcha.VerifyOption{RemoteIP: "203.0.113.1", Hostname: "www.example.com", ResponseTime: time.Hour}
 	if err := client.VerifyWithOptions(token, options); err != nil {
 		t.Errorf("a fresh token: %v", err)
 	}
+
 	for _, test := range []struct{ name, token, code string }{
 		{"the same token", token, "timeout-or-duplicate"}, {"no token", "", "missing-input-response"}, {"no token of ours", "x", "invalid-input-response"},
 	} {

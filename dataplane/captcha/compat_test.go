@@ -14,7 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// compatCall sends a call to the compatible endpoint, which must be answered with HTTP 200 and JSON, and returns the answer.
+// compatCall sends a call to the compatible endpoint, which must be answered with HTTP 200 and
+// JSON, and returns the answer.
 func (p *plane) compatCall(t *testing.T, c call) string {
 	t.Helper()
 	response, body := p.send(c)
@@ -24,8 +25,8 @@ func (p *plane) compatCall(t *testing.T, c call) string {
 	return body
 }
 
-// TestCompatRequests: the three places of parameters (captcha contract, section 4), and the forms in which libraries and
-// people write them.
+// TestCompatRequests: the three places of parameters (captcha contract, section 4), and the forms
+// in which libraries and people write them.
 func TestCompatRequests(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
@@ -36,6 +37,7 @@ func TestCompatRequests(t *testing.T) {
 		}
 		return values.Encode()
 	}
+
 	var parts bytes.Buffer
 	for _, test := range []struct {
 		name string
@@ -87,9 +89,11 @@ func TestCompatRequests(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
+
 			return call{kind: w.FormDataContentType(), body: parts.String()}
 		}},
 		{"empty values in the body, the query's count", func(s string) call {
@@ -123,6 +127,7 @@ func TestCompatCodes(t *testing.T) {
 		account := p.account("a", model.CaptchaPlanFree)
 		key, other := p.pair(account), p.pair(account)
 		token := p.token(key, siteOrigin)
+
 		ask := func(fields m) call { return call{body: fields} }
 		for _, test := range []struct {
 			name string
@@ -172,6 +177,7 @@ func TestCompatCodes(t *testing.T) {
 			test.call.path = compatPath + test.call.path
 			check(t, test.name, p.compatCall(t, test.call), test.want)
 		}
+
 		check(t, "the token after all that", p.compat(key, token), success(noon))
 		check(t, "timeout-or-duplicate: duplicate", p.compat(key, token), refused("timeout-or-duplicate"))
 		old := p.token(key, siteOrigin)
@@ -185,28 +191,34 @@ func TestCompatCodes(t *testing.T) {
 	})
 }
 
-// TestTestCredentials: they work on any domain, never count, run the real work, and their tokens are used once like others
-// (captcha contract, section 5).
+// TestTestCredentials: they work on any domain, never count, run the real work, and their tokens
+// are used once like others (captcha contract, section 5).
 func TestTestCredentials(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		real := p.pair(p.account("a", model.CaptchaPlanFree))
+
 		if !model.IsSitekey(model.TestSitekey) || !model.IsSecret(model.CaptchaSecretPrefix, model.TestSitekeySecret) {
 			t.Error("the test credentials have not the form of others")
 		}
+
 		for _, origin := range []string{"https://example.org", "http://localhost:3000", "null", ""} {
 			token := p.token(testPair, origin)
 			check(t, origin, p.siteverify(testPair, token), valid)
 			check(t, origin+" again", p.siteverify(testPair, token), invalid)
 		}
+
 		work := p.solved(testPair, "")
 		p.refusal(t, "no work", call{path: verifyPath, body: with(work, m{"nonce": 1})}, 400)
+
 		if response, body := p.send(call{path: verifyPath, body: work}); response.StatusCode != 200 {
 			t.Errorf("work: %d %s", response.StatusCode, body)
 		}
+
 		p.refusal(t, "the same work", call{path: verifyPath, body: work}, 400)
 		check(t, "test token for a real secret", p.compat(real, p.token(testPair, "")), refused("invalid-input-response"))
 		check(t, "test token by the compatible endpoint", p.compat(testPair, p.token(testPair, siteOrigin)), success(noon))
+
 		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 0 {
 			t.Errorf("%d rows of usage, %v; want none", n, err)
 		}

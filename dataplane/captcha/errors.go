@@ -6,7 +6,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The errors of the JSON endpoints (captcha contract, section 7). Their messages are what callers read.
+// The errors of the JSON endpoints (captcha contract, section 7). Their messages are what callers
+// read.
 var (
 	errMethod    = &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed", Message: "Method not allowed: send a POST request."}
 	errBodySize  = &model.Error{Kind: model.Invalid, Code: "bad_body", Message: "The body is larger than 8 KB or incomplete."}

@@ -26,6 +26,7 @@ func with(body m, fields m) m {
 			all[name] = value
 		}
 	}
+
 	return all
 }
 
@@ -38,9 +39,11 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(text)
 }
 
-// refusal sends a call that must be refused, and checks status and body: one sentence, and the headers of its status.
+// refusal sends a call that must be refused, and checks status and body: one sentence, and the
+// headers of its status.
 func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Response {
 	t.Helper()
+
 	response, body := p.send(c)
 	var answer struct{ Error string }
 	err := json.Unmarshal([]byte(body), &answer)
@@ -50,30 +53,36 @@ func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Res
 	if response.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s: content type %q", name, response.Header.Get("Content-Type"))
 	}
+
 	if status == http.StatusMethodNotAllowed && !strings.HasPrefix(response.Header.Get("Allow"), "POST") {
 		t.Errorf("%s: Allow %q", name, response.Header.Get("Allow"))
 	}
+
 	return response
 }
 
-// TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three JSON endpoints, and the
-// order in which they check. Nothing that is refused may change anything.
+// TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three
+// JSON endpoints, and the order in which they check. Nothing that is refused may change anything.
 func TestErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
 		key, unbound := p.pair(account, "example.com"), p.pair(account)
 		work := p.solved(key, siteOrigin)
+
 		used := p.solved(key, siteOrigin)
 		if response, body := p.send(call{path: verifyPath, body: used, origin: siteOrigin}); response.StatusCode != 200 {
 			t.Fatal(response.StatusCode, body)
 		}
+
 		nonce := work["nonce"].(uint64)
 		pair := m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}
+
 		rows, err := dbtest.Count(d, "captcha_spent")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		unknown := model.NewSitekey()
 		config := m{"sitekey": key.Sitekey.Sitekey}
 		long := strings.Repeat("x", 8_200)
@@ -146,12 +155,14 @@ func TestErrors(t *testing.T) {
 		} {
 			p.refusal(t, test.name, test.call, test.status)
 		}
+
 		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != rows {
 			t.Errorf("%d rows are spent, %v; want the %d from before", n, err, rows)
 		}
 		if u := p.usage(account).Used; u != 0 {
 			t.Errorf("%d counted, want 0", u)
 		}
+
 		// What was refused above is as good as before.
 		if response, body := p.send(call{path: verifyPath, body: work, origin: siteOrigin}); response.StatusCode != 200 {
 			t.Errorf("the work: %d %s", response.StatusCode, body)
@@ -159,6 +170,7 @@ func TestErrors(t *testing.T) {
 		if response, body := p.send(call{path: siteverifyPath, body: pair}); body != valid {
 			t.Errorf("the token: %d %s", response.StatusCode, body)
 		}
+
 		stale := p.solved(key, siteOrigin)
 		p.clock.add(pow.Lifetime + time.Second)
 		p.refusal(t, "stale challenge", call{path: verifyPath, body: stale, origin: siteOrigin}, 400)
@@ -175,6 +187,7 @@ func TestNonceInAnyNotation(t *testing.T) {
 			t.Errorf("nonce %s: %d %s", number, response.StatusCode, body)
 		}
 	}
+
 	work := p.solved(testPair, "")
 	number := json.RawMessage(strconv.FormatFloat(float64(work["nonce"].(uint64)), 'e', -1, 64))
 	if response, body := p.send(call{path: verifyPath, body: with(work, m{"nonce": number})}); response.StatusCode != 200 {
@@ -182,8 +195,8 @@ func TestNonceInAnyNotation(t *testing.T) {
 	}
 }
 
-// TestDomainBinding: a bound sitekey serves its domains and their subdomains only, an unbound one every page (captcha contract,
-// section 5).
+// TestDomainBinding: a bound sitekey serves its domains and their subdomains only, an unbound one
+// every page (captcha contract, section 5).
 func TestDomainBinding(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	account := p.account("a", model.CaptchaPlanFree)
@@ -215,18 +228,25 @@ func TestDomainBinding(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			status := http.StatusOK
+
 			if !test.allowed {
 				status = http.StatusForbidden
 			}
-			var allow []string // the page may read its answers, refusals too
+
+			// the page may read its answers, refusals too
+			var allow []string
+
 			if origin := test.header["Origin"]; len(origin) == 1 {
 				allow = origin
 			}
+
 			for _, key := range []pair{bound, unbound} {
 				want := status
+
 				if key == unbound {
 					want = http.StatusOK
 				}
+
 				for _, path := range []string{configPath, verifyPath} {
 					body := p.solved(key, "https://example.com")
 					response, text := p.send(call{path: path, body: body, header: test.header, client: nextClient()})
@@ -239,6 +259,7 @@ func TestDomainBinding(t *testing.T) {
 					if response.Header.Get("Vary") != "Origin" || response.Header.Get("Access-Control-Allow-Credentials") != "" {
 						t.Errorf("%s: headers %v", path, response.Header)
 					}
+
 					if path == verifyPath && want == http.StatusOK {
 						var answer struct{ Token string }
 						if err := json.Unmarshal([]byte(text), &answer); err != nil {
@@ -254,7 +275,8 @@ func TestDomainBinding(t *testing.T) {
 	}
 }
 
-// TestLocalhostBinding: a sitekey that names localhost serves pages of it, next to its other domains, and no address.
+// TestLocalhostBinding: a sitekey that names localhost serves pages of it, next to its other
+// domains, and no address.
 func TestLocalhostBinding(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	account := p.account("a", model.CaptchaPlanFree)
@@ -271,16 +293,19 @@ func TestLocalhostBinding(t *testing.T) {
 			}
 		}
 	}
+
 	p.refusal(t, "localhost, not named", call{path: configPath, body: m{"sitekey": other.Sitekey.Sitekey}, origin: "http://localhost"}, 403)
 }
 
 // TestPreflight: a page may ask before it sends JSON with its type.
 func TestPreflight(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
+
 	for _, path := range []string{configPath, verifyPath} {
 		for _, origin := range []string{"https://example.com", "null"} {
 			response, body := p.send(call{method: "OPTIONS", path: path, origin: origin,
 				header: http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"content-type"}}})
+
 			h := response.Header
 			if response.StatusCode != 204 || body != "" || h.Get("Access-Control-Allow-Origin") != origin ||
 				h.Get("Access-Control-Allow-Methods") != "POST, OPTIONS" || h.Get("Access-Control-Allow-Headers") != "Content-Type" ||
@@ -291,7 +316,8 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNotCached: a challenge or a token that a cache gives to two people is worth nothing to the second.
+// TestAnswersAreNotCached: a challenge or a token that a cache gives to two people is worth nothing
+// to the second.
 func TestAnswersAreNotCached(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for path, body := range map[string]any{
@@ -309,10 +335,12 @@ func TestAnswersAreNotCached(t *testing.T) {
 func TestChallenge(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey, "unknown": []any{1, m{}}}})
+
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(body), &fields); err != nil || response.StatusCode != 200 || len(fields) != 3 {
 		t.Fatalf("%d %s", response.StatusCode, body)
 	}
+
 	challenge, _ := fields["challenge"].(string)
 	salt, _ := fields["salt"].(string)
 	if len(challenge) != 214 || len(salt) != 22 || fields["difficulty"] != float64(difficulty) {

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// fuzzPlane is a plane on SQLite, with a bound sitekey. A body's placeholders become what a valid call needs.
+// fuzzPlane is a plane on SQLite, with a bound sitekey. A body's placeholders become what a valid
+// call needs.
 func fuzzPlane(f *testing.F) (p *plane, fill func(string) string) {
 	p = newPlane(f, dbtest.Open(f, dbtest.SQLiteURL(f)))
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
@@ -27,9 +28,11 @@ func (p *plane) serve(method, target, kind, origin, body string) *httptest.Respo
 	request.Method = method
 	request.URL.Path, request.URL.RawQuery, _ = strings.Cut(target, "?")
 	request.Header = http.Header{"Content-Type": {kind}}
+
 	if origin != "" {
 		request.Header.Set("Origin", origin)
 	}
+
 	response := httptest.NewRecorder()
 	p.handler.ServeHTTP(response, request)
 	return response
@@ -38,8 +41,10 @@ func (p *plane) serve(method, target, kind, origin, body string) *httptest.Respo
 // jsonInContract checks an answer of a JSON endpoint: no 5xx from input, every refusal a sentence.
 func jsonInContract(t *testing.T, response *httptest.ResponseRecorder) {
 	t.Helper()
+
 	var answer map[string]any
 	err := json.Unmarshal(response.Body.Bytes(), &answer)
+
 	switch response.Code {
 	case 200:
 		if err != nil || answer["error"] != nil {
@@ -61,6 +66,7 @@ func jsonInContract(t *testing.T, response *httptest.ResponseRecorder) {
 // FuzzWidget: any method, origin and body for config and verify.
 func FuzzWidget(f *testing.F) {
 	p, fill := fuzzPlane(f)
+
 	for _, body := range []string{
 		`{"sitekey":"SITEKEY"}`, `{"sitekey":"SITEKEY","challenge":"CHALLENGE","nonce":NONCE}`,
 		`{"sitekey":"SITEKEY","challenge":"CHALLENGE","nonce":-0}`, `{"sitekey":"SITEKEY","challenge":"CHALLENGE","nonce":1e400}`,
@@ -68,6 +74,7 @@ func FuzzWidget(f *testing.F) {
 	} {
 		f.Add("POST", siteOrigin, body)
 	}
+
 	f.Add("OPTIONS", "null", "")
 	f.Fuzz(func(t *testing.T, method, origin, body string) {
 		for _, path := range []string{configPath, verifyPath} {
@@ -79,21 +86,24 @@ func FuzzWidget(f *testing.F) {
 // FuzzSiteverify: any body for the native endpoint.
 func FuzzSiteverify(f *testing.F) {
 	p, fill := fuzzPlane(f)
+
 	for _, body := range []string{
 		`{"sitekey":"SITEKEY","secret":"SECRET","token":"TOKEN"}`, `{"sitekey":"SITEKEY","secret":"SECRET","token":"x"}`,
 		`{"sitekey":"SITEKEY","secret":null,"token":["TOKEN"]}`, "", "{}", "TOKEN",
 	} {
 		f.Add("POST", body)
 	}
+
 	f.Fuzz(func(t *testing.T, method, body string) {
 		jsonInContract(t, p.serve(method, siteverifyPath, "application/json", "", fill(body)))
 	})
 }
 
-// FuzzCompat: any method, type, query and body for the compatible endpoint. It answers 200 whatever comes, with fields that
-// exclude each other, and never succeeds without the secret.
+// FuzzCompat: any method, type, query and body for the compatible endpoint. It answers 200 whatever
+// comes, with fields that exclude each other, and never succeeds without the secret.
 func FuzzCompat(f *testing.F) {
 	p, fill := fuzzPlane(f)
+
 	for _, call := range [][3]string{
 		{formType, "", "secret=SECRET&response=TOKEN"},
 		{formType, "", "secret=SECRET;response=TOKEN&%zz=%zz&=&"},
@@ -105,6 +115,7 @@ func FuzzCompat(f *testing.F) {
 	} {
 		f.Add("POST", call[0], call[1], call[2])
 	}
+
 	f.Add("GET", "", "secret=SECRET&response=TOKEN", "")
 	f.Fuzz(func(t *testing.T, method, kind, query, body string) {
 		response := p.serve(method, compatPath+"?"+fill(query), kind, "", fill(body))
@@ -113,6 +124,7 @@ func FuzzCompat(f *testing.F) {
 		success, _ := answer["success"].(bool)
 		_, hasTime := answer["challenge_ts"]
 		_, hasHost := answer["hostname"]
+
 		codes, hasCodes := answer["error-codes"].([]any)
 		if response.Code != 200 || err != nil || hasTime != success || hasHost != success || hasCodes == success || hasCodes && len(codes) == 0 {
 			t.Errorf("%d with %q", response.Code, response.Body)
@@ -120,6 +132,7 @@ func FuzzCompat(f *testing.F) {
 		if success && !strings.Contains(query+body, "SECRET") {
 			t.Errorf("success without the secret: %q %q", query, body)
 		}
+
 		for _, code := range codes {
 			if code == "internal-error" {
 				t.Errorf("%q %q: an error of ours from input", query, body)

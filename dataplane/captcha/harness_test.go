@@ -87,32 +87,40 @@ func newPlaneWithin(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock, ti
 // newPlaneWith is newPlaneWithin with other options.
 func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, change func(*captcha.Options)) *plane {
 	tb.Helper()
+
 	p := &plane{tb: tb, db: d, clock: c}
 	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
 	options := captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
 	change(&options)
+
 	if options.Store == nil {
 		options.Store = d.CaptchaStore()
 	}
+
 	service, err := captcha.NewWithin(options, timeout)
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	service.Start()
 	p.stop = sync.OnceFunc(func() {
 		if err := service.Stop(context.Background()); err != nil {
 			tb.Errorf("stop the service: %v", err)
 		}
 	})
+
 	tb.Cleanup(p.stop)
 	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: d.HitStore(), Log: log})
-	tb.Cleanup(func() { _ = hits.Stop(context.Background()) }) // never started
+
+	// never started
+	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })
 	p.handler = dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: http.NotFoundHandler(), Log: log})
 	server := httptest.NewServer(p.handler)
 	tb.Cleanup(server.Close)
 	p.url = server.URL
 	p.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+
 	return p
 }
 
@@ -125,6 +133,7 @@ func (p *plane) account(name string, plan model.CaptchaPlan) int64 {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
+
 	return user.AccountID
 }
 
@@ -176,34 +185,42 @@ func (p *plane) try(c call) (*http.Response, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
+
 		body = string(text)
 	}
+
 	if c.method == "" {
 		c.method = http.MethodPost
 	}
+
 	request, err := http.NewRequest(c.method, p.url+c.path, strings.NewReader(body))
 	if err != nil {
 		return nil, "", err
 	}
+
 	for name, value := range map[string]string{"Content-Type": c.kind, "Origin": c.origin, "X-Forwarded-For": c.client} {
 		if value != "" {
 			request.Header.Set(name, value)
 		}
 	}
+
 	if c.kind == "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if c.client == "" {
 		request.Header.Set("X-Forwarded-For", "203.0.113.1")
 	}
+
 	for name, values := range c.header {
 		request.Header[name] = values
 	}
+
 	response, err := p.http.Do(request)
 	if err != nil {
 		return nil, "", err
 	}
 	defer response.Body.Close()
+
 	text, err := io.ReadAll(response.Body)
 	return response, strings.TrimSuffix(string(text), "\n"), err
 }

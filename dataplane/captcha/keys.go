@@ -10,13 +10,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// keyID names the key of challenges and tokens. All application keys use the same one: ids that differ would have to be
-// agreed on by processes that are restarted one after the other.
+// keyID names the key of challenges and tokens. All application keys use the same one: ids that
+// differ would have to be agreed on by processes that are restarted one after the other.
 const keyID = 1
 
-// previousAccepted is how long after a rotation the previous key is still accepted. A challenge that was issued just before
-// it may be answered for 10 minutes, its token redeemed for another 5, and processes follow within 5 seconds. Later nothing
-// genuine carries that key, and a client that has it must not be able to sign tokens.
+// previousAccepted is how long after a rotation the previous key is still accepted. A challenge
+// that was issued just before it may be answered for 10 minutes, its token redeemed for another 5,
+// and processes follow within 5 seconds. Later nothing genuine carries that key, and a client that
+// has it must not be able to sign tokens.
 const previousAccepted = pow.Lifetime + token.Lifetime + token.MaxSkew + time.Minute
 
 // keys sign with one application key and accept what either of two signed.
@@ -37,10 +38,13 @@ func newKeys(current []byte, rotation *model.KeyRotation) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	k := &keys{current: *pair, rotation: rotation}
+
 	if rotation != nil {
 		k.previous, err = newKeyPair(rotation.Previous)
 	}
+
 	return k, err
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestRotatedKeys: processes with the old key, both keys and the new key accept each other's challenges and tokens as long as
-// genuine ones can be in use, and what a leaked old key signs is refused after that.
+// TestRotatedKeys: processes with the old key, both keys and the new key accept each other's
+// challenges and tokens as long as genuine ones can be in use, and what a leaked old key signs is
+// refused after that.
 func TestRotatedKeys(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	before, after := []byte("the old application key"), []byte("the new application key")
@@ -22,6 +23,7 @@ func TestRotatedKeys(t *testing.T) {
 		}
 		return k
 	}
+
 	rotation := &model.KeyRotation{Previous: before}
 	old, both, only := make(before, nil), make(after, rotation), make(after, nil)
 	accepts := func(what string, by, from *keys, at time.Time, want bool) {
@@ -31,6 +33,7 @@ func TestRotatedKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		_, workErr := by.verify("sitekey", c.Challenge, nonce, at)
 		_, tokenErr := by.read(from.sign(&token.Token{Issued: at}), at)
 		if (workErr == nil) != want || (tokenErr == nil) != want {

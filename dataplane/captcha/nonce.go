@@ -7,12 +7,14 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 )
 
-// parseNonce reads a JSON number with an integral value from 0 to pow.MaxNonce in any notation: some encoders write 123.0 or
-// 1.93e15 for an integer, which is exact below 2^53. The value is computed in decimal, so that nothing is rounded. It returns
-// false for every other number. The text must be a valid JSON number.
+// parseNonce reads a JSON number with an integral value from 0 to pow.MaxNonce in any notation:
+// some encoders write 123.0 or 1.93e15 for an integer, which is exact below 2^53. The value is
+// computed in decimal, so that nothing is rounded. It returns false for every other number. The
+// text must be a valid JSON number.
 func parseNonce(number []byte) (nonce uint64, ok bool) {
 	number, isNegative := bytes.CutPrefix(number, []byte("-"))
 	mantissa, exponent := number, 0
+
 	if e := bytes.IndexAny(number, "eE"); e >= 0 {
 		mantissa, exponent = number[:e], parseExponent(number[e+1:])
 	}
@@ -28,7 +30,8 @@ func parseNonce(number []byte) (nonce uint64, ok bool) {
 	const maxDigits = 16 // of pow.MaxNonce
 	switch {
 	case len(significant) == 0:
-		return 0, true // also -0
+		// also -0
+		return 0, true
 	case isNegative, exponent < 0, len(significant)+exponent > maxDigits:
 		return 0, false
 	}
@@ -38,8 +41,8 @@ func parseNonce(number []byte) (nonce uint64, ok bool) {
 	return nonce, err == nil && nonce <= pow.MaxNonce
 }
 
-// parseExponent reads an exponent with its sign. One beyond a million counts as a million, which is more than a body of 8 KB
-// has digits.
+// parseExponent reads an exponent with its sign. One beyond a million counts as a million, which is
+// more than a body of 8 KB has digits.
 func parseExponent(text []byte) int {
 	const most = 1_000_000
 	n, err := strconv.Atoi(string(text))
@@ -49,5 +52,6 @@ func parseExponent(text []byte) int {
 	case text[0] == '-':
 		return -most
 	}
+
 	return most
 }

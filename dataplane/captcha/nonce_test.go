@@ -37,6 +37,7 @@ func sameAsExact(t *testing.T, number string) {
 	if !ok {
 		t.Fatalf("%q is not a number", number)
 	}
+
 	want := value.IsInt() && value.Sign() >= 0 && value.Num().Cmp(big.NewInt(pow.MaxNonce)) <= 0
 	nonce, got := parseNonce([]byte(number))
 	if got != want || want && nonce != value.Num().Uint64() {
@@ -64,15 +65,18 @@ func FuzzNonce(f *testing.F) {
 	for _, number := range []string{"0", "-0", "123.0", "1.93e15", "4503599627370495", "4503599627370496", "1e-1", "10e-1", "-1e3", "0.1E+1"} {
 		f.Add(number)
 	}
+
 	f.Fuzz(func(t *testing.T, number string) {
 		if !json.Valid([]byte(number)) || strings.Trim(number, "0123456789.eE+-") != "" {
 			return
 		}
+
 		// An exact value of a large exponent takes much memory.
 		if _, exponent, _ := strings.Cut(strings.ToLower(number), "e"); len(strings.TrimLeft(exponent, "+-0")) > 3 {
 			parseNonce([]byte(number))
 			return
 		}
+
 		sameAsExact(t, number)
 	})
 }

@@ -36,9 +36,9 @@ const (
 	baselineFloor = 100 // challenges in a window that are usual for every sitekey
 )
 
-// pressure sets the difficulty of challenges by what was asked for lately, and refuses a network that asks for far too many.
-// It counts in this process only. Of addresses it keeps nothing but a hash of their network, under a key that is made anew at
-// each start.
+// pressure sets the difficulty of challenges by what was asked for lately, and refuses a network
+// that asks for far too many. It counts in this process only. Of addresses it keeps nothing but a
+// hash of their network, under a key that is made anew at each start.
 type pressure struct {
 	base     uint32
 	seed     maphash.Seed
@@ -62,7 +62,8 @@ func newPressure(base uint32) *pressure {
 func newCounters[Key comparable, Value any]() *simplelru.LRU[Key, Value] {
 	lru, err := simplelru.NewLRU[Key, Value](counterLimit, nil)
 	if err != nil {
-		panic(err) // only a limit below one fails
+		// only a limit below one fails
+		panic(err)
 	}
 	return lru
 }
@@ -73,23 +74,27 @@ type client struct {
 	network   netip.Prefix
 }
 
-// challenge counts a request for a challenge and returns its difficulty, or how long the network has to wait.
+// challenge counts a request for a challenge and returns its difficulty, or how long the network
+// has to wait.
 func (p *pressure) challenge(sitekeyID int64, addr netip.Addr, now time.Time) (difficulty uint32, wait time.Duration) {
 	network := networkOf(addr)
 	if wait := p.networks.Take(now, ratelimit.Key{Network: network}, rateEvery); wait > 0 {
 		return 0, wait
 	}
+
 	clientHash := maphash.Comparable(p.seed, client{sitekeyID, network})
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	asked := get(p.clients, clientHash).add(now)
 	crowd := get(p.sitekeys, sitekeyID).add(now)
 	return raise(p.base, asked, crowd), 0
 }
 
-// solved gives back most of what a challenge counted, after its answer was verified and the challenge used up. The network is
-// that of the answer: one that never asked for a challenge of that time has nothing to get back.
+// solved gives back most of what a challenge counted, after its answer was verified and the
+// challenge used up. The network is that of the answer: one that never asked for a challenge of
+// that time has nothing to get back.
 func (p *pressure) solved(sitekeyID int64, addr netip.Addr, issued, now time.Time) {
 	clientHash := maphash.Comparable(p.seed, client{sitekeyID, networkOf(addr)})
 
@@ -100,7 +105,8 @@ func (p *pressure) solved(sitekeyID int64, addr netip.Addr, issued, now time.Tim
 	}
 }
 
-// sharedChallenge is challenge for an address that many clients share: its network counts for nothing.
+// sharedChallenge is challenge for an address that many clients share: its network counts for
+// nothing.
 func (p *pressure) sharedChallenge(sitekeyID int64, now time.Time) (difficulty uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,13 +116,17 @@ func (p *pressure) sharedChallenge(sitekeyID int64, now time.Time) (difficulty u
 // networkOf is the part of an address that one client can be expected to stay in.
 func networkOf(addr netip.Addr) netip.Prefix {
 	bits := 48
+
 	if addr.Is4() {
 		bits = 24
 	}
+
 	network, err := addr.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // no address: all of these count together
+		// no address: all of these count together
+		return netip.Prefix{}
 	}
+
 	return network
 }
 
@@ -129,9 +139,10 @@ func get[Key comparable, Value any](lru *simplelru.LRU[Key, *Value], key Key) *V
 	return value
 }
 
-// raise returns the difficulty for a client whose network asked for so many challenges of the sitekey in a window, solved ones
-// counted for less. It grows in proportion to them, in steps of the square root of two: 16 challenges are twice as hard as 8,
-// 32 four times. crowd is a further factor.
+// raise returns the difficulty for a client whose network asked for so many challenges of the
+// sitekey in a window, solved ones counted for less. It grows in proportion to them, in steps of
+// the square root of two: 16 challenges are twice as hard as 8, 32 four times. crowd is a further
+// factor.
 func raise(base uint32, asked float64, crowd uint32) uint32 {
 	difficulty := float64(base) * float64(crowd)
 	if steps := math.Floor(2 * math.Log2(asked/free)); steps > 0 {
@@ -140,8 +151,8 @@ func raise(base uint32, asked float64, crowd uint32) uint32 {
 	return uint32(max(float64(base), min(difficulty, MaxDifficulty)))
 }
 
-// counter counts a network's challenges of a sitekey within the last window: of the window before, the share counts that the
-// last one still covers.
+// counter counts a network's challenges of a sitekey within the last window: of the window before,
+// the share counts that the last one still covers.
 type counter struct {
 	window            int64
 	current, previous windowCount
@@ -162,24 +173,30 @@ func (c *counter) add(now time.Time) float64 {
 	return (float64(c.current.units) + float64(c.previous.units)*(1-passed)) / challengeUnits
 }
 
-// solve makes a challenge count for less, that of a renewal least. Each challenge of the network gives back units once at most.
+// solve makes a challenge count for less, that of a renewal least. Each challenge of the network
+// gives back units once at most.
 func (c *counter) solve(issued, now time.Time) {
 	c.moveTo(now)
 	from := &c.current
+
 	if number, _ := windowOf(issued); number != c.window {
 		from = &c.previous
+
 		if number != c.window-1 {
 			return
 		}
 	}
+
 	if from.unsolved == 0 {
 		return
 	}
 
 	remaining := uint32(solvedUnits)
+
 	if c.renewals.solve(now) {
 		remaining = renewalUnits
 	}
+
 	from.unsolved--
 	from.units -= challengeUnits - remaining
 }
@@ -194,6 +211,7 @@ func (c *counter) moveTo(now time.Time) (passed float64) {
 	default:
 		*c = counter{window: number}
 	}
+
 	return passed
 }
 
@@ -213,32 +231,37 @@ type baseline struct {
 	partial bool // the window was not seen from its beginning, so that its count says nothing
 }
 
-// add counts one and returns by how much the sitekey's challenges are to be harder now: 1, 2 or 4 times.
+// add counts one and returns by how much the sitekey's challenges are to be harder now: 1, 2 or 4
+// times.
 func (b *baseline) add(now time.Time) uint32 {
 	number, _ := windowOf(now)
 	switch {
 	case number == b.window:
-	case b.window == 0, number < b.window: // the first one, or the clock was set back
+	case b.window == 0, number < b.window:
+		// the first one, or the clock was set back
 		b.window, b.current, b.partial = number, 0, true
 	default:
 		b.close()
 		b.window, b.current, b.partial = number, 0, false
 	}
+
 	b.current++
 	if !b.known {
 		return 1
 	}
+
 	switch usual := max(b.mean, baselineFloor); {
 	case float64(b.current) >= 16*usual:
 		return 4
 	case float64(b.current) >= 4*usual:
 		return 2
 	}
+
 	return 1
 }
 
-// close adds a window that has ended to the mean. Windows without a challenge are left out: what matters is what is usual while
-// there are any.
+// close adds a window that has ended to the mean. Windows without a challenge are left out: what
+// matters is what is usual while there are any.
 func (b *baseline) close() {
 	switch {
 	case b.partial:

@@ -17,7 +17,8 @@ func ask(p *pressure, sitekey int64, addr string, at time.Time, n int) (difficul
 	return difficulty
 }
 
-// TestDifficultyOfANetwork: the difficulty is the base until 8 challenges in 10 minutes, and doubles with every fourfold of that.
+// TestDifficultyOfANetwork: the difficulty is the base until 8 challenges in 10 minutes, and
+// doubles with every fourfold of that.
 func TestDifficultyOfANetwork(t *testing.T) {
 	const base = 1_000
 	for _, test := range []struct {
@@ -30,6 +31,7 @@ func TestDifficultyOfANetwork(t *testing.T) {
 			t.Errorf("challenge number %d: difficulty %d, want %d", test.asked, got, test.want)
 		}
 	}
+
 	if got := ask(newPressure(DefaultDifficulty), 1, "203.0.113.1", start, rateBurst); got != MaxDifficulty {
 		t.Errorf("after %d challenges: difficulty %d, want the highest", rateBurst, got)
 	}
@@ -38,7 +40,8 @@ func TestDifficultyOfANetwork(t *testing.T) {
 	}
 }
 
-// TestNetworks: IPv4 addresses count by /24, IPv6 ones by /48, all without an address together; sitekeys count apart.
+// TestNetworks: IPv4 addresses count by /24, IPv6 ones by /48, all without an address together;
+// sitekeys count apart.
 func TestNetworks(t *testing.T) {
 	for _, test := range []struct {
 		first, second string
@@ -50,6 +53,7 @@ func TestNetworks(t *testing.T) {
 	} {
 		p := newPressure(1_000)
 		ask(p, 1, test.first, start, 31)
+
 		if got := ask(p, 1, test.second, start, 1); (got == 4_000) != test.together {
 			t.Errorf("%s, then %s: difficulty %d, together %v", test.first, test.second, got, test.together)
 		}
@@ -57,10 +61,12 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("%s for another sitekey: difficulty %d", test.first, got)
 		}
 	}
+
 	p := newPressure(1_000)
 	for range 31 {
 		p.challenge(1, netip.Addr{}, start)
 	}
+
 	if got, wait := p.challenge(1, netip.Addr{}, start); got != 4_000 || wait != 0 {
 		t.Errorf("no address: difficulty %d, wait %v", got, wait)
 	}
@@ -70,6 +76,7 @@ func TestNetworks(t *testing.T) {
 func TestPressurePasses(t *testing.T) {
 	p := newPressure(1_000)
 	ask(p, 1, "203.0.113.1", start, 128)
+
 	for _, test := range []struct {
 		after time.Duration
 		want  uint32
@@ -87,10 +94,13 @@ func TestPressurePasses(t *testing.T) {
 	}
 }
 
-// TestSitekeyAboveItsBaseline: when a sitekey is asked far more than usual, its challenges become harder for everybody.
+// TestSitekeyAboveItsBaseline: when a sitekey is asked far more than usual, its challenges become
+// harder for everybody.
 func TestSitekeyAboveItsBaseline(t *testing.T) {
 	p := newPressure(1_000)
-	crowd := func(at time.Time, n int) (difficulty uint32) { // every client in a network of its own
+
+	// every client in a network of its own
+	crowd := func(at time.Time, n int) (difficulty uint32) {
 		for i := range n {
 			difficulty, _ = p.challenge(1, netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), at)
 		}
@@ -99,11 +109,14 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 	if got := crowd(start, 10_000); got != 1_000 {
 		t.Errorf("first window after the start: difficulty %d; nothing is known yet", got)
 	}
+
 	at := start.Add(window)
 	if got := crowd(at, 500); got != 1_000 {
 		t.Errorf("second window: difficulty %d; nothing is known yet", got)
 	}
-	at = at.Add(window) // 500 are usual
+
+	// 500 are usual
+	at = at.Add(window)
 	for _, test := range []struct {
 		further int
 		want    uint32
@@ -112,23 +125,29 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 			t.Errorf("%d more: difficulty %d, want %d", test.further, got, test.want)
 		}
 	}
+
 	if got, _ := p.challenge(2, netip.MustParseAddr("203.0.113.1"), at); got != 1_000 {
 		t.Errorf("another sitekey: difficulty %d", got)
 	}
 	if got := crowd(at.Add(window), 500); got != 1_000 {
 		t.Errorf("afterwards: difficulty %d", got)
 	}
-	small := newPressure(1_000) // for a sitekey that is hardly used, 400 are still nothing to worry about
+
+	// for a sitekey that is hardly used, 400 are still nothing to worry about
+	small := newPressure(1_000)
 	for n := range 3 {
 		small.challenge(1, netip.MustParseAddr("203.0.113.1"), start.Add(time.Duration(n)*window))
 	}
+
 	p = small
+
 	if got := crowd(start.Add(2*window), 398); got != 1_000 {
 		t.Errorf("small sitekey: difficulty %d", got)
 	}
 }
 
-// TestRate: a network gets 300 challenges at once and then 5 a second, whatever the sitekeys; others are not concerned.
+// TestRate: a network gets 300 challenges at once and then 5 a second, whatever the sitekeys;
+// others are not concerned.
 func TestRate(t *testing.T) {
 	p := newPressure(1_000)
 	addr := netip.MustParseAddr("203.0.113.1")
@@ -165,12 +184,14 @@ func TestPressureIsBounded(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: a network that asked while the clock was ahead is not refused until that time comes again.
+// TestClockSetBack: a network that asked while the clock was ahead is not refused until that time
+// comes again.
 func TestClockSetBack(t *testing.T) {
 	addr := netip.MustParseAddr("203.0.113.1")
 	for _, ahead := range []time.Duration{time.Second, time.Minute, time.Hour, 365 * 24 * time.Hour} {
 		p := newPressure(1_000)
 		p.challenge(1, addr, start.Add(ahead))
+
 		for i := range rateBurst / 2 {
 			if _, wait := p.challenge(1, addr, start); wait > 0 {
 				t.Fatalf("asked %v ahead, then challenge %d after the clock was set back: wait %v", ahead, i+1, wait)
@@ -179,7 +200,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSteps: whatever the clock does, a network never waits longer than for one challenge's refill.
+// TestClockSteps: whatever the clock does, a network never waits longer than for one challenge's
+// refill.
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -193,6 +215,7 @@ func TestClockSteps(t *testing.T) {
 			default:
 				now = now.Add(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 			}
+
 			if _, wait := p.challenge(int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
 				t.Fatalf("seed %d, challenge %d at %v: wait %v, more than %v", seed, i, now, wait, rateEvery)
 			}
@@ -200,8 +223,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestBaselineAfterTheClockWasSetBack: a window of which only the end was seen, because the clock was set back into it, does
-// not count as usual: challenges as before do not become harder.
+// TestBaselineAfterTheClockWasSetBack: a window of which only the end was seen, because the clock
+// was set back into it, does not count as usual: challenges as before do not become harder.
 func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
 	var b baseline
 	add := func(at time.Time, n int) (factor uint32) {
@@ -210,8 +233,13 @@ func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
 		}
 		return factor
 	}
-	add(start.Add(time.Hour), 10) // the clock is ahead when the program starts
-	add(start, 10)                // and is set right at the end of a window
+
+	// the clock is ahead when the program starts
+	add(start.Add(time.Hour), 10)
+
+	// and is set right at the end of a window
+	add(start, 10)
+
 	for n := range 5 {
 		if factor := add(start.Add(time.Duration(n+1)*window), 2_000); factor != 1 {
 			t.Errorf("window %d with 2,000 challenges, as usual: %d times as hard", n+1, factor)

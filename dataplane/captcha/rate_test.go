@@ -11,34 +11,40 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestTooManyChallenges: a network that asks on and on gets harder challenges and then none, with the time to come back. Only
-// the address that the proxies vouch for counts.
+// TestTooManyChallenges: a network that asks on and on gets harder challenges and then none, with
+// the time to come back. Only the address that the proxies vouch for counts.
 func TestTooManyChallenges(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	config := call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin}
+
 	var last pow.Challenge
 	for i := range 300 {
-		config.client = "1.2.3.4, 198.51.100." + string(mustJSON(t, 1+i%200)) // the first hop is anybody's claim
+		// the first hop is anybody's claim
+		config.client = "1.2.3.4, 198.51.100." + string(mustJSON(t, 1+i%200))
 		response, body := p.send(config)
 		if err := json.Unmarshal([]byte(body), &last); err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("challenge %d: %d %s", i, response.StatusCode, body)
 		}
 	}
+
 	if last.Difficulty < 30*difficulty {
 		t.Errorf("difficulty %d after 300 challenges", last.Difficulty)
 	}
+
 	response := p.refusal(t, "the 301st", config, http.StatusTooManyRequests)
 	if response.Header.Get("Retry-After") != "1" || response.Header.Get("Access-Control-Expose-Headers") != "Retry-After" {
 		t.Errorf("headers %v", response.Header)
 	}
+
 	config.client = "203.0.113.77"
 	if response, body := p.send(config); response.StatusCode != http.StatusOK {
 		t.Errorf("another network: %d %s", response.StatusCode, body)
 	}
 }
 
-// TestSolvedWorkCountsLess: a network whose challenges were answered meets a lower difficulty than one that only asks, and a
-// renewal counts least. Refused answers, and those that were given before, change nothing.
+// TestSolvedWorkCountsLess: a network whose challenges were answered meets a lower difficulty than
+// one that only asks, and a renewal counts least. Refused answers, and those that were given
+// before, change nothing.
 func TestSolvedWorkCountsLess(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	const office, other = "203.0.113.1", "198.51.100.1"
@@ -49,11 +55,13 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 		}
 		return c
 	}
+
 	answer := func(client string, c pow.Challenge, change uint64, status int) {
 		nonce, err := pow.Solve(c)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		body := m{"sitekey": model.TestSitekey, "challenge": c.Challenge, "nonce": nonce ^ change}
 		if response, text := p.send(call{path: verifyPath, body: body, client: client}); response.StatusCode != status {
 			t.Fatalf("%d %s, want %d", response.StatusCode, text, status)
@@ -64,9 +72,11 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	for range 31 {
 		challenges = append(challenges, ask(office))
 	}
+
 	for _, c := range challenges {
 		answer(office, c, 1, http.StatusBadRequest)
 	}
+
 	if got := ask(office).Difficulty; got != 4*difficulty {
 		t.Errorf("32 challenges, all refused: difficulty %d, want %d", got, 4*difficulty)
 	}
@@ -74,11 +84,14 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	for range 40 {
 		ask(other)
 	}
+
 	answer(office, challenges[0], 0, http.StatusOK)
+
 	for range 40 {
 		answer(office, challenges[0], 0, http.StatusBadRequest)
 		answer(other, challenges[0], 0, http.StatusBadRequest)
 	}
+
 	if got := ask(office).Difficulty; got != 4*difficulty {
 		t.Errorf("one of 33 answered, 40 times: difficulty %d, want %d", got, 4*difficulty)
 	}
@@ -89,15 +102,19 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 	for _, c := range challenges[1:] {
 		answer(office, c, 0, http.StatusOK)
 	}
-	if got := ask(office).Difficulty; got != difficulty { // 31 solved count 7.75, and 3
+
+	// 31 solved count 7.75, and 3
+	if got := ask(office).Difficulty; got != difficulty {
 		t.Errorf("31 of 34 answered: difficulty %d, want %d", got, difficulty)
 	}
 
 	// 31 renewals count for one challenge.
 	p.clock.add(4 * time.Minute)
+
 	for range 31 {
 		answer(office, ask(office), 0, http.StatusOK)
 	}
+
 	if got := ask(office).Difficulty; got > 3*difficulty/2 {
 		t.Errorf("after 31 renewals: difficulty %d, want at most %d", got, 3*difficulty/2)
 	}

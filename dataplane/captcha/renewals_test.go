@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// visit is what a form of an office does next: it asks for a challenge, or answers the one that it got.
+// visit is what a form of an office does next: it asks for a challenge, or answers the one that it
+// got.
 type visit struct {
 	at      time.Time
 	answers bool
@@ -28,8 +29,9 @@ func (v *visits) Pop() any {
 	return last
 }
 
-// TestOffice: 50 forms in one network, opened within some minutes and renewed every 3.5 minutes after that, stay near the base
-// difficulty: at most twice while they are opened, or 2.8 times if all are opened within a minute; 1.4 times after that.
+// TestOffice: 50 forms in one network, opened within some minutes and renewed every 3.5 minutes
+// after that, stay near the base difficulty: at most twice while they are opened, or 2.8 times if
+// all are opened within a minute; 1.4 times after that.
 func TestOffice(t *testing.T) {
 	const base = 1_000
 	addr := netip.MustParseAddr("203.0.113.1")
@@ -43,28 +45,36 @@ func TestOffice(t *testing.T) {
 				for range 50 {
 					heap.Push(&queue, visit{at: start.Add(time.Duration(random.Int64N(int64(opened))))})
 				}
+
 				p, most, steady, asked := newPressure(base), uint32(0), uint32(0), 0
+
 				for end := start.Add(2 * time.Hour); queue[0].at.Before(end); {
 					v := heap.Pop(&queue).(visit)
 					if v.answers {
 						p.solved(1, addr, v.issued, v.at)
+
 						// The widget looks at the token's age every 10 seconds.
 						heap.Push(&queue, visit{at: v.at.Add(210*time.Second + time.Duration(random.Int64N(int64(10*time.Second))))})
 						continue
 					}
+
 					difficulty, wait := p.challenge(1, addr, v.at)
 					if wait > 0 {
 						t.Fatalf("a form waits %v", wait)
 					}
+
 					asked++
 					most = max(most, difficulty)
+
 					if v.at.After(start.Add(opened + 20*time.Minute)) {
 						steady = max(steady, difficulty)
 					}
+
 					// Slow devices take two seconds at the base difficulty.
 					work := time.Duration(random.Int64N(int64(2*time.Second))) * time.Duration(difficulty) / base
 					heap.Push(&queue, visit{at: v.at.Add(work), answers: true, issued: v.at})
 				}
+
 				if most > limit || steady > 1_414 || asked < 1_000 {
 					t.Errorf("seed %d: %d challenges, difficulty up to %d, later %d; want at most %d and 1414", seed, asked, most, steady, limit)
 				}
@@ -82,8 +92,9 @@ func solveAll(p *pressure, addr string, at time.Time, n int) (difficulty uint32)
 	return difficulty
 }
 
-// TestSolvedChallengesStillCount: a client that solves honestly, for tokens that it uses, meets rising difficulty: a quarter of
-// what it would be without any solution. So does one that paces itself like renewals, beyond what an office needs.
+// TestSolvedChallengesStillCount: a client that solves honestly, for tokens that it uses, meets
+// rising difficulty: a quarter of what it would be without any solution. So does one that paces
+// itself like renewals, beyond what an office needs.
 func TestSolvedChallengesStillCount(t *testing.T) {
 	const addr = "203.0.113.1"
 	for _, test := range []struct {
@@ -100,12 +111,14 @@ func TestSolvedChallengesStillCount(t *testing.T) {
 	for round := range 20 {
 		difficulty = solveAll(p, addr, start.Add(time.Duration(round)*4*time.Minute), 250)
 	}
+
 	if difficulty < 8_000 {
 		t.Errorf("250 every 4 minutes: difficulty %d, want at least 8000", difficulty)
 	}
 }
 
-// TestRenewalNeedsAnEarlierSolution: only as many challenges are renewals as were solved 3 to 5 minutes before, each once.
+// TestRenewalNeedsAnEarlierSolution: only as many challenges are renewals as were solved 3 to 5
+// minutes before, each once.
 func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 	at := time.Unix(1_795_262_400, 0)
 	for _, test := range []struct {
@@ -131,52 +144,62 @@ func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 	for range 500 {
 		r.solve(at)
 	}
+
 	n := 0
 	for range 500 {
 		if r.solve(at.Add(4 * time.Minute)) {
 			n++
 		}
 	}
+
 	if n != maxRenewals {
 		t.Errorf("%d renewals, want %d at most", n, maxRenewals)
 	}
 }
 
-// TestNothingBackWithoutAsking: answers to challenges that the network did not ask for, or not lately, give it nothing back.
+// TestNothingBackWithoutAsking: answers to challenges that the network did not ask for, or not
+// lately, give it nothing back.
 func TestNothingBackWithoutAsking(t *testing.T) {
 	p, addr := newPressure(1_000), netip.MustParseAddr("203.0.113.1")
 	for range 1_000 {
 		p.solved(1, addr, start, start)
 	}
+
 	if n := p.clients.Len(); n != 0 {
 		t.Errorf("%d counters for a network that asked for nothing", n)
 	}
 	if got := ask(p, 1, "203.0.113.1", start, 32); got != 4_000 {
 		t.Errorf("32 challenges after 1,000 foreign answers: difficulty %d, want 4000", got)
 	}
+
 	for range 1_000 {
 		p.solved(1, addr, start.Add(-window), start)
 		p.solved(1, addr, start.Add(window), start)
 		p.solved(2, addr, start, start)
 		p.solved(1, netip.MustParseAddr("203.0.112.1"), start, start)
 	}
+
 	if got := ask(p, 1, "203.0.113.1", start, 1); got != 4_000 {
 		t.Errorf("after answers of other times, sitekeys and networks: difficulty %d, want 4000", got)
 	}
+
 	for range 1_000 {
 		p.solved(1, addr, start, start)
 	}
-	if got := ask(p, 1, "203.0.113.1", start, 31); got != 4_000 { // 33 solved count 8.25, and the 31
+
+	// 33 solved count 8.25, and the 31
+	if got := ask(p, 1, "203.0.113.1", start, 31); got != 4_000 {
 		t.Errorf("33 asked and 1,000 answered, then 31: difficulty %d, want 4000", got)
 	}
 }
 
-// TestCounterNeverBelowItsSolved: whatever is asked and answered, with whatever clock, a window counts at least the least share
-// of its challenges and at most all of them.
+// TestCounterNeverBelowItsSolved: whatever is asked and answered, with whatever clock, a window
+// counts at least the least share of its challenges and at most all of them.
 func TestCounterNeverBelowItsSolved(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		var c counter
+
 		now, window, inWindow := start, int64(0), uint32(0)
 		for i := range 5_000 {
 			switch random.IntN(200) {
@@ -187,7 +210,9 @@ func TestCounterNeverBelowItsSolved(t *testing.T) {
 			default:
 				now = now.Add(time.Duration(random.Int64N(int64(3 * time.Second))))
 			}
+
 			added := uint32(0)
+
 			if random.IntN(2) == 0 {
 				c.solve(now.Add(-time.Duration(random.Int64N(int64(15*time.Minute)))), now)
 			} else {
@@ -198,6 +223,7 @@ func TestCounterNeverBelowItsSolved(t *testing.T) {
 			if c.window != window {
 				window, inWindow = c.window, 0
 			}
+
 			inWindow += added
 			if w := c.current; w.units < inWindow*renewalUnits || w.units > inWindow*challengeUnits || w.units < w.unsolved*challengeUnits {
 				t.Fatalf("seed %d, step %d: %d challenges count as %+v", seed, i, inWindow, w)

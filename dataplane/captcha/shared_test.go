@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestNoPressureBehindAnUnknownProxy: challenges for an address that many clients share are neither refused nor harder,
-// however many there are.
+// TestNoPressureBehindAnUnknownProxy: challenges for an address that many clients share are neither
+// refused nor harder, however many there are.
 func TestNoPressureBehindAnUnknownProxy(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	p := newPlaneWith(t, d, &clock{now: noon}, captcha.StoreTimeout, func(o *captcha.Options) {

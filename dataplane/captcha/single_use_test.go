@@ -21,8 +21,10 @@ import (
 // atOnce sends the same call n times at once, in turn to each plane, and counts the answers.
 func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 	t.Helper()
+
 	answers := make([]string, n)
 	begin := make(chan struct{})
+
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
@@ -32,18 +34,24 @@ func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 				t.Error(err)
 				return
 			}
+
 			answers[i] = body
-			if c.path == verifyPath { // every token is another one
+
+			// every token is another one
+			if c.path == verifyPath {
 				answers[i] = http.StatusText(response.StatusCode)
 			}
 		})
 	}
+
 	close(begin)
 	wg.Wait()
+
 	counts := make(map[string]int)
 	for _, answer := range answers {
 		counts[answer]++
 	}
+
 	return counts
 }
 
@@ -55,9 +63,11 @@ func exactlyOne(t *testing.T, what string, counts map[string]int, n int, good, r
 	}
 }
 
-// parallelRedemption sends each of the calls that use something up a hundred times at once, in so many rounds.
+// parallelRedemption sends each of the calls that use something up a hundred times at once, in so
+// many rounds.
 func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 	t.Helper()
+
 	const n = 100
 	p := planes[0]
 	account := p.account("a", model.CaptchaPlanFree)
@@ -76,26 +86,31 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 
 		body = m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": p.token(testPair, "")}
 		exactlyOne(t, "test token", atOnce(t, n, planes, call{path: siteverifyPath, body: body}), n, valid, invalid)
+
 		if used := p.usage(account).Used; used != int64(2*(round+1)) {
 			t.Errorf("%d counted after round %d, want %d", used, round, 2*(round+1))
 		}
 	}
 }
 
-// TestParallelRedemption: of a hundred requests with one token, exactly one gets it; likewise with one challenge.
+// TestParallelRedemption: of a hundred requests with one token, exactly one gets it; likewise with
+// one challenge.
 func TestParallelRedemption(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
 }
 
-// twoPlanes are two services, each with a writer of its own, and with connections of its own where the database serves several
-// processes; SQLite serves one. Their requests wait as long as it takes: many claims that meet are slow on a busy machine.
+// twoPlanes are two services, each with a writer of its own, and with connections of its own where
+// the database serves several processes; SQLite serves one. Their requests wait as long as it
+// takes: many claims that meet are slow on a busy machine.
 func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	t.Helper()
 	first := dbtest.Open(t, databaseURL)
 	second := first
+
 	if first.Dialect() == "postgres" {
 		second = dbtest.Open(t, databaseURL)
 	}
+
 	c := &clock{now: noon}
 	return []*plane{newPlaneWithin(t, first, first.CaptchaStore(), c, hang), newPlaneWithin(t, second, second.CaptchaStore(), c, hang)}
 }
@@ -107,7 +122,8 @@ func TestParallelRedemptionByTwoProcesses(t *testing.T) {
 	})
 }
 
-// TestQuotaIsExact: two processes that serve one account at once give away exactly what is left, whatever tokens arrive when.
+// TestQuotaIsExact: two processes that serve one account at once give away exactly what is left,
+// whatever tokens arrive when.
 func TestQuotaIsExact(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		planes := twoPlanes(t, databaseURL)
@@ -116,17 +132,20 @@ func TestQuotaIsExact(t *testing.T) {
 		keys := []pair{p.pair(account), p.pair(account)}
 		const left, inQuota, n = 60, 20, 100 // left until the reserve is used up, of which inQuota are in the quota
 		p.setUsage(account, 11_000-left)
+
 		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?, reserve_from = 0", 11_000-left); err != nil {
 			t.Fatal(err)
 		}
 		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 10_000-inQuota); err != nil {
 			t.Fatal(err)
 		}
+
 		calls := make([]call, n)
 		for i := range calls {
 			key := keys[i%2]
 			calls[i] = call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}}
 		}
+
 		counts := make(map[string]int)
 		var mu sync.Mutex
 		redeem := func() {
@@ -142,36 +161,47 @@ func TestQuotaIsExact(t *testing.T) {
 					mu.Unlock()
 				})
 			}
+
 			wg.Wait()
 		}
+
 		redeem()
+
 		if counts[valid] != inQuota || counts[fromReserve] != n-inQuota {
 			t.Errorf("%v, want %d within the quota and %d from the reserve", counts, inQuota, n-inQuota)
 		}
+
 		clear(counts)
 		redeem()
+
 		if counts[invalid] != n {
 			t.Errorf("again: %v, want all refused", counts)
 		}
+
 		// The last few of the reserve.
 		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 11_000-left); err != nil {
 			t.Fatal(err)
 		}
+
 		for i := range calls {
 			key := keys[i%2]
 			calls[i].body = m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": p.token(key, siteOrigin)}
 		}
+
 		clear(counts)
 		redeem()
+
 		if counts[fromReserve] != left || counts[exceeded] != n-left {
 			t.Errorf("%v, want %d from the reserve and %d over it", counts, left, n-left)
 		}
 		if used := p.usage(account).Used; used != 11_000 {
 			t.Errorf("%d counted, want 11000", used)
 		}
+
 		clear(counts)
 		p.setPlan(account, model.CaptchaPlanPro100K)
 		redeem()
+
 		if counts[valid] != n-left || counts[invalid] != left {
 			t.Errorf("after an upgrade %v, want the %d that were not consumed", counts, n-left)
 		}
@@ -181,7 +211,8 @@ func TestQuotaIsExact(t *testing.T) {
 	})
 }
 
-// dyingStore is a real store whose process dies, as its requests see it, right after a commit: nobody gets an answer.
+// dyingStore is a real store whose process dies, as its requests see it, right after a commit:
+// nobody gets an answer.
 type dyingStore struct {
 	db.CaptchaStore
 	mu    sync.Mutex
@@ -206,8 +237,8 @@ func (s *dyingStore) set(dying bool) {
 	s.dying = dying
 }
 
-// TestKillBetweenClaimAndAnswer: whoever asks again after a crash that ate the answer is refused. There is never a second
-// token for one challenge, nor a second success for one token.
+// TestKillBetweenClaimAndAnswer: whoever asks again after a crash that ate the answer is refused.
+// There is never a second token for one challenge, nor a second success for one token.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &dyingStore{CaptchaStore: d.CaptchaStore()}
@@ -224,17 +255,21 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 		check(t, "compat", p.compatCall(t, form), refused("internal-error"))
 		store.set(false)
 		p.refusal(t, "verify, tried again", work, http.StatusBadRequest)
+
 		if _, body := p.send(native); body != invalid {
 			t.Errorf("siteverify, tried again: %s", body)
 		}
+
 		check(t, "compat, tried again", p.compatCall(t, form), refused("timeout-or-duplicate"))
+
 		if used := p.usage(account).Used; used != 2 {
 			t.Errorf("%d counted, want 2", used)
 		}
 	})
 }
 
-// hang is how long a test waits for what must come: far longer than it takes, since it tells a hang from a busy machine.
+// hang is how long a test waits for what must come: far longer than it takes, since it tells a hang
+// from a busy machine.
 const hang = time.Minute
 
 // awayStore is a database that is away, or hangs.
@@ -263,6 +298,7 @@ func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 			t.Errorf("%s: no Retry-After", name)
 		}
 	}
+
 	check(t, "compat", p.compat(key, token), refused("internal-error"))
 }
 
@@ -281,21 +317,28 @@ func TestFailClosed(t *testing.T) {
 			check(t, "afterwards", well.siteverify(key, token), valid)
 		})
 	}
-	t.Run("closed database", func(t *testing.T) { // sitekeys that are not in memory cannot be looked up either
+
+	// sitekeys that are not in memory cannot be looked up either
+	t.Run("closed database", func(t *testing.T) {
 		dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 			d, err := db.Open(databaseURL)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			p := newPlane(t, d)
 			key := p.pair(p.account("a", model.CaptchaPlanFree))
 			work, token := p.solved(key, siteOrigin), p.token(key, siteOrigin)
 			p.stop()
+
 			if err := d.Close(); err != nil {
 				t.Fatal(err)
 			}
+
 			failsClosed(t, p, key, work, token)
-			p.clock.add(time.Minute) // what is in memory is too old
+
+			// what is in memory is too old
+			p.clock.add(time.Minute)
 			failsClosed(t, p, key, work, token)
 			p.refusal(t, "config", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
 		})
@@ -319,8 +362,9 @@ func (s *stuckStore) Update(ctx context.Context, keys db.CaptchaKeys, decide fun
 	}
 }
 
-// TestRefusedIsNotConsumed: while a commit is slow, the callers of what it stores and of what waits behind it are told 503. When
-// the database is well again, their tokens are neither consumed nor counted.
+// TestRefusedIsNotConsumed: while a commit is slow, the callers of what it stores and of what waits
+// behind it are told 503. When the database is well again, their tokens are neither consumed nor
+// counted.
 func TestRefusedIsNotConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
@@ -330,7 +374,9 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		p := newPlaneWithin(t, d, store, well.clock, time.Second)
 		p.http.Timeout = hang
 		tokens := []string{well.token(key, siteOrigin), well.token(key, siteOrigin)}
-		check(t, "before", p.siteverify(key, "x"), invalid) // now the sitekey is in memory
+
+		// now the sitekey is in memory
+		check(t, "before", p.siteverify(key, "x"), invalid)
 		var wg sync.WaitGroup
 		refused := func(token string) {
 			wg.Go(func() {
@@ -340,16 +386,22 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 				}
 			})
 		}
+
 		refused(tokens[0])
 		<-store.taken
 		refused(tokens[1])
 		wg.Wait()
 		close(store.release)
-		p.stop() // now its writer has ended: nothing can come any more
+
+		// now its writer has ended: nothing can come any more
+		p.stop()
+
 		if used := well.usage(account).Used; used != 0 {
 			t.Errorf("%d counted, want nothing", used)
 		}
+
 		check(t, "the second", well.siteverify(key, tokens[1]), valid)
+
 		if used := well.usage(account).Used; used != 1 {
 			t.Errorf("%d counted, want 1", used)
 		}
@@ -373,7 +425,8 @@ func (s *panickyStore) Update(ctx context.Context, keys db.CaptchaKeys, decide f
 	})
 }
 
-// TestPanicIsTemporary: a claim that makes its transaction panic is told 503, is not consumed, and disturbs nobody else.
+// TestPanicIsTemporary: a claim that makes its transaction panic is told 503, is not consumed, and
+// disturbs nobody else.
 func TestPanicIsTemporary(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
@@ -385,21 +438,28 @@ func TestPanicIsTemporary(t *testing.T) {
 			p.refusal(t, "panic", c, http.StatusServiceUnavailable)
 			check(t, "another account", p.siteverify(good, p.token(good, siteOrigin)), valid)
 		}
+
 		check(t, "afterwards", well.siteverify(bad, token), valid)
+
 		if used := well.usage(bad.AccountID).Used; used != 1 {
 			t.Errorf("%d counted, want 1", used)
 		}
 	})
 }
 
-// TestRotatedSecretIsDead: a replaced secret, a removed sitekey and a new binding are known to every process soon.
+// TestRotatedSecretIsDead: a replaced secret, a removed sitekey and a new binding are known to
+// every process soon.
 func TestRotatedSecretIsDead(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
-		serving := changing // SQLite tells changes within its process only
+
+		// SQLite tells changes within its process only
+		serving := changing
+
 		if changing.Dialect() == "postgres" {
 			serving = dbtest.Open(t, databaseURL)
 		}
+
 		p := newPlane(t, serving)
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
@@ -410,14 +470,18 @@ func TestRotatedSecretIsDead(t *testing.T) {
 				if time.Now().After(deadline) {
 					t.Fatalf("%s has not arrived", what)
 				}
-				time.Sleep(5 * time.Millisecond) // nobody tells the test
+
+				// nobody tells the test
+				time.Sleep(5 * time.Millisecond)
 			}
 		}
+
 		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
 		secret, err := changing.RotateSitekeySecret(t.Context(), account, key.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		await("the new secret", func() bool { return p.compat(key, "x") == refused("invalid-input-secret") })
 		p.refusal(t, "old secret", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": "x"}}, 401)
 		key.secret = secret
@@ -428,32 +492,41 @@ func TestRotatedSecretIsDead(t *testing.T) {
 		if _, err := changing.UpdateSitekey(t.Context(), account, key.ID, db.SitekeyUpdate{Domains: &domains}); err != nil {
 			t.Fatal(err)
 		}
+
 		await("the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
+
 		if err := changing.DeleteSitekey(t.Context(), account, key.ID); err != nil {
 			t.Fatal(err)
 		}
+
 		await("the removal", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusNotFound })
 		check(t, "secret of a removed sitekey", p.compat(key, "x"), refused("invalid-input-secret"))
 	})
 }
 
-// TestAccountIsGone: a token of an account that was deleted since the sitekey was looked up is worth nothing.
+// TestAccountIsGone: a token of an account that was deleted since the sitekey was looked up is
+// worth nothing.
 func TestAccountIsGone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
 		token := p.token(key, siteOrigin)
-		check(t, "before", p.compat(key, "x"), refused("invalid-input-response")) // now the secret is in memory
+
+		// now the secret is in memory
+		check(t, "before", p.compat(key, "x"), refused("invalid-input-response"))
+
 		if err := dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account); err != nil {
 			t.Fatal(err)
 		}
+
 		p.refusal(t, "siteverify", call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}}, 404)
 		check(t, "compat", p.compat(key, token), refused("invalid-input-secret"))
 	})
 }
 
-// TestLeavingTakesTheClaimBack: a caller that gives up while others are being stored finds its token unused.
+// TestLeavingTakesTheClaimBack: a caller that gives up while others are being stored finds its
+// token unused.
 func TestLeavingTakesTheClaimBack(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -471,17 +544,21 @@ func TestLeavingTakesTheClaimBack(t *testing.T) {
 		_, body, _ := p.try(call{path: siteverifyPath, body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": first}})
 		done <- body
 	}()
-	<-entered // the writer is busy with the first one
+
+	// the writer is busy with the first one
+	<-entered
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, siteverifyPath, strings.NewReader(second))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	gone := make(chan struct{})
 	go func() {
 		p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
 		close(gone)
 	}()
+
 	leave()
 	<-gone
 	close(release)
@@ -502,10 +579,12 @@ func (s *gateStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func
 	closed := s.closed
 	s.closed = false
 	s.mu.Unlock()
+
 	if closed {
 		close(s.entered)
 		<-s.release
 	}
+
 	return s.CaptchaStore.Update(ctx, keys, decide)
 }
 
@@ -519,8 +598,8 @@ func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 
-// TestOneDeadlineForAllWaits: a call whose sitekey cannot be looked up is answered when the time for all its waits is over, not
-// when the lookup gives up.
+// TestOneDeadlineForAllWaits: a call whose sitekey cannot be looked up is answered when the time
+// for all its waits is over, not when the lookup gives up.
 func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -537,24 +616,28 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		})
 		defer holder.Wait()
 		defer release()
+
 		for locked := false; !locked; time.Sleep(time.Millisecond) {
 			locks, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_locks WHERE relation = 'sitekeys'::regclass AND mode = 'AccessExclusiveLock' AND granted")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			locked = locks[0] == 1
 		}
 
 		began := time.Now()
 		failsClosed(t, p, key, work, token)
-		if took := time.Since(began); took > 5*time.Second { // three calls; each lookup gives up after 5 s
+
+		// three calls; each lookup gives up after 5 s
+		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("three calls were answered after %v, want 1.5s", took)
 		}
 	})
 }
 
-// TestTokensShowNoRowNumbers: neither a token nor a challenge contains the number of the sitekey's row or of the account's, in any
-// byte order.
+// TestTokensShowNoRowNumbers: neither a token nor a challenge contains the number of the sitekey's
+// row or of the account's, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -562,11 +645,13 @@ func TestTokensShowNoRowNumbers(t *testing.T) {
 		for range 3 {
 			key = p.pair(p.account(rand.Text(), model.CaptchaPlanFree))
 		}
+
 		for name, text := range map[string]string{"token": p.token(key, ""), "challenge": p.config(key, "").Challenge} {
 			raw, err := base64.RawURLEncoding.DecodeString(text)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			for _, number := range []int64{key.ID, key.AccountID} {
 				for _, shown := range [][]byte{binary.BigEndian.AppendUint64(nil, uint64(number)), binary.LittleEndian.AppendUint64(nil, uint64(number))} {
 					if bytes.Contains(raw, shown) {

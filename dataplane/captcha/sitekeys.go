@@ -52,6 +52,7 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	if isTest || !model.IsSitekey(text) {
 		return nil, errSitekey
 	}
+
 	key, err := s.bySitekey.Get(deadline, text)
 	if err != nil {
 		return nil, errUnavailable(err)
@@ -59,6 +60,7 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	if key == nil {
 		return nil, errSitekey
 	}
+
 	return key, nil
 }
 
@@ -68,12 +70,16 @@ func (s *Service) sitekeyOfSecret(deadline time.Time, secret string) (*sitekey, 
 	if isTest && !s.noTestSitekey {
 		return testSitekey, nil
 	}
-	if isTest || !model.IsSecret(model.CaptchaSecretPrefix, secret) { // a typo costs no lookup
+
+	// a typo costs no lookup
+	if isTest || !model.IsSecret(model.CaptchaSecretPrefix, secret) {
 		return nil, nil
 	}
+
 	key, err := s.bySecret.Get(deadline, string(model.HashToken(secret)))
 	if err != nil {
 		return nil, errUnavailable(err)
 	}
+
 	return key, nil
 }

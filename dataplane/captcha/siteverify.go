@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// serverCall is the body of a site's server (captcha contract, section 4). A key whose value has the wrong JSON type counts as
-// absent.
+// serverCall is the body of a site's server (captcha contract, section 4). A key whose value has
+// the wrong JSON type counts as absent.
 type serverCall struct {
 	sitekey, secret, token string
 }
@@ -27,6 +27,7 @@ func (c *serverCall) member(d *jsontext.Decoder, key string) error {
 	case "token":
 		return body.Exact(d, &c.token)
 	}
+
 	return d.SkipValue()
 }
 
@@ -38,16 +39,19 @@ type siteverifyAnswer struct {
 	QuotaExceeded bool `json:"quota_exceeded"` // not valid, because the reserve is used up too; the token is not consumed
 }
 
-// Siteverify answers POST /api/v1/pow/siteverify (captcha contract, section 4). The checks run in this order: method, body,
-// JSON, fields, sitekey, secret; what becomes of the token then is no error.
+// Siteverify answers POST /api/v1/pow/siteverify (captcha contract, section 4). The checks run in
+// this order: method, body, JSON, fields, sitekey, secret; what becomes of the token then is no
+// error.
 func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return errMethod
 	}
+
 	var call serverCall
 	if err := readObject(r, call.member); err != nil {
 		return err
 	}
+
 	switch {
 	case call.sitekey == "":
 		return errNoSitekey
@@ -56,6 +60,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	case call.token == "":
 		return missing("token")
 	}
+
 	deadline := s.deadline()
 	key, err := s.sitekeyOf(deadline, call.sitekey)
 	if err != nil {
@@ -64,6 +69,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if !key.owns(call.secret) {
 		return errSecret
 	}
+
 	verdict, _, err := s.redeem(r.Context(), deadline, key, call.token)
 	if err != nil {
 		return err
@@ -71,16 +77,19 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if verdict == accountGone {
 		return errSitekey
 	}
+
 	reply(w, siteverifyAnswer{
 		Valid:         verdict == claimed || verdict == claimedFromReserve,
 		OverLimit:     verdict == claimedFromReserve || verdict == overQuota,
 		Reserve:       verdict == claimedFromReserve,
 		QuotaExceeded: verdict == overQuota,
 	})
+
 	return nil
 }
 
-// redeem consumes a token of the sitekey and counts it, both by one committed transaction, or finds out why not.
+// redeem consumes a token of the sitekey and counts it, both by one committed transaction, or finds
+// out why not.
 func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, text string) (outcome, *token.Token, error) {
 	now := s.now()
 	t, err := s.keys.read(text, now)
@@ -90,10 +99,12 @@ func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, 
 	if t.Expired(now) {
 		return duplicate, nil, nil
 	}
+
 	result, err := s.claim(ctx, deadline, &claim{
 		key:     model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(t.Issued), ID: t.ID},
 		at:      model.At(now),
 		counted: key.isCounted(),
 	})
+
 	return result, &t, err
 }

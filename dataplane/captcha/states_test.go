@@ -12,7 +12,8 @@ import (
 
 const siteOrigin = "https://www.example.com"
 
-// success is what the compatible endpoint says of a token that was issued at a moment for siteOrigin.
+// success is what the compatible endpoint says of a token that was issued at a moment for
+// siteOrigin.
 func success(issued time.Time) string {
 	return `{"success":true,"challenge_ts":"` + issued.UTC().Format("2006-01-02T15:04:05.000Z") + `","hostname":"www.example.com"}`
 }
@@ -45,9 +46,11 @@ func (e endpoint) taken(issued time.Time) string {
 	return e.ok(issued)
 }
 
-// eachEndpoint runs a test on both databases and through both endpoints, on a plane and an account of its own.
+// eachEndpoint runs a test on both databases and through both endpoints, on a plane and an account
+// of its own.
 func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, account int64, key pair)) {
 	t.Helper()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		for _, e := range endpoints {
@@ -87,7 +90,8 @@ func check(t *testing.T, what, got, want string) {
 	}
 }
 
-// TestTokenStates goes through the contract's table of a token's states (captcha contract, section 3), row by row.
+// TestTokenStates goes through the contract's table of a token's states (captcha contract, section
+// 3), row by row.
 func TestTokenStates(t *testing.T) {
 	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account int64, key pair) {
 		t.Run("issued, siteverify within quota and 5 minutes: consumed, valid", func(t *testing.T) {
@@ -95,24 +99,28 @@ func TestTokenStates(t *testing.T) {
 			p.clock.add(5*time.Minute - time.Millisecond)
 			check(t, "4:59.999", e.redeem(p, key, token), e.ok(p.clock.Now().Add(-5*time.Minute+time.Millisecond)))
 		})
+
 		t.Run("issued, siteverify within the reserve: consumed, valid, from the reserve", func(t *testing.T) {
 			p.setUsage(account, 10_000)
 			token := p.token(key, siteOrigin)
 			check(t, "first", e.redeem(p, key, token), e.taken(p.clock.Now()))
 			check(t, "again", e.redeem(p, key, token), e.used)
 		})
+
 		t.Run("issued, siteverify with quota and reserve used up: issued, works after an upgrade", func(t *testing.T) {
 			p.setUsage(account, 11_000)
 			token := p.token(key, siteOrigin)
 			for range 3 {
 				check(t, "exhausted", e.redeem(p, key, token), e.nomas)
 			}
+
 			check(t, "another sitekey's while exhausted", e.redeem(p, p.pair(account), token), e.wrong)
 			p.setPlan(account, model.CaptchaPlanPro100K)
 			check(t, "after the upgrade", e.redeem(p, key, token), e.ok(p.clock.Now()))
 			check(t, "and again", e.redeem(p, key, token), e.used)
 			p.setPlan(account, model.CaptchaPlanFree)
 		})
+
 		t.Run("issued, 5 minutes pass: expired, refused afterwards", func(t *testing.T) {
 			p.setUsage(account, 0)
 			token := p.token(key, siteOrigin)
@@ -121,17 +129,21 @@ func TestTokenStates(t *testing.T) {
 			p.clock.add(time.Hour)
 			check(t, "1:05:00", e.redeem(p, key, token), e.expired)
 		})
+
 		t.Run("consumed, siteverify again: refused", func(t *testing.T) {
 			p.setUsage(account, 0)
 			token := p.token(key, siteOrigin)
 			check(t, "first", e.redeem(p, key, token), e.ok(p.clock.Now()))
+
 			for range 3 {
 				check(t, "again", e.redeem(p, key, token), e.used)
 			}
+
 			if used := p.usage(account).Used; used != 1 {
 				t.Errorf("%d counted, want 1", used)
 			}
 		})
+
 		t.Run("invalid and reused tokens are refused during the reserve, too", func(t *testing.T) {
 			p.setUsage(account, 9_999)
 			token := p.token(key, siteOrigin)
@@ -141,6 +153,7 @@ func TestTokenStates(t *testing.T) {
 			old := p.token(key, siteOrigin)
 			p.clock.add(5 * time.Minute)
 			check(t, "expired", e.redeem(p, key, old), e.expired)
+
 			if used := p.usage(account).Used; used != 10_000 {
 				t.Errorf("%d counted, want 10000", used)
 			}
@@ -148,14 +161,15 @@ func TestTokenStates(t *testing.T) {
 	})
 }
 
-// TestQuotaStates goes through the contract's table of the quota's states (captcha contract, section 3), row by row, and the
-// limits that it names (section 8).
+// TestQuotaStates goes through the contract's table of the quota's states (captcha contract,
+// section 3), row by row, and the limits that it names (section 8).
 func TestQuotaStates(t *testing.T) {
 	eachEndpoint(t, func(t *testing.T, p *plane, e endpoint, account int64, key pair) {
 		redeem := func(what string, want func(e endpoint, now time.Time) string) {
 			t.Helper()
 			check(t, what, e.redeem(p, key, p.token(key, siteOrigin)), want(e, p.clock.Now()))
 		}
+
 		inQuota := func(e endpoint, now time.Time) string { return e.ok(now) }
 		inReserve := func(e endpoint, now time.Time) string { return e.taken(now) }
 		exhausted := func(e endpoint, _ time.Time) string { return e.nomas }
@@ -168,6 +182,7 @@ func TestQuotaStates(t *testing.T) {
 				t.Errorf("stored %+v", u)
 			}
 		})
+
 		t.Run("reserve, used up: exhausted", func(t *testing.T) {
 			p.setUsage(account, 10_999)
 			redeem("the 11,000th", inReserve)
@@ -176,6 +191,7 @@ func TestQuotaStates(t *testing.T) {
 				t.Errorf("%d counted, want 11000: what is refused does not count", used)
 			}
 		})
+
 		t.Run("reserve, 7 days old: exhausted", func(t *testing.T) {
 			p.setUsage(account, 10_000)
 			p.clock.set(noon)
@@ -184,10 +200,12 @@ func TestQuotaStates(t *testing.T) {
 			redeem("after 7 days less a moment", inReserve)
 			p.clock.set(noon.Add(7 * 24 * time.Hour))
 			redeem("after 7 days", exhausted)
+
 			if used := p.usage(account).Used; used != 10_002 {
 				t.Errorf("%d counted, want 10002", used)
 			}
 		})
+
 		t.Run("exhausted, 1st of the next month (UTC): within quota", func(t *testing.T) {
 			p.clock.set(time.Date(2026, 11, 30, 23, 59, 59, 999_000_000, time.UTC))
 			p.setUsage(account, 11_000)
@@ -195,10 +213,12 @@ func TestQuotaStates(t *testing.T) {
 			check(t, "the last millisecond of November", e.redeem(p, key, token), e.nomas)
 			p.clock.add(time.Millisecond)
 			check(t, "the same token in December", e.redeem(p, key, token), e.ok(p.clock.Now().Add(-time.Millisecond)))
+
 			if used := p.usage(account).Used; used != 1 {
 				t.Errorf("%d counted in December, want 1", used)
 			}
 		})
+
 		t.Run("reserve, 1st of the next month (UTC): within quota", func(t *testing.T) {
 			p.clock.set(time.Date(2026, 12, 31, 23, 59, 0, 0, time.UTC))
 			p.setUsage(account, 10_500)
@@ -206,6 +226,7 @@ func TestQuotaStates(t *testing.T) {
 			p.clock.set(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
 			redeem("January", inQuota)
 		})
+
 		t.Run("exhausted, plan upgrade: within quota, and later a reserve of its own", func(t *testing.T) {
 			p.clock.set(noon)
 			p.setUsage(account, 10_999)
@@ -213,17 +234,24 @@ func TestQuotaStates(t *testing.T) {
 			redeem("exhausted", exhausted)
 			p.setPlan(account, model.CaptchaPlanPro100K)
 			redeem("upgraded", inQuota)
-			p.clock.set(noon.Add(9 * 24 * time.Hour)) // the first reserve would have ended
+
+			// the first reserve would have ended
+			p.clock.set(noon.Add(9 * 24 * time.Hour))
+
 			if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = 100000 WHERE account_id = ?", account); err != nil {
 				t.Fatal(err)
 			}
+
 			redeem("the new reserve begins", inReserve)
+
 			if u := p.usage(account); u.ReserveFrom != model.At(p.clock.Now()) || u.OverQuota != 100_000 {
 				t.Errorf("stored %+v", u)
 			}
+
 			p.setPlan(account, model.CaptchaPlanFree)
 			redeem("downgraded", exhausted)
 		})
+
 		t.Run("enterprise: unlimited", func(t *testing.T) {
 			p.clock.set(noon)
 			p.setUsage(account, 1<<40)
@@ -249,13 +277,15 @@ func TestQuotaIsShared(t *testing.T) {
 		foreign := p.pair(other)
 		check(t, "another account", p.siteverify(foreign, p.token(foreign, "")), valid)
 		check(t, "the test sitekey", p.siteverify(testPair, p.token(testPair, "")), valid)
+
 		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 2 {
 			t.Errorf("%d rows of usage, %v; want those of two accounts", n, err)
 		}
 	})
 }
 
-// TestQuotaNotices: the owner is told at 80 % and at 100 %, once each in a month, by rows that the worker turns into mails.
+// TestQuotaNotices: the owner is told at 80 % and at 100 %, once each in a month, by rows that the
+// worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -268,8 +298,10 @@ func TestQuotaNotices(t *testing.T) {
 			}
 			p.siteverify(key, p.token(key, ""))
 		}
+
 		notices := func(want ...string) {
 			t.Helper()
+
 			type notice struct {
 				AccountID, SiteID   int64
 				Product             string
@@ -277,24 +309,31 @@ func TestQuotaNotices(t *testing.T) {
 				Threshold           int
 				CreatedAt, MailedAt model.Instant
 			}
+
 			rows, err := dbtest.Rows[notice](d, "SELECT * FROM quota_notices ORDER BY month, created_at, threshold")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var got []string
 			for _, n := range rows {
 				if n.AccountID != account || n.SiteID != 0 || n.Product != model.ProductCaptcha || n.MailedAt != 0 || n.CreatedAt.Month() != n.Month {
 					t.Errorf("notice %+v", n)
 				}
+
 				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
 			}
+
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("at %v: notices %v, want %v", p.clock.Now(), got, want)
 			}
 		}
+
 		redeem(0)
 		redeem(7_998)
-		notices() // 7,999
+
+		// 7,999
+		notices()
 		redeem(7_999)
 		notices("202611 80")
 		redeem(8_000)
@@ -305,7 +344,9 @@ func TestQuotaNotices(t *testing.T) {
 		notices("202611 80", "202611 100")
 		redeem(10_500)
 		p.setPlan(account, model.CaptchaPlanPro100K)
-		redeem(79_999) // 80 % of the new quota, but told once in this month
+
+		// 80 % of the new quota, but told once in this month
+		redeem(79_999)
 		redeem(99_999)
 		notices("202611 80", "202611 100")
 		p.clock.set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
@@ -313,7 +354,9 @@ func TestQuotaNotices(t *testing.T) {
 		notices("202611 80", "202611 100")
 		redeem(79_999)
 		notices("202611 80", "202611 100", "202612 80")
-		p.setPlan(account, model.CaptchaPlanFree) // a smaller plan: more than its quota is used
+
+		// a smaller plan: more than its quota is used
+		p.setPlan(account, model.CaptchaPlanFree)
 		redeem(10_000)
 		notices("202611 80", "202611 100", "202612 80", "202612 100")
 	})

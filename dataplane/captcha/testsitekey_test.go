@@ -10,7 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestNoTestSitekey: switched off, the test sitekey is unknown and its secret wrong, at all endpoints; others work on.
+// TestNoTestSitekey: switched off, the test sitekey is unknown and its secret wrong, at all
+// endpoints; others work on.
 func TestNoTestSitekey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		on := newPlane(t, d)
@@ -31,6 +32,7 @@ func TestNoTestSitekey(t *testing.T) {
 		} {
 			off.refusal(t, c.name, c.call, c.status)
 		}
+
 		if got, want := off.compat(testPair, token), refused("invalid-input-secret"); got != want {
 			t.Errorf("compat: %s, want %s", got, want)
 		}

@@ -8,13 +8,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Verify answers POST /api/v1/pow/verify (captcha contract, section 4): it exchanges the answer to a challenge for a token.
-// The checks run in this order: method, body, JSON, sitekey, domain, work. The challenge is used up before the token is sent:
-// whoever loses the token on the way solves another challenge.
+// Verify answers POST /api/v1/pow/verify (captcha contract, section 4): it exchanges the answer to
+// a challenge for a token. The checks run in this order: method, body, JSON, sitekey, domain, work.
+// The challenge is used up before the token is sent: whoever loses the token on the way solves
+// another challenge.
 func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodOptions {
 		return preflight(w, r)
 	}
+
 	call, key, hostname, err := s.open(w, r)
 	switch {
 	case err != nil:
@@ -24,11 +26,14 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	case !call.hasNonce:
 		return missing("nonce")
 	}
+
 	now := s.now()
 	work, err := s.keys.verify(key.text, call.challenge, call.nonce, now)
 	if err != nil {
-		return errWork // the reasons are all mended by a new challenge
+		// the reasons are all mended by a new challenge
+		return errWork
 	}
+
 	result, err := s.claim(r.Context(), call.deadline, &claim{
 		key: model.SpentKey{AccountID: key.accountID, IssuedAt: model.At(work.Issued), ID: work.ID},
 		at:  model.At(now),
@@ -39,12 +44,15 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	if result != claimed {
 		return errWork
 	}
+
 	if !s.isShared(r) {
 		s.pressure.solved(key.id, s.clientAddr(r), work.Issued, now)
 	}
 
 	t := token.Token{Sitekey: key.inTokens, Issued: now, Hostname: hostname}
-	rand.Read(t.ID[:]) // never fails
+
+	// never fails
+	rand.Read(t.ID[:])
 	reply(w, tokenAnswer{Token: s.keys.sign(&t)})
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// widgetCall is the body of a call of the widget: config sends the sitekey, verify all of it (captcha contract, section 4). A
-// key whose value has the wrong JSON type counts as absent.
+// widgetCall is the body of a call of the widget: config sends the sitekey, verify all of it
+// (captcha contract, section 4). A key whose value has the wrong JSON type counts as absent.
 type widgetCall struct {
 	sitekey   string
 	challenge string
@@ -31,6 +31,7 @@ func (c *widgetCall) member(d *jsontext.Decoder, key string) error {
 	case "nonce":
 		return c.readNonce(d)
 	}
+
 	return d.SkipValue()
 }
 
@@ -38,19 +39,23 @@ func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
 	if d.PeekKind() != '0' {
 		return d.SkipValue()
 	}
+
 	value, err := d.ReadValue()
 	if err != nil {
 		return err
 	}
+
 	c.nonce, c.hasNonce = parseNonce(value)
 	return nil
 }
 
-// open reads a widget's call, finds its sitekey and checks where it comes from. It returns the host name of the page, empty
-// when the browser does not tell. Every answer may be read by the page that asked, refusals too: the widget on a domain that
-// is not allowed can say so, and does not ask again and again as if the server were away.
+// open reads a widget's call, finds its sitekey and checks where it comes from. It returns the host
+// name of the page, empty when the browser does not tell. Every answer may be read by the page that
+// asked, refusals too: the widget on a domain that is not allowed can say so, and does not ask
+// again and again as if the server were away.
 func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall, key *sitekey, hostname string, err error) {
 	allowOrigin(w, r)
+
 	if r.Method != http.MethodPost {
 		return call, nil, "", errMethod
 	}
@@ -60,14 +65,17 @@ func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall,
 	if call.sitekey == "" {
 		return call, nil, "", errNoSitekey
 	}
+
 	call.deadline = s.deadline()
 	if key, err = s.sitekeyOf(call.deadline, call.sitekey); err != nil {
 		return call, nil, "", err
 	}
+
 	hostname, ok := pageHost(r)
 	if len(key.domains) > 0 && (!ok || !model.HostServed(hostname, key.domains)) {
 		return call, nil, "", errDomain
 	}
+
 	return call, key, hostname, nil
 }
 
@@ -78,13 +86,16 @@ func readObject(r *http.Request, member func(*jsontext.Decoder, string) error) e
 		return errBodySize
 	}
 	defer body.Free(b)
+
 	if body.Object(b.Bytes(), member) != nil {
 		return errBadJSON
 	}
+
 	return nil
 }
 
-// pageHost is the host of the page that calls: of Origin, or else of Referer. It is false when neither tells.
+// pageHost is the host of the page that calls: of Origin, or else of Referer. It is false when
+// neither tells.
 func pageHost(r *http.Request) (string, bool) {
 	from := r.Header["Origin"]
 	if len(from) == 0 {
@@ -93,6 +104,7 @@ func pageHost(r *http.Request) (string, bool) {
 	if len(from) != 1 {
 		return "", false
 	}
+
 	return model.OriginHost(from[0])
 }
 
@@ -106,7 +118,8 @@ func allowOrigin(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// preflight answers OPTIONS. The sitekey is not known yet, so every page may ask: the call itself is what is checked.
+// preflight answers OPTIONS. The sitekey is not known yet, so every page may ask: the call itself
+// is what is checked.
 func preflight(w http.ResponseWriter, r *http.Request) error {
 	allowOrigin(w, r)
 	header := w.Header()

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// storeTimeout bounds a request's waits for the database, all of them together: for the sitekey and for its claim to be
-	// committed. Then it is told 503. The storing of one batch
-	// is bounded by half of that: a claim that waited so long for its turn that less is left is refused instead of committed,
-	// since a token that is used up by a request that is told 503 would be lost.
+	// storeTimeout bounds a request's waits for the database, all of them together: for the sitekey
+	// and for its claim to be committed. Then it is told 503. The storing of one batch is bounded
+	// by half of that: a claim that waited so long for its turn that less is left is refused
+	// instead of committed, since a token that is used up by a request that is told 503 would be
+	// lost.
 	storeTimeout = 5 * time.Second
 	// claimSize is about what a claim takes in a batch, in bytes.
 	claimSize = 64
@@ -44,8 +45,8 @@ const (
 	accountGone                       // the account was deleted since the snapshot
 )
 
-// claim waits until the claim is decided and committed. A request that leaves before the writer took its claim takes it back;
-// after that, its challenge or token is used up.
+// claim waits until the claim is decided and committed. A request that leaves before the writer
+// took its claim takes it back; after that, its challenge or token is used up.
 func (s *Service) claim(ctx context.Context, deadline time.Time, c *claim) (outcome, error) {
 	result, err := s.writer.queue.DoBefore(ctx, deadline, c, claimSize)
 	if err != nil {
@@ -86,36 +87,45 @@ func keysOf(claims []*claim) db.CaptchaKeys {
 	keys := db.CaptchaKeys{Spent: make([]model.SpentKey, len(claims))}
 	for i, c := range claims {
 		keys.Spent[i] = c.key
+
 		if c.counted {
 			keys.Usage = append(keys.Usage, c.usageKey())
 		}
 	}
+
 	slices.SortFunc(keys.Spent, model.SpentKey.Compare)
 	keys.Spent = slices.Compact(keys.Spent)
 	slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
 	keys.Usage = slices.Compact(keys.Usage)
+
 	return keys
 }
 
-// decide applies the contract's tables of tokens and quota (captcha contract, section 3) to a batch, claim by claim in the
-// order of arrival, and fills in the outcomes. It may run again on the same claims.
+// decide applies the contract's tables of tokens and quota (captcha contract, section 3) to a
+// batch, claim by claim in the order of arrival, and fills in the outcomes. It may run again on the
+// same claims.
 func decide(state *db.CaptchaState, spent []model.SpentKey, claims []*claim, outcomes []outcome) *db.CaptchaChanges {
 	changes := &db.CaptchaChanges{Usage: make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(state.Usage))}
 	for i, c := range claims {
 		outcomes[i] = notOurs
+
 		if !state.Claimed[c.key] {
 			outcomes[i] = duplicate
 			continue
 		}
+
 		if outcomes[i] = count(state, changes, c); outcomes[i] == claimed || outcomes[i] == claimedFromReserve {
-			delete(state.Claimed, c.key) // used up: the next one in this batch is a duplicate
+			// used up: the next one in this batch is a duplicate
+			delete(state.Claimed, c.key)
 		}
 	}
+
 	for _, key := range spent {
 		if state.Claimed[key] {
 			changes.Release = append(changes.Release, key)
 		}
 	}
+
 	return changes
 }
 
@@ -124,21 +134,26 @@ func count(state *db.CaptchaState, changes *db.CaptchaChanges, c *claim) outcome
 	if !c.counted {
 		return claimed
 	}
+
 	key := c.usageKey()
 	usage, ok := state.Usage[key]
 	if !ok {
 		return accountGone
 	}
+
 	result := claimed
+
 	switch usage.Standing(c.at) {
 	case model.Exhausted:
 		return overQuota
 	case model.InReserve:
 		result = claimedFromReserve
 	}
+
 	if threshold := usage.Count(c.at); threshold > 0 {
 		changes.Notices = append(changes.Notices, db.CaptchaNotice{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: c.at})
 	}
+
 	state.Usage[key], changes.Usage[key] = usage, usage
 	return result
 }

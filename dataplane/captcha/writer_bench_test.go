@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// BenchmarkCommit measures one transaction with the writer's part in it: n tokens of one account, or n challenges.
+// BenchmarkCommit measures one transaction with the writer's part in it: n tokens of one account,
+// or n challenges.
 func BenchmarkCommit(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		user, err := d.SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a", CaptchaPlan: model.CaptchaPlanEnterprise},
@@ -19,24 +20,29 @@ func BenchmarkCommit(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		for _, counted := range []bool{true, false} {
 			for _, n := range []int{1, 64, 512} {
 				b.Run(fmt.Sprintf("%s/%d", map[bool]string{true: "tokens", false: "challenges"}[counted], n), func(b *testing.B) {
 					w := newWriter(d.CaptchaStore(), storeTimeout)
 					defer w.store.Close()
+
 					claims := make([]*claim, n)
 					b.ReportAllocs()
+
 					for b.Loop() {
 						for i := range claims {
 							at := model.At(time.Now())
 							claims[i] = &claim{key: model.SpentKey{AccountID: user.AccountID, IssuedAt: at.Add(-time.Second)}, at: at, counted: counted}
 							rand.Read(claims[i].key.ID[:])
 						}
+
 						outcomes, err := w.commit(b.Context(), claims)
 						if err != nil || outcomes[0] != claimed {
 							b.Fatal(outcomes[0], err)
 						}
 					}
+
 					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/claim")
 				})
 			}

@@ -1,5 +1,5 @@
-// Package flight shares lookups in the database: requests that ask for one thing at the same time ask once, and each waits
-// until its own deadline at most.
+// Package flight shares lookups in the database: requests that ask for one thing at the same time
+// ask once, and each waits until its own deadline at most.
 package flight
 
 import (
@@ -16,28 +16,35 @@ type Group[Value any] struct {
 	flights singleflight.Group
 }
 
-// Get returns the outcome of load, which runs once for all callers that ask for the key meanwhile, with a context that ends
-// after the timeout and not with a caller. At the deadline Get returns context.DeadlineExceeded; the zero time is no deadline.
-// A panic of load is an error.
+// Get returns the outcome of load, which runs once for all callers that ask for the key meanwhile,
+// with a context that ends after the timeout and not with a caller. At the deadline Get returns
+// context.DeadlineExceeded; the zero time is no deadline. A panic of load is an error.
 func (g *Group[Value]) Get(
 	deadline time.Time, key string, timeout time.Duration, load func(ctx context.Context) (Value, error),
 ) (value Value, err error) {
 	done := g.flights.DoChan(key, func() (_ any, err error) {
 		defer func() {
-			if p := recover(); p != nil { // in this goroutine it would end the process
+			// in this goroutine it would end the process
+			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()
+
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
+
 		return load(ctx)
 	})
+
 	var late <-chan time.Time
+
 	if !deadline.IsZero() {
 		timer := time.NewTimer(time.Until(deadline))
 		defer timer.Stop()
+
 		late = timer.C
 	}
+
 	select {
 	case result := <-done:
 		value, _ = result.Val.(Value)

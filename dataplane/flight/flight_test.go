@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/flight"
 )
 
-// TestEachCallerHasItsOwnDeadline: callers share one lookup, and the one that gives up does not end it for the others.
+// TestEachCallerHasItsOwnDeadline: callers share one lookup, and the one that gives up does not end
+// it for the others.
 func TestEachCallerHasItsOwnDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var group flight.Group[int]
@@ -21,11 +22,13 @@ func TestEachCallerHasItsOwnDeadline(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return 7, nil
 		}
+
 		type outcome struct {
 			value int
 			err   error
 			after time.Duration
 		}
+
 		began := time.Now()
 		ask := func(deadline time.Time) <-chan outcome {
 			answer := make(chan outcome, 1)
@@ -36,15 +39,18 @@ func TestEachCallerHasItsOwnDeadline(t *testing.T) {
 			synctest.Wait()
 			return answer
 		}
+
 		impatient, patient, endless := ask(began.Add(time.Second)), ask(began.Add(4*time.Second)), ask(time.Time{})
 		if got := <-impatient; !errors.Is(got.err, context.DeadlineExceeded) || got.after != time.Second {
 			t.Errorf("the first one got %+v, want the deadline exceeded after 1s", got)
 		}
+
 		for _, answer := range []<-chan outcome{patient, endless} {
 			if got := <-answer; got != (outcome{7, nil, 3 * time.Second}) {
 				t.Errorf("another one got %+v, want 7 after 3s", got)
 			}
 		}
+
 		if loads != 1 {
 			t.Errorf("%d lookups, want 1", loads)
 		}
@@ -62,6 +68,7 @@ func TestTimeoutAndPanic(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the deadline exceeded", err)
 		}
+
 		_, err = group.Get(time.Time{}, "wrong", time.Second, func(context.Context) (int, error) { panic("wrong") })
 		if err == nil || !strings.Contains(err.Error(), "panic: wrong") {
 			t.Errorf("got %v, want the panic", err)

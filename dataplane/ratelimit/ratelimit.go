@@ -1,5 +1,5 @@
-// Package ratelimit limits how often client networks may do something, by token buckets in a fixed amount of memory. It
-// knows neither contract: hits and captcha challenges use it alike.
+// Package ratelimit limits how often client networks may do something, by token buckets in a fixed
+// amount of memory. It knows neither contract: hits and captcha challenges use it alike.
 package ratelimit
 
 import (
@@ -17,11 +17,11 @@ const (
 	Limit = ways * sets
 )
 
-// Limiter holds one token bucket for each key. A bucket holds time: it regains one second each second up to its capacity,
-// and every call takes its cost. It is safe for concurrent use.
+// Limiter holds one token bucket for each key. A bucket holds time: it regains one second each
+// second up to its capacity, and every call takes its cost. It is safe for concurrent use.
 //
-// A Limiter keeps the last Limit buckets in 1.1 MB and never allocates. Of keys it stores only a hash, under a seed that is
-// made at each start.
+// A Limiter keeps the last Limit buckets in 1.1 MB and never allocates. Of keys it stores only a
+// hash, under a seed that is made at each start.
 type Limiter struct {
 	capacity time.Duration
 	seed     maphash.Seed
@@ -57,33 +57,39 @@ func New(capacity time.Duration) *Limiter {
 	}
 }
 
-// Take takes the cost, which must not exceed the capacity, from the key's bucket. It returns 0, or how long to wait for the
-// bucket to hold the cost; then nothing was taken. The wait never exceeds the cost, whatever the clock does.
+// Take takes the cost, which must not exceed the capacity, from the key's bucket. It returns 0, or
+// how long to wait for the bucket to hold the cost; then nothing was taken. The wait never exceeds
+// the cost, whatever the clock does.
 func (l *Limiter) Take(now time.Time, key Key, cost time.Duration) (wait time.Duration) {
-	// With readings of time.Now the difference is that of the monotonic clock, which is never set back.
+	// With readings of time.Now the difference is that of the monotonic clock, which is never set
+	// back.
 	at := now.Sub(l.epoch)
 	hash := max(1, maphash.Comparable(l.seed, key))
 
 	s := &l.sets[hash%sets]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	b, debt := s.find(hash, at, l.capacity)
 
 	if wait := debt + cost - l.capacity; wait > 0 {
 		return wait
 	}
+
 	b.hash, b.full = hash, at+debt+cost
 	return 0
 }
 
-// find returns the bucket of the hash and what it lacks. Without one it returns the bucket to replace: the one that lacks
-// least, since forgetting it gives its network least. So a client cannot refill its own bucket by using many others.
+// find returns the bucket of the hash and what it lacks. Without one it returns the bucket to
+// replace: the one that lacks least, since forgetting it gives its network least. So a client
+// cannot refill its own bucket by using many others.
 func (s *set) find(hash uint64, at, capacity time.Duration) (_ *bucket, debt time.Duration) {
 	var replaced *bucket
 	least := capacity + 1
 	for i := range s.buckets {
 		b := &s.buckets[i]
 		debt := b.debt(at, capacity)
+
 		if b.hash == hash {
 			return b, debt
 		}
@@ -91,11 +97,13 @@ func (s *set) find(hash uint64, at, capacity time.Duration) (_ *bucket, debt tim
 			replaced, least = b, debt
 		}
 	}
+
 	return replaced, 0
 }
 
-// debt is what the bucket lacks. A bucket that lacks more than its capacity was used before the clock was set back: it
-// counts as full, so that no network waits until the wrong time is reached again.
+// debt is what the bucket lacks. A bucket that lacks more than its capacity was used before the
+// clock was set back: it counts as full, so that no network waits until the wrong time is reached
+// again.
 func (b *bucket) debt(at, capacity time.Duration) time.Duration {
 	debt := b.full - at
 	if b.hash == 0 || debt < 0 || debt > capacity {

@@ -19,7 +19,8 @@ func network(n int) netip.Prefix {
 
 func key(n int) ratelimit.Key { return ratelimit.Key{Network: network(n)} }
 
-// TestTake: a bucket gives its capacity at once and then what time brings back, each key for itself, each call its cost.
+// TestTake: a bucket gives its capacity at once and then what time brings back, each key for
+// itself, each call its cost.
 func TestTake(t *testing.T) {
 	l := ratelimit.New(10 * time.Second)
 	granted := func(key ratelimit.Key, cost time.Duration, at time.Time, calls int) (n int, wait time.Duration) {
@@ -53,12 +54,13 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestClockSteps: whatever the clock does, a wait is never longer than the cost, and after it the call is granted. A network
-// is not refused until a wrong time is reached again.
+// TestClockSteps: whatever the clock does, a wait is never longer than the cost, and after it the
+// call is granted. A network is not refused until a wrong time is reached again.
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		l := ratelimit.New(time.Minute)
+
 		now := start
 		for i := range 20_000 {
 			switch random.IntN(200) {
@@ -71,6 +73,7 @@ func TestClockSteps(t *testing.T) {
 			default:
 				now = now.Add(time.Duration(random.Int64N(int64(50 * time.Millisecond))))
 			}
+
 			cost := time.Duration(1 + random.Int64N(int64(200*time.Millisecond)))
 			wait := l.Take(now, key(0), cost)
 			if wait > cost {
@@ -86,7 +89,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestOtherNetworksRefillNothing: a client that uses many networks keeps the bucket that it emptied empty.
+// TestOtherNetworksRefillNothing: a client that uses many networks keeps the bucket that it emptied
+// empty.
 func TestOtherNetworksRefillNothing(t *testing.T) {
 	l := ratelimit.New(100 * time.Second)
 	const cost = 100 * time.Millisecond
@@ -95,15 +99,18 @@ func TestOtherNetworksRefillNothing(t *testing.T) {
 			t.Fatal("the bucket holds less than 1,000 calls")
 		}
 	}
+
 	for n := range 4 * ratelimit.Limit {
 		l.Take(start, key(1+n), cost)
 	}
+
 	if wait := l.Take(start, key(0), cost); wait != cost {
 		t.Errorf("after calls from %d other networks: to wait %v, want %v", 4*ratelimit.Limit, wait, cost)
 	}
 }
 
-// TestManyNetworks: nearly Limit buckets are kept at once, and a network that comes new to a limiter in use is granted.
+// TestManyNetworks: nearly Limit buckets are kept at once, and a network that comes new to a
+// limiter in use is granted.
 func TestManyNetworks(t *testing.T) {
 	l := ratelimit.New(time.Second)
 	for n := range ratelimit.Limit / 2 {
@@ -111,12 +118,14 @@ func TestManyNetworks(t *testing.T) {
 			t.Fatalf("network %d waits %v at its first call", n, wait)
 		}
 	}
+
 	kept := 0
 	for n := range ratelimit.Limit / 2 {
 		if l.Take(start, key(n), time.Second) > 0 {
 			kept++
 		}
 	}
+
 	if least := ratelimit.Limit / 2 * 9 / 10; kept < least {
 		t.Errorf("%d of %d empty buckets are kept, want at least %d", kept, ratelimit.Limit/2, least)
 	}

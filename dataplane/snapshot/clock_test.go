@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestClockSetBack: what was loaded while the clock was ahead, and names that were unknown then, are read again.
+// TestClockSetBack: what was loaded while the clock was ahead, and names that were unknown then,
+// are read again.
 func TestClockSetBack(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Minute, time.Hour, 365 * 24 * time.Hour} {
 		s, c := newCache()

@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 )
 
-// TestMissingNoticesAreLogged: once when they stop or never come, and once when they come again. A watch that ends by itself
-// is an error.
+// TestMissingNoticesAreLogged: once when they stop or never come, and once when they come again. A
+// watch that ends by itself is an error.
 func TestMissingNoticesAreLogged(t *testing.T) {
 	away := errors.New("connection refused")
 	for _, test := range []struct {
@@ -37,14 +37,17 @@ func TestMissingNoticesAreLogged(t *testing.T) {
 				}
 				return test.end
 			}
+
 			_, c := newCache()
 			snapshot.Keep(t.Context(), watch, slog.New(slog.NewTextHandler(&text, nil)), c)
+
 			var levels []string
 			for line := range strings.Lines(text.String()) {
 				_, level, _ := strings.Cut(line, "level=")
 				level, _, _ = strings.Cut(level, " ")
 				levels = append(levels, level)
 			}
+
 			if !slices.Equal(levels, test.want) || len(test.want) > 0 && !strings.Contains(text.String(), away.Error()) {
 				t.Errorf("logged\n%s, want levels %v and the reason", &text, test.want)
 			}
@@ -61,6 +64,7 @@ func TestKeepTellsAllCaches(t *testing.T) {
 		expect(t, s1, c1, "a", value, loads)
 		expect(t, s2, c2, "a", value, loads)
 	}
+
 	set := func(value string) { s1.set("a", value); s2.set("a", value) }
 	pass := func(d time.Duration) { s1.pass(d); s2.pass(d) }
 	both("1", 1)
@@ -78,8 +82,10 @@ func TestKeepTellsAllCaches(t *testing.T) {
 		set("changed in the gap")
 		synced(nil)
 		both("changed in the gap", 5)
+
 		return errors.New("ended")
 	}
+
 	snapshot.Keep(t.Context(), watch, slog.New(slog.DiscardHandler), c1, c2)
 	set("changed after the end")
 	pass(500 * time.Millisecond)

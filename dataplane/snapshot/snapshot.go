@@ -1,6 +1,6 @@
-// Package snapshot keeps what requests need to know of rows that change rarely, such as captcha sitekeys, by the names under
-// which requests ask for them. It is told of changes, and does not trust itself for long when it may not have been. It knows
-// neither contract.
+// Package snapshot keeps what requests need to know of rows that change rarely, such as captcha
+// sitekeys, by the names under which requests ask for them. It is told of changes, and does not
+// trust itself for long when it may not have been. It knows neither contract.
 package snapshot
 
 import (
@@ -23,8 +23,9 @@ const (
 	limit       = 50_000 // snapshots kept
 	unknownMax  = 10_000 // names kept that are nobody's, apart, so that made-up ones push no known one out
 
-	// strangerLimit is how many names that are not among the snapshots a cache looks up at once. It leaves connections for
-	// everybody else: SQLite has eight to read with, PostgreSQL's pool has sixteen, and there are several caches.
+	// strangerLimit is how many names that are not among the snapshots a cache looks up at once. It
+	// leaves connections for everybody else: SQLite has eight to read with, PostgreSQL's pool has
+	// sixteen, and there are several caches.
 	strangerLimit = 3
 	strangerWait  = time.Second // so long such a look-up waits for its turn
 )
@@ -32,9 +33,10 @@ const (
 // ErrStrangers is returned for a name without a snapshot while too many others are being looked up.
 var ErrStrangers = errors.New("snapshot: too many unknown names are asked for")
 
-// Cache keeps snapshots by name. Concurrent requests for one name ask the database once. It is bounded, so that a flood of
-// made-up names cannot grow it; and names without a snapshot wait for a few places, so that such a flood does not keep the
-// snapshots from being renewed. It is safe for concurrent use.
+// Cache keeps snapshots by name. Concurrent requests for one name ask the database once. It is
+// bounded, so that a flood of made-up names cannot grow it; and names without a snapshot wait for a
+// few places, so that such a flood does not keep the snapshots from being renewed. It is safe for
+// concurrent use.
 type Cache[Value any] struct {
 	load      Load[Value]
 	now       func() time.Time
@@ -46,10 +48,12 @@ type Cache[Value any] struct {
 	unsynced  atomic.Bool
 }
 
-// Load reads what has a name, and the id under which its changes are told. model.ErrNotFound says that nobody has the name.
+// Load reads what has a name, and the id under which its changes are told. model.ErrNotFound says
+// that nobody has the name.
 type Load[Value any] func(ctx context.Context, name string) (id int64, value *Value, err error)
 
-// entry stays when it is out of date: its name is then known to be somebody's, or to have been until now.
+// entry stays when it is out of date: its name is then known to be somebody's, or to have been
+// until now.
 type entry[Value any] struct {
 	id      int64
 	value   *Value // never changed
@@ -66,6 +70,7 @@ func New[Value any](load Load[Value], now func() time.Time) *Cache[Value] {
 		unknown:   newLRU[time.Time](unknownMax),
 		strangers: make(chan struct{}, strangerLimit),
 	}
+
 	c.unsynced.Store(true)
 	return c
 }
@@ -73,17 +78,19 @@ func New[Value any](load Load[Value], now func() time.Time) *Cache[Value] {
 func newLRU[Value any](limit int) *lru.Cache[string, Value] {
 	cache, err := lru.New[string, Value](limit)
 	if err != nil {
-		panic(err) // only a limit below one fails
+		// only a limit below one fails
+		panic(err)
 	}
 	return cache
 }
 
-// Get returns what has this name, or nil for an unknown name. It fails only with the database, with ErrStrangers, or with
-// context.DeadlineExceeded at the deadline.
+// Get returns what has this name, or nil for an unknown name. It fails only with the database, with
+// ErrStrangers, or with context.DeadlineExceeded at the deadline.
 func (c *Cache[Value]) Get(deadline time.Time, name string) (*Value, error) {
 	if value, fresh, _ := c.kept(name); fresh {
 		return value, nil
 	}
+
 	return c.flight.Get(deadline, name, loadTimeout, func(ctx context.Context) (*Value, error) {
 		// Another lookup may have ended since the caller looked.
 		value, fresh, known := c.kept(name)
@@ -93,12 +100,13 @@ func (c *Cache[Value]) Get(deadline time.Time, name string) (*Value, error) {
 		if known {
 			return c.fetch(ctx, name)
 		}
+
 		return c.fetchStranger(ctx, name)
 	})
 }
 
-// kept returns what memory has of a name, and whether it is fresh: a value, or nil for a name that nothing
-// has. known says that there is a value, fresh or not.
+// kept returns what memory has of a name, and whether it is fresh: a value, or nil for a name that
+// nothing has. known says that there is a value, fresh or not.
 func (c *Cache[Value]) kept(name string) (value *Value, fresh, known bool) {
 	e, known := c.entries.Get(name)
 	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
@@ -108,8 +116,9 @@ func (c *Cache[Value]) kept(name string) (value *Value, fresh, known bool) {
 	return nil, unknown && c.isFresh(since, unknownTTL), known
 }
 
-// isFresh reports whether what is known since a time is younger than the TTL. What is from the future was loaded before the
-// clock was set back: it is read again, instead of kept until that time comes again.
+// isFresh reports whether what is known since a time is younger than the TTL. What is from the
+// future was loaded before the clock was set back: it is read again, instead of kept until that
+// time comes again.
 func (c *Cache[Value]) isFresh(since time.Time, ttl time.Duration) bool {
 	if c.unsynced.Load() {
 		ttl = unsyncedTTL
@@ -122,9 +131,11 @@ func (c *Cache[Value]) isFresh(since time.Time, ttl time.Duration) bool {
 func (c *Cache[Value]) fetchStranger(ctx context.Context, name string) (*Value, error) {
 	turn := time.NewTimer(strangerWait)
 	defer turn.Stop()
+
 	select {
 	case c.strangers <- struct{}{}:
 		defer func() { <-c.strangers }()
+
 		return c.fetch(ctx, name)
 	case <-turn.C:
 		return nil, ErrStrangers
@@ -137,24 +148,33 @@ func (c *Cache[Value]) fetch(ctx context.Context, name string) (*Value, error) {
 	if errors.Is(err, model.ErrNotFound) {
 		c.entries.Remove(name)
 		c.unknown.Add(name, loaded)
-		if c.changes.Load() != changes { // as below
+
+		// as below
+		if c.changes.Load() != changes {
 			c.unknown.Remove(name)
 		}
+
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	e := &entry[Value]{id: id, value: value, loaded: loaded}
 	c.entries.Add(name, e)
-	if c.changes.Load() != changes { // after Add: either Changed sees the entry, or this sees the change
+
+	// after Add: either Changed sees the entry, or this sees the change
+	if c.changes.Load() != changes {
 		e.changed.Store(true)
 	}
+
 	return value, nil
 }
 
-// Changed makes the next request read an id's value again. A request that comes after it sees the change, unless it shares a
-// look-up that had begun before: that one ends within moments and is not used again.
+// Changed makes the next request read an id's value again. A request that comes after it sees the
+// change, unless it shares a look-up that had begun before: that one ends within moments and is not
+// used again.
 func (c *Cache[Value]) Changed(id int64) {
 	c.forget(func(e *entry[Value]) bool { return e.id == id })
 }
@@ -169,10 +189,13 @@ func (c *Cache[Value]) Synced(yes bool) {
 
 func (c *Cache[Value]) forget(which func(*entry[Value]) bool) {
 	c.changes.Add(1)
+
 	for _, e := range c.entries.Values() {
 		if which(e) {
 			e.changed.Store(true)
 		}
 	}
-	c.unknown.Purge() // a name may be somebody's from now on
+
+	// a name may be somebody's from now on
+	c.unknown.Purge()
 }

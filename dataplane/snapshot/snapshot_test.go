@@ -30,15 +30,18 @@ func (s *source) load(_ context.Context, name string) (int64, *string, error) {
 	value, ok := s.values[name]
 	err, during := s.err, s.during
 	s.mu.Unlock()
+
 	if during != nil {
 		during()
 	}
+
 	switch {
 	case err != nil:
 		return 0, nil, err
 	case !ok:
 		return 0, nil, model.ErrNotFound
 	}
+
 	return int64(len(name)), &value, nil
 }
 
@@ -61,6 +64,7 @@ func newCache() (*source, *snapshot.Cache[string]) {
 		defer s.mu.Unlock()
 		return s.now
 	})
+
 	c.Synced(true)
 	return s, c
 }
@@ -68,11 +72,14 @@ func newCache() (*source, *snapshot.Cache[string]) {
 // expect checks what a name stands for, and how often it took the database so far.
 func expect(t *testing.T, s *source, c *snapshot.Cache[string], name, want string, loads int64) {
 	t.Helper()
+
 	got, err := c.Get(time.Time{}, name)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	text := "nobody"
+
 	if got != nil {
 		text = *got
 	}
@@ -105,10 +112,14 @@ func TestNoticesAreHeardAtOnce(t *testing.T) {
 	expect(t, s, c, "ccc", "nobody", 3)
 	s.set("a", "new")
 	s.set("ccc", "3")
-	c.Changed(1) // a
+
+	// a
+	c.Changed(1)
 	expect(t, s, c, "a", "new", 4)
 	expect(t, s, c, "bb", "2", 4)
-	expect(t, s, c, "ccc", "3", 5) // whose name it is now, the notice does not tell
+
+	// whose name it is now, the notice does not tell
+	expect(t, s, c, "ccc", "3", 5)
 }
 
 func TestWithoutNoticesNothingIsTrustedForLong(t *testing.T) {
@@ -119,7 +130,9 @@ func TestWithoutNoticesNothingIsTrustedForLong(t *testing.T) {
 	expect(t, s, c, "a", "1", 1)
 	s.pass(1)
 	expect(t, s, c, "a", "1", 2)
-	c.Synced(true) // whatever was missed is forgotten
+
+	// whatever was missed is forgotten
+	c.Synced(true)
 	expect(t, s, c, "a", "1", 3)
 }
 
@@ -149,9 +162,11 @@ func TestOneLookUpForAll(t *testing.T) {
 	s, c := newCache()
 	entered, release := make(chan struct{}), make(chan struct{})
 	s.during = func() { close(entered); <-release }
+
 	if _, err := c.Get(time.Now().Add(time.Millisecond), "a"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the first one got %v, want the deadline exceeded", err)
 	}
+
 	<-entered
 	var wg sync.WaitGroup
 	for range 10 {
@@ -161,8 +176,10 @@ func TestOneLookUpForAll(t *testing.T) {
 			}
 		})
 	}
+
 	close(release)
 	wg.Wait()
+
 	if n := s.loads.Load(); n != 1 {
 		t.Errorf("%d look-ups, want 1", n)
 	}
@@ -171,16 +188,18 @@ func TestOneLookUpForAll(t *testing.T) {
 func TestMadeUpNamesPushNobodyOut(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
+
 	for i := range 60_000 {
 		if got, err := c.Get(time.Time{}, fmt.Sprint("made up ", i)); got != nil || err != nil {
 			t.Fatal(got, err)
 		}
 	}
+
 	expect(t, s, c, "a", "1", 60_001)
 }
 
-// TestStrangersTakeFewPlaces: while look-ups of unknown names hang, those that are known are renewed, and further unknown ones
-// hear that they have to wait.
+// TestStrangersTakeFewPlaces: while look-ups of unknown names hang, those that are known are
+// renewed, and further unknown ones hear that they have to wait.
 func TestStrangersTakeFewPlaces(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
@@ -188,6 +207,7 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 	s.mu.Lock()
 	s.during = func() { entered <- struct{}{}; <-release }
 	s.mu.Unlock()
+
 	errs := make(chan error, 10)
 	for i := range cap(errs) {
 		go func() {
@@ -195,22 +215,29 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 			errs <- err
 		}()
 	}
+
 	for range 3 {
 		<-entered
 	}
+
 	for range cap(errs) - 3 {
 		if err := <-errs; !errors.Is(err, snapshot.ErrStrangers) {
 			t.Errorf("one too many: %v, want ErrStrangers", err)
 		}
 	}
+
 	s.pass(time.Minute)
 	renewed := make(chan error)
 	go func() { _, err := c.Get(time.Time{}, "a"); renewed <- err }()
-	<-entered // the known one has its place
+
+	// the known one has its place
+	<-entered
 	close(release)
+
 	if err := <-renewed; err != nil {
 		t.Error(err)
 	}
+
 	for range 3 {
 		if err := <-errs; err != nil {
 			t.Errorf("one of the few: %v", err)
@@ -218,7 +245,8 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 	}
 }
 
-// TestStrangersWaitBriefly: a look-up that gets no turn is refused after a second, and one that gets it is not.
+// TestStrangersWaitBriefly: a look-up that gets no turn is refused after a second, and one that
+// gets it is not.
 func TestStrangersWaitBriefly(t *testing.T) {
 	const places, wait = 3, time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -227,21 +255,29 @@ func TestStrangersWaitBriefly(t *testing.T) {
 			<-release
 			return 0, nil, model.ErrNotFound
 		}, time.Now)
+
 		answers := make(chan error, places+1)
 		ask := func(name string) { _, err := c.Get(time.Time{}, name); answers <- err }
+
 		for i := range places {
 			go ask(fmt.Sprint(i))
 		}
+
 		synctest.Wait()
 
 		began := time.Now()
 		ask("refused")
+
 		if err, waited := <-answers, time.Since(began); !errors.Is(err, snapshot.ErrStrangers) || waited != wait {
 			t.Errorf("without a turn: %v after %v; want %v after %v", err, waited, snapshot.ErrStrangers, wait)
 		}
+
 		go ask("in time")
-		time.Sleep(wait - time.Millisecond) // of the bubble's clock
+
+		// of the bubble's clock
+		time.Sleep(wait - time.Millisecond)
 		close(release)
+
 		for range places + 1 {
 			if err := <-answers; err != nil {
 				t.Errorf("with a turn: %v", err)

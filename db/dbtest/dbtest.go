@@ -1,6 +1,6 @@
-// Package dbtest gives tests fresh, migrated databases of both dialects: SQLite files and PostgreSQL databases, each a copy of
-// a template that was migrated once. PostgreSQL is the server named by TALLYGATE_TEST_POSTGRES_URL, or a private one started from
-// the installed binaries.
+// Package dbtest gives tests fresh, migrated databases of both dialects: SQLite files and
+// PostgreSQL databases, each a copy of a template that was migrated once. PostgreSQL is the server
+// named by TALLYGATE_TEST_POSTGRES_URL, or a private one started from the installed binaries.
 package dbtest
 
 import (
@@ -22,7 +22,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Each runs test once per dialect, as subtests named "sqlite" and "postgres", each with its own fresh database.
+// Each runs test once per dialect, as subtests named "sqlite" and "postgres", each with its own
+// fresh database.
 func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	EachURL(t, func(t *testing.T, databaseURL string) { test(t, Open(t, databaseURL)) })
@@ -55,21 +56,24 @@ func SQLiteURL(tb testing.TB) string {
 	if err != nil {
 		tb.Fatalf("migrate a SQLite database: %v", err)
 	}
+
 	file := filepath.Join(tb.TempDir(), "test.sqlite")
 	if err := os.WriteFile(file, template, 0o600); err != nil {
 		tb.Fatal(err)
 	}
+
 	return "sqlite:" + file
 }
 
-// sqliteTemplate is the file of a migrated database. To migrate each one takes 20 ms of the processor, and 200 ms under the
-// race detector.
+// sqliteTemplate is the file of a migrated database. To migrate each one takes 20 ms of the
+// processor, and 200 ms under the race detector.
 var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "tallygate-sqlite-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+
 	file := filepath.Join(dir, "template.sqlite")
 	d, err := db.Open("sqlite:" + file)
 	if err != nil {
@@ -78,14 +82,17 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	if err := errors.Join(d.Migrate(context.Background(), time.Now), d.Close()); err != nil {
 		return nil, err
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 { // a log beside it would hold what the file has not
+
+	// a log beside it would hold what the file has not
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		return nil, fmt.Errorf("%v is left of the template, %v", files, err)
 	}
+
 	return os.ReadFile(file)
 })
 
-// PostgresURL returns the address of a fresh, migrated PostgreSQL database. Without a server the test is skipped, or
-// fails when CI=true.
+// PostgresURL returns the address of a fresh, migrated PostgreSQL database. Without a server the
+// test is skipped, or fails when CI=true.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
 	return postgresURL(tb, migrator{})
@@ -93,10 +100,12 @@ func PostgresURL(tb testing.TB) string {
 
 func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {
 	tb.Helper()
+
 	u, err := url.Parse(postgresServer(tb))
 	if err != nil {
 		tb.Fatalf("TALLYGATE_TEST_POSTGRES_URL: %v", err)
 	}
+
 	password, _ := u.User.Password()
 	conf := pgtestdb.Custom(tb, pgtestdb.Config{
 		DriverName: "pgx",
@@ -110,6 +119,7 @@ func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {
 		// A test that failed, or cancelled its queries, may leave connections behind.
 		ForceTerminateConnections: true,
 	}, m)
+
 	return conf.URL()
 }
 
@@ -119,6 +129,7 @@ const ApplicationKey = "an application key that only tests know"
 // Open opens a database and closes it with the test.
 func Open(tb testing.TB, databaseURL string) *db.DB {
 	tb.Helper()
+
 	d, err := db.Open(databaseURL)
 	if err != nil {
 		tb.Fatalf("open %s: %v", databaseURL, err)
@@ -126,21 +137,25 @@ func Open(tb testing.TB, databaseURL string) *db.DB {
 	if err := d.UseApplicationKey([]byte(ApplicationKey)); err != nil {
 		tb.Fatal(err)
 	}
+
 	tb.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			tb.Errorf("close database: %v", err)
 		}
 	})
+
 	return d
 }
 
-// SetClock makes d take the time from a function instead of from its server or machine, and trust that time wherever it goes.
+// SetClock makes d take the time from a function instead of from its server or machine, and trust
+// that time wherever it goes.
 func SetClock(d *db.DB, now func() time.Time) {
 	began := now()
 	db.SetClockForTest(d, now, func() time.Duration { return now().Sub(began) }, true)
 }
 
-// SetClocks is SetClock for tests whose clock can jump: uptime is the time that really passes, and the clock is not trusted yet.
+// SetClocks is SetClock for tests whose clock can jump: uptime is the time that really passes, and
+// the clock is not trusted yet.
 func SetClocks(d *db.DB, now func() time.Time, uptime func() time.Duration) {
 	db.SetClockForTest(d, now, uptime, false)
 }
@@ -155,8 +170,8 @@ func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) e
 	return db.ExecForTest(ctx, d, statement, args...)
 }
 
-// Quiet calls a function while nothing of this process writes to SQLite: for a process that is about to be stopped, and must not
-// hold the database's lock then.
+// Quiet calls a function while nothing of this process writes to SQLite: for a process that is
+// about to be stopped, and must not hold the database's lock then.
 func Quiet(d *db.DB, call func()) error { return db.QuietForTest(d, call) }
 
 // IsBusy reports whether all pooled connections are in use.
@@ -204,14 +219,15 @@ func Dump(d *db.DB, table string) ([]string, error) { return db.DumpForTest(d, t
 // Count returns the number of rows of a table.
 func Count(d *db.DB, table string) (int, error) { return db.CountForTest(d, table) }
 
-// PagesRead returns how many pages of a SQLite database its writing connection has read, from memory or
-// from the file.
+// PagesRead returns how many pages of a SQLite database its writing connection has read, from
+// memory or from the file.
 func PagesRead(d *db.DB) (int, error) { return db.PagesReadForTest(d) }
 
 // migrator makes pgtestdb's template with our own migrations and partitions.
 type migrator struct{}
 
-// Hash names the template. It holds the partitions of this month, so another month needs another one.
+// Hash names the template. It holds the partitions of this month, so another month needs another
+// one.
 func (migrator) Hash() (string, error) {
 	return fmt.Sprintf("%s_%d", db.MigrationsHash(), model.At(time.Now()).Month()), nil
 }
@@ -222,14 +238,17 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) er
 		return err
 	}
 	defer d.Close()
+
 	if err := d.Migrate(ctx, time.Now); err != nil {
 		return err
 	}
+
 	for _, now := range []time.Time{clock, time.Now()} {
 		if err := d.EnsurePartitions(ctx, model.At(now)); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -15,7 +15,8 @@ type DeliveryLog struct {
 	Attempts []*model.DeliveryAttempt
 }
 
-// Deliveries returns at most limit deliveries of a site, the newest first, beginning below the id before (0 for the newest).
+// Deliveries returns at most limit deliveries of a site, the newest first, beginning below the id
+// before (0 for the newest).
 func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error) {
 	var deliveries []*model.Delivery
 	var attempts []*model.DeliveryAttempt
@@ -34,28 +35,35 @@ func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error
 	for _, attempt := range attempts {
 		of[attempt.DeliveryID] = append(of[attempt.DeliveryID], attempt)
 	}
+
 	logs := make([]DeliveryLog, len(deliveries))
 	for i, delivery := range deliveries {
 		logs[i] = DeliveryLog{delivery, of[delivery.ID]}
 	}
+
 	return logs, nil
 }
 
-// RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that says "planted", until repair is
-// called.
+// RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that says
+// "planted", until repair is called.
 func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func()) {
 	tb.Helper()
+
 	ids := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(siteIDs)), ", "), "[]")
 	plant := []string{"CREATE TRIGGER refuse_deliveries BEFORE INSERT ON deliveries WHEN NEW.site_id IN (" + ids + `)
 		BEGIN SELECT RAISE(ABORT, 'planted'); END`}
+
 	remove := []string{"DROP TRIGGER refuse_deliveries"}
+
 	if d.Dialect() == "postgres" {
 		plant = []string{
 			"CREATE FUNCTION refuse_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'planted'; END $$",
 			"CREATE TRIGGER refuse_deliveries BEFORE INSERT ON deliveries FOR EACH ROW WHEN (NEW.site_id IN (" + ids + ")) EXECUTE FUNCTION refuse_deliveries()",
 		}
+
 		remove = []string{"DROP TRIGGER refuse_deliveries ON deliveries", "DROP FUNCTION refuse_deliveries"}
 	}
+
 	execAll(tb, d, plant)
 	return func() {
 		tb.Helper()

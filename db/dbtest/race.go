@@ -11,18 +11,19 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// Race runs first, and begins second at the moment when first is about to send a statement that contains at. On PostgreSQL
-// first goes on when second has ended or waits for a lock, so that the two meet in the same way each time. On SQLite, where
-// transactions take turns, second waits for first. It returns the errors of both. The test fails when first sends no such
-// statement. Nobody else may use d meanwhile, and there is one Race per database.
+// Race runs first, and begins second at the moment when first is about to send a statement that
+// contains at. On PostgreSQL first goes on when second has ended or waits for a lock, so that the
+// two meet in the same way each time. On SQLite, where transactions take turns, second waits for
+// first. It returns the errors of both. The test fails when first sends no such statement. Nobody
+// else may use d meanwhile, and there is one Race per database.
 func Race(t *testing.T, d *db.DB, at string, first, second func() error) (firstErr, secondErr error) {
 	t.Helper()
 	_, firstErr, secondErr = race(t, d, at, first, second)
 	return firstErr, secondErr
 }
 
-// RaceInOrder is Race for transactions that take their locks in the same order: the test also fails when one of them had to
-// run again because each waited for the other.
+// RaceInOrder is Race for transactions that take their locks in the same order: the test also fails
+// when one of them had to run again because each waited for the other.
 func RaceInOrder(t *testing.T, d *db.DB, at string, first, second func() error) (firstErr, secondErr error) {
 	t.Helper()
 	lost, firstErr, secondErr := race(t, d, at, first, second)
@@ -34,6 +35,7 @@ func RaceInOrder(t *testing.T, d *db.DB, at string, first, second func() error) 
 
 func race(t *testing.T, d *db.DB, at string, first, second func() error) (lost int64, firstErr, secondErr error) {
 	t.Helper()
+
 	var met atomic.Bool
 	var losers atomic.Int64
 	done := make(chan error, 1)
@@ -41,6 +43,7 @@ func race(t *testing.T, d *db.DB, at string, first, second func() error) (lost i
 		if !strings.Contains(statement, at) || !met.CompareAndSwap(false, true) {
 			return
 		}
+
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -48,15 +51,19 @@ func race(t *testing.T, d *db.DB, at string, first, second func() error) (lost i
 			defer func() { done <- err }()
 			err = second()
 		}()
+
 		if d.Dialect() == "postgres" {
 			awaitLock(t, d, ended)
 		}
 	}
+
 	db.WatchTransactionsForTest(d, meet, func() { losers.Add(1) })
 	firstErr = first()
+
 	if !met.Load() {
 		t.Fatalf("no statement contained %q; the error was %v", at, firstErr)
 	}
+
 	secondErr = <-done
 	return losers.Load(), firstErr, secondErr
 }
@@ -64,19 +71,23 @@ func race(t *testing.T, d *db.DB, at string, first, second func() error) (lost i
 // awaitLock returns when a transaction waits for a lock, or ended is closed.
 func awaitLock(t *testing.T, d *db.DB, ended <-chan struct{}) {
 	t.Helper()
+
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
+
 	for {
 		select {
 		case <-ended:
 			return
 		case <-poll.C:
 		}
+
 		waiting, err := db.IsWaitingForTest(d)
 		if err != nil {
 			t.Errorf("look for locks: %v", err)
 			return
 		}
+
 		if waiting {
 			return
 		}

@@ -1,5 +1,5 @@
-// Package exported is how a row of the raw data looks to a site's owner: its columns, their order and their JSON. The download
-// and the daily export write the same rows.
+// Package exported is how a row of the raw data looks to a site's owner: its columns, their order
+// and their JSON. The download and the daily export write the same rows.
 package exported
 
 import (
@@ -13,14 +13,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Field is one column of a row. Its value is a string, int64, bool, model.Money, json.RawMessage, or nil for nothing.
+// Field is one column of a row. Its value is a string, int64, bool, model.Money, json.RawMessage,
+// or nil for nothing.
 type Field struct {
 	Name  string
 	Value any
 }
 
-// Pageview returns the columns of a page view, in order. The first one names the row and serves as the cursor for the rows
-// after it.
+// Pageview returns the columns of a page view, in order. The first one names the row and serves as
+// the cursor for the rows after it.
 func Pageview(p *db.ExportedPageview) []Field {
 	return append([]Field{
 		{"row_id", rowID(p.At, p.ID)},
@@ -120,10 +121,12 @@ func ParseRowID(s string) (*db.ExportCursor, bool) {
 	if !ok || len(id) != 16 {
 		return nil, false
 	}
+
 	n, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || n < 0 {
 		return nil, false
 	}
+
 	u, err := strconv.ParseUint(id, 16, 64)
 	return &db.ExportCursor{At: model.Instant(n), ID: int64(u)}, err == nil
 }
@@ -132,15 +135,19 @@ func ParseRowID(s string) (*db.ExportCursor, bool) {
 func AppendJSON(to []byte, row []Field) ([]byte, error) {
 	for i, f := range row {
 		before := byte(',')
+
 		if i == 0 {
 			before = '{'
 		}
+
 		value, err := json.Marshal(f.Value)
 		if err != nil {
 			return nil, err
 		}
+
 		to = append(append(append(to, before, '"'), f.Name...), `":`...)
 		to = append(to, value...)
 	}
+
 	return append(to, '}'), nil
 }

@@ -88,10 +88,14 @@ func MailName(name string) string {
 	if clean != Clean(name, len(name)) {
 		clean = Clean(name, mailedName-1) + "…"
 	}
+
 	var b strings.Builder
+
 	for i, r := range clean {
 		rest := clean[i+utf8.RuneLen(r):]
-		linked := r == '.' && rest != "" && rest[0] != ' ' // example.com, but not "Inc. of"
+
+		// example.com, but not "Inc. of"
+		linked := r == '.' && rest != "" && rest[0] != ' '
 		switch {
 		case linked, r == '@', r == '"':
 			b.WriteRune('·')
@@ -101,11 +105,13 @@ func MailName(name string) string {
 			b.WriteRune(r)
 		}
 	}
+
 	return `"` + b.String() + `"`
 }
 
-// ParseName trims the display name of an account, site, sitekey or API token, and checks that it has 1 to 100 characters
-// and that all of them are visible, see IsVisible: names are shown to other people, in lists and in mails.
+// ParseName trims the display name of an account, site, sitekey or API token, and checks that it
+// has 1 to 100 characters and that all of them are visible, see IsVisible: names are shown to other
+// people, in lists and in mails.
 func ParseName(field, s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if n := len([]rune(s)); n < 1 || n > 100 {
@@ -114,5 +120,6 @@ func ParseName(field, s string) (string, error) {
 	if !IsClean(s) || !IsVisible(s) {
 		return "", InvalidField(field, "invalid_name", "Use a name without control characters and invisible characters.")
 	}
+
 	return s, nil
 }

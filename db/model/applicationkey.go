@@ -23,13 +23,15 @@ func (k ApplicationKey) Fingerprint() string {
 func (k ApplicationKey) derive(use string, size int) []byte {
 	key, err := hkdf.Key(sha256.New, k, nil, use, size)
 	if err != nil {
-		panic(err) // only a length beyond 255 hashes fails
+		// only a length beyond 255 hashes fails
+		panic(err)
 	}
 	return key
 }
 
-// KeyRotation describes a change of the application key as one process sees it. The process holds both keys; the database
-// decides which of them signs. A nil *KeyRotation means that there is no previous key. It is safe for concurrent use.
+// KeyRotation describes a change of the application key as one process sees it. The process holds
+// both keys; the database decides which of them signs. A nil *KeyRotation means that there is no
+// previous key. It is safe for concurrent use.
 type KeyRotation struct {
 	// Previous is the key that is being replaced. It never changes after the start.
 	Previous ApplicationKey
@@ -40,7 +42,8 @@ type KeyRotation struct {
 // Replaced records that the database uses the new key since the given time.
 func (r *KeyRotation) Replaced(at Instant) { r.at.Store(int64(at)) }
 
-// SignsWithPrevious reports whether the previous key still signs and seals, because the database still uses it.
+// SignsWithPrevious reports whether the previous key still signs and seals, because the database
+// still uses it.
 func (r *KeyRotation) SignsWithPrevious() bool { return r != nil && r.at.Load() == 0 }
 
 // ReplacedAt returns when the database changed to the new key, or 0 before that.

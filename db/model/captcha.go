@@ -32,8 +32,8 @@ var captchaQuotas = map[CaptchaPlan]int64{
 // Unlimited is the quota of a plan that has none.
 const Unlimited int64 = -1
 
-// Quota is how many verifications the plan includes in a UTC month, for all sitekeys of the account together, or Unlimited.
-// It is false for an unknown plan.
+// Quota is how many verifications the plan includes in a UTC month, for all sitekeys of the account
+// together, or Unlimited. It is false for an unknown plan.
 func (p CaptchaPlan) Quota() (int64, bool) {
 	n, ok := captchaQuotas[p]
 	return n, ok
@@ -53,6 +53,7 @@ func CaptchaQuotas() []CaptchaQuota {
 			quotas = append(quotas, CaptchaQuota{plan, quota})
 		}
 	}
+
 	slices.SortFunc(quotas, func(a, b CaptchaQuota) int { return cmp.Compare(a.Quota, b.Quota) })
 	return quotas
 }
@@ -77,8 +78,8 @@ type CaptchaUsage struct {
 	Noticed     int     // the highest threshold in percent that Count returned; 0 for none
 }
 
-// The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the first verification after the
-// quota.
+// The reserve (captcha contract, section 3): a tenth of the quota, for at most 7 days from the
+// first verification after the quota.
 const (
 	reserveShare  = 10
 	ReservePeriod = 7 * 24 * time.Hour
@@ -104,13 +105,15 @@ func (u *CaptchaUsage) Standing(at Instant) CaptchaStanding {
 	case u.reserveBegan() && at >= u.ReserveFrom.Add(ReservePeriod):
 		return Exhausted
 	}
+
 	return InReserve
 }
 
 // Reserve is how many verifications are accepted after the quota; meaningless for an unlimited one.
 func (u *CaptchaUsage) Reserve() int64 { return u.Quota / reserveShare }
 
-// reserveBegan reports whether the reserve of the present quota has been touched. After an upgrade there is a new one.
+// reserveBegan reports whether the reserve of the present quota has been touched. After an upgrade
+// there is a new one.
 func (u *CaptchaUsage) reserveBegan() bool { return u.ReserveFrom != 0 && u.OverQuota == u.Quota }
 
 // ReserveEnds is the moment from which the reserve is refused; false while it was not touched.
@@ -118,27 +121,32 @@ func (u *CaptchaUsage) ReserveEnds() (Instant, bool) {
 	return u.ReserveFrom.Add(ReservePeriod), u.reserveBegan()
 }
 
-// Count counts a verification, and returns the threshold in percent that it reached and that its owner was not told of yet,
-// or 0. The caller has looked at Standing.
+// Count counts a verification, and returns the threshold in percent that it reached and that its
+// owner was not told of yet, or 0. The caller has looked at Standing.
 func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 	if u.Quota != Unlimited && u.Used >= u.Quota && !u.reserveBegan() {
 		u.ReserveFrom, u.OverQuota = at, u.Quota
 	}
+
 	u.Used++
 	if u.Quota == Unlimited {
 		return 0
 	}
-	for _, percent := range slices.Backward(QuotaThresholds) { // of two that are reached at once only the higher one is news
+
+	// of two that are reached at once only the higher one is news
+	for _, percent := range slices.Backward(QuotaThresholds) {
 		if u.Used*100 >= u.Quota*int64(percent) && u.Noticed < percent {
 			u.Noticed = percent
 			return percent
 		}
 	}
+
 	return 0
 }
 
-// SpentKey names a challenge or a token that is used up. Its moment of issue is part of the name, so that rows are stored in
-// the order of time; both come from the signed text, so that one challenge or token has one name.
+// SpentKey names a challenge or a token that is used up. Its moment of issue is part of the name,
+// so that rows are stored in the order of time; both come from the signed text, so that one
+// challenge or token has one name.
 type SpentKey struct {
 	AccountID int64 // 0 for the test sitekey
 	IssuedAt  Instant

@@ -17,6 +17,7 @@ func TestCaptchaPlans(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d", plan, got, ok, want)
 		}
 	}
+
 	for _, plan := range []model.CaptchaPlan{"", "free", "PRO_2M"} {
 		if got, ok := plan.Quota(); ok {
 			t.Errorf("%q has the quota %d", plan, got)
@@ -56,6 +57,7 @@ func TestCountAgainstAModel(t *testing.T) {
 	at := model.At(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
 	u := model.CaptchaUsage{Quota: quota}
 	var thresholds []int64
+
 	for n := int64(1); n <= quota+quota/10; n++ {
 		if want := map[bool]model.CaptchaStanding{true: model.WithinQuota, false: model.InReserve}[n <= quota]; u.Standing(at) != want {
 			t.Fatalf("verification %d: standing %d, want %d", n, u.Standing(at), want)
@@ -63,14 +65,17 @@ func TestCountAgainstAModel(t *testing.T) {
 		if threshold := u.Count(at); threshold != 0 {
 			thresholds = append(thresholds, n, int64(threshold))
 		}
+
 		at++
 	}
+
 	if u.Standing(at) != model.Exhausted || u.Used != 55 {
 		t.Errorf("at the end: %+v", u)
 	}
 	if want := []int64{40, 80, 50, 100}; !slices.Equal(thresholds, want) {
 		t.Errorf("thresholds %v, want %v", thresholds, want)
 	}
+
 	ends, began := u.ReserveEnds()
 	if first := at - 5; !began || ends != first.Add(model.ReservePeriod) {
 		t.Errorf("the reserve ends at %d, want 7 days after %d", ends, first)

@@ -15,6 +15,7 @@ func TestParseNetwork(t *testing.T) {
 			t.Errorf("%q is %s, want %s", text, got, want)
 		}
 	}
+
 	for _, text := range []string{"", "x", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0", "10.0.0.0/8/8", "2001:db8::/129", "fe80::%eth0/64", "fe80::1%eth0"} {
 		if got := ParseNetwork(text); got.IsValid() {
 			t.Errorf("%q is %s", text, got)
@@ -27,6 +28,7 @@ func TestParseScopes(t *testing.T) {
 	if want := []Scope{ScopeExport, ScopeRead, ScopeWrite}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
+
 	for _, scopes := range [][]Scope{nil, {}, {""}, {ScopeRead, "ADMIN"}} {
 		if _, err := ParseScopes(scopes); KindOf(err) != Invalid {
 			t.Errorf("%v: %v", scopes, err)
@@ -45,14 +47,17 @@ func TestMay(t *testing.T) {
 			t.Errorf("permission %d: %v by session, %v by token", p, owner.May(p, nil), owner.May(p, everything))
 		}
 	}
+
 	if owner.May(200, nil) || owner.May(200, everything) || (&User{}).May(MayConfigure, nil) || (&User{Role: "ADMIN"}).May(MayManage, nil) {
 		t.Error("what is unknown is allowed")
 	}
+
 	for _, scopes := range [][]Scope{{ScopeWrite}, {ScopeExport}, {ScopeRead, ScopeWrite}, {ScopeRead, ScopeExport}} {
 		if owner.May(MaySendOut, &APIToken{Scopes: scopes}) {
 			t.Errorf("a token with %v sends events out", scopes)
 		}
 	}
+
 	if viewer := (&User{Role: RoleViewer}); viewer.May(MayErase, nil) || viewer.May(MaySendOut, nil) || viewer.May(MaySendOut, everything) {
 		t.Error("a viewer sends events out")
 	}
@@ -72,11 +77,14 @@ func TestRejectionAdvice(t *testing.T) {
 		if seen[advice] || !strings.HasSuffix(advice, ".") {
 			t.Errorf("%s: %q", code, advice)
 		}
+
 		seen[advice] = true
+
 		if IsIgnored(code) != (i >= len(rejected)) {
 			t.Errorf("%s is ignored: %v", code, IsIgnored(code))
 		}
 	}
+
 	if len(seen) != len(rejectionAdvice)+1 {
 		t.Errorf("%d codes are tested, %d have advice", len(seen)-1, len(rejectionAdvice))
 	}
@@ -88,6 +96,7 @@ func TestParseAccountName(t *testing.T) {
 			t.Errorf("%q is %q, %v", name, got, err)
 		}
 	}
+
 	for _, name := range []string{"", strings.Repeat("ü", 101), "a\nb", "see http://x.example", "ftp://x", "WWW.example.com"} {
 		if got, err := ParseAccountName("name", name); got != "" || err == nil {
 			t.Errorf("%q is %q, %v", name, got, err)

@@ -2,7 +2,8 @@ package model
 
 import "time"
 
-// Delivery is something that has to be sent to a site's owner, stored together with the fact that it tells.
+// Delivery is something that has to be sent to a site's owner, stored together with the fact that
+// it tells.
 type Delivery struct {
 	SiteID        int64
 	ID            int64 // grows with time, see NewTimeID
@@ -29,11 +30,12 @@ const (
 	DeliveryFailed    = "failed"
 )
 
-// MaxAttempts is how often a delivery is tried by itself (analytics contract, section 8). What an owner asks for by hand
-// does not count.
+// MaxAttempts is how often a delivery is tried by itself (analytics contract, section 8). What an
+// owner asks for by hand does not count.
 const MaxAttempts = 5
 
-// What an owner may ask for by hand: so many further attempts of a delivery, and so many tests of a site in an hour.
+// What an owner may ask for by hand: so many further attempts of a delivery, and so many tests of a
+// site in an hour.
 const (
 	MaxRedeliveries = 20
 	MaxTestsPerHour = 20
@@ -91,33 +93,37 @@ const (
 	AttemptInternal    = "internal"     // our own fault
 )
 
-// Reasons of AttemptNoAddress, for the operator's metrics alone. A tenant who could tell them apart would learn which names of
-// the operator's own network exist.
+// Reasons of AttemptNoAddress, for the operator's metrics alone. A tenant who could tell them apart
+// would learn which names of the operator's own network exist.
 const (
 	ReasonBlocked = "blocked" // the name leads to an address that may not be called
 	ReasonDNS     = "dns"     // the name leads nowhere
 )
 
-// retryDelays are the pauses after each failed attempt of the schedule. Together they last 2.6 hours.
+// retryDelays are the pauses after each failed attempt of the schedule. Together they last 2.6
+// hours.
 var retryDelays = [MaxAttempts - 1]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour}
 
-// retryJitter is by what part at most a pause is longer or shorter, so that what failed together does not come back together.
+// retryJitter is by what part at most a pause is longer or shorter, so that what failed together
+// does not come back together.
 const retryJitter = 0.1
 
-// RetryDelay is the pause after so many failed attempts, 1 to MaxAttempts-1, of the delivery with this id. It is the same
-// whenever it is asked for.
+// RetryDelay is the pause after so many failed attempts, 1 to MaxAttempts-1, of the delivery with
+// this id. It is the same whenever it is asked for.
 func RetryDelay(id int64, attempts int32) time.Duration {
 	delay := retryDelays[min(max(attempts, 1), MaxAttempts-1)-1]
 	// Neighbouring ids, multiplied by the golden ratio's fraction of 2^64, are spread evenly.
-	spread := float64(uint64(id+int64(attempts))*0x9e3779b97f4a7c15>>11)/(1<<53)*2 - 1 // -1 to 1
+	// -1 to 1
+	spread := float64(uint64(id+int64(attempts))*0x9e3779b97f4a7c15>>11)/(1<<53)*2 - 1
 	return delay + time.Duration(retryJitter*spread*float64(delay))
 }
 
 // MaxRetryAfter bounds how long a receiver can put the next attempt off.
 const MaxRetryAfter = 2 * time.Hour
 
-// AfterFailure returns what becomes of a delivery, as it was when the attempt began, after a failure of the class: its state
-// and, if that is pending, when it is due again. retryAfter is what the receiver asked for; 0 for nothing.
+// AfterFailure returns what becomes of a delivery, as it was when the attempt began, after a
+// failure of the class: its state and, if that is pending, when it is due again. retryAfter is what
+// the receiver asked for; 0 for nothing.
 func (d *Delivery) AfterFailure(class string, retryAfter time.Duration, now Instant) (state string, next Instant) {
 	if d.Fallback != "" && d.Fallback != DeliveryPending {
 		return d.Fallback, now
@@ -125,13 +131,14 @@ func (d *Delivery) AfterFailure(class string, retryAfter time.Duration, now Inst
 	if d.Attempts >= AttemptsOf(d.Kind) || class == AttemptGone || class == AttemptNoWebhook {
 		return DeliveryFailed, now
 	}
+
 	delay := RetryDelay(d.ID, d.Attempts)
 	return DeliveryPending, now.Add(max(delay, min(retryAfter, MaxRetryAfter)))
 }
 
-// DailyPart says which rows a part of a daily export has: the events of the day after After, up to and including Last, in the
-// order of the export. It is what a delivery stores instead of the rows: they lie in the database already and, once the day
-// is over, do not change.
+// DailyPart says which rows a part of a daily export has: the events of the day after After, up to
+// and including Last, in the order of the export. It is what a delivery stores instead of the rows:
+// they lie in the database already and, once the day is over, do not change.
 type DailyPart struct {
 	Day   Day          `json:"day"`
 	Part  int          `json:"part"`  // 1 is the first

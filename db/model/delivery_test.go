@@ -7,7 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestRetryDelays: each pause is within a tenth of its step, the same whenever it is asked for, and not the same for all.
+// TestRetryDelays: each pause is within a tenth of its step, the same whenever it is asked for, and
+// not the same for all.
 func TestRetryDelays(t *testing.T) {
 	for i, step := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour} {
 		attempts := int32(i + 1)
@@ -17,8 +18,10 @@ func TestRetryDelays(t *testing.T) {
 			if again := model.RetryDelay(id<<12, attempts); again != delay {
 				t.Fatalf("RetryDelay(%d, %d) is %v, then %v", id<<12, attempts, delay, again)
 			}
+
 			least, most = min(least, delay), max(most, delay)
 		}
+
 		if least < step*9/10 || most > step*11/10 || most-least < step/10 {
 			t.Errorf("after %d attempts: %v to %v, want about %v", attempts, least, most, step)
 		}

@@ -14,14 +14,15 @@ import (
 // maxDomainLength is the longest DNS name in characters (RFC 1035, section 2.3.4).
 const maxDomainLength = 253
 
-// ParseDomain normalises a domain that an owner entered: lower case, no trailing dot, internationalised
-// labels in their ASCII form. It refuses addresses, ports, paths, single labels, labels that begin or end
-// with a hyphen, and localhost (analytics contract, section 5, rule 4). With allowLocal a name ending in
-// .localhost is accepted, for demos and tests; localhost itself never is. The error's message names the
-// domain, since it may be one of several.
+// ParseDomain normalises a domain that an owner entered: lower case, no trailing dot,
+// internationalised labels in their ASCII form. It refuses addresses, ports, paths, single labels,
+// labels that begin or end with a hyphen, and localhost (analytics contract, section 5, rule 4).
+// With allowLocal a name ending in .localhost is accepted, for demos and tests; localhost itself
+// never is. The error's message names the domain, since it may be one of several.
 func ParseDomain(s string, allowLocal bool) (string, error) {
 	host, ok := normalHost(strings.TrimSpace(s))
 	reason := ""
+
 	switch {
 	case strings.HasPrefix(strings.TrimSpace(s), "*."):
 		reason = "has a wildcard. Enter the domain without \"*.\": its subdomains are implied."
@@ -36,14 +37,16 @@ func ParseDomain(s string, allowLocal bool) (string, error) {
 	case hasOuterHyphen(host):
 		reason = "is not a domain name: a label cannot begin or end with a hyphen."
 	}
+
 	if reason != "" {
 		return "", InvalidField("domain", "invalid_domain", strconv.Quote(shown(s))+" "+reason)
 	}
+
 	return host, nil
 }
 
-// ParseSitekeyDomain is ParseDomain for captcha sitekeys, which may also name localhost itself, for development. Addresses such
-// as 127.0.0.1 are refused all the same.
+// ParseSitekeyDomain is ParseDomain for captcha sitekeys, which may also name localhost itself, for
+// development. Addresses such as 127.0.0.1 are refused all the same.
 func ParseSitekeyDomain(s string, allowLocal bool) (string, error) {
 	if host, ok := normalHost(strings.TrimSpace(s)); ok && host == "localhost" {
 		return host, nil
@@ -51,8 +54,8 @@ func ParseSitekeyDomain(s string, allowLocal bool) (string, error) {
 	return ParseDomain(s, allowLocal)
 }
 
-// HostServed reports whether host may use a sitekey that is bound to the domains: it belongs to them, or is localhost and they
-// name it. Both sides must be normalised.
+// HostServed reports whether host may use a sitekey that is bound to the domains: it belongs to
+// them, or is localhost and they name it. Both sides must be normalised.
 func HostServed(host string, domains []string) bool {
 	return HostBelongs(host, domains) || host == "localhost" && slices.Contains(domains, host)
 }
@@ -66,8 +69,8 @@ func shown(s string) string {
 	return s
 }
 
-// hasOuterHyphen reports whether a label begins or ends with a hyphen, which no registrar and no browser
-// accepts (RFC 1123, section 2.1).
+// hasOuterHyphen reports whether a label begins or ends with a hyphen, which no registrar and no
+// browser accepts (RFC 1123, section 2.1).
 func hasOuterHyphen(host string) bool {
 	for label := range strings.SplitSeq(host, ".") {
 		if strings.HasPrefix(label, "-") || strings.HasSuffix(label, "-") {
@@ -77,11 +80,12 @@ func hasOuterHyphen(host string) bool {
 	return false
 }
 
-// OriginHost returns the normalised host of an Origin or Referer header value. It is false for anything that is not
-// one http or https address with a host, such as "null".
+// OriginHost returns the normalised host of an Origin or Referer header value. It is false for
+// anything that is not one http or https address with a host, such as "null".
 func OriginHost(value string) (string, bool) {
 	if host, ok := strings.CutPrefix(value, "https://"); ok && isPlainHost(host) && !hasPunycode(host) {
-		return host, true // what nearly every hit has: nothing in it needs reading
+		// what nearly every hit has: nothing in it needs reading
+		return host, true
 	}
 	host, _, ok := PageAddress(value)
 	return host, ok
@@ -97,22 +101,25 @@ func PageAddress(value string) (host string, address *url.URL, ok bool) {
 	return host, u, ok
 }
 
-// HostBelongs reports whether host is one of the domains or a subdomain of one (analytics contract, section 5, rules 1
-// and 2). Both sides must be normalised. Bare addresses and localhost never belong (rule 4).
+// HostBelongs reports whether host is one of the domains or a subdomain of one (analytics contract,
+// section 5, rules 1 and 2). Both sides must be normalised. Bare addresses and localhost never
+// belong (rule 4).
 func HostBelongs(host string, domains []string) bool {
 	if host == "localhost" || isAddress(host) {
 		return false
 	}
+
 	for _, d := range domains {
 		if rest, ok := strings.CutSuffix(host, d); ok && (rest == "" || rest[len(rest)-1] == '.') {
 			return true
 		}
 	}
+
 	return false
 }
 
-// hostProfile maps what browsers and people write to the form that is compared: as browsers do, without the registrar's
-// stricter rules, so that a name with an underscore is still a name.
+// hostProfile maps what browsers and people write to the form that is compared: as browsers do,
+// without the registrar's stricter rules, so that a name with an underscore is still a name.
 var hostProfile = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
 
 func normalHost(s string) (string, bool) {
@@ -123,21 +130,25 @@ func normalHost(s string) (string, bool) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.String(), true
 	}
+
 	host, err := hostProfile.ToASCII(s)
 	if err != nil || !isPlainHost(host) {
 		return "", false
 	}
-	// A form that does not stand for itself comes from bytes that are no text, or from a label that only looks encoded.
+
+	// A form that does not stand for itself comes from bytes that are no text, or from a label that
+	// only looks encoded.
 	again, err := hostProfile.ToASCII(host)
 	return host, err == nil && again == host
 }
 
-// isPlainHost reports whether s is already in the compared form: dot-separated labels of lower-case letters, digits,
-// hyphens and underscores.
+// isPlainHost reports whether s is already in the compared form: dot-separated labels of lower-case
+// letters, digits, hyphens and underscores.
 func isPlainHost(s string) bool {
 	if s == "" || len(s) > maxDomainLength {
 		return false
 	}
+
 	label := 0
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -145,6 +156,7 @@ func isPlainHost(s string) bool {
 			if label == 0 {
 				return false
 			}
+
 			label = 0
 			continue
 		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
@@ -152,26 +164,30 @@ func isPlainHost(s string) bool {
 		default:
 			return false
 		}
+
 		if label > 63 {
 			return false
 		}
 	}
+
 	return label > 0
 }
 
-// hasPunycode reports whether a label claims to be internationalised, so that it goes through the full check.
+// hasPunycode reports whether a label claims to be internationalised, so that it goes through the
+// full check.
 func hasPunycode(s string) bool {
 	return strings.HasPrefix(s, "xn--") || strings.Contains(s, ".xn--")
 }
 
 func isLocal(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 
-// isAddress reports whether host is an IP address. A name whose last label is a number is one too: browsers read
-// "127.1" and "0x7f.1" as addresses.
+// isAddress reports whether host is an IP address. A name whose last label is a number is one too:
+// browsers read "127.1" and "0x7f.1" as addresses.
 func isAddress(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
 	}
+
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if last == "" {
 		return false
@@ -179,33 +195,39 @@ func isAddress(host string) bool {
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
+
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// ParseNetwork reads an IP address, as a network of one, or a network in CIDR form. What is neither is the zero Prefix, which
-// is not valid.
+// ParseNetwork reads an IP address, as a network of one, or a network in CIDR form. What is neither
+// is the zero Prefix, which is not valid.
 func ParseNetwork(s string) netip.Prefix {
 	s = strings.TrimSpace(s)
 	if addr, err := netip.ParseAddr(s); err == nil && addr.Zone() == "" {
 		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
 	}
+
 	network, err := netip.ParsePrefix(s)
 	if err != nil {
 		return netip.Prefix{}
 	}
+
 	return UnmapNetwork(network)
 }
 
-// UnmapNetwork returns an IPv4-mapped network such as ::ffff:10.0.0.0/104 as the IPv4 network that it means, and any other one
-// as it is. A mapped network with a prefix shorter than 96 bits means more than IPv4: it is the zero Prefix, which is not
-// valid. Addresses of clients are unmapped before they are compared, so that a mapped network would contain none.
+// UnmapNetwork returns an IPv4-mapped network such as ::ffff:10.0.0.0/104 as the IPv4 network that
+// it means, and any other one as it is. A mapped network with a prefix shorter than 96 bits means
+// more than IPv4: it is the zero Prefix, which is not valid. Addresses of clients are unmapped
+// before they are compared, so that a mapped network would contain none.
 func UnmapNetwork(network netip.Prefix) netip.Prefix {
 	const mappedBits = 96
+
 	if !network.Addr().Is4In6() {
 		return network
 	}
 	if network.Bits() < mappedBits {
 		return netip.Prefix{}
 	}
+
 	return netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-mappedBits)
 }

@@ -58,14 +58,15 @@ func TestParseDomain(t *testing.T) {
 	}
 }
 
-// TestSitekeyDomains: sitekeys may name localhost, and then serve it; nothing else differs from a site's domains. Addresses are
-// never served.
+// TestSitekeyDomains: sitekeys may name localhost, and then serve it; nothing else differs from a
+// site's domains. Addresses are never served.
 func TestSitekeyDomains(t *testing.T) {
 	for _, in := range []string{"localhost", " LocalHost. ", "LOCALHOST"} {
 		if got, err := model.ParseSitekeyDomain(in, false); got != "localhost" || err != nil {
 			t.Errorf("ParseSitekeyDomain(%q) = %q, %v", in, got, err)
 		}
 	}
+
 	for _, in := range []string{"example.com", "app.localhost", "127.0.0.1", "::1", "localhost:3000", "http://localhost", "*.localhost", ""} {
 		want, wantErr := model.ParseDomain(in, false)
 		if got, err := model.ParseSitekeyDomain(in, false); got != want || (err == nil) != (wantErr == nil) {
@@ -92,6 +93,7 @@ func TestSitekeyDomains(t *testing.T) {
 			t.Errorf("HostServed(%q, %q) = %v", test.host, test.domains, got)
 		}
 	}
+
 	if model.HostBelongs("localhost", []string{"localhost"}) {
 		t.Error("localhost belongs to a site")
 	}
@@ -110,6 +112,7 @@ func FuzzOriginHost(f *testing.F) {
 	for _, s := range []string{"https://example.com", "http://EXAMPLE.com.:80", "null", "https://a_b.example", "https://.", "https://-", "https://1.2.3.4", "https://[::1]:1", "https://Bücher.de", "https://xn--a"} {
 		f.Add(s)
 	}
+
 	f.Fuzz(func(t *testing.T, origin string) {
 		host, ok := model.OriginHost(origin)
 		if read, _, readable := model.PageAddress(origin); read != host || readable != ok {
@@ -121,6 +124,7 @@ func FuzzOriginHost(f *testing.F) {
 		if again, ok := model.OriginHost("https://" + host); !strings.Contains(host, ":") && (!ok || again != host) {
 			t.Errorf("OriginHost(%q) = %q, which reads as %q, %v", origin, host, again, ok)
 		}
+
 		if model.HostBelongs(host, []string{"example.com"}) && host != "example.com" && !strings.HasSuffix(host, ".example.com") {
 			t.Errorf("%q from %q belongs to example.com", host, origin)
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Kind says what sort of trouble an Error is. Each edge (data plane, GraphQL, jobs) translates kinds once, in one table.
+// Kind says what sort of trouble an Error is. Each edge (data plane, GraphQL, jobs) translates
+// kinds once, in one table.
 type Kind uint8
 
 // The kinds. The zero value is Internal, so that an error nobody classified is never shown.
@@ -35,12 +36,14 @@ type Error struct {
 
 func (e *Error) Error() string {
 	s := e.Code
+
 	if e.Message != "" {
 		s += ": " + e.Message
 	}
 	if e.Cause != nil {
 		s += ": " + e.Cause.Error()
 	}
+
 	return s
 }
 
@@ -68,7 +71,8 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// ErrNotFound is returned for a row that does not exist or is not the caller's: the two are never told apart.
+// ErrNotFound is returned for a row that does not exist or is not the caller's: the two are never
+// told apart.
 var ErrNotFound = &Error{Kind: NotFound, Code: "not_found", Message: "No such object."}
 
 // ErrForbidden is returned to a caller who is known and may not do something (see User.May).

@@ -35,21 +35,24 @@ func IsEcommerceEvent(name string) bool {
 	return false
 }
 
-// IsReservedEvent reports whether an owner cannot register the name, because it has a meaning of its own.
+// IsReservedEvent reports whether an owner cannot register the name, because it has a meaning of
+// its own.
 func IsReservedEvent(name string) bool {
 	return IsAutomaticEvent(name) || IsEcommerceEvent(name) || name == "pageview" || name == "engagement"
 }
 
-// IsEventName reports whether s has the form of an event name: 1 to 48 lower-case letters, digits, underscores and hyphens
-// (analytics contract, section 2).
+// IsEventName reports whether s has the form of an event name: 1 to 48 lower-case letters, digits,
+// underscores and hyphens (analytics contract, section 2).
 func IsEventName(s string) bool {
 	if len(s) < 1 || len(s) > 48 {
 		return false
 	}
+
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
 			return false
 		}
 	}
+
 	return true
 }

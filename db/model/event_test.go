@@ -35,13 +35,15 @@ func TestEventKinds(t *testing.T) {
 			t.Errorf("%q: automatic %v, e-commerce %v, reserved %v; want %v, %v, %v",
 				test.name, automatic, ecommerce, reserved, test.automatic, test.ecommerce, test.reserved)
 		}
+
 		if reserved && !model.IsEventName(test.name) {
 			t.Errorf("%q has a meaning but not the form of an event name", test.name)
 		}
 	}
 }
 
-// The row "event name" of the contract's limits (section 8): 1 to 48 characters, lower-case letters, digits, _ and -.
+// The row "event name" of the contract's limits (section 8): 1 to 48 characters, lower-case
+// letters, digits, _ and -.
 func TestIsEventName(t *testing.T) {
 	for _, test := range []struct {
 		rule, name string

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Campaign is what the campaign object of a hit says (analytics contract, section 2): the five utm values in lower case
-// and the click ids. Empty means absent.
+// Campaign is what the campaign object of a hit says (analytics contract, section 2): the five utm
+// values in lower case and the click ids. Empty means absent.
 type Campaign struct {
 	Source  string `bun:"utm_source,nullzero"`
 	Medium  string `bun:"utm_medium,nullzero"`
@@ -62,8 +62,9 @@ type Visit struct {
 // idEpoch is 2020-01-01 00:00 UTC, so that ids made of time fit 63 bits until 2091.
 const idEpoch = Instant(1_577_836_800_000_000)
 
-// NewTimeID makes an id for a row of the given moment: microseconds since 2020 in the upper 51 bits, 12 random bits below.
-// Such ids grow with time, which keeps their index dense and lets a table be cut by month.
+// NewTimeID makes an id for a row of the given moment: microseconds since 2020 in the upper 51
+// bits, 12 random bits below. Such ids grow with time, which keeps their index dense and lets a
+// table be cut by month.
 func NewTimeID(at Instant) int64 { return FirstTimeID(at) | rand.Int64N(1<<12) }
 
 // FirstTimeID is the smallest id that NewTimeID makes for the moment.

@@ -50,14 +50,15 @@ const MaxMailAttempts = 8
 // linkLifetimes are for how long the links in mails are good, by kind.
 var linkLifetimes = map[string]time.Duration{MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime, MailSignUp: SignUpLifetime}
 
-// IsVoid reports whether the mail's link is good for nothing at a moment. A mail without a link is never void.
+// IsVoid reports whether the mail's link is good for nothing at a moment. A mail without a link is
+// never void.
 func (m *Mail) IsVoid(at Instant) bool {
 	lifetime, ok := linkLifetimes[m.Kind]
 	return ok && at >= m.CreatedAt.Add(lifetime)
 }
 
-// MailRetryDelay is the pause after so many failed attempts: 1, 4, 16 minutes and so on, at most 4 hours. All attempts together
-// last about half a day.
+// MailRetryDelay is the pause after so many failed attempts: 1, 4, 16 minutes and so on, at most 4
+// hours. All attempts together last about half a day.
 func MailRetryDelay(attempts int32) time.Duration {
 	delay := time.Minute
 	for range min(attempts, 8) - 1 {
@@ -88,7 +89,8 @@ type DeliveryFailedMail struct {
 // MaxWebhookMails is how many changes of a site's webhook addresses are mailed on one UTC day.
 const MaxWebhookMails = 5
 
-// WebhookChangedMail is the data of webhook_changed. It has the hosts only: path and query of an address may hold secrets.
+// WebhookChangedMail is the data of webhook_changed. It has the hosts only: path and query of an
+// address may hold secrets.
 type WebhookChangedMail struct {
 	Site string  `json:"site"`
 	Kind string  `json:"kind"` // of the deliveries: DeliveryConversion or DeliveryDailyExport
@@ -109,8 +111,8 @@ type PasswordChangedMail struct {
 	Page   string   `json:"page"`             // where the user signs in
 }
 
-// LinkMail is the data of invitation, password_reset and the sign-ups. The link has a secret in it, so nothing of it stays when the mail
-// has ended.
+// LinkMail is the data of invitation, password_reset and the sign-ups. The link has a secret in it,
+// so nothing of it stays when the mail has ended.
 type LinkMail struct {
 	URL     string `json:"url"`
 	Account string `json:"account,omitempty"` // its name

@@ -6,37 +6,46 @@ import (
 	"strings"
 )
 
-// Money is an exact amount in millionths of a currency's unit, between about plus and minus 9.2e12 units.
+// Money is an exact amount in millionths of a currency's unit, between about plus and minus 9.2e12
+// units.
 type Money int64
 
 const (
 	// moneyDecimals is how many decimals a Money keeps.
 	moneyDecimals = 6
-	// maxExponent bounds the exponent of a number in either direction, so that reading one is short work.
+	// maxExponent bounds the exponent of a number in either direction, so that reading one is short
+	// work.
 	maxExponent = 999
 )
 
-// ParseMoney reads the text of a JSON number exactly, without floating point. Digits beyond the sixth decimal are rounded,
-// and a half goes to the even neighbour, so 0.0000005 is 0 and 0.0000015 is 0.000002. It is false for what is no JSON
-// number, for an exponent beyond ±999, and for an amount that a Money cannot hold after rounding.
+// ParseMoney reads the text of a JSON number exactly, without floating point. Digits beyond the
+// sixth decimal are rounded, and a half goes to the even neighbour, so 0.0000005 is 0 and 0.0000015
+// is 0.000002. It is false for what is no JSON number, for an exponent beyond ±999, and for an
+// amount that a Money cannot hold after rounding.
 func ParseMoney(text string) (Money, bool) {
 	number, negative := strings.CutPrefix(text, "-")
 	mantissa, exponent, ok := cutExponent(number)
 	if !ok {
 		return 0, false
 	}
+
 	whole, fraction, point := strings.Cut(mantissa, ".")
 	if !areDigits(whole) || whole[0] == '0' && len(whole) > 1 || point && !areDigits(fraction) {
 		return 0, false
 	}
+
 	limit := uint64(math.MaxInt64)
+
 	if negative {
 		limit++
 	}
+
 	n, ok := shiftDigits(whole+fraction, len(whole)+exponent+moneyDecimals, limit)
+
 	if negative {
 		n = -n
 	}
+
 	return Money(n), ok
 }
 
@@ -46,17 +55,22 @@ func cutExponent(number string) (mantissa string, exponent int, ok bool) {
 	if i < 0 {
 		return number, 0, true
 	}
+
 	digits := number[i+1:]
 	sign := 1
+
 	if digits != "" && (digits[0] == '+' || digits[0] == '-') {
 		if digits[0] == '-' {
 			sign = -1
 		}
+
 		digits = digits[1:]
 	}
+
 	if !areDigits(digits) {
 		return "", 0, false
 	}
+
 	exponent, err := strconv.Atoi(digits)
 	return number[:i], sign * exponent, err == nil && exponent <= maxExponent
 }
@@ -70,30 +84,37 @@ func areDigits(s string) bool {
 	return s != ""
 }
 
-// shiftDigits is the whole number that the first keep digits make, with zeros appended when there are fewer, rounded by the
-// digits that are left over. It is false when the number is above limit.
+// shiftDigits is the whole number that the first keep digits make, with zeros appended when there
+// are fewer, rounded by the digits that are left over. It is false when the number is above limit.
 func shiftDigits(digits string, keep int, limit uint64) (uint64, bool) {
 	if keep < 0 {
-		return 0, true // less than a tenth
+		// less than a tenth
+		return 0, true
 	}
+
 	var n uint64
 	for i := range keep {
 		digit := uint64(0)
+
 		if i < len(digits) {
 			digit = uint64(digits[i] - '0')
 		}
 		if n > (limit-digit)/10 {
 			return 0, false
 		}
+
 		n = n*10 + digit
 	}
+
 	if keep < len(digits) && roundsUp(digits[keep:], n%2 == 1) {
 		n++
 	}
+
 	return n, n <= limit
 }
 
-// roundsUp reports whether the digits after a point are more than a half, or exactly one beside an odd number.
+// roundsUp reports whether the digits after a point are more than a half, or exactly one beside an
+// odd number.
 func roundsUp(digits string, odd bool) bool {
 	if digits[0] != '5' {
 		return digits[0] > '5'
@@ -101,17 +122,21 @@ func roundsUp(digits string, odd bool) bool {
 	return odd || strings.Trim(digits[1:], "0") != ""
 }
 
-// String writes the amount as a decimal number without needless zeros, for instance -12.5. ParseMoney reads it back.
+// String writes the amount as a decimal number without needless zeros, for instance -12.5.
+// ParseMoney reads it back.
 func (m Money) String() string {
 	sign := ""
 	u := uint64(m)
+
 	if m < 0 {
 		sign, u = "-", -u
 	}
+
 	whole, fraction := u/1_000_000, u%1_000_000
 	if fraction == 0 {
 		return sign + strconv.FormatUint(whole, 10)
 	}
+
 	digits := strconv.FormatUint(1_000_000+fraction, 10)[1:]
 	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(digits, "0")
 }

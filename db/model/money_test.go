@@ -50,6 +50,7 @@ func TestParseMoney(t *testing.T) {
 			t.Errorf("%s: ParseMoney(%s) = %d, %v; want %d", test.rule, test.text, got, ok, test.want)
 		}
 	}
+
 	for _, bad := range []string{
 		"", " ", "-", "--1", "+1", "1 ", " 1", ".5", "5.", "1.e3", "01", "-01", "00", "1.2.3", "1e", "1e+", "e5", "1e5.0", "1ee5", "1e5e5",
 		"0x10", "1_000", "1,5", "NaN", "Infinity", "null", `"1"`, "١", "1e1000", "0e-1000", "1e99999999999999999999",
@@ -82,6 +83,7 @@ func TestMoneyString(t *testing.T) {
 func TestMoneyRoundTrip(t *testing.T) {
 	for range 100_000 {
 		m := model.Money(rand.Uint64() >> rand.IntN(64))
+
 		if rand.IntN(2) == 0 {
 			m = -m
 		}
@@ -122,21 +124,27 @@ func bigMoney(text string) (model.Money, bool) {
 	if parts == nil {
 		return 0, false
 	}
+
 	if parts[2] != "" {
 		if e, err := strconv.Atoi(parts[2]); err != nil || e < -999 || e > 999 {
 			return 0, false
 		}
 	}
+
 	exact, ok := new(big.Rat).SetString(text)
 	if !ok {
 		return 0, false
 	}
+
 	exact.Mul(exact, big.NewRat(1_000_000, 1))
-	whole, rest := new(big.Int).DivMod(exact.Num(), exact.Denom(), new(big.Int)) // rounds down, so that rest is not negative
+
+	// rounds down, so that rest is not negative
+	whole, rest := new(big.Int).DivMod(exact.Num(), exact.Denom(), new(big.Int))
 	switch half := new(big.Int).Lsh(rest, 1).Cmp(exact.Denom()); {
 	case half > 0, half == 0 && whole.Bit(0) == 1:
 		whole.Add(whole, big.NewInt(1))
 	}
+
 	return model.Money(whole.Int64()), whole.IsInt64()
 }
 
@@ -148,20 +156,26 @@ func randomNumber() string {
 		}
 		return b.String()
 	}
+
 	s := ""
+
 	if rand.IntN(3) == 0 {
 		s = "-"
 	}
+
 	whole := strings.TrimLeft(digits(16), "0")
 	if whole == "" {
 		whole = "0"
 	}
+
 	s += whole
+
 	if rand.IntN(3) > 0 {
 		s += "." + digits(14)
 	}
 	if rand.IntN(3) == 0 {
 		s += "e" + strconv.Itoa(rand.IntN(41)-20)
 	}
+
 	return s
 }

@@ -9,11 +9,12 @@ import (
 	"fmt"
 )
 
-// NodeKind is what an opaque id names: an object of a type, or a place in a list. The values are in stored ids and never
-// change.
+// NodeKind is what an opaque id names: an object of a type, or a place in a list. The values are in
+// stored ids and never change.
 type NodeKind byte
 
-// The kinds of objects and, from AfterSite on, of places in lists: after an object in the order of ids.
+// The kinds of objects and, from AfterSite on, of places in lists: after an object in the order of
+// ids.
 const (
 	NodeAccount    NodeKind = 1
 	NodeUser       NodeKind = 2
@@ -36,9 +37,10 @@ var nodePrefixes = map[NodeKind]string{
 	AfterSite: "after_", AfterSitekey: "after_", AfterDelivery: "after_",
 }
 
-// NodeIDs writes and reads the ids under which GraphQL, the export and webhook calls know a row. An id is a prefix and 22
-// characters of [A-Za-z0-9_-]. They are one block of AES, so that they show neither the row's number nor how many rows there
-// are, and one row always has the same id. It is safe for concurrent use.
+// NodeIDs writes and reads the ids under which GraphQL, the export and webhook calls know a row. An
+// id is a prefix and 22 characters of [A-Za-z0-9_-]. They are one block of AES, so that they show
+// neither the row's number nor how many rows there are, and one row always has the same id. It is
+// safe for concurrent use.
 //
 // A block is, before its encryption, and big-endian:
 //
@@ -54,10 +56,12 @@ func NewNodeIDs(key string) (*NodeIDs, error) {
 	if err != nil || len(raw) != NodeIDKeySize {
 		return nil, fmt.Errorf("the key of ids does not have %d bytes in hexadecimal digits", NodeIDKeySize)
 	}
+
 	block, err := aes.NewCipher(raw)
 	if err != nil {
 		return nil, err
 	}
+
 	return &NodeIDs{block: block}, nil
 }
 
@@ -67,7 +71,8 @@ func (n *NodeIDs) Of(kind NodeKind, id int64) string { return n.seal(kind, 0, id
 // OfDelivery returns the id of a delivery, which is also its webhook-id.
 func (n *NodeIDs) OfDelivery(siteID, id int64) string { return n.seal(NodeDelivery, siteID, id) }
 
-// Parse reads the id of a row of the given kind. It accepts exactly what Of writes for a positive number.
+// Parse reads the id of a row of the given kind. It accepts exactly what Of writes for a positive
+// number.
 func (n *NodeIDs) Parse(kind NodeKind, s string) (id int64, ok bool) {
 	got, siteID, id, ok := n.open(s)
 	return id, ok && got == kind && siteID == 0 && id > 0
@@ -105,6 +110,7 @@ func (n *NodeIDs) open(s string) (kind NodeKind, siteID, id int64, ok bool) {
 	if at < 0 {
 		return 0, 0, 0, false
 	}
+
 	// The decoder skips line breaks, so that a text with one gives fewer bytes.
 	b, err := nodeText.DecodeString(s[at:])
 	if err != nil || len(b) != aes.BlockSize {
@@ -116,6 +122,7 @@ func (n *NodeIDs) open(s string) (kind NodeKind, siteID, id int64, ok bool) {
 	if prefix, known := nodePrefixes[kind]; !known || prefix != s[:at] {
 		return 0, 0, 0, false
 	}
+
 	first := binary.BigEndian.Uint64(b)
 	return kind, int64(first & maxNodeSite), int64(binary.BigEndian.Uint64(b[8:])), true
 }

@@ -48,6 +48,7 @@ func TestNodeIDsAreReadBack(t *testing.T) {
 		if got, ok := ids.Parse(model.NodeSite, id); !ok || got != number || ids.KindOf(id) != model.NodeSite {
 			t.Errorf("%s is %d, %v, want %d", id, got, ok, number)
 		}
+
 		for _, site := range []int64{1, 7, 1<<56 - 1} {
 			id := ids.OfDelivery(site, number)
 			if gotSite, got, ok := ids.ParseDelivery(id); !ok || gotSite != site || got != number {
@@ -71,11 +72,13 @@ func TestOtherTextsAreNoNodeIDs(t *testing.T) {
 			t.Errorf("%q is read as %d", bad, got)
 		}
 	}
+
 	for _, bad := range []string{"", "x", id, ids.Of(model.NodeDelivery, 7), ids.OfDelivery(0, 1), ids.OfDelivery(1, 0), ids.OfDelivery(7, 1) + "="} {
 		if site, got, ok := ids.ParseDelivery(bad); ok {
 			t.Errorf("%q is read as delivery %d of site %d", bad, got, site)
 		}
 	}
+
 	for _, key := range []string{"", "0f", aNodeKey + "0f", strings.Repeat("xx", model.NodeIDKeySize)} {
 		if _, err := model.NewNodeIDs(key); err == nil {
 			t.Errorf("the key %q is accepted", key)
@@ -83,7 +86,8 @@ func TestOtherTextsAreNoNodeIDs(t *testing.T) {
 	}
 }
 
-// TestNodeIDsShowNothing: ids of neighbouring rows differ in about half of their bits, so that neither numbers nor their order show.
+// TestNodeIDsShowNothing: ids of neighbouring rows differ in about half of their bits, so that
+// neither numbers nor their order show.
 func TestNodeIDsShowNothing(t *testing.T) {
 	ids := nodeIDs(t, aNodeKey)
 	raw := func(id string) []byte {
@@ -93,21 +97,26 @@ func TestNodeIDsShowNothing(t *testing.T) {
 		}
 		return b
 	}
+
 	same, all := 0, 0
+
 	for n := int64(1); n < 1000; n++ {
 		a, b := raw(ids.Of(model.NodeSite, n)), raw(ids.Of(model.NodeSite, n+1))
 		if bytes.Contains(a, []byte{0, 0, 0}) {
 			t.Errorf("site %d: %x", n, a)
 		}
+
 		for i := range a {
 			for bit := range 8 {
 				all++
+
 				if (a[i]^b[i])>>bit&1 == 0 {
 					same++
 				}
 			}
 		}
 	}
+
 	if share := float64(same) / float64(all); share < 0.48 || share > 0.52 {
 		t.Errorf("neighbours share %.3f of their bits, want about half", share)
 	}

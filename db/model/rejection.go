@@ -1,7 +1,7 @@
 package model
 
-// RejectionAdvice says in one sentence what the owner of a site can do about calls with this error code or reason (analytics
-// contract, sections 4 and 7).
+// RejectionAdvice says in one sentence what the owner of a site can do about calls with this error
+// code or reason (analytics contract, sections 4 and 7).
 func RejectionAdvice(code string) string {
 	if advice, ok := rejectionAdvice[code]; ok {
 		return advice
@@ -9,7 +9,8 @@ func RejectionAdvice(code string) string {
 	return "Calls were not recorded for this reason; see the reference of the endpoint."
 }
 
-// IsIgnored reports whether calls with this code are left out on purpose, so that nobody has to do anything.
+// IsIgnored reports whether calls with this code are left out on purpose, so that nobody has to do
+// anything.
 func IsIgnored(code string) bool { return ignoredCodes[code] }
 
 var ignoredCodes = map[string]bool{"bot": true, "excluded_address": true, "duplicate_transaction": true, "duplicate_pageview": true, "own_link": true}

@@ -40,12 +40,13 @@ const (
 	MayOperate                     // set plans, of any account
 )
 
-// May reports whether a user may do something, by password (token is nil) or by an API token. It is the one rule of
-// permissions. To operate is a right of its own, apart from the roles.
+// May reports whether a user may do something, by password (token is nil) or by an API token. It is
+// the one rule of permissions. To operate is a right of its own, apart from the roles.
 func (u *User) May(p Permission, token *APIToken) bool {
 	if token != nil && !token.may(p) {
 		return false
 	}
+
 	switch p {
 	case MayRead, MayExport, MayPersonal:
 		return true
@@ -56,12 +57,15 @@ func (u *User) May(p Permission, token *APIToken) bool {
 	case MayOperate:
 		return u.Operator
 	}
+
 	return false
 }
 
-// may is false for all that needs a person: whoever finds a token must not be able to take over the account.
+// may is false for all that needs a person: whoever finds a token must not be able to take over the
+// account.
 func (t *APIToken) may(p Permission) bool {
 	has := func(s Scope) bool { return slices.Contains(t.Scopes, s) }
+
 	switch p {
 	case MayRead:
 		return has(ScopeRead) || has(ScopeWrite)
@@ -69,8 +73,10 @@ func (t *APIToken) may(p Permission) bool {
 		return has(ScopeExport)
 	case MayConfigure:
 		return has(ScopeWrite)
-	case MaySendOut: // a configuration that exports
+	case MaySendOut:
+		// a configuration that exports
 		return has(ScopeWrite) && has(ScopeExport)
 	}
+
 	return false
 }

@@ -15,30 +15,34 @@ const (
 )
 
 // NewSecret makes a bearer secret: the prefix, which says what it opens (svcs_ for a site's server
-// secret), then 30 random base62 characters, then a checksum of 6. It is shown once; store its HashToken and SecretHint.
+// secret), then 30 random base62 characters, then a checksum of 6. It is shown once; store its
+// HashToken and SecretHint.
 func NewSecret(prefix string) string {
 	s := prefix + randomBase62(secretRandom)
 	return s + checksum62(s)
 }
 
-// IsSecret reports whether s has the form of a secret with this prefix and the right checksum. It refuses a secret with a
-// typing error without a look-up; whether the secret exists, and whose it is, only the database knows.
+// IsSecret reports whether s has the form of a secret with this prefix and the right checksum. It
+// refuses a secret with a typing error without a look-up; whether the secret exists, and whose it
+// is, only the database knows.
 func IsSecret(prefix, s string) bool {
 	body, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(body) != secretRandom+secretChecksum {
 		return false
 	}
+
 	for i := range len(body) {
 		if !isBase62(body[i]) {
 			return false
 		}
 	}
+
 	end := len(s) - secretChecksum
 	return checksum62(s[:end]) == s[end:]
 }
 
-// SecretHint is the end of a secret, by which its owner recognises it: its last 4 characters, which belong to the checksum.
-// Of a text that is too short to be a secret it is empty.
+// SecretHint is the end of a secret, by which its owner recognises it: its last 4 characters, which
+// belong to the checksum. Of a text that is too short to be a secret it is empty.
 func SecretHint(s string) string {
 	if len(s) < secretRandom+secretChecksum {
 		return ""
@@ -46,23 +50,29 @@ func SecretHint(s string) string {
 	return s[len(s)-secretHint:]
 }
 
-// randomBase62 draws each of the 62 characters equally often: bytes of the incomplete last round of 62 are thrown away.
+// randomBase62 draws each of the 62 characters equally often: bytes of the incomplete last round of
+// 62 are thrown away.
 func randomBase62(n int) string {
 	const fair = 256 / len(base62) * len(base62)
 	out := make([]byte, 0, n)
 	for len(out) < n {
 		var draw [2 * secretRandom]byte
-		rand.Read(draw[:]) // never fails
+
+		// never fails
+		rand.Read(draw[:])
+
 		for _, b := range draw {
 			if int(b) < fair && len(out) < n {
 				out = append(out, base62[int(b)%len(base62)])
 			}
 		}
 	}
+
 	return string(out)
 }
 
-// checksum62 is the CRC-32 (IEEE) of s in base62. Any change within four neighbouring characters of s changes it.
+// checksum62 is the CRC-32 (IEEE) of s in base62. Any change within four neighbouring characters of
+// s changes it.
 func checksum62(s string) string {
 	sum := crc32.ChecksumIEEE([]byte(s))
 	var out [secretChecksum]byte

@@ -12,12 +12,14 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 func TestNewSecret(t *testing.T) {
 	seen := map[string]bool{}
 	counts := map[rune]int{}
+
 	const secrets = 5_000
 	for range secrets {
 		s := model.NewSecret("svcs_")
 		if seen[s] {
 			t.Fatalf("%s came twice", s)
 		}
+
 		seen[s] = true
 		if len(s) != len("svcs_")+36 || !model.IsSecret("svcs_", s) {
 			t.Fatalf("IsSecret(%q) = false, or its length %d is wrong", s, len(s))
@@ -25,17 +27,20 @@ func TestNewSecret(t *testing.T) {
 		if hint := model.SecretHint(s); hint != s[len(s)-4:] {
 			t.Fatalf("SecretHint(%q) = %q", s, hint)
 		}
+
 		for _, c := range s[len("svcs_") : len("svcs_")+30] {
 			counts[c]++
 		}
 	}
-	// 150,000 draws, 2,419 of each character, standard deviation 49. Taking bytes modulo 62 would give the first eight
-	// characters 2,930.
+
+	// 150,000 draws, 2,419 of each character, standard deviation 49. Taking bytes modulo 62 would
+	// give the first eight characters 2,930.
 	for _, c := range alphabet {
 		if n := counts[c]; n < 2_419-350 || n > 2_419+350 {
 			t.Errorf("%c was drawn %d times, want about 2,419", c, n)
 		}
 	}
+
 	if len(counts) != len(alphabet) {
 		t.Errorf("%d different characters, want %d", len(counts), len(alphabet))
 	}
@@ -62,11 +67,13 @@ func TestSecretTypos(t *testing.T) {
 					t.Fatalf("IsSecret(%q) = true, made from %q", typo, s)
 				}
 			}
+
 			if i > 0 && s[i] != s[i-1] {
 				if swapped := s[:i-1] + s[i:i+1] + s[i-1:i] + s[i+1:]; model.IsSecret("svcs_", swapped) {
 					t.Fatalf("IsSecret(%q) = true, made from %q", swapped, s)
 				}
 			}
+
 			if short := s[:i] + s[i+1:]; model.IsSecret("svcs_", short) {
 				t.Fatalf("IsSecret(%q) = true, made from %q", short, s)
 			}
@@ -94,6 +101,7 @@ func TestSecretForm(t *testing.T) {
 			t.Errorf("%s: IsSecret(%q) = true", name, bad)
 		}
 	}
+
 	// The checksum covers the prefix, so a secret does not pass for one of another kind.
 	if model.IsSecret("", s) || model.IsSecret("capt_", s) {
 		t.Errorf("%q passes under another prefix", s)

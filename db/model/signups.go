@@ -2,7 +2,8 @@ package model
 
 import "fmt"
 
-// SignupPolicy says who may create an account over the network (setting TALLYGATE_SIGNUPS). The zero value is closed.
+// SignupPolicy says who may create an account over the network (setting TALLYGATE_SIGNUPS). The
+// zero value is closed.
 type SignupPolicy uint8
 
 // The policies. Closed refuses even the first account, which then comes from the command line.

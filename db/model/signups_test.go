@@ -16,10 +16,12 @@ func TestSignupPolicyNames(t *testing.T) {
 			t.Errorf("%s is written as %s, error %v", name, text, err)
 		}
 	}
+
 	p := model.SignupsOpen
 	if err := p.UnmarshalText([]byte("Open")); err == nil || p != model.SignupsOpen {
 		t.Errorf("a wrong name: %s, error %v", p, err)
 	}
+
 	var zero model.SignupPolicy
 	if zero != model.SignupsClosed {
 		t.Errorf("the zero policy is %s", zero)

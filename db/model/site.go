@@ -98,11 +98,12 @@ var planPageviews = map[Plan]int64{
 	PlanPro5M:   5_000_000,
 }
 
-// MaxMonthlyPageviews is the largest quota of a site: the largest number up to which every JSON reader keeps all exact.
+// MaxMonthlyPageviews is the largest quota of a site: the largest number up to which every JSON
+// reader keeps all exact.
 const MaxMonthlyPageviews = 1 << 53
 
-// MonthlyPageviews is the plan's quota per UTC month. It is false for a plan without a fixed volume (Enterprise) and
-// for an unknown plan.
+// MonthlyPageviews is the plan's quota per UTC month. It is false for a plan without a fixed volume
+// (Enterprise) and for an unknown plan.
 func (p Plan) MonthlyPageviews() (int64, bool) {
 	n, ok := planPageviews[p]
 	return n, ok

@@ -2,8 +2,8 @@ package model
 
 import "strings"
 
-// Sitekey is a captcha sitekey with the secret that belongs to it (captcha contract, section 2). The secret itself is shown
-// once and stored as a hash.
+// Sitekey is a captcha sitekey with the secret that belongs to it (captcha contract, section 2).
+// The secret itself is shown once and stored as a hash.
 type Sitekey struct {
 	ID         int64    `bun:",pk,autoincrement"`
 	AccountID  int64    `bun:",notnull"`
@@ -38,17 +38,20 @@ func IsSitekey(s string) bool {
 	if !ok || len(random) != sitekeyRandom {
 		return false
 	}
+
 	for i := range len(random) {
 		if !isBase62(random[i]) {
 			return false
 		}
 	}
+
 	return true
 }
 
-// The test credentials (captcha contract, section 5), the same in every installation. The sitekey is unbound and runs the real
-// work; its tokens are used once like others and never count against a quota. The pair belongs together: no other secret
-// accepts the sitekey's tokens. Not for production: everybody knows the secret.
+// The test credentials (captcha contract, section 5), the same in every installation. The sitekey
+// is unbound and runs the real work; its tokens are used once like others and never count against a
+// quota. The pair belongs together: no other secret accepts the sitekey's tokens. Not for
+// production: everybody knows the secret.
 const (
 	TestSitekey       = "svck_TestTestTestTestTestTest"
 	TestSitekeySecret = "svcc_TestTestTestTestTestTestTestTe0kP4So"

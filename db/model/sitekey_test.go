@@ -12,6 +12,7 @@ func TestSitekey(t *testing.T) {
 	if again := model.NewSitekey(); key == again {
 		t.Errorf("%s twice", key)
 	}
+
 	for s, want := range map[string]bool{
 		key: true, model.TestSitekey: true, "": false, key + "x": false, key[:28]: false, strings.ToUpper(key): false,
 		key[:28] + "-": false, "svcs_" + key[5:]: false, strings.Repeat("x", 29): false,
@@ -20,6 +21,7 @@ func TestSitekey(t *testing.T) {
 			t.Errorf("IsSitekey(%q) is %v", s, got)
 		}
 	}
+
 	if !model.IsSecret(model.CaptchaSecretPrefix, model.TestSitekeySecret) {
 		t.Error("the test secret has not the form of a secret")
 	}

@@ -2,8 +2,8 @@ package model
 
 import "time"
 
-// Instant is a moment as microseconds since 1970-01-01 00:00:00 UTC. Both databases store it as a 64-bit integer, so that
-// no time zone or precision is lost between them.
+// Instant is a moment as microseconds since 1970-01-01 00:00:00 UTC. Both databases store it as a
+// 64-bit integer, so that no time zone or precision is lost between them.
 type Instant int64
 
 // At converts a time, cutting it to whole microseconds.
@@ -47,8 +47,8 @@ func ParseDay(s string) (Day, error) {
 	return At(t).Day(), nil
 }
 
-// Month is a UTC calendar month written as year*100+month, for instance 202611. It is the quota period
-// (analytics contract, section 8).
+// Month is a UTC calendar month written as year*100+month, for instance 202611. It is the quota
+// period (analytics contract, section 8).
 type Month int32
 
 // Month returns the UTC month that contains the moment.

@@ -29,6 +29,7 @@ func TestDayAndMonth(t *testing.T) {
 			t.Errorf("%v does not lie in its day, which starts %v", test.at, start.Time())
 		}
 	}
+
 	if next := model.Month(202612).Next(); next != 202701 {
 		t.Errorf("the month after 202612 is %d, want 202701", next)
 	}
@@ -41,6 +42,7 @@ func TestTimeIDGrowsWithTime(t *testing.T) {
 			t.Fatalf("id %d at one moment, %d a microsecond later", a, b)
 		}
 	}
+
 	if id := model.NewTimeID(model.At(time.Date(2090, 12, 31, 0, 0, 0, 0, time.UTC))); id < 0 {
 		t.Errorf("id %d in 2090", id)
 	}

@@ -21,8 +21,9 @@ type ChangedBy struct {
 	At   Instant
 }
 
-// MinWebhookSecret and MaxWebhookSecret bound a webhook secret, in characters, without the prefix of Standard Webhooks. Shorter
-// ones that were stored before there was a least length go on signing.
+// MinWebhookSecret and MaxWebhookSecret bound a webhook secret, in characters, without the prefix
+// of Standard Webhooks. Shorter ones that were stored before there was a least length go on
+// signing.
 const (
 	MinWebhookSecret = 16
 	MaxWebhookSecret = 256
@@ -34,8 +35,9 @@ const StandardSecretPrefix = "whsec_"
 // webhookPorts are the ports that webhooks are called on.
 var webhookPorts = []uint16{443, 8443}
 
-// notPublic are the networks of IPv4, and of IPv6 within 2000::/3, that are not hosts on the internet, or that carry another
-// address inside. Everything of IPv6 outside 2000::/3 is refused without being listed.
+// notPublic are the networks of IPv4, and of IPv6 within 2000::/3, that are not hosts on the
+// internet, or that carry another address inside. Everything of IPv6 outside 2000::/3 is refused
+// without being listed.
 var notPublic = prefixes(
 	"0.0.0.0/8",         // this network
 	"10.0.0.0/8",        // private
@@ -70,8 +72,8 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// MayCall reports whether a webhook may connect to the address: a host on the internet, on port 443 or 8443, or any port in
-// one of the allowed networks.
+// MayCall reports whether a webhook may connect to the address: a host on the internet, on port 443
+// or 8443, or any port in one of the allowed networks.
 func MayCall(to netip.AddrPort, allowed []netip.Prefix) bool {
 	addr := to.Addr().Unmap()
 	if !addr.IsValid() || addr.Zone() != "" {
@@ -91,25 +93,30 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// CheckWebhookURL checks an address that an owner wants to be called at: https, a host name or a public address, no user
-// name or password, port 443 or 8443. Where networks are allowed beside, so are names without a dot, names under localhost
-// and other ports: what they lead to is known, and checked, only when the call is made. Its error is for the input field.
+// CheckWebhookURL checks an address that an owner wants to be called at: https, a host name or a
+// public address, no user name or password, port 443 or 8443. Where networks are allowed beside, so
+// are names without a dot, names under localhost and other ports: what they lead to is known, and
+// checked, only when the call is made. Its error is for the input field.
 func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	bad := func(message string) error { return InvalidField(field, "invalid_url", message) }
 	u, ok := parseWebhookURL(address)
 	if !ok {
 		return bad("Enter an address such as https://example.com/hook, without user name or password.")
 	}
+
 	port, ok := webhookPort(u)
 	if !ok {
 		return bad("The port must be 443 or 8443.")
 	}
+
 	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
 		if !MayCall(netip.AddrPortFrom(addr, port), allowed) {
 			return bad("This address cannot be called from here.")
 		}
+
 		return nil
 	}
+
 	host, ok := normalHost(u.Hostname())
 	if !ok || isAddress(host) {
 		return bad("Enter an address such as https://example.com/hook.")
@@ -120,14 +127,16 @@ func CheckWebhookURL(field, address string, allowed []netip.Prefix) error {
 	if isLocal(host) || !strings.Contains(host, ".") {
 		return bad("Enter a full host name such as example.com.")
 	}
+
 	if !slices.Contains(webhookPorts, port) {
 		return bad("The port must be 443 or 8443.")
 	}
+
 	return nil
 }
 
-// CheckWebhookSecret checks a secret that webhooks are to be signed with; nil and the empty one are for none. Its error is for
-// the field secret.
+// CheckWebhookSecret checks a secret that webhooks are to be signed with; nil and the empty one are
+// for none. Its error is for the field secret.
 func CheckWebhookSecret(secret *string) error {
 	if secret == nil || *secret == "" {
 		return nil
@@ -138,23 +147,26 @@ func CheckWebhookSecret(secret *string) error {
 	if utf8.RuneCountInString(strings.TrimPrefix(*secret, StandardSecretPrefix)) < MinWebhookSecret {
 		return InvalidField("secret", "secret_too_short", fmt.Sprintf("Use at least %d characters: a shorter secret can be guessed.", MinWebhookSecret))
 	}
+
 	return nil
 }
 
-// IsWebhookURL reports whether an address has the form of a webhook's: CheckWebhookURL without the question what may be
-// called from here.
+// IsWebhookURL reports whether an address has the form of a webhook's: CheckWebhookURL without the
+// question what may be called from here.
 func IsWebhookURL(address string) bool {
 	_, ok := parseWebhookURL(address)
 	return ok
 }
 
-// WebhookHost returns the host of a webhook's address, in ASCII and with the port if it has one: what can be shown of an
-// address to people who may not know its path and query. It is empty for no address.
+// WebhookHost returns the host of a webhook's address, in ASCII and with the port if it has one:
+// what can be shown of an address to people who may not know its path and query. It is empty for no
+// address.
 func WebhookHost(address string) string {
 	u, ok := parseWebhookURL(address)
 	if !ok {
 		return ""
 	}
+
 	host, ok := normalHost(u.Hostname())
 	if !ok {
 		return "an unreadable host"
@@ -162,6 +174,7 @@ func WebhookHost(address string) string {
 	if u.Port() != "" {
 		return net.JoinHostPort(host, u.Port())
 	}
+
 	return host
 }
 

@@ -39,12 +39,15 @@ func TestMayCall(t *testing.T) {
 				t.Errorf("MayCall(%s, %d) = %v, want %v", addr, port, got, test.may)
 			}
 		}
+
 		for _, port := range []uint16{0, 22, 80, 444, 6379} {
 			if model.MayCall(netip.AddrPortFrom(addr, port), nil) {
 				t.Errorf("MayCall(%s, %d) = true", addr, port)
 			}
 		}
+
 		url := "https://" + addr.String() + "/hook"
+
 		if addr.Is6() {
 			url = "https://[" + strings.Replace(addr.String(), "%", "%25", 1) + "]/hook"
 		}
@@ -52,12 +55,14 @@ func TestMayCall(t *testing.T) {
 			t.Errorf("CheckWebhookURL(%s): %v, want allowed: %v", url, err, test.may)
 		}
 	}
+
 	if model.MayCall(netip.AddrPort{}, nil) {
 		t.Error("no address may be called")
 	}
 }
 
-// TestMayCallAllowedNetworks: an allowed network opens itself, on any port and in either form, and nothing else.
+// TestMayCallAllowedNetworks: an allowed network opens itself, on any port and in either form, and
+// nothing else.
 func TestMayCallAllowedNetworks(t *testing.T) {
 	allowed := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/64")}
 	for to, want := range map[string]bool{

@@ -1,5 +1,6 @@
-// Package pgserver runs a private PostgreSQL on loopback from the installed binaries, for tests and for the load program,
-// which also break it on purpose. Nothing in it is worth keeping: it ends with the process that started it.
+// Package pgserver runs a private PostgreSQL on loopback from the installed binaries, for tests and
+// for the load program, which also break it on purpose. Nothing in it is worth keeping: it ends
+// with the process that started it.
 package pgserver
 
 import (
@@ -35,24 +36,29 @@ type Server struct {
 	cmd  *exec.Cmd // nil while it does not run
 }
 
-// Start makes a new cluster in a temporary folder, starts it and waits until it answers. The caller ends it with Stop.
+// Start makes a new cluster in a temporary folder, starts it and waits until it answers. The caller
+// ends it with Stop.
 func Start(bin string, o Options) (_ *Server, err error) {
 	dir, err := os.MkdirTemp("", "tallygate-postgres-")
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{dir: dir}
 	defer func() {
 		if err != nil {
 			s.Stop()
 		}
 	}()
+
 	if s.attr, err = unprivileged(dir); err != nil {
 		return nil, err
 	}
+
 	data := filepath.Join(dir, "data")
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "tallygate", "-A", "trust", "-E", "UTF8",
 		"--locale=C", "--no-sync", "--no-instructions")
+
 	initdb.SysProcAttr, initdb.Dir = s.attr, dir
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
@@ -60,13 +66,16 @@ func Start(bin string, o Options) (_ *Server, err error) {
 	if s.port, err = FreePort(); err != nil {
 		return nil, err
 	}
+
 	s.args = []string{filepath.Join(bin, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(s.port),
 		"-k", dir, "-c", "fsync=" + onOff(o.Durable), "-c", "max_connections=200", "-c", "shared_buffers=128MB",
 		"-c", "max_wal_size=4GB", "-c", "log_min_messages=panic"}
+
 	return s, s.Restart()
 }
 
-// URL is the address of the server's first database, which is empty at first. It stays the same after Restart.
+// URL is the address of the server's first database, which is empty at first. It stays the same
+// after Restart.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://tallygate:tallygate@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
@@ -74,7 +83,8 @@ func (s *Server) URL() string {
 // DataDir returns the folder of the server's files.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
 
-// Pid is the process id of the server's main process, whose children serve the connections; 0 while it does not run.
+// Pid is the process id of the server's main process, whose children serve the connections; 0 while
+// it does not run.
 func (s *Server) Pid() int {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return 0
@@ -82,12 +92,14 @@ func (s *Server) Pid() int {
 	return s.cmd.Process.Pid
 }
 
-// Crash ends the server at once, as a failing machine would: what was not committed is gone, and the next start recovers.
+// Crash ends the server at once, as a failing machine would: what was not committed is gone, and
+// the next start recovers.
 func (s *Server) Crash() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // the main process ends its children first, so that none outlives it
+	// the main process ends its children first, so that none outlives it
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
 	_ = s.cmd.Wait()
 	s.cmd = nil
 }
@@ -109,10 +121,12 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error
 	if err != nil {
 		return "", err
 	}
+
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
 	if err := errors.Join(err, conn.Close(ctx)); err != nil {
 		return "", fmt.Errorf("create database %s: %w", name, err)
 	}
+
 	return fmt.Sprintf("postgres://tallygate:tallygate@127.0.0.1:%d/%s?sslmode=disable", s.port, name), nil
 }
 
@@ -129,48 +143,57 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// Bin finds the folder of initdb and postgres: on the PATH, or where Debian keeps the newest version.
+// Bin finds the folder of initdb and postgres: on the PATH, or where Debian keeps the newest
+// version.
 func Bin() (string, error) {
 	if p, err := exec.LookPath("initdb"); err == nil {
 		if p, err = filepath.EvalSymlinks(p); err == nil {
 			return filepath.Dir(p), nil
 		}
 	}
+
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
 		return "", errors.New("no initdb on the PATH or in /usr/lib/postgresql")
 	}
+
 	slices.Sort(found)
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// unprivileged makes dir usable by, and returns the attributes of, an account that PostgreSQL agrees to run as: it
-// refuses root.
+// unprivileged makes dir usable by, and returns the attributes of, an account that PostgreSQL
+// agrees to run as: it refuses root.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+
 	if os.Geteuid() != 0 {
 		return attr, nil
 	}
+
 	account, err := user.Lookup("postgres")
 	if err != nil {
 		if account, err = user.Lookup("nobody"); err != nil {
 			return nil, err
 		}
 	}
+
 	uid, _ := strconv.Atoi(account.Uid)
 	gid, _ := strconv.Atoi(account.Gid)
 	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+
 	return attr, os.Chown(dir, uid, gid)
 }
 
 func waitFor(url string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+
 	for {
 		conn, err := pgx.Connect(ctx, url)
 		if err == nil {
 			return conn.Close(ctx)
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("PostgreSQL did not answer: %w", err)

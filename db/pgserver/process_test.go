@@ -18,6 +18,7 @@ func TestStartBoundKeepsOneThread(t *testing.T) {
 		}
 		return len(all)
 	}
+
 	before := threads()
 	const times = 50
 	for range times {
@@ -26,10 +27,13 @@ func TestStartBoundKeepsOneThread(t *testing.T) {
 		if err := pgserver.StartBound(cmd); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Wait(); err != nil { // not killed: the thread that started it is still there
+
+		// not killed: the thread that started it is still there
+		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	}
+
 	if more := threads() - before; more > times/2 {
 		t.Errorf("%d commands leave %d threads", times, more)
 	}
@@ -46,6 +50,7 @@ func TestFreePort(t *testing.T) {
 		if err != nil || seen[port] || port < 20_000 || port >= 32_768 {
 			t.Fatalf("port %d, %v; it came before: %v", port, err, seen[port])
 		}
+
 		seen[port] = true
 	}
 }

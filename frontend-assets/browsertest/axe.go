@@ -23,14 +23,16 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(source), err
 })
 
-// Barriers are the accessibility faults that axe-core finds within the elements of a CSS selector, whatever their impact: one
-// line each, such as "serious color-contrast: #send".
+// Barriers are the accessibility faults that axe-core finds within the elements of a CSS selector,
+// whatever their impact: one line each, such as "serious color-contrast: #send".
 func (p *Page) Barriers(selector string) []string {
 	p.browser.t.Helper()
+
 	source, err := axe()
 	if err != nil {
 		p.browser.t.Fatalf("unpack axe-core: %v", err)
 	}
+
 	p.Eval("(() => {"+source+"})()", nil)
 	var result struct {
 		Passes     []struct{}
@@ -39,17 +41,22 @@ func (p *Page) Barriers(selector string) []string {
 			Nodes      []struct{ Target []any }
 		}
 	}
+
 	p.Eval(fmt.Sprintf(`axe.run(%q, {preload: false})`, selector), &result)
+
 	if len(result.Passes) == 0 {
 		p.browser.t.Fatalf("axe-core has found nothing to look at in %s", selector)
 	}
+
 	var lines []string
 	for _, v := range result.Violations {
 		var where []string
 		for _, node := range v.Nodes {
 			where = append(where, fmt.Sprint(node.Target...))
 		}
+
 		lines = append(lines, fmt.Sprintf("%s %s: %s", v.Impact, v.ID, strings.Join(where, ", ")))
 	}
+
 	return lines
 }

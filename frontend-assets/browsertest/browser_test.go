@@ -22,11 +22,13 @@ func TestChromiumHelper(t *testing.T) {
 		fmt.Fprintf(w, `<link rel=icon href=data:,><title>%s</title><button onclick="document.title='clicked'">b</button>
 			<script>console.log("host", location.hostname, 1); addEventListener("pagehide", () => navigator.sendBeacon("/left"))</script>`, r.Host)
 	}))
+
 	t.Cleanup(server.Close)
 	tls := httptest.NewTLSServer(server.Config.Handler)
 	t.Cleanup(tls.Close)
 	b := browsertest.New(t, browsertest.Host("a.example.test", server.URL), browsertest.Host("*.b.example.test", server.URL),
 		browsertest.Host("a.example.test", tls.URL), browsertest.Host("demo.localhost", server.URL))
+
 	port := server.URL[strings.LastIndex(server.URL, ":"):]
 
 	for address, host := range map[string]string{
@@ -40,11 +42,14 @@ func TestChromiumHelper(t *testing.T) {
 	} {
 		page := b.Open(address)
 		page.WaitFor(fmt.Sprintf("document.title === %q", host))
+
 		want := []browsertest.Message{{Level: "log", Text: "host " + strings.Split(host, ":")[0] + " 1"}}
 		if got := page.Console(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: console %v, want %v", address, got, want)
 		}
+
 		page.Close()
+
 		if got := <-left; got != host {
 			t.Errorf("%s: the closed page left %s", address, got)
 		}
@@ -55,9 +60,11 @@ func TestChromiumHelper(t *testing.T) {
 	page.Goto("http://a.example.test/")
 	var got []any
 	page.Eval("Promise.resolve([early, navigator.userAgent, document.visibilityState])", &got)
+
 	if want := []any{true, browsertest.UserAgent, "visible"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("evaluated %v, want %v", got, want)
 	}
+
 	other := b.NewPage()
 	page.WaitFor("document.hidden")
 	page.Front()
@@ -69,6 +76,7 @@ func TestChromiumHelper(t *testing.T) {
 	page.WaitFor(`document.title === "unreachable"`)
 	page.Eval(`navigator.sendBeacon("/left", "body")`, nil)
 	<-left
+
 	last := page.Requests()[len(page.Requests())-1]
 	if last.Method != "POST" || last.URL != "http://a.example.test/left" {
 		t.Errorf("last request %+v", last)

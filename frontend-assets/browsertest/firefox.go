@@ -41,12 +41,14 @@ var firefoxPrefs = []string{
 // the PATH the test is skipped, in CI too, since not every distribution packages one.
 func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	t.Helper()
+
 	executable := ""
 	for _, name := range firefoxNames {
 		if path, err := exec.LookPath(name); err == nil && executable == "" {
 			executable = path
 		}
 	}
+
 	if executable == "" {
 		t.Skipf("skipped: no Firefox is installed: none of %s is on the PATH", strings.Join(firefoxNames, ", "))
 	}
@@ -55,10 +57,12 @@ func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	for _, opt := range opts {
 		opt(&o)
 	}
+
 	gate, err := openGate()
 	if err != nil {
 		t.Fatalf("start %s: %v", executable, err)
 	}
+
 	t.Cleanup(gate.close)
 	gate.hosts.Store(&o.hosts)
 
@@ -67,11 +71,13 @@ func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	host, port, err := net.SplitHostPort(gate.address())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	prefs := append([]string{
 		fmt.Sprintf(`user_pref("network.proxy.socks", %q)`, host),
 		fmt.Sprintf(`user_pref("network.proxy.socks_port", %s)`, port),
@@ -82,11 +88,13 @@ func OpenFirefox(t testing.TB, address string, opts ...Option) {
 
 	command := exec.Command(executable, "--headless", "--no-remote", "--profile", profile, address)
 	command.Env = append(os.Environ(), "HOME="+profile)
+
 	// A group of its own, so that the helper processes end with it.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := command.Start(); err != nil {
 		t.Fatalf("start %s: %v", executable, err)
 	}
+
 	t.Cleanup(func() {
 		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
 		_ = command.Wait()

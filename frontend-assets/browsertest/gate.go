@@ -26,13 +26,15 @@ func (all hosts) find(name, port string) (address string, ok bool) {
 		if each.port == port {
 			return each.address, true
 		}
+
 		ok = true
 	}
+
 	return net.JoinHostPort("127.0.0.1", port), ok
 }
 
-// gate is the only way out of a browser's profile: a SOCKS server (RFC 1928) that leads to the hosts of the test that uses the
-// profile. What passes is not looked at.
+// gate is the only way out of a browser's profile: a SOCKS server (RFC 1928) that leads to the
+// hosts of the test that uses the profile. What passes is not looked at.
 type gate struct {
 	listener net.Listener
 	hosts    atomic.Pointer[hosts]
@@ -43,8 +45,11 @@ func openGate() (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	g := &gate{listener: listener}
-	g.hosts.Store(&hosts{}) // Chromium calls its makers' servers as soon as it runs
+
+	// Chromium calls its makers' servers as soon as it runs
+	g.hosts.Store(&hosts{})
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -54,6 +59,7 @@ func openGate() (*gate, error) {
 			go g.pass(conn)
 		}
 	}()
+
 	return g, nil
 }
 
@@ -72,33 +78,41 @@ const (
 // pass serves one connection of the browser until one of its ends closes it.
 func (g *gate) pass(browser net.Conn) {
 	defer browser.Close()
+
 	name, port, err := readRequest(browser)
 	if err != nil {
 		return
 	}
+
 	answer := func(code byte) error {
 		_, err := browser.Write([]byte{5, code, 0, 1, 0, 0, 0, 0, 0, 0})
 		return err
 	}
+
 	address, ok := g.hosts.Load().find(name, port)
 	if !ok {
 		_ = answer(unreachable)
 		return
 	}
+
 	server, err := net.Dial("tcp", address)
 	if err != nil {
 		_ = answer(refused)
 		return
 	}
+
 	defer server.Close()
+
 	if answer(granted) != nil {
 		return
 	}
+
 	go func() {
 		_, _ = io.Copy(server, browser)
 		// The server learns that the browser has gone, and may still say something.
 		_ = server.(*net.TCPConn).CloseWrite()
 	}()
+
 	_, _ = io.Copy(browser, server)
 }
 
@@ -111,10 +125,14 @@ func readRequest(conn net.Conn) (name, port string, err error) {
 		}
 		return b
 	}
-	read(int(read(2)[1])) // the ways to sign in that it knows; none is needed
+
+	// the ways to sign in that it knows; none is needed
+	read(int(read(2)[1]))
+
 	if err == nil {
 		_, err = conn.Write([]byte{5, 0})
 	}
+
 	switch kind := read(4)[3]; {
 	case err != nil:
 	case kind == 1:
@@ -124,6 +142,7 @@ func readRequest(conn net.Conn) (name, port string, err error) {
 	default:
 		err = errors.New("not an address of a kind that leads anywhere")
 	}
+
 	number := read(2)
 	return name, strconv.Itoa(int(number[0])<<8 | int(number[1])), err
 }

@@ -26,17 +26,19 @@ type Page struct {
 	requests []Request
 }
 
-// Message is one line of the page's console, an uncaught exception, or a complaint of the browser itself.
+// Message is one line of the page's console, an uncaught exception, or a complaint of the browser
+// itself.
 type Message struct {
-	// Level is the name of the console function ("log", "warning", "error", …), "exception", or for the browser's own
-	// complaints, such as a file that could not be loaded or a breach of the Content-Security-Policy, their level.
+	// Level is the name of the console function ("log", "warning", "error", …), "exception", or for
+	// the browser's own complaints, such as a file that could not be loaded or a breach of the
+	// Content-Security-Policy, their level.
 	Level string
 	// Text is what it says.
 	Text string
 }
 
-// Request is one request that the page made, including beacons. What it carried is for the test's server to say, since the
-// browser does not show it for all of them.
+// Request is one request that the page made, including beacons. What it carried is for the test's
+// server to say, since the browser does not show it for all of them.
 type Request struct {
 	Method string
 	URL    string
@@ -53,18 +55,23 @@ func (b *Browser) Open(address string) *Page {
 // NewPage opens a new, empty tab, which becomes the visible one.
 func (b *Browser) NewPage() *Page {
 	b.t.Helper()
+
 	id, err := b.program.newTab(b.profile)
 	if err != nil {
 		b.t.Fatalf("open a tab: %v", err)
 	}
+
 	p := &Page{browser: b}
 	p.ctx, p.close = chromedp.NewContext(b.program.ctx, chromedp.WithTargetID(id))
 	b.t.Cleanup(p.close)
 	chromedp.ListenTarget(p.ctx, p.record)
-	// The first Run gives the driver's side of the tab the context's lifetime; so it must not be one that ends after this call.
+
+	// The first Run gives the driver's side of the tab the context's lifetime; so it must not be
+	// one that ends after this call.
 	if err := chromedp.Run(p.ctx, network.Enable(), log.Enable(), cdppage.BringToFront()); err != nil {
 		b.t.Fatalf("open a tab: %v", err)
 	}
+
 	return p
 }
 
@@ -72,12 +79,14 @@ func (b *Browser) NewPage() *Page {
 func (p *Page) record(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
 		var words []string
 		for _, arg := range e.Args {
 			words = append(words, text(arg))
 		}
+
 		p.console = append(p.console, Message{string(e.Type), strings.Join(words, " ")})
 	case *runtime.EventExceptionThrown:
 		p.console = append(p.console, Message{"exception", e.ExceptionDetails.Error()})
@@ -97,10 +106,12 @@ func text(arg *runtime.RemoteObject) string {
 	if arg.Description != "" {
 		return arg.Description
 	}
+
 	return string(arg.Value)
 }
 
-// Do runs actions of the driver in the tab: clicks, keys, and whatever this package has no word for.
+// Do runs actions of the driver in the tab: clicks, keys, and whatever this package has no word
+// for.
 func (p *Page) Do(actions ...chromedp.Action) {
 	p.browser.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -129,40 +140,50 @@ func (p *Page) Before(script string) {
 	}))
 }
 
-// Eval evaluates a JavaScript expression in the page, waits for it if it is a promise, and reads its value, as JSON, into the
-// given pointer; nil discards it. An exception fails the test.
+// Eval evaluates a JavaScript expression in the page, waits for it if it is a promise, and reads
+// its value, as JSON, into the given pointer; nil discards it. An exception fails the test.
 func (p *Page) Eval(expression string, value any) {
 	p.browser.t.Helper()
+
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
+
 	await := func(e *runtime.EvaluateParams) *runtime.EvaluateParams {
 		return e.WithAwaitPromise(true).WithUserGesture(true)
 	}
+
 	if value == nil {
 		// Whatever it is, and even if JSON has no form for it.
 		expression = "(async () => { await (" + expression + ") })()"
 	}
+
 	if err := chromedp.Run(ctx, chromedp.Evaluate(expression, value, await)); err != nil {
 		p.browser.t.Fatalf("evaluate %s: %v", expression, err)
 	}
 }
 
-// WaitFor waits until a JavaScript expression is true in the page, also across a change of the page.
+// WaitFor waits until a JavaScript expression is true in the page, also across a change of the
+// page.
 //
-// It asks again and again from outside: timers within a page stand still in hidden tabs, and end with the page. While the page
-// changes there is nothing to evaluate in, so an error means not yet.
+// It asks again and again from outside: timers within a page stand still in hidden tabs, and end
+// with the page. While the page changes there is nothing to evaluate in, so an error means not yet.
 func (p *Page) WaitFor(expression string) {
 	p.browser.t.Helper()
+
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
+
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
+
 	for {
 		var holds bool
 		err := chromedp.Run(ctx, chromedp.Evaluate("!!("+expression+")", &holds))
+
 		if holds {
 			return
 		}
+
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -177,7 +198,8 @@ func (p *Page) Click(selector string) {
 	p.Do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
 }
 
-// Front makes the tab the visible one of the browser's window; the one that was visible becomes hidden.
+// Front makes the tab the visible one of the browser's window; the one that was visible becomes
+// hidden.
 func (p *Page) Front() {
 	p.browser.t.Helper()
 	p.Do(cdppage.BringToFront())
@@ -200,7 +222,8 @@ func (p *Page) Requests() []Request {
 // Close closes the tab, as a visitor would: the page gets its pagehide event.
 func (p *Page) Close() {
 	p.browser.t.Helper()
-	// The tab does not answer any more once it is closed, so neither an answer nor its absence tells anything.
+	// The tab does not answer any more once it is closed, so neither an answer nor its absence
+	// tells anything.
 	_ = chromedp.Run(p.ctx, cdppage.Close())
 	p.close()
 }

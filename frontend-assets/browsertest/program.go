@@ -19,8 +19,8 @@ type program struct {
 	stop func()
 }
 
-// programs that have nothing to do wait here for the next test. When no test has one any more, they are ended: nothing says
-// whether another test will come.
+// programs that have nothing to do wait here for the next test. When no test has one any more, they
+// are ended: nothing says whether another test will come.
 var programs struct {
 	sync.Mutex
 	used int
@@ -32,6 +32,7 @@ func acquire(executable string, o options) (*program, error) {
 	key := fmt.Sprint(executable, o.agent, o.flags)
 	programs.Lock()
 	programs.used++
+
 	var p *program
 	for i, each := range programs.free {
 		if each.key == key {
@@ -40,15 +41,19 @@ func acquire(executable string, o options) (*program, error) {
 			break
 		}
 	}
+
 	programs.Unlock()
+
 	if p == nil {
 		var err error
 		if p, err = start(executable, o); err != nil {
 			release(nil, false)
 			return nil, err
 		}
+
 		p.key = key
 	}
+
 	return p, nil
 }
 
@@ -57,16 +62,20 @@ func release(p *program, sound bool) {
 	var ending []*program
 	programs.Lock()
 	programs.used--
+
 	if sound {
 		programs.free = append(programs.free, p)
 	} else if p != nil {
 		ending = append(ending, p)
 	}
+
 	if programs.used == 0 {
 		ending = append(ending, programs.free...)
 		programs.free = nil
 	}
+
 	programs.Unlock()
+
 	for _, each := range ending {
 		each.stop()
 	}
@@ -77,7 +86,8 @@ const width, height = 1280, 800
 
 // start starts Chromium.
 func start(executable string, o options) (p *program, err error) {
-	var ends []func() // the last one first
+	// the last one first
+	var ends []func()
 	stop := func() {
 		for i := len(ends) - 1; i >= 0; i-- {
 			ends[i]()
@@ -88,25 +98,30 @@ func start(executable string, o options) (p *program, err error) {
 			stop()
 		}
 	}()
+
 	profile, err := os.MkdirTemp("", "browsertest-")
 	if err != nil {
 		return nil, err
 	}
-	// When the browser has ended, its helper processes may still write for a moment, hence no complaint when a file is left over
-	// in the temporary folder.
+
+	// When the browser has ended, its helper processes may still write for a moment, hence no
+	// complaint when a file is left over in the temporary folder.
 	ends = append(ends, func() { _ = os.RemoveAll(profile) })
 	gate, err := openGate()
 	if err != nil {
 		return nil, err
 	}
+
 	ends = append(ends, gate.close)
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), o.start(executable, profile, gate)...)
 	ends = append(ends, stopAllocator)
 	ctx, closeBrowser := chromedp.NewContext(allocator, chromedp.WithErrorf(ignoreUnknownEvents))
 	ends = append(ends, closeBrowser)
+
 	if err := chromedp.Run(ctx); err != nil {
 		return nil, err
 	}
+
 	return &program{ctx: ctx, stop: stop}, nil
 }
 
@@ -122,8 +137,8 @@ func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecA
 		chromedp.NoSandbox, // root, as in most containers, cannot have one; only the test's own pages are opened
 		chromedp.IgnoreCertErrors,
 		chromedp.WindowSize(width, height),
-		// Chromium calls its makers' servers on its own. Through this gate there is no way to them, nor to anybody else's; each
-		// profile has its own, which leads to its test's hosts.
+		// Chromium calls its makers' servers on its own. Through this gate there is no way to them,
+		// nor to anybody else's; each profile has its own, which leads to its test's hosts.
 		chromedp.Flag("proxy-server", "socks5://"+gate.address()),
 		chromedp.Flag("proxy-bypass-list", "<-loopback>"), // not even names of this machine go past it
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
@@ -142,11 +157,12 @@ func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecA
 	for _, each := range o.flags {
 		all = append(all, chromedp.Flag(each.name, each.value))
 	}
+
 	return all
 }
 
-// profile is an empty profile, as a private window has, with a gate of its own: what a page still sends when its test is over does
-// not reach the next one.
+// profile is an empty profile, as a private window has, with a gate of its own: what a page still
+// sends when its test is over does not reach the next one.
 type profile struct {
 	id   cdp.BrowserContextID
 	gate *gate
@@ -157,13 +173,16 @@ func (p *program) newProfile(h hosts) (made profile, err error) {
 	if made.gate, err = openGate(); err != nil {
 		return made, err
 	}
+
 	made.gate.hosts.Store(&h)
 	ctx, cancel := p.command()
 	defer cancel()
+
 	made.id, err = target.CreateBrowserContext().WithProxyServer("socks5://" + made.gate.address()).WithProxyBypassList("<-loopback>").Do(ctx)
 	if err != nil {
 		made.gate.close()
 	}
+
 	return made, err
 }
 
@@ -192,8 +211,8 @@ func (p *program) command() (context.Context, context.CancelFunc) {
 	return cdp.WithExecutor(ctx, chromedp.FromContext(p.ctx).Browser), cancel
 }
 
-// ignoreUnknownEvents passes the driver's complaints on, except those about protocol events that are younger than the driver;
-// they come in numbers and mean nothing.
+// ignoreUnknownEvents passes the driver's complaints on, except those about protocol events that
+// are younger than the driver; they come in numbers and mean nothing.
 func ignoreUnknownEvents(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if !strings.Contains(line, "unmarshal event") && !strings.Contains(line, "unhandled node event") {

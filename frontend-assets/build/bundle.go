@@ -38,15 +38,15 @@ var assets = []asset{
 	{Entry: "src/graphiql/start.ts", Out: "graphiql/start.js", Budget: 1000},
 }
 
-// widget is the captcha with everything that it may load, in any language and on any browser. The stylesheet is left out: the
-// script carries it, and pages that link it do without that part.
+// widget is the captcha with everything that it may load, in any language and on any browser. The
+// stylesheet is left out: the script carries it, and pages that link it do without that part.
 var widget = []string{"captcha.js", "captcha-worker.js", "captcha.wasm", "captcha-scalar.wasm"}
 
 // widgetBudget is the largest allowed size of the widget in bytes, gzip-compressed.
 const widgetBudget = 14 << 10
 
-// The oldest browsers that the assets are written for. All of them have ES2020's syntax; esbuild rewrites anything newer and
-// fails when it cannot.
+// The oldest browsers that the assets are written for. All of them have ES2020's syntax; esbuild
+// rewrites anything newer and fails when it cannot.
 const languageTarget = api.ES2020
 
 var browserTargets = []api.Engine{
@@ -104,14 +104,17 @@ func (a asset) build(root string) (built, error) {
 	if err != nil {
 		return built{}, err
 	}
+
 	zipped, err := gzipped(raw)
 	if err != nil {
 		return built{}, err
 	}
+
 	brotlied, err := brotlied(raw)
 	if err != nil {
 		return built{}, err
 	}
+
 	return built{asset: a, Raw: raw, Gzip: zipped, Brotli: brotlied}, nil
 }
 
@@ -120,6 +123,7 @@ func (a asset) make(root string) ([]byte, error) {
 	if path.Ext(a.Entry) == ".wasm" {
 		return os.ReadFile(filepath.Join(root, filepath.FromSlash(a.Entry)))
 	}
+
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir:     root,
 		EntryPoints:       []string{a.Entry},
@@ -137,10 +141,12 @@ func (a asset) make(root string) ([]byte, error) {
 		LogLevel:          api.LogLevelSilent,
 		Plugins:           a.plugins(),
 	})
+
 	// A warning is a mistake in our own source, so it stops the build as well.
 	if err := problems(result.Errors, result.Warnings); err != nil {
 		return nil, err
 	}
+
 	return result.OutputFiles[0].Contents, nil
 }
 
@@ -156,12 +162,14 @@ func problems(errs, warnings []api.Message) error {
 // plugins are what this asset needs beside esbuild itself.
 func (a asset) plugins() []api.Plugin {
 	var plugins []api.Plugin
+
 	if path.Ext(a.Entry) == ".ts" {
 		plugins = append(plugins, styleText)
 	}
 	if a.omit != "" {
 		plugins = append(plugins, a.omission())
 	}
+
 	return plugins
 }
 
@@ -172,6 +180,7 @@ var styleText = api.Plugin{Name: "style text", Setup: func(b api.PluginBuild) {
 		if err != nil {
 			return api.OnLoadResult{}, err
 		}
+
 		result := api.Transform(string(source), api.TransformOptions{
 			Loader:           api.LoaderCSS,
 			Engines:          browserTargets,
@@ -183,6 +192,7 @@ var styleText = api.Plugin{Name: "style text", Setup: func(b api.PluginBuild) {
 		if err := problems(result.Errors, result.Warnings); err != nil {
 			return api.OnLoadResult{}, err
 		}
+
 		text := strings.TrimSpace(string(result.Code))
 		return api.OnLoadResult{Contents: &text, Loader: api.LoaderText}, nil
 	})
@@ -193,16 +203,19 @@ func (a asset) omission() api.Plugin {
 	if !slices.Contains(a.Optional, a.omit) {
 		panic(a.omit + " is not an optional part of " + a.Out)
 	}
+
 	return api.Plugin{Name: "omit", Setup: func(b api.PluginBuild) {
 		b.OnLoad(api.OnLoadOptions{Filter: `/` + strings.ReplaceAll(a.omit, ".", `\.`) + `$`}, func(args api.OnLoadArgs) (api.OnLoadResult, error) {
 			names, err := exports(args.Path)
 			if err != nil {
 				return api.OnLoadResult{}, err
 			}
+
 			var stub strings.Builder
 			for _, name := range names {
 				fmt.Fprintf(&stub, "export const %s = () => {};\n", name)
 			}
+
 			contents := stub.String()
 			return api.OnLoadResult{Contents: &contents, ResolveDir: filepath.Dir(args.Path)}, nil
 		})
@@ -217,6 +230,7 @@ func exports(path string) ([]string, error) {
 	if len(result.Errors) > 0 {
 		return nil, errors.New(result.Errors[0].Text)
 	}
+
 	// Unbundled and unminified, esbuild ends a module with "export {\n  a,\n  b\n};".
 	_, list, _ := strings.Cut(string(result.OutputFiles[0].Contents), "export {")
 	list, _, _ = strings.Cut(list, "}")
@@ -236,6 +250,7 @@ func gzipped(raw []byte) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
+
 	return b.Bytes(), nil
 }
 
@@ -249,5 +264,6 @@ func brotlied(raw []byte) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
+
 	return b.Bytes(), nil
 }

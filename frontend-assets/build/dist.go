@@ -27,17 +27,19 @@ func write(dist string, files map[string][]byte) error {
 			return err
 		}
 	}
+
 	stale, err := strangers(dist, files)
 	for _, name := range stale {
 		err = errors.Join(err, os.Remove(filepath.Join(dist, filepath.FromSlash(name))))
 	}
+
 	return err
 }
 
 // compare fails with one line for each file below dist that is not what the sources give.
 //
-// Compressed files are compared by what they unpack to: the packer of another Go release may choose other bytes for the same
-// content, and a new toolchain should not make the tree look stale.
+// Compressed files are compared by what they unpack to: the packer of another Go release may choose
+// other bytes for the same content, and a new toolchain should not make the tree look stale.
 func compare(dist string, files map[string][]byte) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -49,13 +51,16 @@ func compare(dist string, files map[string][]byte) error {
 			problems = append(problems, fmt.Errorf("dist/%s: %w", name, err))
 		}
 	}
+
 	stale, err := strangers(dist, files)
 	for _, name := range stale {
 		problems = append(problems, fmt.Errorf("dist/%s: no source gives this file", name))
 	}
+
 	if problems = append(problems, err); errors.Join(problems...) != nil {
 		return fmt.Errorf("run \"go run ./frontend-assets/build\" and commit the result:\n%w", errors.Join(problems...))
 	}
+
 	return nil
 }
 
@@ -75,8 +80,10 @@ func unpack(name string, content []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		return io.ReadAll(r)
 	}
+
 	return content, nil
 }
 
@@ -92,5 +99,6 @@ func strangers(dist string, files map[string][]byte) ([]string, error) {
 		}
 		return nil
 	})
+
 	return found, err
 }

@@ -26,50 +26,64 @@ func main() {
 	}
 }
 
-// run builds every asset below the frontend-assets folder of the module that the working directory lies in.
+// run builds every asset below the frontend-assets folder of the module that the working directory
+// lies in.
 func run(out io.Writer, check, parts bool) error {
 	root, err := assetsRoot()
 	if err != nil {
 		return err
 	}
+
 	files, sizes := map[string][]byte{}, map[string]int{}
 	for _, a := range assets {
 		b, err := a.build(root)
 		if err != nil {
 			return err
 		}
+
 		fmt.Fprintln(out, b)
+
 		if err := b.withinBudget(); err != nil {
 			return err
 		}
+
 		if parts {
 			if err := printParts(out, root, b); err != nil {
 				return err
 			}
 		}
+
 		files[a.Out], files[a.Out+".gz"], files[a.Out+".br"] = b.Raw, b.Gzip, b.Brotli
 		sizes[a.Out] = len(b.Gzip)
 	}
+
 	fmt.Fprintf(out, "the captcha's widget with all engines: gzip %d of %d\n", widgetSize(sizes), widgetBudget)
+
 	if err := withinWidgetBudget(sizes); err != nil {
 		return err
 	}
+
 	dist := filepath.Join(root, "dist")
+
 	if check {
 		return compare(dist, files)
 	}
+
 	return write(dist, files)
 }
 
-// printParts prints the size of an asset without each of its optional parts, and what the part therefore costs.
+// printParts prints the size of an asset without each of its optional parts, and what the part
+// therefore costs.
 func printParts(out io.Writer, root string, whole built) error {
 	for _, part := range whole.Optional {
 		b, err := whole.without(part).build(root)
 		if err != nil {
 			return err
 		}
+
 		fmt.Fprintf(out, "%s   (without %s: %+d gzip)\n", b, part, len(b.Gzip)-len(whole.Gzip))
 	}
+
 	return nil
 }
 
@@ -79,14 +93,17 @@ func assetsRoot() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return filepath.Join(dir, "frontend-assets"), nil
 		}
+
 		parent := filepath.Dir(dir)
 		if parent == dir {
 			return "", fmt.Errorf("no go.mod above the working directory: run this inside the repository")
 		}
+
 		dir = parent
 	}
 }

@@ -21,10 +21,12 @@ func TestCheckNamesEveryDifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b, err := assets[0].build(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	files := map[string][]byte{"svc.js": b.Raw, "svc.js.gz": b.Gzip, "svc.js.br": b.Brotli}
 	change := func(name string, content []byte) func(*testing.T, string) {
 		return func(t *testing.T, dist string) {
@@ -33,10 +35,12 @@ func TestCheckNamesEveryDifference(t *testing.T) {
 			}
 		}
 	}
+
 	other, err := gzipped([]byte("something else"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, test := range []struct {
 		name   string
 		change func(*testing.T, string)
@@ -58,6 +62,7 @@ func TestCheckNamesEveryDifference(t *testing.T) {
 			if err := write(dist, files); err != nil {
 				t.Fatal(err)
 			}
+
 			test.change(t, dist)
 			err := compare(dist, files)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
@@ -78,6 +83,7 @@ func TestBudgetIsHeld(t *testing.T) {
 	if err := b.withinBudget(); err != nil {
 		t.Errorf("3 of 3 bytes: %v", err)
 	}
+
 	b.Budget = 2
 	if err := b.withinBudget(); err == nil || !strings.Contains(err.Error(), "svc.js has 3 bytes gzip-compressed, its budget is 2") {
 		t.Errorf("3 of 2 bytes: %v", err)
@@ -89,11 +95,13 @@ func TestOptionalPartsCanBeLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, a := range assets {
 		whole, err := a.build(root)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, part := range a.Optional {
 			b, err := a.without(part).build(root)
 			if err != nil {
@@ -116,6 +124,7 @@ func TestStylesheetReachesTheScriptMinified(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	script, err := asset{Entry: "main.ts", Out: "main.js"}.build(root)
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +132,7 @@ func TestStylesheetReachesTheScriptMinified(t *testing.T) {
 	if !strings.Contains(string(script.Raw), `".a{color:red}"`) {
 		t.Errorf("the script is %s", script.Raw)
 	}
+
 	sheet, err := asset{Entry: "a.css", Out: "a.css"}.build(root)
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +144,7 @@ func TestStylesheetReachesTheScriptMinified(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "a.css"), []byte(".a { color: red"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, entry := range []string{"main.ts", "a.css"} {
 		if _, err := (asset{Entry: entry, Out: "out"}).build(root); err == nil || !strings.Contains(err.Error(), "Expected") {
 			t.Errorf("%s with an unclosed rule: %v", entry, err)
@@ -146,15 +157,18 @@ func TestWidgetBudgetCountsWhatBrowsersLoad(t *testing.T) {
 	for _, a := range assets {
 		names = append(names, a.Out)
 	}
+
 	for _, name := range widget {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is counted but not built", name)
 		}
 	}
+
 	sizes := map[string]int{widget[0]: widgetBudget - 1, widget[1]: 1, "svc.js": 5}
 	if err := withinWidgetBudget(sizes); err != nil {
 		t.Errorf("exactly the budget: %v", err)
 	}
+
 	sizes[widget[2]] = 1
 	if err := withinWidgetBudget(sizes); err == nil || !strings.Contains(err.Error(), "14337 bytes gzip-compressed, its budget is 14336") {
 		t.Errorf("a byte more: %v", err)

@@ -10,10 +10,12 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// newerSyntax tells what in a script the stated browsers would not understand; it is empty for a script that they can read.
+// newerSyntax tells what in a script the stated browsers would not understand; it is empty for a
+// script that they can read.
 //
-// It has esbuild write the script for these browsers and once more without such a limit: what it cannot say in their syntax is
-// an error, and what it has to say in another way makes the two differ.
+// It has esbuild write the script for these browsers and once more without such a limit: what it
+// cannot say in their syntax is an error, and what it has to say in another way makes the two
+// differ.
 func newerSyntax(script string) string {
 	print := func(o api.TransformOptions) (string, string) {
 		o.LogLevel, o.Charset = api.LogLevelSilent, api.CharsetASCII
@@ -23,10 +25,12 @@ func newerSyntax(script string) string {
 		}
 		return string(result.Code), ""
 	}
+
 	old, problem := print(api.TransformOptions{Target: languageTarget, Engines: browserTargets})
 	if problem != "" {
 		return problem
 	}
+
 	today, problem := print(api.TransformOptions{Target: api.ESNext})
 	if problem != "" {
 		return problem
@@ -34,6 +38,7 @@ func newerSyntax(script string) string {
 	if old != today {
 		return "esbuild writes it differently for the old browsers:\n" + old
 	}
+
 	return ""
 }
 
@@ -42,10 +47,12 @@ func TestCommittedScriptsHaveTheSyntaxOfOldBrowsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, a := range assets {
 		if !strings.HasSuffix(a.Out, ".js") {
 			continue
 		}
+
 		script, err := os.ReadFile(filepath.Join(root, "dist", filepath.FromSlash(a.Out)))
 		if err != nil {
 			t.Fatal(err)
@@ -74,12 +81,14 @@ func TestNewerSyntaxIsFound(t *testing.T) {
 	}
 }
 
-// Modules that import each other work only as long as nobody calls the other while loading, and say less about what they are.
+// Modules that import each other work only as long as nobody calls the other while loading, and say
+// less about what they are.
 func TestSourcesDoNotImportInCircles(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, a := range assets {
 		if !strings.HasSuffix(a.Entry, ".ts") {
 			continue
@@ -99,15 +108,17 @@ func TestSourcesDoNotImportInCircles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if got, want := importCircle(t, dir, "a.ts"), "a.ts > b.ts > c.ts > a.ts"; got != want {
 		t.Errorf("circle %q, want %q", got, want)
 	}
 }
 
-// importCircle is the first circle among the modules that an entry imports, or empty. What is imported for its types alone does
-// not count, since nothing of it is left to run.
+// importCircle is the first circle among the modules that an entry imports, or empty. What is
+// imported for its types alone does not count, since nothing of it is left to run.
 func importCircle(t *testing.T, root, entry string) string {
 	t.Helper()
+
 	result := api.Build(api.BuildOptions{
 		AbsWorkingDir: root, EntryPoints: []string{entry}, Bundle: true, Metafile: true, Write: false, LogLevel: api.LogLevelSilent,
 		Loader: map[string]api.Loader{".css": api.LoaderText},
@@ -115,12 +126,14 @@ func importCircle(t *testing.T, root, entry string) string {
 	if len(result.Errors) > 0 {
 		t.Fatal(result.Errors[0].Text)
 	}
+
 	var meta struct {
 		Inputs map[string]struct{ Imports []struct{ Path string } }
 	}
 	if err := json.Unmarshal([]byte(result.Metafile), &meta); err != nil {
 		t.Fatal(err)
 	}
+
 	done := map[string]bool{}
 	var walk func(path []string) string
 	walk = func(path []string) string {
@@ -130,16 +143,20 @@ func importCircle(t *testing.T, root, entry string) string {
 				return strings.Join(path[i:], " > ")
 			}
 		}
+
 		if done[module] {
 			return ""
 		}
+
 		for _, imported := range meta.Inputs[module].Imports {
 			if circle := walk(append(path, imported.Path)); circle != "" {
 				return circle
 			}
 		}
+
 		done[module] = true
 		return ""
 	}
+
 	return walk([]string{entry})
 }

@@ -11,16 +11,19 @@ import (
 	"testing"
 )
 
-// compiler is the release of LLVM that the committed WebAssembly was made with; others give other bytes.
+// compiler is the release of LLVM that the committed WebAssembly was made with; others give other
+// bytes.
 const compiler = "14."
 
-// TestWasmIsWhatTheSourceGives compares the committed WebAssembly with its C source: by the sums that its build left behind, and
-// where clang and wasm-ld of the right release are installed by building it again.
+// TestWasmIsWhatTheSourceGives compares the committed WebAssembly with its C source: by the sums
+// that its build left behind, and where clang and wasm-ld of the right release are installed by
+// building it again.
 func TestWasmIsWhatTheSourceGives(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := filepath.Join(root, "src/captcha/engine/wasm")
 	read := func(path ...string) []byte {
 		t.Helper()
@@ -35,6 +38,7 @@ func TestWasmIsWhatTheSourceGives(t *testing.T) {
 	for _, name := range []string{"pow.c", "build.sh", "captcha.wasm", "captcha-scalar.wasm"} {
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(read(dir, name)), name)
 	}
+
 	if got := string(read(dir, "SHA256SUMS")); got != sums.String() {
 		t.Fatalf("run %s/build.sh: the WebAssembly was made of another source:\n%s, now\n%s", dir, got, sums.String())
 	}
@@ -46,10 +50,12 @@ func TestWasmIsWhatTheSourceGives(t *testing.T) {
 			return
 		}
 	}
+
 	fresh := t.TempDir()
 	if out, err := exec.Command(filepath.Join(dir, "build.sh"), fresh).CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, out)
 	}
+
 	for _, name := range []string{"captcha.wasm", "captcha-scalar.wasm"} {
 		if !bytes.Equal(read(fresh, name), read(dir, name)) {
 			t.Errorf("%s is not what pow.c gives", name)

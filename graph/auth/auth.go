@@ -1,6 +1,7 @@
-// Package auth knows who is calling: sign-up, sign-in, sign-out, passwords, invitations, the sessions of the account
-// application and API tokens. The GraphQL handler and the export handler share one Auth. What a caller may do is a rule of
-// db/model (User.May), and whose rows they are is part of each query's WHERE clause.
+// Package auth knows who is calling: sign-up, sign-in, sign-out, passwords, invitations, the
+// sessions of the account application and API tokens. The GraphQL handler and the export handler
+// share one Auth. What a caller may do is a rule of db/model (User.May), and whose rows they are is
+// part of each query's WHERE clause.
 package auth
 
 import (
@@ -24,8 +25,9 @@ import (
 // MinSecret is the least number of bytes of the application key.
 const MinSecret = 32
 
-// Options is what an Auth needs. Every field is required, except IsShared and Rotation, that the zero Signups is "closed",
-// CaptchaPlan has a default, and mails are sent unless NoMail says otherwise.
+// Options is what an Auth needs. Every field is required, except IsShared and Rotation, that the
+// zero Signups is "closed", CaptchaPlan has a default, and mails are sent unless NoMail says
+// otherwise.
 type Options struct {
 	DB          *db.DB
 	Secret      []byte                         // application key, at least MinSecret bytes; keys for each use are derived from it
@@ -65,6 +67,7 @@ func New(o Options) (*Auth, error) {
 	case len(o.Secret) < MinSecret:
 		return nil, fmt.Errorf("auth: the application key has %d bytes, it needs at least %d", len(o.Secret), MinSecret)
 	}
+
 	base, err := url.Parse(o.BaseURL)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return nil, fmt.Errorf("auth: the base URL %q is not an http or https address", o.BaseURL)
@@ -72,6 +75,7 @@ func New(o Options) (*Auth, error) {
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
+
 	secure := base.Scheme == "https"
 	return &Auth{
 		db:          o.DB,
@@ -89,8 +93,9 @@ func New(o Options) (*Auth, error) {
 	}, nil
 }
 
-// Middleware lets the handlers beneath it ask for the caller, and sign people up, in and out, with the request's context. It reads
-// no database itself: the caller is looked up when somebody first asks.
+// Middleware lets the handlers beneath it ask for the caller, and sign people up, in and out, with
+// the request's context. It reads no database itself: the caller is looked up when somebody first
+// asks.
 func (a *Auth) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &visitor{auth: a, w: w}
@@ -113,7 +118,8 @@ type visitor struct {
 
 type visitorKey struct{}
 
-// visitorOf returns the caller whose cookies may be read and set. Without Middleware the program is wrong.
+// visitorOf returns the caller whose cookies may be read and set. Without Middleware the program is
+// wrong.
 func visitorOf(ctx context.Context) *visitor {
 	v, ok := ctx.Value(visitorKey{}).(*visitor)
 	if !ok {
@@ -122,19 +128,24 @@ func visitorOf(ctx context.Context) *visitor {
 	return v
 }
 
-// identify looks the caller up. A request with an API token is the token's, whatever cookies it carries.
+// identify looks the caller up. A request with an API token is the token's, whatever cookies it
+// carries.
 func (v *visitor) identify() (Caller, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	if v.loaded {
 		return v.caller, nil
 	}
+
 	var err error
+
 	if secret, ok := bearer(v.r); ok {
 		v.caller, err = v.auth.token(v.r.Context(), secret)
 	} else {
 		v.caller, err = v.signedIn()
 	}
+
 	v.loaded = err == nil
 	return v.caller, err
 }
@@ -155,26 +166,33 @@ func (v *visitor) session() (*sessions.Session, error) {
 	return session, nil
 }
 
-// begin ends the request's session, if it has one, and starts a new one for the user under a new id. It is
-// errWrongCredentials when the user's password has changed since it was checked: a change ends all sessions, and this one must
-// not outlive it.
+// begin ends the request's session, if it has one, and starts a new one for the user under a new
+// id. It is errWrongCredentials when the user's password has changed since it was checked: a change
+// ends all sessions, and this one must not outlive it.
 func (v *visitor) begin(user *model.User) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	session, err := v.session()
 	if err != nil {
 		return err
 	}
-	session.Options.MaxAge = v.auth.sessions.options.MaxAge // sign-out may have come before in the same request
+
+	// sign-out may have come before in the same request
+	session.Options.MaxAge = v.auth.sessions.options.MaxAge
 	before := userOf(session)
 	setUser(session, user)
+
 	if err := session.Save(v.r, v.w); err != nil {
 		setUser(session, before)
+
 		if model.KindOf(err) == model.NotFound {
 			return errWrongCredentials
 		}
+
 		return fmt.Errorf("start session: %w", err)
 	}
+
 	v.caller, v.loaded = Caller{User: user}, true
 	return nil
 }
@@ -183,14 +201,17 @@ func (v *visitor) begin(user *model.User) error {
 func (v *visitor) end() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	session, err := v.session()
 	if err != nil {
 		return err
 	}
+
 	session.Options.MaxAge = -1
 	if err := session.Save(v.r, v.w); err != nil {
 		return fmt.Errorf("end session: %w", err)
 	}
+
 	v.caller, v.loaded = Caller{}, true
 	return nil
 }

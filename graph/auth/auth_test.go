@@ -23,11 +23,13 @@ func TestPasswords(t *testing.T) {
 	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("hash %q, error %v", hash, err)
 	}
+
 	weak := argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 	old, err := argon2id.CreateHash("correct horse", &weak)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	tests := []struct {
 		name, password, stored string
 		ok, outdated           bool
@@ -43,6 +45,7 @@ func TestPasswords(t *testing.T) {
 			t.Errorf("%s: ok %v, outdated %v, error %v", test.name, ok, outdated, err)
 		}
 	}
+
 	if _, _, err := p.check(t.Context(), "x", "not a hash"); err == nil {
 		t.Error("an unreadable stored hash is no error")
 	}
@@ -57,22 +60,27 @@ func TestHashingWaitsForItsTurn(t *testing.T) {
 	for range cap(p.turns) {
 		p.turns <- struct{}{}
 	}
+
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
+
 	for name, ctx := range map[string]context.Context{"patient": t.Context(), "gone": gone} {
 		_, err := p.hash(ctx, "correct horse")
 		if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "unavailable" || e.Kind != model.Unavailable || e.RetryAfter == 0 {
 			t.Errorf("%s: error %v, want unavailable", name, err)
 		}
 	}
+
 	<-p.turns
+
 	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
 		t.Errorf("with a turn free: %v", err)
 	}
 }
 
-// TestWhoCountsAsAWrongLink: of the uses of a mailed secret, those that were wrong count, and those whose caller went away before
-// hearing it: else strangers could have passwords hashed without end. Whatever else fails does not.
+// TestWhoCountsAsAWrongLink: of the uses of a mailed secret, those that were wrong count, and those
+// whose caller went away before hearing it: else strangers could have passwords hashed without end.
+// Whatever else fails does not.
 func TestWhoCountsAsAWrongLink(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -96,15 +104,18 @@ func TestWhoCountsAsAWrongLink(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			a.passwords.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 			attempt := func() (used bool) {
 				v := &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
 				ctx, goAway := context.WithCancel(context.WithValue(t.Context(), visitorKey{}, v))
 				defer goAway()
+
 				_ = a.redeem(ctx, model.ResetPrefix, model.NewSecret(model.ResetPrefix), "correct horse", func([]byte, string, model.Instant) error {
 					used = true
 					return test.use(goAway)
 				})
+
 				return used
 			}
 			for i := range networkFailures {
@@ -112,6 +123,7 @@ func TestWhoCountsAsAWrongLink(t *testing.T) {
 					t.Fatalf("attempt %d was refused", i+1)
 				}
 			}
+
 			if attempt() == test.count {
 				t.Errorf("after %d attempts, one more is refused: %v, want %v", networkFailures, !test.count, test.count)
 			}
@@ -125,10 +137,12 @@ func TestNetwork(t *testing.T) {
 		{"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff"},
 		{"fe80::1%eth0", "fe80::2%eth1"},
 	}
+
 	different := [][2]string{
 		{"192.0.2.1", "192.0.2.2"},
 		{"2001:db8::1", "2001:db8:0:1::1"},
 	}
+
 	of := func(s string) string {
 		narrow, _ := networks(netip.MustParseAddr(s))
 		return string(narrow)
@@ -138,14 +152,17 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("%s and %s count as two networks", pair[0], pair[1])
 		}
 	}
+
 	for _, pair := range different {
 		if of(pair[0]) == of(pair[1]) {
 			t.Errorf("%s and %s count as one network", pair[0], pair[1])
 		}
 	}
+
 	if narrow, wide := networks(netip.Addr{}); narrow != nil || wide != nil {
 		t.Error("no address is not its own network")
 	}
+
 	for addr, want := range map[string]string{
 		"192.0.2.1": "", "::ffff:192.0.2.1": "", "2001:db8:1:ffff::1": "2001:db8:1::", "2001:db8:1::": "2001:db8:1::",
 	} {
@@ -176,14 +193,19 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 	// A single processor: the second hash begins only after a pause as long as the first one took.
 	p := newPasswords(1, true)
 	began := time.Now()
+
 	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
 		t.Fatal(err)
 	}
+
 	took := time.Since(began)
+
 	if err := p.takeTurn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if waited := time.Since(began); waited < took+took/2 { // what is not hashing is not paused for
+
+	// what is not hashing is not paused for
+	if waited := time.Since(began); waited < took+took/2 {
 		t.Errorf("the second turn begins %v after the first, which took %v", waited, took)
 	}
 }
@@ -193,6 +215,7 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
+
 		a, err := New(Options{
 			DB: d, Secret: make([]byte, MinSecret), BaseURL: "http://127.0.0.1", ServesHits: true, Now: time.Now,
 			ClientAddr: func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.1") },
@@ -200,12 +223,15 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		ctx := context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
+
 		for range cap(a.passwords.places) {
 			if _, err := a.passwords.enter(false); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		for name, attempt := range map[string]func() error{
 			"sign-in": func() error { _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); return err },
 			"reset": func() error {
@@ -218,6 +244,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 				t.Errorf("%s: %v, want unavailable", name, err)
 			}
 		}
+
 		if list := statements.Take(); len(list) != 0 {
 			t.Errorf("the refused attempts sent %q", list)
 		}
@@ -225,10 +252,12 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		// The queue of known devices is another one.
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
+
 		hash, err := a.passwords.hash(t.Context(), "another password")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
 		if err != nil {
 			t.Fatal(err)
@@ -236,6 +265,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		if err := a.devices.remember(w, r, owner); err != nil {
 			t.Fatal(err)
 		}
+
 		r.AddCookie(w.Result().Cookies()[0])
 		ctx = context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: r})
 		if _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); !errors.Is(err, errWrongCredentials) {
@@ -252,6 +282,7 @@ func TestNewChecksItsOptions(t *testing.T) {
 	if _, err := New(whole()); err != nil {
 		t.Errorf("whole options: %v", err)
 	}
+
 	for name, spoil := range map[string]func(*Options){
 		"no database":         func(o *Options) { o.DB = nil },
 		"no client address":   func(o *Options) { o.ClientAddr = nil },
@@ -264,6 +295,7 @@ func TestNewChecksItsOptions(t *testing.T) {
 	} {
 		o := whole()
 		spoil(&o)
+
 		if _, err := New(o); err == nil {
 			t.Errorf("%s: accepted", name)
 		}

@@ -24,8 +24,9 @@ var (
 	}
 )
 
-// Who returns the caller of a request whose context came through Middleware. After SignUp, SignIn and SignOut it gives their
-// outcome. It fails with the model.Error unauthenticated for a token that is none, and with the database.
+// Who returns the caller of a request whose context came through Middleware. After SignUp, SignIn
+// and SignOut it gives their outcome. It fails with the model.Error unauthenticated for a token
+// that is none, and with the database.
 func Who(ctx context.Context) (Caller, error) {
 	v, ok := ctx.Value(visitorKey{}).(*visitor)
 	if !ok {
@@ -34,7 +35,8 @@ func Who(ctx context.Context) (Caller, error) {
 	return v.identify()
 }
 
-// Require returns the caller who may do something: ErrUnauthenticated for nobody, model.ErrForbidden for one who may not.
+// Require returns the caller who may do something: ErrUnauthenticated for nobody,
+// model.ErrForbidden for one who may not.
 func Require(ctx context.Context, p model.Permission) (Caller, error) {
 	caller, err := Who(ctx)
 	if err != nil {
@@ -53,8 +55,8 @@ func (c Caller) check(p model.Permission) error {
 	return nil
 }
 
-// Downloader returns the user who may download rows: ErrUnauthenticated and model.ErrForbidden as with Require. It is for handlers
-// outside Middleware.
+// Downloader returns the user who may download rows: ErrUnauthenticated and model.ErrForbidden as
+// with Require. It is for handlers outside Middleware.
 func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 	caller, err := (&visitor{auth: a, r: r}).identify()
 	if err != nil {
@@ -63,8 +65,8 @@ func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 	return caller.User, caller.check(model.MayExport)
 }
 
-// byPassword returns the visitor of a request that may deal with passwords and sessions. A request with an API token may not:
-// whoever finds a token must not be able to take over the account.
+// byPassword returns the visitor of a request that may deal with passwords and sessions. A request
+// with an API token may not: whoever finds a token must not be able to take over the account.
 func byPassword(ctx context.Context) (*visitor, error) {
 	v := visitorOf(ctx)
 	if _, ok := bearer(v.r); ok {
@@ -73,7 +75,8 @@ func byPassword(ctx context.Context) (*visitor, error) {
 	return v, nil
 }
 
-// bearer returns the API token of a request. Other schemes are none of ours: a proxy in front may have asked for a password.
+// bearer returns the API token of a request. Other schemes are none of ours: a proxy in front may
+// have asked for a password.
 func bearer(r *http.Request) (string, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
@@ -82,11 +85,14 @@ func bearer(r *http.Request) (string, bool) {
 // token returns the caller with an API token.
 func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {
 	if !model.IsSecret(model.APITokenPrefix, secret) {
-		return Caller{}, errToken // a typing error costs no look-up
+		// a typing error costs no look-up
+		return Caller{}, errToken
 	}
+
 	token, user, err := a.db.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
 	if model.KindOf(err) == model.NotFound {
 		return Caller{}, errToken
 	}
+
 	return Caller{User: user, Token: token}, err
 }

@@ -16,8 +16,8 @@ const (
 	useThrottle = "tallygate sign-in throttle"
 )
 
-// cookieSigner signs cookies with one application key and accepts what either of two signed. It sets no age: the session's
-// row has one, and a device may be as old as its cookie.
+// cookieSigner signs cookies with one application key and accepts what either of two signed. It
+// sets no age: the session's row has one, and a device may be as old as its cookie.
 type cookieSigner struct {
 	current, previous *securecookie.SecureCookie // previous is nil without a rotation
 	rotation          *model.KeyRotation
@@ -52,8 +52,9 @@ func (s *cookieSigner) Decode(name, text string, value *[]byte) error {
 	return err
 }
 
-// throttleKey is the key under which tried addresses and networks are hashed, so that the table of failures does not reveal
-// who tried to sign in or from where. A rotation of the application key starts all counters at zero, once.
+// throttleKey is the key under which tried addresses and networks are hashed, so that the table of
+// failures does not reveal who tried to sign in or from where. A rotation of the application key
+// starts all counters at zero, once.
 type throttleKey struct {
 	current, previous []byte
 	rotation          *model.KeyRotation
@@ -69,12 +70,15 @@ func newThrottleKey(key model.ApplicationKey, rotation *model.KeyRotation) throt
 
 func (k throttleKey) hash(kind string, what []byte) []byte {
 	key := k.current
+
 	if k.rotation.SignsWithPrevious() {
 		key = k.previous
 	}
+
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(kind))
 	mac.Write([]byte{0})
 	mac.Write(what)
+
 	return mac.Sum(nil)
 }

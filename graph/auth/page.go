@@ -8,7 +8,8 @@ import (
 	"net/http"
 )
 
-// The pages that mailed links lead to. The secret stands behind a #, so that no server's log has it.
+// The pages that mailed links lead to. The secret stands behind a #, so that no server's log has
+// it.
 const (
 	ResetPage      = "/reset-password"
 	InvitationPage = "/accept-invitation"
@@ -43,7 +44,9 @@ func Page() http.Handler {
 		h.Set("Content-Security-Policy", pagePolicy)
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "same-origin") // which Origin needs, or the browser would say null
+
+		// which Origin needs, or the browser would say null
+		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-cache")
 		_, _ = w.Write(page)
 	})

@@ -11,11 +11,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// cost is what one password check takes: 19 MiB and two passes, the floor that OWASP's password storage guide gives for
-// argon2id. Raising it is safe: older hashes are renewed at the next sign-in.
+// cost is what one password check takes: 19 MiB and two passes, the floor that OWASP's password
+// storage guide gives for argon2id. Raising it is safe: older hashes are renewed at the next
+// sign-in.
 var cost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// NoPassword takes the place of a password's hash for a user who has not chosen one: no password fits it.
+// NoPassword takes the place of a password's hash for a user who has not chosen one: no password
+// fits it.
 var NoPassword = noPassword(cost)
 
 func noPassword(cost argon2id.Params) string {
@@ -48,9 +50,11 @@ type passwords struct {
 // single one every second time slot.
 func newPasswords(processors int, servesHits bool) *passwords {
 	turns := max(2, processors)
+
 	if servesHits {
 		turns = max(1, processors/2)
 	}
+
 	return &passwords{
 		cost:   cost,
 		places: make(chan struct{}, turns*(1+hashQueue)),
@@ -67,9 +71,11 @@ func newPasswords(processors int, servesHits bool) *passwords {
 // devices have as many of their own.
 func (p *passwords) enter(known bool) (leave func(), err error) {
 	places := p.places
+
 	if known {
 		places = p.known
 	}
+
 	select {
 	case places <- struct{}{}:
 		return func() { <-places }, nil
@@ -87,16 +93,19 @@ func (p *passwords) hash(ctx context.Context, password string) (string, error) {
 	return argon2id.CreateHash(password, &p.cost)
 }
 
-// check reports whether the password is the stored one, and whether the stored hash was made at another cost.
+// check reports whether the password is the stored one, and whether the stored hash was made at
+// another cost.
 func (p *passwords) check(ctx context.Context, password, stored string) (ok, outdated bool, err error) {
 	if err := p.takeTurn(ctx); err != nil {
 		return false, false, err
 	}
 	defer p.endTurn(time.Now())
+
 	ok, was, err := argon2id.CheckHash(password, stored)
 	if err != nil {
 		return false, false, fmt.Errorf("read stored password hash: %w", err)
 	}
+
 	return ok, *was != p.cost, nil
 }
 
@@ -104,6 +113,7 @@ func (p *passwords) check(ctx context.Context, password, stored string) (ok, out
 func (p *passwords) takeTurn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
+
 	select {
 	case p.turns <- struct{}{}:
 		return nil

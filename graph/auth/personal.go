@@ -18,15 +18,17 @@ func CurrentSession(ctx context.Context) ([]byte, error) {
 	v := visitorOf(ctx)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	session, err := v.session()
 	if err != nil || session.ID == "" {
 		return nil, err
 	}
+
 	return model.HashToken(session.ID), nil
 }
 
-// RevokeSession ends a session of the user; one of another user is model.ErrNotFound. The request's own one ends like at
-// SignOut.
+// RevokeSession ends a session of the user; one of another user is model.ErrNotFound. The request's
+// own one ends like at SignOut.
 func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byte) error {
 	current, err := CurrentSession(ctx)
 	if err != nil {
@@ -35,6 +37,7 @@ func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byt
 	if current != nil && bytes.Equal(current, idHash) {
 		return visitorOf(ctx).end()
 	}
+
 	return a.db.DeleteUserSession(ctx, user.ID, idHash)
 }
 
@@ -45,10 +48,12 @@ func (a *Auth) CreateAPIToken(ctx context.Context, user *model.User, name string
 	if err := errors.Join(err, scopesErr); err != nil {
 		return nil, "", err
 	}
+
 	secret := model.NewSecret(model.APITokenPrefix)
 	token, err := a.db.CreateAPIToken(ctx, model.APIToken{
 		AccountID: user.AccountID, UserID: user.ID, Name: name, Scopes: sorted,
 		TokenHash: model.HashToken(secret), TokenHint: model.SecretHint(secret), CreatedAt: model.At(a.now()),
 	})
+
 	return token, secret, err
 }

@@ -9,16 +9,18 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is what works by a secret that was mailed: a forgotten password and an invitation. The tables of what it opens
-// have only its hash; the secret itself is in the mail, for as long as that is on its way.
+// This file is what works by a secret that was mailed: a forgotten password and an invitation. The
+// tables of what it opens have only its hash; the secret itself is in the mail, for as long as that
+// is on its way.
 
-// RequestPasswordReset mails a secret that opens the account of this address for an hour. For an address that nobody has,
-// nothing is mailed, and neither the answer nor its time tells that.
+// RequestPasswordReset mails a secret that opens the account of this address for an hour. For an
+// address that nobody has, nothing is mailed, and neither the answer nor its time tells that.
 func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 	v, err := byPassword(ctx)
 	if err != nil {
 		return err
 	}
+
 	address, err := model.ParseEmail(email)
 	if err != nil {
 		return err
@@ -26,17 +28,20 @@ func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 	if err := a.count(ctx, a.resetLimits(v.r, address)); err != nil {
 		return err
 	}
+
 	secret := model.NewSecret(model.ResetPrefix)
 	expires := model.At(a.now()).Add(model.ResetLifetime)
+
 	mail, err := a.mail(model.MailPasswordReset, ResetPage, secret, "")
 	if err != nil {
 		return err
 	}
+
 	return a.db.RequestPasswordReset(ctx, address, model.HashToken(secret), expires, mail)
 }
 
-// ResetPassword changes the password by a mailed secret, which works once. It ends all sessions and starts none. The user's API
-// tokens stay valid and are returned.
+// ResetPassword changes the password by a mailed secret, which works once. It ends all sessions and
+// starts none. The user's API tokens stay valid and are returned.
 func (a *Auth) ResetPassword(ctx context.Context, secret, password string) (tokens []*model.APIToken, err error) {
 	err = a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
 		tokens, err = a.db.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
@@ -59,24 +64,31 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	if a.noMail {
 		return nil, errNoMail
 	}
+
 	secret := model.NewSecret(model.InvitationPrefix)
 	mail, err := a.mail(model.MailInvitation, InvitationPage, secret, by.Account.Name)
 	if err != nil {
 		return nil, err
 	}
+
 	mail.AccountID, mail.Recipient = by.AccountID, address
 	limits := a.inviteLimits(address)
 	if err := a.count(ctx, limits); err != nil {
 		return nil, err
 	}
+
 	invitation, err := a.db.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
-	if err != nil { // nothing is mailed
+
+	// nothing is mailed
+	if err != nil {
 		return nil, a.takeBack(ctx, limits, err)
 	}
+
 	return invitation, nil
 }
 
-// AcceptInvitation makes a member of whoever has the mailed secret, with a password of their own, and signs them in.
+// AcceptInvitation makes a member of whoever has the mailed secret, with a password of their own,
+// and signs them in.
 func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (user *model.User, err error) {
 	err = a.redeem(ctx, model.InvitationPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
 		user, err = a.db.Accept(ctx, tokenHash, passwordHash, now)
@@ -85,11 +97,13 @@ func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (u
 	if err != nil {
 		return nil, err
 	}
+
 	return a.welcome(visitorOf(ctx), user)
 }
 
-// redeem hashes the password that goes with a mailed secret, and uses both. A secret without the right form is refused before
-// that. Only secrets that turn out to be wrong count as attempts, and those whose caller did not wait to hear it.
+// redeem hashes the password that goes with a mailed secret, and uses both. A secret without the
+// right form is refused before that. Only secrets that turn out to be wrong count as attempts, and
+// those whose caller did not wait to hear it.
 func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	use func(tokenHash []byte, passwordHash string, now model.Instant) error,
 ) error {
@@ -97,30 +111,37 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	if err != nil {
 		return err
 	}
+
 	var wrong error
+
 	if !model.IsSecret(prefix, secret) {
 		wrong = db.ErrInvalidToken
 	}
 	if err := errors.Join(wrong, model.CheckPassword(password)); err != nil {
 		return err
 	}
+
 	limits := a.secretLimits(v.r)
 	leave, err := a.admit(ctx, false, limits)
 	if err != nil {
 		return err
 	}
 	defer leave()
+
 	hash, err := a.passwords.hash(ctx, password)
 	if err != nil {
 		return a.takeBack(ctx, limits, err)
 	}
+
 	err = use(model.HashToken(secret), hash, model.At(a.now()))
 	switch {
 	case err == nil:
-		_ = a.takeBack(ctx, limits, nil) // the secret is used up, whatever the counter says
+		// the secret is used up, whatever the counter says
+		_ = a.takeBack(ctx, limits, nil)
 	case !errors.Is(err, db.ErrInvalidToken) && ctx.Err() == nil:
 		err = a.takeBack(ctx, limits, err)
 	}
+
 	return err
 }
 

@@ -17,11 +17,13 @@ const (
 	userValue        = "user"             // key of the *model.User in a session's values
 )
 
-// store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id, the table only that
-// id's SHA-256, so that neither a reader of the table nor a guesser has a session. Deleting the row revokes it.
+// store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id,
+// the table only that id's SHA-256, so that neither a reader of the table nor a guesser has a
+// session. Deleting the row revokes it.
 //
-// Save always issues a new id, so an id that somebody planted in a browser is worthless after sign-in. A cookie that is
-// forged, expired or revoked is just no session; only the database's own trouble is an error.
+// Save always issues a new id, so an id that somebody planted in a browser is worthless after
+// sign-in. A cookie that is forged, expired or revoked is just no session; only the database's own
+// trouble is an error.
 type store struct {
 	db      *db.DB
 	name    string
@@ -41,9 +43,11 @@ func newStore(d *db.DB, codec *cookieSigner, secure bool, now func() time.Time) 
 			HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 		},
 	}
+
 	if secure {
 		s.name = sessionNameHTTPS
 	}
+
 	return s
 }
 
@@ -58,14 +62,17 @@ func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 	options := s.options
 	session.Options = &options
 	session.IsNew = true
+
 	cookie, err := r.Cookie(name)
 	if err != nil {
 		return session, nil
 	}
+
 	var id []byte
 	if s.codec.Decode(name, cookie.Value, &id) != nil {
 		return session, nil
 	}
+
 	user, err := s.db.SessionUser(r.Context(), model.HashToken(string(id)), model.At(s.now()))
 	if model.KindOf(err) == model.NotFound {
 		return session, nil
@@ -73,40 +80,49 @@ func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 	if err != nil {
 		return session, err
 	}
+
 	session.ID, session.IsNew = string(id), false
 	setUser(session, user)
 	return session, nil
 }
 
-// Save stores the session under a new id, in place of the old one, and sets the cookie. It is model.ErrNotFound when the
-// user's password is no longer the one that was checked. With a negative MaxAge it deletes both. It must be called before the
-// body is written.
+// Save stores the session under a new id, in place of the old one, and sets the cookie. It is
+// model.ErrNotFound when the user's password is no longer the one that was checked. With a negative
+// MaxAge it deletes both. It must be called before the body is written.
 func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
-	var old []byte // nil when there is none
+	// nil when there is none
+	var old []byte
+
 	if session.ID != "" {
 		old = model.HashToken(session.ID)
 	}
+
 	if session.Options.MaxAge < 0 {
 		if old != nil {
 			if err := s.db.DeleteSession(r.Context(), old); err != nil {
 				return err
 			}
 		}
+
 		session.ID, session.Values = "", map[any]any{}
 		http.SetCookie(w, sessions.NewCookie(session.Name(), "", session.Options))
 		return nil
 	}
-	id := rand.Text() + rand.Text() // 260 random bits
+
+	// 260 random bits
+	id := rand.Text() + rand.Text()
 	encoded, err := s.codec.Encode(session.Name(), []byte(id))
 	if err != nil {
 		return err
 	}
+
 	now := model.At(s.now())
 	user := userOf(session)
 	row := model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now}
 	if err := s.db.CreateSession(r.Context(), row, user.PasswordHash, old); err != nil {
 		return err
 	}
+
 	session.ID, session.IsNew = id, false
 	http.SetCookie(w, sessions.NewCookie(session.Name(), encoded, session.Options))
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestSharedAddressIsNotThrottled: behind a proxy that is not configured, everybody has one address. No limit by network
-// applies to it; those by e-mail address do.
+// TestSharedAddressIsNotThrottled: behind a proxy that is not configured, everybody has one
+// address. No limit by network applies to it; those by e-mail address do.
 func TestSharedAddressIsNotThrottled(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -27,7 +27,9 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
+
 		refused := func(attempts int, limits func(i int) []db.SignInLimit) bool {
 			for i := range attempts {
 				if a.count(t.Context(), limits(i)) != nil {
@@ -49,16 +51,20 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 			everybody := func(i int) []db.SignInLimit {
 				return kind.limits(r, fmt.Sprintf("%s-%v-%d@example.com", kind.name, shared, i))
 			}
+
 			onePerson := func(int) []db.SignInLimit { return kind.limits(r, kind.name+"@example.com") }
 
 			shared = true
+
 			if refused(2*networkFailures, everybody) {
 				t.Errorf("%s: one of %d people at a shared address is refused", kind.name, 2*networkFailures)
 			}
 			if got := refused(2*accountFailures, onePerson); got != kind.byMail {
 				t.Errorf("%s: %d attempts for one e-mail address at a shared address are refused: %v, want %v", kind.name, 2*accountFailures, got, kind.byMail)
 			}
+
 			shared = false
+
 			if !refused(2*networkFailures, everybody) {
 				t.Errorf("%s: %d people at an address that is not shared are not refused", kind.name, 2*networkFailures)
 			}

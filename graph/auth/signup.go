@@ -24,11 +24,13 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	if err != nil {
 		return nil, false, err
 	}
+
 	address, emailErr := model.ParseEmail(email)
 	name, nameErr := model.ParseAccountName("accountName", accountName)
 	if err := errors.Join(emailErr, model.CheckPassword(password), nameErr); err != nil {
 		return nil, false, err
 	}
+
 	// Ask before hashing: a closed installation must not be made to work. What follows decides.
 	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
 		return nil, false, err
@@ -41,6 +43,7 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 		return nil, false, err
 	}
 	defer leave()
+
 	hash, err := a.passwords.hash(ctx, password)
 	if err != nil {
 		return nil, false, err
@@ -56,6 +59,7 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	case errors.Is(err, errVerify):
 		return nil, true, a.requestSignUp(ctx, signUp)
 	}
+
 	return nil, false, err
 }
 
@@ -77,12 +81,16 @@ func (a *Auth) signUpAtOnce(ctx context.Context, signUp model.PendingSignUp) (*m
 			return nil, errVerify
 		}
 	}
+
 	user, err := a.db.SignUp(ctx, policy,
 		model.Account{Name: signUp.AccountName, CaptchaPlan: a.captchaPlan, CreatedAt: signUp.CreatedAt},
 		model.User{Email: signUp.Email, PasswordHash: signUp.PasswordHash, CreatedAt: signUp.CreatedAt})
-	if errors.Is(err, db.ErrSignupsClosed) && policy != a.signups { // another sign-up was first
+
+	// another sign-up was first
+	if errors.Is(err, db.ErrSignupsClosed) && policy != a.signups {
 		return nil, errVerify
 	}
+
 	return user, err
 }
 
@@ -91,14 +99,17 @@ func (a *Auth) requestSignUp(ctx context.Context, signUp model.PendingSignUp) er
 	secret := model.NewSecret(model.SignUpPrefix)
 	signUp.TokenHash = model.HashToken(secret)
 	signUp.ExpiresAt = signUp.CreatedAt.Add(model.SignUpLifetime)
+
 	confirm, err := a.mail(model.MailSignUp, SignUpPage, secret, "")
 	if err != nil {
 		return err
 	}
+
 	known, err := a.mail(model.MailSignUpKnown, "/", "", "")
 	if err != nil {
 		return err
 	}
+
 	return a.db.RequestSignUp(ctx, signUp, confirm, known)
 }
 
@@ -119,6 +130,7 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 	if model.CheckPassword(password) != nil {
 		return nil, wrongPassword("password")
 	}
+
 	limits := a.secretLimits(v.r)
 	leave, err := a.admit(ctx, false, limits)
 	if err != nil {
@@ -134,9 +146,12 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 		if wrong := model.KindOf(err) == model.Invalid; !wrong && ctx.Err() == nil {
 			err = a.takeBack(ctx, limits, err)
 		}
+
 		return nil, err
 	}
-	_ = a.takeBack(ctx, limits, nil) // the account is there, whatever the counter says
+
+	// the account is there, whatever the counter says
+	_ = a.takeBack(ctx, limits, nil)
 	return a.welcome(v, user)
 }
 
@@ -149,6 +164,7 @@ func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password str
 	if err != nil {
 		return nil, err
 	}
+
 	ok, _, err := a.passwords.check(ctx, password, signUp.PasswordHash)
 	if err != nil {
 		return nil, err
@@ -156,6 +172,7 @@ func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password str
 	if !ok {
 		return nil, wrongPassword("password")
 	}
+
 	return a.db.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The rules of the throttles: how many attempts are free. A network is given more, because an office or a mobile operator is
-// one. Of sign-ins and mailed secrets only the failed ones count. Sign-ups, requests for a password reset and invitations all
-// do, since each sends a mail.
+// The rules of the throttles: how many attempts are free. A network is given more, because an
+// office or a mobile operator is one. Of sign-ins and mailed secrets only the failed ones count.
+// Sign-ups, requests for a password reset and invitations all do, since each sends a mail.
 const (
 	accountFailures = 5
 	networkFailures = 30
@@ -31,16 +31,19 @@ const wideNetwork = 10
 
 // limits are the counters that an attempt is held against.
 //
-// A stranger's attempt counts against the e-mail address and against the stranger's network: after 5 failures for one
-// address, or 30 from one network, the next attempt must wait 1 s, then 2, 4 … up to 15 minutes. An attempt made during
-// the wait is refused unchecked and does not lengthen it; a day without attempts forgets them.
+// A stranger's attempt counts against the e-mail address and against the stranger's network: after
+// 5 failures for one address, or 30 from one network, the next attempt must wait 1 s, then 2, 4 …
+// up to 15 minutes. An attempt made during the wait is refused unchecked and does not lengthen it;
+// a day without attempts forgets them.
 //
-// Somebody who keeps guessing could so keep everybody waiting, the owner as well. A browser that has signed in to this
-// address before is therefore no stranger: it proves that with a signed cookie, and has one counter of its own that nobody
-// else can raise. So an owner is never locked out there. On a new device the owner waits like everybody, 15 minutes at
-// most, and then has to be quicker than the guesser.
+// Somebody who keeps guessing could so keep everybody waiting, the owner as well. A browser that
+// has signed in to this address before is therefore no stranger: it proves that with a signed
+// cookie, and has one counter of its own that nobody else can raise. So an owner is never locked
+// out there. On a new device the owner waits like everybody, 15 minutes at most, and then has to be
+// quicker than the guesser.
 //
-// A change of the password ends that: a browser that signed in with the old one counts as a stranger.
+// A change of the password ends that: a browser that signed in with the old one counts as a
+// stranger.
 func (a *Auth) limits(r *http.Request, address string, device []byte) []db.SignInLimit {
 	if device != nil {
 		return []db.SignInLimit{{
@@ -51,13 +54,15 @@ func (a *Auth) limits(r *http.Request, address string, device []byte) []db.SignI
 		db.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
 }
 
-// knownDevice returns the identity of a browser that has signed in to this address with the password of now, or nil. The user
-// is read only for a browser that has signed in to the address before.
+// knownDevice returns the identity of a browser that has signed in to this address with the
+// password of now, or nil. The user is read only for a browser that has signed in to the address
+// before.
 func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string) ([]byte, error) {
 	device, generation := a.devices.read(r, address)
 	if device == nil {
 		return nil, nil
 	}
+
 	user, err := a.db.UserByEmail(ctx, address)
 	switch {
 	case model.KindOf(err) == model.NotFound:
@@ -67,11 +72,12 @@ func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string)
 	case user.PasswordGeneration != generation:
 		return nil, nil
 	}
+
 	return device, nil
 }
 
-// resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail address and the network.
-// Nobody's sign-in waits for them.
+// resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail
+// address and the network. Nobody's sign-in waits for them.
 func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
 	return append(a.networkLimits(r, "reset network", networkResets),
 		db.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
@@ -96,10 +102,12 @@ func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (
 	if err != nil {
 		return nil, err
 	}
+
 	if err := a.count(ctx, limits); err != nil {
 		leave()
 		return nil, err
 	}
+
 	return leave, nil
 }
 
@@ -112,23 +120,27 @@ func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
 	return err
 }
 
-// takeBack takes counted attempts back, also when the caller has gone. It returns err with the database's own trouble.
+// takeBack takes counted attempts back, also when the caller has gone. It returns err with the
+// database's own trouble.
 func (a *Auth) takeBack(ctx context.Context, limits []db.SignInLimit, err error) error {
 	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }
 
 // networkLimits are the counters of the request's network for one use: one of an IPv4 address, and
-// two of an IPv6 address. There are none for an address that many clients share: one of them would lock
-// out all others.
+// two of an IPv6 address. There are none for an address that many clients share: one of them would
+// lock out all others.
 func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInLimit {
 	if a.isShared(r) {
 		return nil
 	}
+
 	narrow, wide := networks(a.clientAddr(r))
 	limits := []db.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
+
 	if wide != nil {
 		limits = append(limits, db.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
 	}
+
 	return limits
 }
 

@@ -47,13 +47,16 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// FuzzCells: wherever a program cuts the cell, no part begins with a formula, and nothing but apostrophes was added.
+// FuzzCells: wherever a program cuts the cell, no part begins with a formula, and nothing but
+// apostrophes was added.
 func FuzzCells(f *testing.F) {
 	for _, seed := range []string{"", "/x;=1", "=1", ";;\t=", "a\r\n\" +1", "'=1", ";'", "\u202e;-1", "\xff;=\xff", "-", "x;\"@"} {
 		f.Add(seed)
 	}
+
 	f.Fuzz(func(t *testing.T, text string) {
 		got := cell(text)
+
 		hidden := func(r rune) bool {
 			return r == '"' || unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)
 		}
@@ -62,6 +65,7 @@ func FuzzCells(f *testing.F) {
 				t.Errorf("%q: the part %q of %q is a formula", text, part, got)
 			}
 		}
+
 		if strings.ReplaceAll(got, "'", "") != strings.ReplaceAll(text, "'", "") {
 			t.Errorf("%q became %q", text, got)
 		}
@@ -70,12 +74,14 @@ func FuzzCells(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		shown := cell(json.RawMessage(object))
 		for i, part := range strings.Split(shown, ";") {
 			if begin := strings.TrimLeftFunc(part, hidden); i > 0 && begin != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begin)[0]) {
 				t.Errorf("%q: the part %q of %q is a formula", text, part, shown)
 			}
 		}
+
 		var want, back map[string]string
 		if json.Unmarshal(object, &want) != nil || json.Unmarshal([]byte(shown), &back) != nil || !reflect.DeepEqual(want, back) {
 			t.Errorf("%s means %v, want %v", shown, back, want)

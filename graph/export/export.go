@@ -30,8 +30,8 @@ const (
 	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
 )
 
-// The bounds of downloads in this process. One that waits costs its connection and some kilobytes; it has read nothing but its
-// site yet, and holds no database connection.
+// The bounds of downloads in this process. One that waits costs its connection and some kilobytes;
+// it has read nothing but its site yet, and holds no database connection.
 const (
 	runningPerAccount = 2
 	waitingPerAccount = 20
@@ -58,13 +58,14 @@ type downloads struct {
 	skipped int       // failures since then
 }
 
-// Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in (401, also for an API token
-// that is none), forbidden (403, for an API token without the scope EXPORT), unknown_site
-// (404, also for a site of another account), bad_parameter (400, with the parameter's name), method_not_allowed (405),
-// too_many_downloads (429, with Retry-After), unavailable (503, with Retry-After).
+// Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in
+// (401, also for an API token that is none), forbidden (403, for an API token without the scope
+// EXPORT), unknown_site (404, also for a site of another account), bad_parameter (400, with the
+// parameter's name), method_not_allowed (405), too_many_downloads (429, with Retry-After),
+// unavailable (503, with Retry-After).
 //
-// Of an account, two downloads run at once. Up to 20 more wait for their turn, first come, first served, for up to 30 seconds;
-// then, and when more wait, the answer is too_many_downloads.
+// Of an account, two downloads run at once. Up to 20 more wait for their turn, first come, first
+// served, for up to 30 seconds; then, and when more wait, the answer is too_many_downloads.
 func Handler(options Options) http.Handler { return newDownloads(options) }
 
 func newDownloads(options Options) *downloads {
@@ -79,7 +80,8 @@ func newDownloads(options Options) *downloads {
 
 // ServeHTTP implements http.Handler.
 func (o *downloads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A download that its owner cancels ends here too: the request's context cancels the wait and the query.
+	// A download that its owner cancels ends here too: the request's context cancels the wait and
+	// the query.
 	if err := o.serve(w, r); err != nil && r.Context().Err() == nil {
 		o.fail(w, r, err)
 	}
@@ -89,6 +91,7 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
 	}
+
 	user, err := o.User(r)
 	if err == nil && user == nil || model.KindOf(err) == model.Unauthenticated {
 		return &model.Error{Kind: model.Unauthenticated, Code: "not_signed_in"}
@@ -96,14 +99,17 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	request, err := parse(r.URL.Query())
 	if err != nil {
 		return err
 	}
+
 	site, err := o.site(r.Context(), user.AccountID, request.site)
 	if err != nil {
 		return err
 	}
+
 	request.rows.SiteID = site.ID
 
 	end, err := o.takeTurn(w, r, user.AccountID)
@@ -111,11 +117,13 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer end()
+
 	return o.stream(w, r, site, request)
 }
 
-// takeTurn waits until the account may run one more download, and returns what ends it. The server's write deadline does not
-// run while it waits: the answer, also a refusal, has stallTimeout from then on.
+// takeTurn waits until the account may run one more download, and returns what ends it. The
+// server's write deadline does not run while it waits: the answer, also a refusal, has stallTimeout
+// from then on.
 func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID int64) (end func(), err error) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(o.queue.Patience + stallTimeout))
@@ -125,6 +133,7 @@ func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID i
 	if errors.Is(err, turns.ErrBusy) {
 		return nil, &model.Error{Kind: model.RateLimited, Code: "too_many_downloads", RetryAfter: retryAfter}
 	}
+
 	return end, err
 }
 
@@ -135,14 +144,17 @@ func (o *downloads) site(ctx context.Context, accountID int64, id string) (*mode
 	if err != nil {
 		return nil, err
 	}
+
 	siteID, ok := ids.Parse(model.NodeSite, id)
 	if !ok {
 		return nil, errUnknownSite
 	}
+
 	site, err := o.DB.SiteByID(ctx, accountID, siteID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, errUnknownSite
 	}
+
 	return site, err
 }
 
@@ -186,23 +198,28 @@ func parse(q url.Values) (*request, error) {
 	bad := func(name string) (*request, error) {
 		return nil, &model.Error{Kind: model.Invalid, Code: "bad_parameter", Field: name}
 	}
+
 	r := &request{site: q.Get("site_id")}
 	if r.site == "" {
 		return bad("site_id")
 	}
+
 	from, err := model.ParseDay(q.Get("from"))
 	if err != nil {
 		return bad("from")
 	}
+
 	to, err := model.ParseDay(q.Get("to"))
 	if err != nil || to < from {
 		return bad("to")
 	}
+
 	r.rows.From, r.rows.To = from.Start(), (to + 1).Start()
 	var ok bool
 	if r.kind, ok = kinds[q.Get("type")]; !ok {
 		return bad("type")
 	}
+
 	switch q.Get("format") {
 	case "", "json":
 	case "csv":
@@ -210,17 +227,20 @@ func parse(q url.Values) (*request, error) {
 	default:
 		return bad("format")
 	}
+
 	if r.rows.Limit, ok = number(q, "limit", defaultLimit, 1, maxLimit); !ok {
 		return bad("limit")
 	}
 	if r.rows.Offset, ok = number(q, "offset", 0, 0, maxOffset); !ok {
 		return bad("offset")
 	}
+
 	if c := q.Get("cursor"); c != "" {
 		if r.rows.After, ok = exported.ParseRowID(c); !ok {
 			return bad("cursor")
 		}
 	}
+
 	return r, nil
 }
 
@@ -236,24 +256,29 @@ func number(q url.Values, name string, missing, lowest, highest int) (int, bool)
 // stallTimeout is how long the reader may take no data before the download is given up.
 const stallTimeout = 30 * time.Second
 
-// flushEvery is the number of rows after which what was written is sent and the stall timeout starts again.
+// flushEvery is the number of rows after which what was written is sent and the stall timeout
+// starts again.
 const flushEvery = 500
 
 func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.Site, request *request) error {
 	control := http.NewResponseController(w)
 	var out rowWriter = newJSONRows(w)
 	contentType, extension := "application/json", "json"
+
 	if request.csv {
 		out, contentType, extension = newCSVRows(w, request.kind.blank), "text/csv; charset=utf-8", "csv"
 	}
+
 	header := w.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Disposition", `attachment; filename="`+site.Domain+"-"+request.kind.name+"."+extension+`"`)
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+
 	if r.Method == http.MethodHead {
 		return nil
 	}
+
 	rows := 0
 	err := request.kind.each(r.Context(), o.DB, request.rows, func(row []exported.Field) error {
 		if rows++; rows%flushEvery == 1 {
@@ -265,36 +290,47 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 		if rows%flushEvery == 0 {
 			return out.flush()
 		}
+
 		return nil
 	})
 	if err == nil {
 		return out.end()
 	}
+
 	if out.begun() {
 		o.log(r.Context(), "export broken off", "rows", rows, "error", err)
-		panic(http.ErrAbortHandler) // the status is sent: only a broken connection says that the file is not whole
+
+		// the status is sent: only a broken connection says that the file is not whole
+		panic(http.ErrAbortHandler)
 	}
+
 	return err
 }
 
-// unavailableRetry is when it makes sense to ask again after a failure of ours, such as a database that is away.
+// unavailableRetry is when it makes sense to ask again after a failure of ours, such as a database
+// that is away.
 const unavailableRetry = 5 * time.Second
 
-// log logs a failure, at most one a second: an outage must not fill the disk. A caller who has left is not logged.
+// log logs a failure, at most one a second: an outage must not fill the disk. A caller who has left
+// is not logged.
 func (o *downloads) log(ctx context.Context, line string, attrs ...any) {
 	if ctx.Err() != nil {
 		return
 	}
+
 	o.mu.Lock()
 	now := time.Now()
 	skipped := o.skipped
+
 	quiet := now.Sub(o.logged) < time.Second
 	if quiet {
 		o.skipped++
 	} else {
 		o.logged, o.skipped = now, 0
 	}
+
 	o.mu.Unlock()
+
 	if !quiet {
 		o.Log.ErrorContext(ctx, line, append(attrs, "more_since_last", skipped)...)
 	}
@@ -314,9 +350,12 @@ func (o *downloads) fail(w http.ResponseWriter, r *http.Request, err error) {
 		Error     string `json:"error"`
 		Parameter string `json:"parameter,omitempty"`
 	}{Error: "unavailable"}
+
 	status := http.StatusServiceUnavailable
+
 	if shown, ok := errors.AsType[*model.Error](err); ok && statusOf[shown.Kind] != 0 {
 		status, body.Error, body.Parameter = statusOf[shown.Kind], shown.Code, shown.Field
+
 		if shown.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
 		}
@@ -324,13 +363,18 @@ func (o *downloads) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(unavailableRetry.Seconds())))
 		o.log(r.Context(), "export failed", "error", err)
 	}
+
 	header := w.Header()
 	header.Del("Content-Disposition")
 	header.Set("Content-Type", "application/json")
 	header.Set("X-Content-Type-Options", "nosniff")
+
 	if status == http.StatusMethodNotAllowed {
 		header.Set("Allow", "GET, HEAD")
 	}
+
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may have left; nothing to do then
+
+	// the client may have left; nothing to do then
+	_ = json.NewEncoder(w).Encode(body)
 }

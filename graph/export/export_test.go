@@ -41,27 +41,32 @@ type shop struct {
 
 func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	t.Helper()
+
 	at := model.At(noon)
 	owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	site, err := d.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 		Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ids, err := d.NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s := &shop{t: t, db: d, owner: owner, site: site, ids: ids}
 	server := httptest.NewServer(export.Handler(export.Options{
 		DB:   d,
 		User: func(r *http.Request) (*model.User, error) { return s.user(r) },
 		Log:  slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}))
+
 	t.Cleanup(server.Close)
 	s.url = server.URL + export.Path
 	return s
@@ -78,6 +83,7 @@ func (s *shop) user(r *http.Request) (*model.User, error) {
 // store stores page views of one visit, one second apart, with the given paths.
 func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 	s.t.Helper()
+
 	v.SiteID, v.ID, v.StartedAt, v.LastPageviewAt = s.site.ID, model.NewTimeID(model.At(at)), model.At(at), model.At(at)
 	v.Pageviews = int32(len(paths))
 	changes := db.HitChanges{NewVisits: []model.Visit{v}}
@@ -85,8 +91,10 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 		changes.Pageviews = append(changes.Pageviews, model.Pageview{SiteID: s.site.ID, At: model.At(at).Add(time.Duration(i) * time.Second),
 			ID: int64(i) - 1, VisitID: v.ID, Path: path, Language: "de", WidthRange: 1920, EngagedMS: 1500, Scroll: 40, Manual: i == 0})
 	}
+
 	hits := s.db.HitStore()
 	defer hits.Close()
+
 	key := model.UsageKey{SiteID: s.site.ID, Month: model.At(at).Month()}
 	err := hits.Update(s.t.Context(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges { return &changes })
 	if err != nil {
@@ -94,20 +102,27 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 	}
 }
 
-// storeEvent stores an event of a visit that has page views at the visit's moments, or none when LastPageviewAt is 0.
+// storeEvent stores an event of a visit that has page views at the visit's moments, or none when
+// LastPageviewAt is 0.
 func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	s.t.Helper()
+
 	v.ID = model.NewTimeID(e.At)
-	null := func(s string) any { // a text that is stored as NULL when it is empty
+
+	// a text that is stored as NULL when it is empty
+	null := func(s string) any {
 		if s == "" {
 			return nil
 		}
 		return s
 	}
+
 	var value any
+
 	if e.Currency != "" {
 		value = int64(e.Value)
 	}
+
 	err := errors.Join(
 		dbtest.Exec(s.db, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id, utm_source)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -120,29 +135,35 @@ func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	}
 }
 
-// get downloads with parameters on top of those that every download needs; an empty value takes one away.
+// get downloads with parameters on top of those that every download needs; an empty value takes one
+// away.
 func (s *shop) get(parameters map[string]string, header http.Header) (*http.Response, string) {
 	s.t.Helper()
+
 	all := url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)}, "type": {"pageviews"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}}
 	for name, value := range parameters {
 		if all.Set(name, value); value == "" {
 			all.Del(name)
 		}
 	}
+
 	request, err := http.NewRequest(http.MethodGet, s.url+"?"+all.Encode(), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	request.Header = header.Clone()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer response.Body.Close()
+
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	return response, string(body)
 }
 
@@ -203,11 +224,14 @@ func TestErrors(t *testing.T) {
 				}
 			})
 		}
+
 		response, err := http.Post(s.url, "text/plain", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		response.Body.Close()
+
 		if response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("POST: %d, Allow %q", response.StatusCode, response.Header.Get("Allow"))
 		}
@@ -222,6 +246,7 @@ func TestRange(t *testing.T) {
 		s.store(midnight, model.Visit{Channel: "direct", Visitor: model.VisitorID{2}}, "/20th first")
 		s.store(midnight.Add(24*time.Hour-time.Microsecond), model.Visit{Channel: "direct", Visitor: model.VisitorID{2}}, "/20th last")
 		s.store(midnight.Add(24*time.Hour), model.Visit{Channel: "direct", Visitor: model.VisitorID{3}}, "/21st")
+
 		for _, test := range []struct {
 			from, to string
 			want     []string
@@ -245,15 +270,18 @@ func TestPaging(t *testing.T) {
 		for i := range 25 {
 			want = append(want, fmt.Sprintf("/%02d", i))
 		}
+
 		s.store(noon, model.Visit{Channel: "direct"}, want...)
 		var byOffset, byCursor []string
 		cursor := ""
+
 		for i := 0; i < len(want); i += 7 {
 			byOffset = append(byOffset, paths(s.rows(map[string]string{"limit": "7", "offset": fmt.Sprint(i)}))...)
 			page := s.rows(map[string]string{"limit": "7", "cursor": cursor})
 			byCursor = append(byCursor, paths(page)...)
 			cursor = page[len(page)-1]["row_id"].(string)
 		}
+
 		if !slices.Equal(byOffset, want) {
 			t.Errorf("by offset: %q", byOffset)
 		}
@@ -273,6 +301,7 @@ func TestColumns(t *testing.T) {
 		s.store(noon, model.Visit{Visitor: model.VisitorID{0xab, 15: 0xcd}, Channel: "paid search", Referrer: "www.google.com", UserID: []byte{0xfe, 15: 0x01},
 			Campaign: model.Campaign{Source: "google", Medium: "cpc", Name: "=1+1", Content: "a,b", Term: "\"tea\"", Gclid: "G", Gbraid: "-B", Wbraid: "W", Fbclid: "F", Msclkid: "M"}},
 			"/shop")
+
 		row := s.rows(nil)[0]
 		visitID := row["visit_id"].(string)
 		want := map[string]any{
@@ -292,22 +321,28 @@ func TestColumns(t *testing.T) {
 		if got := response.Header.Get("Content-Disposition"); got != `attachment; filename="shop.example-pageviews.csv"` {
 			t.Errorf("Content-Disposition %q", got)
 		}
+
 		records, err := csv.NewReader(strings.NewReader(body)).ReadAll()
 		if err != nil || len(records) != 2 {
 			t.Fatalf("CSV %q: %v", body, err)
 		}
+
 		for i, name := range records[0] {
 			wantCell := fmt.Sprint(want[name])
-			switch name { // what a spreadsheet would run
+
+			// what a spreadsheet would run
+			switch name {
 			case "utm_campaign":
 				wantCell = "'=1+1"
 			case "gbraid":
 				wantCell = "'-B"
 			}
+
 			if got := records[1][i]; got != wantCell {
 				t.Errorf("CSV column %s: %q, want %q", name, got, wantCell)
 			}
 		}
+
 		if len(records[0]) != len(want) {
 			t.Errorf("%d CSV columns, want %d", len(records[0]), len(want))
 		}
@@ -324,9 +359,11 @@ func TestEventColumns(t *testing.T) {
 				UserID: []byte{0xfe, 15: 0x01}, Campaign: model.Campaign{Source: "@newsletter"}},
 			model.Event{At: at, ID: 7, Name: "refund", Path: "/return", Value: -12_340_000, Currency: "EUR", TransactionID: "=R1",
 				Properties: `{"items":[{"item_id":"a, b","price":6.17}],"note":"\"x\""}`})
+
 		visitID := s.rows(map[string]string{"type": "events"})[0]["visit_id"].(string)
 
 		_, body := s.get(map[string]string{"type": "events"}, nil)
+
 		want := `[
 {"row_id":"1795176000000000-0000000000000007","time":"2026-11-20T12:00:00.000000Z","event":"refund","path":"/return",` +
 			`"value":-12.34,"currency":"EUR","transaction_id":"=R1",` +
@@ -344,6 +381,7 @@ func TestEventColumns(t *testing.T) {
 		if got := response.Header.Get("Content-Disposition"); got != `attachment; filename="shop.example-events.csv"` {
 			t.Errorf("Content-Disposition %q", got)
 		}
+
 		want = "row_id,time,event,path,value,currency,transaction_id,properties,visitor_id,visit_id,visit_started_at," +
 			"visit_last_pageview_at,visit_pageviews,channel,referrer,utm_source,utm_medium,utm_campaign,utm_content,utm_term," +
 			"gclid,gbraid,wbraid,fbclid,msclkid,user_id\r\n" +
@@ -357,7 +395,8 @@ func TestEventColumns(t *testing.T) {
 	})
 }
 
-// TestControlCharacters: texts with tabs, newlines and quotes leave both formats readable, and come out as they were stored.
+// TestControlCharacters: texts with tabs, newlines and quotes leave both formats readable, and come
+// out as they were stored.
 func TestControlCharacters(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
@@ -389,6 +428,7 @@ func TestControlCharacters(t *testing.T) {
 func TestAmounts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
+
 		amounts := map[model.Money]string{
 			0: "0", 1: "0.000001", -1: "-0.000001", 19_990_000: "19.99", 1e18: "1000000000000", -1e18: "-1000000000000",
 			100_000_000_000_100_000: "100000000000.1",
@@ -396,19 +436,23 @@ func TestAmounts(t *testing.T) {
 		for value := range amounts {
 			s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: model.At(noon), ID: int64(value), Name: "purchase", Path: "/", Value: value, Currency: "JPY"})
 		}
+
 		var rows []struct {
 			RowID string          `json:"row_id"`
 			Value json.RawMessage `json:"value"`
 		}
+
 		_, body := s.get(map[string]string{"type": "events"}, nil)
 		if err := json.Unmarshal([]byte(body), &rows); err != nil || len(rows) != len(amounts) {
 			t.Fatalf("%d rows, %v: %s", len(rows), err, body)
 		}
+
 		_, body = s.get(map[string]string{"type": "events", "format": "csv"}, nil)
 		records, err := csv.NewReader(strings.NewReader(body)).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for i, row := range rows {
 			id, _ := strconv.ParseUint(row.RowID[len(row.RowID)-16:], 16, 64)
 			want := amounts[model.Money(id)]
@@ -422,8 +466,8 @@ func TestAmounts(t *testing.T) {
 	})
 }
 
-// TestEventPaging: range, offset and cursor mean for events what they mean for page views, and neither shows up among the
-// other.
+// TestEventPaging: range, offset and cursor mean for events what they mean for page views, and
+// neither shows up among the other.
 func TestEventPaging(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
@@ -432,21 +476,27 @@ func TestEventPaging(t *testing.T) {
 		event := func(s *shop, at model.Instant, id int64, path string) {
 			s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: at, ID: id, Name: "signup", Path: path})
 		}
+
 		event(s, midnight.Add(-time.Microsecond), 0, "/19th")
 		event(s, midnight.Add(24*time.Hour), 0, "/21st")
 		event(other, midnight.Add(time.Hour), 0, "/of another site")
-		want := []string{"/-2", "/-1", "/0", "/1", "/2"} // of one moment, in the order of ids
+
+		// of one moment, in the order of ids
+		want := []string{"/-2", "/-1", "/0", "/1", "/2"}
 		for i := range int64(5) {
 			event(s, midnight, i-2, want[i])
 		}
+
 		var byOffset, byCursor []string
 		cursor := ""
+
 		for i := 0; i < len(want); i += 2 {
 			byOffset = append(byOffset, paths(s.rows(map[string]string{"type": "events", "limit": "2", "offset": fmt.Sprint(i)}))...)
 			page := s.rows(map[string]string{"type": "events", "limit": "2", "cursor": cursor})
 			byCursor = append(byCursor, paths(page)...)
 			cursor = page[len(page)-1]["row_id"].(string)
 		}
+
 		if !slices.Equal(byOffset, want) {
 			t.Errorf("by offset: %q", byOffset)
 		}
@@ -464,6 +514,7 @@ func TestFarRange(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
+
 		for _, test := range []struct {
 			from, to, cursor string
 			want             int
@@ -487,6 +538,7 @@ func TestNothingToExport(t *testing.T) {
 			if _, body := s.get(map[string]string{"type": kind}, nil); strings.TrimSpace(body) != "[]" {
 				t.Errorf("JSON of no %s: %q", kind, body)
 			}
+
 			_, body := s.get(map[string]string{"type": kind, "format": "csv"}, nil)
 			if !strings.HasPrefix(body, header) || strings.Count(body, "\n") != 1 {
 				t.Errorf("CSV of no %s: %q", kind, body)
@@ -500,7 +552,10 @@ func TestNullColumns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
-		s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: model.At(noon), Name: "signup", Path: "/"}) // a visit of events only
+
+		// a visit of events only
+		s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: model.At(noon), Name: "signup", Path: "/"})
+
 		for kind, columns := range map[string][]string{
 			"pageviews": {"referrer", "utm_source", "gclid", "user_id"},
 			"events": {"value", "currency", "transaction_id", "properties", "visit_last_pageview_at",
@@ -512,6 +567,7 @@ func TestNullColumns(t *testing.T) {
 			if err != nil || len(records) != 2 {
 				t.Fatalf("CSV of %s: %q, %v", kind, body, err)
 			}
+
 			for _, name := range columns {
 				if value, ok := row[name]; value != nil || !ok {
 					t.Errorf("JSON of %s: %s is %v, present %v; want null", kind, name, value, ok)
@@ -527,9 +583,11 @@ func TestNullColumns(t *testing.T) {
 func TestDatabaseAway(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
+
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
+
 		response, body := s.get(nil, nil)
 		if response.StatusCode != http.StatusServiceUnavailable || strings.TrimSpace(body) != `{"error":"unavailable"}` {
 			t.Errorf("got %d %s, want 503 unavailable", response.StatusCode, body)
@@ -540,11 +598,13 @@ func TestDatabaseAway(t *testing.T) {
 // unread starts a download that nobody reads. The rows are more than the sockets' buffers hold.
 func (s *shop) unread() *http.Response {
 	s.t.Helper()
+
 	response, err := http.Get(s.url + "?" + url.Values{"site_id": {s.ids.Of(model.NodeSite, s.site.ID)}, "type": {"pageviews"},
 		"from": {"2026-11-20"}, "to": {"2026-11-20"}, "limit": {"50000"}}.Encode())
 	if err != nil {
 		s.t.Fatal(err)
 	}
+
 	s.t.Cleanup(func() { _ = response.Body.Close() })
 	return response
 }
@@ -563,11 +623,14 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
-		for i := range 12 { // together more than either pool has connections
+
+		// together more than either pool has connections
+		for i := range 12 {
 			next := newShop(t, d, fmt.Sprintf("shop%d.example", i))
 			if err := dbtest.Exec(d, "UPDATE sites SET account_id = ? WHERE id = ?", next.owner.AccountID, s.site.ID); err != nil {
 				t.Fatal(err)
 			}
+
 			s.owner, next.site = next.owner, s.site
 			for range 2 {
 				if response := next.unread(); response.StatusCode != http.StatusOK {
@@ -575,15 +638,18 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 				}
 			}
 		}
+
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
+
 		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 	})
 }
 
-// queued serves the shop's downloads with another longest wait, and with a write deadline for requests that do not wait.
+// queued serves the shop's downloads with another longest wait, and with a write deadline for
+// requests that do not wait.
 func (s *shop) queued(wait, writeTimeout time.Duration) export.Queue {
 	s.t.Helper()
 	queue := export.NewQueue(export.Options{DB: s.db, User: s.user, Log: slog.New(slog.NewTextHandler(s.t.Output(), nil))}, wait)
@@ -592,6 +658,7 @@ func (s *shop) queued(wait, writeTimeout time.Duration) export.Queue {
 	server.Start()
 	s.t.Cleanup(server.Close)
 	s.url = server.URL + export.Path
+
 	return queue
 }
 
@@ -612,18 +679,24 @@ func (s *shop) start(ctx context.Context) <-chan outcome {
 			ended <- outcome{err: err}
 			return
 		}
+
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			ended <- outcome{err: err}
 			return
 		}
+
 		defer response.Body.Close()
+
 		var rows []json.RawMessage
+
 		if response.StatusCode == http.StatusOK {
 			err = json.NewDecoder(response.Body).Decode(&rows)
 		}
+
 		ended <- outcome{response.StatusCode, len(rows), err}
 	}()
+
 	return ended
 }
 
@@ -642,16 +715,20 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
-		first, second := s.unread(), s.unread() // so that the six have to wait
+
+		// so that the six have to wait
+		first, second := s.unread(), s.unread()
 		var all []<-chan outcome
 		for range 6 {
 			all = append(all, s.start(t.Context()))
 		}
+
 		for _, response := range []*http.Response{first, second} {
 			if _, err := io.Copy(io.Discard, response.Body); err != nil {
 				t.Error(err)
 			}
 		}
+
 		for _, ended := range all {
 			if got := <-ended; got.status != http.StatusOK || got.rows != 8_000 || got.err != nil {
 				t.Errorf("%+v, want 8000 rows", got)
@@ -660,8 +737,9 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 	})
 }
 
-// TestDownloadsQueue: an account has two downloads at once, and a bounded number that wait in the order in which they came.
-// One whose client leaves gives up its place. Those that wait hold no database connection, and other accounts do not wait.
+// TestDownloadsQueue: an account has two downloads at once, and a bounded number that wait in the
+// order in which they came. One whose client leaves gives up its place. Those that wait hold no
+// database connection, and other accounts do not wait.
 func TestDownloadsQueue(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
@@ -672,14 +750,17 @@ func TestDownloadsQueue(t *testing.T) {
 		const line = 20 // more than either pool has connections
 		leaving, leave := context.WithCancel(t.Context())
 		defer leave()
+
 		gone := s.start(leaving)
 		await(t, "the first one does not wait", func() bool { return queue.Waiting() == 1 })
 		next := s.start(t.Context())
 		await(t, "the second one does not wait", func() bool { return queue.Waiting() == 2 })
+
 		var waiting []<-chan outcome
 		for range line - 2 {
 			waiting = append(waiting, s.start(leaving))
 		}
+
 		await(t, "the line is not full", func() bool { return queue.Waiting() == line })
 
 		response, body := s.get(nil, nil)
@@ -687,33 +768,41 @@ func TestDownloadsQueue(t *testing.T) {
 			response.Header.Get("Retry-After") != "5" || response.Header.Get("Content-Disposition") != "" {
 			t.Errorf("one more than may wait: %s %v %s", response.Status, response.Header, body)
 		}
+
 		if response, body := s.get(map[string]string{"limit": "0"}, nil); response.StatusCode != http.StatusBadRequest {
 			t.Errorf("one with a mistake: %s %s", response.Status, body)
 		}
+
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
+
 		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
+
 		other.rows(nil)
 
 		leave()
+
 		for _, ended := range append(waiting, gone) {
 			if got := <-ended; !errors.Is(got.err, context.Canceled) {
 				t.Errorf("one that has left: %+v", got)
 			}
 		}
+
 		await(t, "those that have left still wait", func() bool { return queue.Waiting() == 1 })
 		second.Body.Close()
+
 		if got := <-next; got.status != http.StatusOK || got.rows != 8_000 || got.err != nil {
 			t.Errorf("the one that stayed: %+v", got)
 		}
+
 		first.Body.Close()
 	})
 }
 
-// TestWaitInVain: a download that has waited for long enough is refused, also when the wait is longer than the server's write
-// deadline.
+// TestWaitInVain: a download that has waited for long enough is refused, also when the wait is
+// longer than the server's write deadline.
 func TestWaitInVain(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), "shop.example")
 	s.storeMany()
@@ -722,6 +811,7 @@ func TestWaitInVain(t *testing.T) {
 	s.unread()
 	s.unread()
 	began := time.Now()
+
 	response, body := s.get(nil, nil)
 	if response.StatusCode != http.StatusTooManyRequests || strings.TrimSpace(body) != `{"error":"too_many_downloads"}` || response.Header.Get("Retry-After") != "5" {
 		t.Errorf("%s %v %s", response.Status, response.Header, body)
@@ -731,11 +821,13 @@ func TestWaitInVain(t *testing.T) {
 	}
 }
 
-// TestBrokenDownload: an error after the first bytes breaks the connection, so that half a file cannot pass for a whole one.
+// TestBrokenDownload: an error after the first bytes breaks the connection, so that half a file
+// cannot pass for a whole one.
 func TestBrokenDownload(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
+
 		response := s.unread()
 		if response.StatusCode != http.StatusOK {
 			t.Fatalf("status %d", response.StatusCode)
@@ -749,8 +841,8 @@ func TestBrokenDownload(t *testing.T) {
 	})
 }
 
-// TestServerAway: while PostgreSQL is stopped a download is answered with 503 and when to try again, and each of many is not
-// logged. It recovers by itself.
+// TestServerAway: while PostgreSQL is stopped a download is answered with 503 and when to try
+// again, and each of many is not logged. It recovers by itself.
 func TestServerAway(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		s := newShop(t, dbtest.Open(t, dbtest.PostgresURL(t)), "example.com")
@@ -767,13 +859,17 @@ func TestServerAway(t *testing.T) {
 		if response := download(); response.StatusCode != http.StatusOK {
 			t.Fatalf("with a database: %s", response.Status)
 		}
+
 		start := dbtest.StopPostgres(t)
+
 		for range 3 {
 			if response := download(); response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "5" {
 				t.Errorf("without one: %s, Retry-After %q", response.Status, response.Header.Get("Retry-After"))
 			}
 		}
+
 		start()
+
 		if response := download(); response.StatusCode != http.StatusOK {
 			t.Errorf("afterwards: %s", response.Status)
 		}

@@ -52,14 +52,17 @@ func newJSONRows(w io.Writer) *jsonRows { return &jsonRows{output: newOutput(w)}
 
 func (j *jsonRows) row(row []exported.Field) error {
 	separator := ",\n"
+
 	if j.rows == 0 {
 		separator = "[\n"
 	}
+
 	j.rows++
 	object, err := exported.AppendJSON(append(j.object[:0], separator...), row)
 	if err != nil {
 		return err
 	}
+
 	j.object = object
 	_, err = j.Write(object)
 	return err
@@ -95,10 +98,12 @@ func (c *csvRows) row(row []exported.Field) error {
 	if err := c.writeHeader(); err != nil {
 		return err
 	}
+
 	c.record = c.record[:0]
 	for _, f := range row {
 		c.record = append(c.record, cell(f.Value))
 	}
+
 	return c.csv.Write(c.record)
 }
 
@@ -106,11 +111,13 @@ func (c *csvRows) writeHeader() error {
 	if c.header {
 		return nil
 	}
+
 	c.header = true
 	names := make([]string, len(c.blank))
 	for i, f := range c.blank {
 		names[i] = f.Name
 	}
+
 	return c.csv.Write(names)
 }
 

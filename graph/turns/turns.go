@@ -1,4 +1,5 @@
-// Package turns bounds how many callers do one thing at once, fairly: GraphQL's requests and mutations, and downloads.
+// Package turns bounds how many callers do one thing at once, fairly: GraphQL's requests and
+// mutations, and downloads.
 package turns
 
 import (
@@ -8,10 +9,11 @@ import (
 	"time"
 )
 
-// Queue bounds how many callers work at once, in all and for each key. One more waits for its turn. The turns go round the
-// keys: the next one goes to the key that works least, and of those to the one that was served longest ago, so that a caller
-// with many requests keeps the others waiting for one of them each. Callers of one key are served in the order in which they
-// came. It is safe for concurrent use.
+// Queue bounds how many callers work at once, in all and for each key. One more waits for its turn.
+// The turns go round the keys: the next one goes to the key that works least, and of those to the
+// one that was served longest ago, so that a caller with many requests keeps the others waiting for
+// one of them each. Callers of one key are served in the order in which they came. It is safe for
+// concurrent use.
 type Queue struct {
 	Most, MostPerKey int           // callers that work
 	Line, LinePerKey int           // callers that wait
@@ -34,16 +36,18 @@ type turnKey struct {
 // ErrBusy is returned when too many callers wait, or one has waited too long.
 var ErrBusy = errors.New("turns: too many callers wait for their turn")
 
-// Take waits for a turn and returns what ends it, which may be called more than once. It returns ErrBusy, or the context's
-// error when that ends first.
+// Take waits for a turn and returns what ends it, which may be called more than once. It returns
+// ErrBusy, or the context's error when that ends first.
 func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 	ready, err := q.join(key)
 	if err != nil {
 		return nil, err
 	}
+
 	end = sync.OnceFunc(func() { q.end(key) })
 	timer := time.NewTimer(q.Patience)
 	defer timer.Stop()
+
 	select {
 	case <-ready:
 		return end, nil
@@ -52,9 +56,12 @@ func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if !q.leave(key, ready) { // the turn came at the same time
+
+	// the turn came at the same time
+	if !q.leave(key, ready) {
 		end()
 	}
+
 	return nil, err
 }
 
@@ -62,23 +69,28 @@ func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 func (q *Queue) join(key string) (chan struct{}, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	if q.keys == nil {
 		q.keys = make(map[string]*turnKey)
 	}
+
 	k := q.keys[key]
 	if k == nil {
 		q.served++
 		k = &turnKey{served: q.served}
 	}
+
 	free := q.working < q.Most && k.working < q.MostPerKey && len(k.waiting) == 0
 	if !free && (q.waiting >= q.Line || len(k.waiting) >= q.LinePerKey) {
 		return nil, ErrBusy
 	}
+
 	q.keys[key] = k
 	ready := make(chan struct{}, 1)
 	k.waiting = append(k.waiting, ready)
 	q.waiting++
 	q.serve()
+
 	return ready, nil
 }
 
@@ -86,15 +98,18 @@ func (q *Queue) join(key string) (chan struct{}, error) {
 func (q *Queue) leave(key string, ready chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	k := q.keys[key]
 	for i, other := range k.waiting {
 		if other == ready {
 			k.waiting = append(k.waiting[:i], k.waiting[i+1:]...)
 			q.waiting--
 			q.forget(key, k)
+
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -128,6 +143,7 @@ func (q *Queue) serve() {
 		if next == nil {
 			return
 		}
+
 		q.served++
 		q.working++
 		q.waiting--
@@ -148,5 +164,6 @@ func (q *Queue) next() (next *turnKey) {
 			next = k
 		}
 	}
+
 	return next
 }

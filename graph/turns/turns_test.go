@@ -12,12 +12,14 @@ import (
 	"time"
 )
 
-// TestTurnsGoRoundTheKeys: a key has a bounded number of turns, all keys together have, and a key with many callers keeps
-// others waiting for one turn.
+// TestTurnsGoRoundTheKeys: a key has a bounded number of turns, all keys together have, and a key
+// with many callers keeps others waiting for one turn.
 func TestTurnsGoRoundTheKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 3, MostPerKey: 2, Line: 100, LinePerKey: 100, Patience: time.Hour}
-		var mu sync.Mutex // of what follows
+
+		// of what follows
+		var mu sync.Mutex
 		var order []string
 		working := map[string]int{}
 		var callers sync.WaitGroup
@@ -28,31 +30,42 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 					t.Error(err)
 					return
 				}
+
 				mu.Lock()
 				order = append(order, key)
+
 				working[key]++
 				if all := working["a"] + working["b"] + working["c"]; all > 3 || working[key] > 2 {
 					t.Errorf("%v work at once", working)
 				}
-				took := time.Second + time.Duration(len(order)) // no two end together
+
+				// no two end together
+				took := time.Second + time.Duration(len(order))
 				mu.Unlock()
 				time.Sleep(took)
 				mu.Lock()
 				working[key]--
 				mu.Unlock()
 				end()
-				end() // once more does nothing
+
+				// once more does nothing
+				end()
 			})
-			synctest.Wait() // in this order
+
+			// in this order
+			synctest.Wait()
 		}
 		for range 6 {
 			work("a")
 		}
+
 		for range 3 {
 			work("b")
 		}
+
 		work("c")
 		callers.Wait()
+
 		if got, want := strings.Join(order, " "), "a a b c a b a b a a"; got != want {
 			t.Errorf("the turns went to %s, want %s", got, want)
 		}
@@ -62,7 +75,8 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 	})
 }
 
-// TestTurnsAreBounded: one caller too many is refused at once, and one that has waited too long or left does not keep its place.
+// TestTurnsAreBounded: one caller too many is refused at once, and one that has waited too long or
+// left does not keep its place.
 func TestTurnsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 3, LinePerKey: 2, Patience: time.Second}
@@ -70,6 +84,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		began := time.Now()
 		outcomes := make(chan string, 10)
 		var callers sync.WaitGroup
@@ -80,12 +95,17 @@ func TestTurnsAreBounded(t *testing.T) {
 			})
 			synctest.Wait()
 		}
+
 		leaving, leave := context.WithCancel(t.Context())
 		wait(t.Context(), "a")
 		wait(leaving, "a")
-		wait(t.Context(), "a") // its key has two that wait
+
+		// its key has two that wait
+		wait(t.Context(), "a")
 		wait(t.Context(), "b")
-		wait(t.Context(), "c") // three wait
+
+		// three wait
+		wait(t.Context(), "c")
 		time.Sleep(time.Second / 2)
 		leave()
 		callers.Wait()
@@ -96,12 +116,16 @@ func TestTurnsAreBounded(t *testing.T) {
 				yield(outcome)
 			}
 		})
+
 		slices.Sort(got)
 		slices.Sort(want)
+
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
+
 		end()
+
 		if q.working != 0 || q.waiting != 0 || len(q.keys) != 0 {
 			t.Errorf("%d work, %d wait, %d keys are known; want none", q.working, q.waiting, len(q.keys))
 		}

@@ -27,8 +27,11 @@ type Cluster struct {
 // NewCluster starts a cluster and waits until it serves.
 func NewCluster(tb testing.TB) *Cluster {
 	tb.Helper()
+
 	c := &Cluster{tb: tb}
-	var firstBus int // the nodes talk among themselves on a second port
+
+	// the nodes talk among themselves on a second port
+	var firstBus int
 	for i := range 3 {
 		bus, err := dbtest.FreePort()
 		if err != nil {
@@ -37,15 +40,19 @@ func NewCluster(tb testing.TB) *Cluster {
 		if i == 0 {
 			firstBus = bus
 		}
+
 		c.addrs = append(c.addrs, start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(bus)))
 	}
+
 	const slots = 16384
 	clients := make([]*redis.Client, len(c.addrs))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+
 	for i, addr := range c.addrs {
 		clients[i] = redis.NewClient(&redis.Options{Addr: addr})
 		defer clients[i].Close()
+
 		first, last := slots*i/len(c.addrs), slots*(i+1)/len(c.addrs)-1
 		if err := clients[i].ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 			tb.Fatal(err)
@@ -54,18 +61,21 @@ func NewCluster(tb testing.TB) *Cluster {
 			tb.Fatal(err)
 		}
 	}
+
 	host, port, _ := net.SplitHostPort(c.addrs[0])
 	for _, client := range clients[1:] {
 		if err := client.Do(ctx, "CLUSTER", "MEET", host, port, firstBus).Err(); err != nil {
 			tb.Fatal(err)
 		}
 	}
+
 	for _, client := range clients {
 		await(tb, ctx, "the cluster", func() bool {
 			info, err := client.ClusterInfo(ctx).Result()
 			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
 		})
 	}
+
 	return c
 }
 
@@ -79,7 +89,8 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// Sentinel is a Redis master with a replica, watched by a sentinel that puts the replica in its place. It ends with the test.
+// Sentinel is a Redis master with a replica, watched by a sentinel that puts the replica in its
+// place. It ends with the test.
 type Sentinel struct {
 	tb              testing.TB
 	addr            string
@@ -90,24 +101,30 @@ type Sentinel struct {
 // NewSentinel starts all three and waits until the sentinel knows the others.
 func NewSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
+
 	s := &Sentinel{tb: tb, processes: make(map[string]*exec.Cmd)}
 	s.master = startIn(tb, s.processes)
 	host, port, _ := net.SplitHostPort(s.master)
 	s.replica = startIn(tb, s.processes, "--replicaof", host+" "+port)
 	config := fmt.Sprintf("sentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", host, port)
+
 	file := filepath.Join(tb.TempDir(), "sentinel.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
+
 	s.addr = startIn(tb, s.processes, file, "--sentinel")
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: s.addr})
 	defer sentinel.Close()
+
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+
 	await(tb, ctx, "the sentinel", func() bool {
 		replicas, err := sentinel.Replicas(ctx, "main").Result()
 		return err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok"
 	})
+
 	return s
 }
 
@@ -129,29 +146,37 @@ func start(tb testing.TB, args ...string) (addr string) {
 // startIn starts a redis-server, notes it by its address and waits until it answers.
 func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (addr string) {
 	tb.Helper()
+
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		dbtest.Missing(tb, "redis-server is not installed")
 	}
+
 	port, err := dbtest.FreePort()
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", tb.TempDir(), "--loglevel", "warning")
 	cmd := exec.Command("redis-server", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := dbtest.StartBound(cmd); err != nil {
 		tb.Fatalf("start redis-server: %v", err)
 	}
+
 	tb.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // again, for one that a test ended
+		// again, for one that a test ended
+		_ = cmd.Wait()
 	})
+
 	addr = fmt.Sprintf("127.0.0.1:%d", port)
 	processes[addr] = cmd
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
+
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+
 	await(tb, ctx, "redis-server", func() bool { return client.Ping(ctx).Err() == nil })
 	return addr
 }

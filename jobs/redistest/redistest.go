@@ -1,5 +1,5 @@
-// Package redistest gives tests a real Redis: the one named by TALLYGATE_TEST_REDIS_URL, or a private server started from
-// the installed redis-server, which a test may kill and start again.
+// Package redistest gives tests a real Redis: the one named by TALLYGATE_TEST_REDIS_URL, or a
+// private server started from the installed redis-server, which a test may kill and start again.
 package redistest
 
 import (
@@ -27,19 +27,24 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// New starts a private server. Without redis-server on the PATH the test is skipped, or fails when CI=true.
+// New starts a private server. Without redis-server on the PATH the test is skipped, or fails when
+// CI=true.
 func New(tb testing.TB) *Server {
 	tb.Helper()
+
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		dbtest.Missing(tb, "redis-server is not installed")
 	}
+
 	port, err := dbtest.FreePort()
 	if err != nil {
 		tb.Fatal(err)
 	}
+
 	s := &Server{tb: tb, port: port}
 	s.Start()
 	tb.Cleanup(s.Kill)
+
 	return s
 }
 
@@ -65,15 +70,19 @@ func (s *Server) Client() *redis.Client {
 // Start starts the server, empty, and waits until it answers.
 func (s *Server) Start() {
 	s.tb.Helper()
+
 	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
 		"--dir", s.tb.TempDir(), "--loglevel", "warning")
+
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := dbtest.StartBound(s.cmd); err != nil {
 		s.tb.Fatalf("start redis-server: %v", err)
 	}
+
 	client := s.Client()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+
 	for client.Ping(ctx).Err() != nil {
 		select {
 		case <-ctx.Done():

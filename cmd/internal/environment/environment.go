@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// IgnoreEmpty makes kong treat an empty environment variable as an unset one, for every setting of every command: compose and
-// systemd files write empty variables for what is not configured. It removes them from the process's environment, because
-// kong itself distinguishes the two.
+// IgnoreEmpty makes kong treat an empty environment variable as an unset one, for every setting of
+// every command: compose and systemd files write empty variables for what is not configured. It
+// removes them from the process's environment, because kong itself distinguishes the two.
 func IgnoreEmpty() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
@@ -32,5 +32,6 @@ func unsetEmpty(names []string) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -1,14 +1,15 @@
 package bot
 
-// amendments corrects patterns of the public list that also name a browser or an app in which people open pages. The
-// replacement still finds the crawler; an empty one drops the pattern.
+// amendments corrects patterns of the public list that also name a browser or an app in which
+// people open pages. The replacement still finds the crawler; an empty one drops the pattern.
 var amendments = map[string]string{
 	// The built-in browsers of editors, and of the apps of Facebook and Instagram.
 	`Code\/1\.`:        "",
 	`Trae\/`:           "",
 	`MetaIAB Facebook`: "",
 
-	// Site-specific browsers of the Mac, and Slack's app in the Windows store. The crawlers leave their address.
+	// Site-specific browsers of the Mac, and Slack's app in the Windows store. The crawlers leave
+	// their address.
 	`Fluid`: "",
 	`Sonic`: "",
 
@@ -16,7 +17,8 @@ var amendments = map[string]string{
 	`Butterfly`: `Butterfly/`, // HTC Butterfly
 	`Fever`:     `^Fever/`,    // Wiko Fever
 
-	// Browsers named like their maker's crawler: Sogou Explorer and its mobile browser, Mail.ru's Amigo.
+	// Browsers named like their maker's crawler: Sogou Explorer and its mobile browser, Mail.ru's
+	// Amigo.
 	`Sogou`:    `Sogou .*[sS]pider`,
 	`mail\.ru`: "",
 

@@ -186,8 +186,8 @@ func TestBots(t *testing.T) {
 	}
 }
 
-// The share of user agents called bots in collections that we did not put together. A list that changes these figures for
-// the worse is not an improvement, whatever else it finds.
+// The share of user agents called bots in collections that we did not put together. A list that
+// changes these figures for the worse is not an improvement, whatever else it finds.
 func TestRates(t *testing.T) {
 	tests := []struct {
 		file          string
@@ -207,7 +207,9 @@ func TestRates(t *testing.T) {
 				bots++
 			}
 		}
+
 		t.Logf("%s: %d of %d are bots (%.1f %%)", tt.file, bots, len(entries), 100*float64(bots)/float64(len(entries)))
+
 		if len(entries) != tt.entries || bots < tt.fewest || bots > tt.most {
 			t.Errorf("%s: %d of %d are bots, want %d to %d of %d (%s)", tt.file, bots, len(entries), tt.fewest, tt.most, tt.entries, tt.remainingOnes)
 		}
@@ -217,16 +219,19 @@ func TestRates(t *testing.T) {
 // read returns the user agents of a file in testdata, whose first lines say where they are from.
 func read(t testing.TB, name string) []string {
 	t.Helper()
+
 	text, err := os.ReadFile("testdata/" + name + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var all []string
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSuffix(line, "\n"); line != "" && line[0] != '#' {
 			all = append(all, line)
 		}
 	}
+
 	return all
 }
 
@@ -234,6 +239,7 @@ func FuzzIs(f *testing.F) {
 	for _, ua := range []string{"", "@", "a@b.c", "compatible;", "\xff\xfe\x00 (", "CUBOT (Android) bot", onWindows + "Chrome/142.0.0.0", "İ ( ſpider K"} {
 		f.Add(ua)
 	}
+
 	f.Fuzz(func(t *testing.T, ua string) {
 		if got, again := bot.Is(ua), bot.Is(strings.Clone(ua)); got != again {
 			t.Errorf("Is(%q) = %v, then %v", ua, got, again)
@@ -251,13 +257,15 @@ func BenchmarkIs(b *testing.B) {
 		{"made to be slow", "(" + strings.Repeat(" ", 1984) + strings.Repeat("xcurlx ", 8)},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			bot.Is("") // the lists are read at the first call that needs them
+			// the lists are read at the first call that needs them
+			bot.Is("")
 			b.ReportAllocs()
 			for b.Loop() {
 				bot.Is(bb.userAgent)
 			}
 		})
 	}
+
 	b.Run("all fixtures in turn", func(b *testing.B) {
 		all := append(append(read(b, "crawlers"), read(b, "browsers")...), read(b, "current")...)
 		b.ReportAllocs()

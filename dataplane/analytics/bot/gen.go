@@ -1,11 +1,13 @@
 //go:build ignore
 
-// Gen writes patterns.txt from the public list of crawler user agents, an npm package. To take a newer list:
+// Gen writes patterns.txt from the public list of crawler user agents, an npm package. To take a
+// newer list:
 //
 //	npm pack crawler-user-agents
 //	go run gen.go -date 2026-11-20 crawler-user-agents-1.60.0.tgz
 //
-// It needs the package file rather than the network, so that the same file always gives the same output.
+// It needs the package file rather than the network, so that the same file always gives the same
+// output.
 package main
 
 import (
@@ -28,6 +30,7 @@ func main() {
 	log.SetFlags(0)
 	date := flag.String("date", "", "the day the package was fetched, YYYY-MM-DD")
 	flag.Parse()
+
 	if *date == "" || flag.NArg() != 1 {
 		log.Fatal("usage: go run gen.go -date YYYY-MM-DD crawler-user-agents-VERSION.tgz")
 	}
@@ -41,10 +44,12 @@ func generate(tarball, date string) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", tarball, err)
 	}
+
 	var about struct{ Name, Version string }
 	if err := json.Unmarshal(files["package/package.json"], &about); err != nil {
 		return fmt.Errorf("package.json: %w", err)
 	}
+
 	var crawlers []struct{ Pattern string }
 	if err := json.Unmarshal(files["package/crawler-user-agents.json"], &crawlers); err != nil {
 		return fmt.Errorf("crawler-user-agents.json: %w", err)
@@ -55,24 +60,30 @@ func generate(tarball, date string) error {
 		if _, err := regexp.Compile(c.Pattern); err != nil {
 			return fmt.Errorf("pattern %q: %w", c.Pattern, err)
 		}
+
 		patterns = append(patterns, visible(c.Pattern))
 	}
+
 	slices.Sort(patterns)
 	patterns = slices.Compact(patterns)
 
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# User agents of crawlers, as regular expressions.\n# From npm %s %s, fetched %s; made by gen.go, do not edit.\n#\n",
 		about.Name, about.Version, date)
+
 	for line := range strings.Lines(strings.TrimSpace(string(files["package/LICENSE"]))) {
 		fmt.Fprintln(&out, strings.TrimSpace("# "+strings.TrimSpace(line)))
 	}
+
 	for _, p := range patterns {
 		fmt.Fprintln(&out, p)
 	}
+
 	return os.WriteFile("patterns.txt", out.Bytes(), 0o644)
 }
 
-// visible protects blanks at the ends of a pattern, which are part of it, from editors and from the loader.
+// visible protects blanks at the ends of a pattern, which are part of it, from editors and from the
+// loader.
 func visible(pattern string) string {
 	if rest, ok := strings.CutPrefix(pattern, " "); ok {
 		pattern = "[ ]" + rest
@@ -89,11 +100,14 @@ func untar(name string) (map[string][]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+
 	unzipped, err := gzip.NewReader(f)
 	if err != nil {
 		return nil, err
 	}
+
 	files := map[string][]byte{}
+
 	for r := tar.NewReader(unzipped); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {

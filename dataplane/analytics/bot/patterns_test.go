@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Being asked together must not change what the expressions say: list.match against one expression after the other.
+// Being asked together must not change what the expressions say: list.match against one expression
+// after the other.
 func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 	var expressions []string
 	for _, p := range lines(publicList) {
@@ -18,10 +19,13 @@ func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 			expressions = append(expressions, p)
 		}
 	}
+
 	for _, p := range lines(ownList) {
 		expressions = append(expressions, "(?i)"+p)
 	}
-	expressions = append(expressions, `(?i)(^|[^u]|(^|[^c])u|[a-z]cu)bots?([^a-z]|$)`) // what endsWordBot stands for
+
+	// what endsWordBot stands for
+	expressions = append(expressions, `(?i)(^|[^u]|(^|[^c])u|[a-z]cu)bots?([^a-z]|$)`)
 
 	var compiled []*regexp.Regexp
 	for _, p := range expressions {
@@ -29,14 +33,19 @@ func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 	}
 
 	texts := []string{"", "bo", "bot", "BOT", "cubot", "CUBOT_", "a CUBOT", "focubot", "bots", "botso", "robotics", "bot2", "xubot", "ubot", "aCUBOTS bots", "Sogou web spider", "ſpider", "wordpress", "WGET", "wGet "}
-	for i, p := range expressions { // the expressions themselves are texts that nearly match
+
+	// the expressions themselves are texts that nearly match
+	for i, p := range expressions {
 		if i%7 == 0 {
 			texts = append(texts, strings.NewReplacer(`\`, "", "(?i)", "", "^", "").Replace(p), strings.ToUpper(p))
 		}
 	}
+
 	for _, text := range texts {
 		want := slices.ContainsFunc(compiled, func(re *regexp.Regexp) bool { return re.MatchString(text) })
-		if got := patterns().match(text); got != want && text != "ſpider" { // letters beyond ASCII have no other case for us
+
+		// letters beyond ASCII have no other case for us
+		if got := patterns().match(text); got != want && text != "ſpider" {
 			t.Errorf("match(%q) = %v, want %v", text, got, want)
 		}
 	}
@@ -65,6 +74,7 @@ func TestLiterals(t *testing.T) {
 			got = append(got, l.text)
 			decides = decides && l.closer == nil
 		}
+
 		if !slices.Equal(got, tt.want) || decides != tt.decides {
 			t.Errorf("literals(%q) = %q, deciding %v; want %q, %v", tt.pattern, got, decides, tt.want, tt.decides)
 		}
@@ -100,6 +110,7 @@ func TestLists(t *testing.T) {
 	if len(public) < 1000 || len(own) < 100 {
 		t.Errorf("%d public and %d own patterns: something is missing", len(public), len(own))
 	}
+
 	for name, list := range map[string][]string{"patterns.txt": public, "extra.txt": own} {
 		sorted := slices.Sorted(slices.Values(list))
 		for i := range sorted[1:] {
@@ -108,11 +119,13 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
+
 	for p := range amendments {
 		if !slices.Contains(public, p) {
 			t.Errorf("amendment of %q, which the public list no longer has", p)
 		}
 	}
+
 	for _, p := range own {
 		if p != strings.ToLower(p) {
 			t.Errorf("extra.txt: %q: write lower case, any case is matched", p)

@@ -1,10 +1,12 @@
-// Package channel names the marketing channel of a visit: a pure function of the campaign values and the referring site
-// of the visit's first page view (analytics contract, section 2 "Campaign object").
+// Package channel names the marketing channel of a visit: a pure function of the campaign values
+// and the referring site of the visit's first page view (analytics contract, section 2 "Campaign
+// object").
 //
-// The rules are those of Google Analytics 4's default channel grouping, first match wins, folded into the contract's
-// thirteen values. The collect handler calls Complete before it stores a campaign and Of before it stores a visit.
-// Sites are recognised by whole host labels, so microsoft.com is not t.co; nothing here scans a list, compiles an
-// expression or touches the network.
+// The rules are those of Google Analytics 4's default channel grouping, first match wins, folded
+// into the contract's thirteen values. The collect handler calls Complete before it stores a
+// campaign and Of before it stores a visit. Sites are recognised by whole host labels, so
+// microsoft.com is not t.co; nothing here scans a list, compiles an expression or touches the
+// network.
 package channel
 
 import (
@@ -33,13 +35,14 @@ const (
 	Unassigned    Channel = "unassigned"
 )
 
-// Complete returns the campaign with source and medium set from its click id, when it has a click id and no source
-// (contract, section 2 "Click id platforms"). The medium is then cpc whatever was sent. Of several click ids Meta's counts
-// last, because it is on unpaid links too.
+// Complete returns the campaign with source and medium set from its click id, when it has a click
+// id and no source (contract, section 2 "Click id platforms"). The medium is then cpc whatever was
+// sent. Of several click ids Meta's counts last, because it is on unpaid links too.
 func Complete(c model.Campaign) model.Campaign {
 	if c.Source != "" {
 		return c
 	}
+
 	switch {
 	case c.Gclid != "" || c.Gbraid != "" || c.Wbraid != "":
 		c.Source = "google"
@@ -50,15 +53,18 @@ func Complete(c model.Campaign) model.Campaign {
 	default:
 		return c
 	}
+
 	c.Medium = "cpc"
 	return c
 }
 
-// Of returns the channel of a visit that began with this campaign on a page reached from referrerHost, a lower-case host
-// without port. An empty host means no referrer, or a page of the site itself.
+// Of returns the channel of a visit that began with this campaign on a page reached from
+// referrerHost, a lower-case host without port. An empty host means no referrer, or a page of the
+// site itself.
 //
-// Campaign values outrank the referrer. A campaign that names no source is completed first and, failing that, judged by its
-// medium and the referring site; with neither source nor medium only the referring site counts.
+// Campaign values outrank the referrer. A campaign that names no source is completed first and,
+// failing that, judged by its medium and the referring site; with neither source nor medium only
+// the referring site counts.
 func Of(c model.Campaign, referrerHost string) Channel {
 	c = Complete(c)
 	source, medium := value(c.Source), value(c.Medium)
@@ -70,6 +76,7 @@ func Of(c model.Campaign, referrerHost string) Channel {
 	case source == "":
 		return ofCampaign(source, medium, kindOfHost(referrerHost))
 	}
+
 	return ofCampaign(source, medium, kindOfSource(source))
 }
 
@@ -86,6 +93,7 @@ func ofReferrer(host string) Channel {
 	if host == "" {
 		return Direct
 	}
+
 	switch kindOfHost(host) {
 	case search:
 		return OrganicSearch
@@ -95,16 +103,18 @@ func ofReferrer(host string) Channel {
 		return OrganicVideo
 	case mail:
 		return Email
-	case ads: // an untagged click on a banner: the ad server is all we see
+	case ads:
+		// an untagged click on a banner: the ad server is all we see
 		return Display
 	case affiliates:
 		return Affiliates
 	}
+
 	return Referral
 }
 
-// ofCampaign is the grouping's table, in its order with one exception: e-mail comes first, so that a mailing sent through
-// a social network or a portal still counts as e-mail.
+// ofCampaign is the grouping's table, in its order with one exception: e-mail comes first, so that
+// a mailing sent through a social network or a portal still counts as e-mail.
 func ofCampaign(source, medium string, from kind) Channel {
 	paid := isPaid(medium)
 	switch {
@@ -116,7 +126,8 @@ func ofCampaign(source, medium string, from kind) Channel {
 		return PaidSocial
 	case paid && from == video:
 		return PaidVideo
-	case isDisplay(medium): // includes cpm, which is a paid medium as well
+	case isDisplay(medium):
+		// includes cpm, which is a paid medium as well
 		return Display
 	case paid:
 		return OtherPaid
@@ -130,7 +141,8 @@ func ofCampaign(source, medium string, from kind) Channel {
 		return Affiliates
 	case medium == "referral" || medium == "app" || medium == "link":
 		return Referral
-	case source == "sms" || isMessage(medium): // the grouping's own channels for these are not among the thirteen
+	case source == "sms" || isMessage(medium):
+		// the grouping's own channels for these are not among the thirteen
 		return Unassigned
 	case from == mail:
 		return Email
@@ -138,13 +150,16 @@ func ofCampaign(source, medium string, from kind) Channel {
 		return Display
 	case from == affiliates:
 		return Affiliates
-	case medium == "" && strings.Contains(source, "."): // a site that tags its links with its own name only
+	case medium == "" && strings.Contains(source, "."):
+		// a site that tags its links with its own name only
 		return Referral
 	}
+
 	return Unassigned
 }
 
-// isPaid is the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$: prepaid is not a paid medium.
+// isPaid is the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$: prepaid is not a paid
+// medium.
 func isPaid(medium string) bool {
 	return strings.Contains(medium, "cp") || medium == "ppc" || medium == "retargeting" || strings.HasPrefix(medium, "paid")
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// every is the contract's list of allowed values (section 2), spelt out again so that a typing error shows.
+// every is the contract's list of allowed values (section 2), spelt out again so that a typing
+// error shows.
 var every = []channel.Channel{
 	"direct", "organic search", "paid search", "organic social", "paid social", "organic video", "paid video", "email",
 	"referral", "display", "affiliates", "other paid", "unassigned",
@@ -34,7 +35,9 @@ func (v vector) campaign() model.Campaign {
 		}
 		return strings.ToLower(*s)
 	}
+
 	c := model.Campaign{Source: lower(v.UTMSource), Medium: lower(v.UTMMedium), Name: lower(v.UTMCampaign)}
+
 	switch lower(v.ClickID) {
 	case "gclid":
 		c.Gclid = "id"
@@ -47,15 +50,19 @@ func (v vector) campaign() model.Campaign {
 	case "msclkid":
 		c.Msclkid = "id"
 	}
+
 	return c
 }
 
-// host does what the collect handler does: the host of another site's page, empty for the site's own (example.com here).
+// host does what the collect handler does: the host of another site's page, empty for the site's
+// own (example.com here).
 func (v vector) host(t *testing.T) string {
 	t.Helper()
+
 	if v.Referrer == nil {
 		return ""
 	}
+
 	u, err := url.Parse(*v.Referrer)
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +70,7 @@ func (v vector) host(t *testing.T) string {
 	if h := u.Hostname(); h != "example.com" && !strings.HasSuffix(h, ".example.com") {
 		return h
 	}
+
 	return ""
 }
 
@@ -71,6 +79,7 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var vectors []vector
 	if err := json.Unmarshal(text, &vectors); err != nil {
 		t.Fatal(err)
@@ -78,6 +87,7 @@ func TestVectors(t *testing.T) {
 	if len(vectors) != 69 {
 		t.Fatalf("%d vectors, want 69", len(vectors))
 	}
+
 	reached := map[channel.Channel]bool{}
 	for _, v := range vectors {
 		got := channel.Of(v.campaign(), v.host(t))
@@ -87,6 +97,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("Of = %q, want %q: %s", got, v.Expect, line)
 		}
 	}
+
 	for _, c := range every {
 		if !reached[c] {
 			t.Errorf("no vector reaches %q", c)

@@ -19,8 +19,8 @@ const (
 	referral // below a listed host, but not of its kind
 )
 
-// files holds the lists. A line is a host, which stands for itself and the hosts below it, or a bare name as campaigns use
-// for their source; # starts a comment.
+// files holds the lists. A line is a host, which stands for itself and the hosts below it, or a
+// bare name as campaigns use for their source; # starts a comment.
 //
 //go:embed hosts/*.txt
 var files embed.FS
@@ -45,26 +45,32 @@ func load() map[string]kind {
 func list(name string) []string {
 	text, err := files.ReadFile("hosts/" + name + ".txt")
 	if err != nil {
-		panic(err) // the files are part of the program
+		// the files are part of the program
+		panic(err)
 	}
+
 	var entries []string
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			entries = append(entries, line)
 		}
 	}
+
 	return entries
 }
 
 // longestHost is DNS's limit, with the trailing dot.
 const longestHost = 254
 
-// kindOfHost looks up the host, then the domains above it, one label at a time: the nearest listed one decides. It stops
-// before the last label, because that may read like a name of ours (blog.google, dns.line).
+// kindOfHost looks up the host, then the domains above it, one label at a time: the nearest listed
+// one decides. It stops before the last label, because that may read like a name of ours
+// (blog.google, dns.line).
 func kindOfHost(host string) kind {
 	if len(host) > longestHost {
-		return unlisted // what is no host could hold thousands of labels
+		// what is no host could hold thousands of labels
+		return unlisted
 	}
+
 	for host = strings.TrimSuffix(host, "."); ; {
 		dot := strings.IndexByte(host, '.')
 		if dot < 0 {
@@ -73,6 +79,7 @@ func kindOfHost(host string) kind {
 		if k, ok := sites[host]; ok {
 			return k
 		}
+
 		host = host[dot+1:]
 	}
 }

@@ -14,10 +14,12 @@ var (
 	hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}$`)
 )
 
-// Every file is sorted and every entry well-formed, listed once, and not already said by an entry above it.
+// Every file is sorted and every entry well-formed, listed once, and not already said by an entry
+// above it.
 func TestLists(t *testing.T) {
 	fewest := map[kind]int{search: 400, social: 400, video: 200, mail: 250, ads: 250, affiliates: 100, referral: 100}
 	inFile := map[string]string{}
+
 	for k, name := range listNames {
 		entries := list(name)
 		if len(entries) < fewest[k] {
@@ -26,17 +28,21 @@ func TestLists(t *testing.T) {
 		if !slices.IsSorted(entries) {
 			t.Errorf("%s: not sorted", name)
 		}
+
 		for _, e := range entries {
 			if other := inFile[e]; other != "" {
 				t.Errorf("%s: %q is in %s too", name, e, other)
 			}
+
 			inFile[e] = name
 			if !strings.Contains(e, ".") {
 				if !bareName.MatchString(e) {
 					t.Errorf("%s: %q is not a name", name, e)
 				}
+
 				continue
 			}
+
 			if !hostName.MatchString(e) || len(e) > 253 {
 				t.Errorf("%s: %q is not a host", name, e)
 			}
@@ -48,6 +54,7 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
+
 	if len(inFile) != len(sites) {
 		t.Errorf("%d entries loaded, want %d", len(sites), len(inFile))
 	}

@@ -16,8 +16,8 @@ const (
 // maxPercent is 100, as the number that the reader compares with.
 const maxPercent = 100 * model.Money(1_000_000)
 
-// automaticProperties is the contract's table of automatic events (section 2): how each property of each event is read.
-// Every other property goes.
+// automaticProperties is the contract's table of automatic events (section 2): how each property of
+// each event is read. Every other property goes.
 var automaticProperties = map[string]map[string]func(r *reader, key string) error{
 	model.EventOutboundClick: {"host": (*reader).keepHost},
 	model.EventFileDownload:  {"file": keepText(maxFile), "ext": keepText(maxExt)},
@@ -25,8 +25,8 @@ var automaticProperties = map[string]map[string]func(r *reader, key string) erro
 	model.EventSiteSearch:    {"term": keepText(maxTerm)},
 }
 
-// automatic keeps exactly the event's own properties. A property of the wrong type goes like an unknown one: the event
-// still happened.
+// automatic keeps exactly the event's own properties. A property of the wrong type goes like an
+// unknown one: the event still happened.
 func (r *reader) automatic(name string, domains []string) (Accepted, error) {
 	known := automaticProperties[name]
 	err := r.properties(func(key string) error {
@@ -38,9 +38,11 @@ func (r *reader) automatic(name string, domains []string) (Accepted, error) {
 	if err != nil {
 		r.dropped = true
 	}
+
 	if r.host != "" && model.HostBelongs(r.host, domains) {
 		return Accepted{}, ErrOwnLink
 	}
+
 	return Accepted{Name: name, Properties: r.result()}, nil
 }
 
@@ -55,8 +57,8 @@ func keepText(limit int) func(r *reader, key string) error {
 	}
 }
 
-// keepHost keeps a host in its normalised form, so that one host is one row of a report. Of a whole address it keeps the host.
-// What has no host goes: it could be anything, with personal data in it.
+// keepHost keeps a host in its normalised form, so that one host is one row of a report. Of a whole
+// address it keeps the host. What has no host goes: it could be anything, with personal data in it.
 func (r *reader) keepHost(key string) error {
 	text, ok, err := r.text()
 	if !ok {
@@ -65,10 +67,12 @@ func (r *reader) keepHost(key string) error {
 	if r.host, ok = hostOf(text); ok {
 		r.writeText(key, r.host)
 	}
+
 	return nil
 }
 
-// hostOf returns the normalised host of a host with or without a port and path, and of an address with or without its scheme.
+// hostOf returns the normalised host of a host with or without a port and path, and of an address
+// with or without its scheme.
 func hostOf(text string) (string, bool) {
 	if scheme, rest, ok := strings.Cut(text, ":/"); ok && !strings.ContainsAny(scheme, "./?#") {
 		text = strings.TrimLeft(rest, "/")

@@ -15,13 +15,16 @@ import (
 )
 
 const (
-	// maxProperties is the most bytes of properties in their canonical form (analytics contract, section 8).
+	// maxProperties is the most bytes of properties in their canonical form (analytics contract,
+	// section 8).
 	maxProperties = 4_096
-	// maxDepth is how deep the objects and lists of properties may nest, the properties themselves counted. The databases
-	// store any depth that fits. But anyone can send properties, and many JSON parsers give up at some hundred levels: one hit
-	// must not make an owner's whole download unreadable.
+	// maxDepth is how deep the objects and lists of properties may nest, the properties themselves
+	// counted. The databases store any depth that fits. But anyone can send properties, and many
+	// JSON parsers give up at some hundred levels: one hit must not make an owner's whole download
+	// unreadable.
 	maxDepth = 64
-	// maxAlike is how many keys of one object may become equal when what no database holds is replaced.
+	// maxAlike is how many keys of one object may become equal when what no database holds is
+	// replaced.
 	maxAlike = 8
 	// fewMembers is up to how many keys of an object are searched one by one.
 	fewMembers = 16
@@ -32,9 +35,10 @@ var (
 	errTrailing  = errors.New("something follows the properties")
 )
 
-// canonical reads the text of m or meta once and writes its canonical form: compact, in UTF-8, with each key once. Of a key that
-// was sent twice, the last one stays. Texts and numbers stay as they were sent, unless they cannot: NUL and half surrogates
-// become U+FFFD, and a number beyond a double becomes a text, so that every JSON reader can read it.
+// canonical reads the text of m or meta once and writes its canonical form: compact, in UTF-8, with
+// each key once. Of a key that was sent twice, the last one stays. Texts and numbers stay as they
+// were sent, unless they cannot: NUL and half surrogates become U+FFFD, and a number beyond a
+// double becomes a text, so that every JSON reader can read it.
 type canonical struct {
 	source  bytes.Reader
 	in      jsontext.Decoder
@@ -56,6 +60,7 @@ const removed = -1
 func (c *canonical) read(properties []byte) error {
 	c.source.Reset(properties)
 	defer c.source.Reset(nil)
+
 	c.in.Reset(&c.source, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	c.text, c.members, c.useless = c.text[:0], c.members[:0], false
 
@@ -68,10 +73,12 @@ func (c *canonical) read(properties []byte) error {
 	if _, err := c.in.ReadToken(); err != io.EOF {
 		return errTrailing
 	}
+
 	return nil
 }
 
-// value reads a value inside depth objects and lists. One that is too deep is replaced by null, since the rest may still count.
+// value reads a value inside depth objects and lists. One that is too deep is replaced by null,
+// since the rest may still count.
 func (c *canonical) value(depth int) error {
 	kind := c.in.PeekKind()
 	if (kind == '{' || kind == '[') && depth == maxDepth {
@@ -79,6 +86,7 @@ func (c *canonical) value(depth int) error {
 		c.text = append(c.text, "null"...)
 		return c.in.SkipValue()
 	}
+
 	switch kind {
 	case '{':
 		return c.object(depth + 1)
@@ -89,6 +97,7 @@ func (c *canonical) value(depth int) error {
 		if err != nil {
 			return err
 		}
+
 		c.quote(storable(token.String()))
 		return nil
 	}
@@ -97,10 +106,12 @@ func (c *canonical) value(depth int) error {
 	if err != nil {
 		return err
 	}
+
 	if kind == '0' && !isDouble(raw) {
 		c.quote(string(raw))
 		return nil
 	}
+
 	c.text = append(c.text, raw...)
 	return nil
 }
@@ -109,6 +120,7 @@ func (c *canonical) list(depth int) error {
 	if err := c.token(); err != nil {
 		return err
 	}
+
 	for first := true; c.in.PeekKind() != ']'; first = false {
 		if !first {
 			c.text = append(c.text, ',')
@@ -117,6 +129,7 @@ func (c *canonical) list(depth int) error {
 			return err
 		}
 	}
+
 	return c.token()
 }
 
@@ -124,12 +137,14 @@ func (c *canonical) object(depth int) error {
 	if err := c.token(); err != nil {
 		return err
 	}
+
 	o := object{canonical: c, first: len(c.members), begin: len(c.text)}
 	for c.in.PeekKind() != '}' {
 		if err := o.member(depth); err != nil {
 			return err
 		}
 	}
+
 	o.close()
 	return c.token()
 }
@@ -144,7 +159,8 @@ func (c *canonical) token() error {
 }
 
 func (c *canonical) quote(s string) {
-	c.text, _ = jsontext.AppendQuote(c.text, s) // fails for invalid UTF-8 only, which s is not
+	// fails for invalid UTF-8 only, which s is not
+	c.text, _ = jsontext.AppendQuote(c.text, s)
 }
 
 // object is an object that is being read.
@@ -162,6 +178,7 @@ func (o *object) member(depth int) error {
 	if err != nil {
 		return err
 	}
+
 	key, old := o.place(sent, key)
 	if old >= 0 {
 		o.members[old].start = removed
@@ -171,46 +188,55 @@ func (o *object) member(depth int) error {
 	if len(o.text) > o.begin {
 		o.text = append(o.text, ',')
 	}
+
 	m := member{sent: sent, key: key, start: len(o.text)}
 	o.quote(key)
+
 	o.text = append(o.text, ':')
 	if err := o.value(depth); err != nil {
 		return err
 	}
+
 	m.end = len(o.text)
 	o.add(m)
 	return nil
 }
 
-// readKey reads a key as it is stored, and as it was sent: of a key with half surrogates, which are no text, its JSON behind a
-// byte that no text has.
+// readKey reads a key as it is stored, and as it was sent: of a key with half surrogates, which are
+// no text, its JSON behind a byte that no text has.
 func (o *object) readKey() (sent, key string, err error) {
 	raw, err := o.in.ReadValue()
 	if err != nil {
 		return "", "", err
 	}
+
 	if plain := raw[1 : len(raw)-1]; utf8.Valid(plain) && bytes.IndexByte(plain, '\\') < 0 {
 		sent = string(plain)
 		return sent, sent, nil
 	}
+
 	text, invalid := jsontext.AppendUnquote(nil, []byte(raw))
 	if invalid != nil {
 		return "\xff" + string(raw), storable(string(text)), nil
 	}
+
 	sent = string(text)
 	return sent, storable(sent), nil
 }
 
-// place returns the key under which a member is stored, and the index of the member that it replaces or -1. A key that only
-// became equal to another one gets a further U+FFFD, so that both stay.
+// place returns the key under which a member is stored, and the index of the member that it
+// replaces or -1. A key that only became equal to another one gets a further U+FFFD, so that both
+// stay.
 func (o *object) place(sent, key string) (string, int) {
 	for range maxAlike {
 		i := o.find(key)
 		if i < 0 || o.members[i].sent == sent {
 			return key, i
 		}
+
 		key += string(rune(0xFFFD))
 	}
+
 	o.useless = true
 	return key, o.find(key)
 }
@@ -221,13 +247,16 @@ func (o *object) find(key string) int {
 		if i, ok := o.index[key]; ok {
 			return i
 		}
+
 		return -1
 	}
+
 	for i := len(o.members) - 1; i >= o.first; i-- {
 		if o.members[i].key == key {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -239,6 +268,7 @@ func (o *object) add(m member) {
 			o.index[o.members[i].key] = i
 		}
 	}
+
 	if o.index != nil {
 		o.index[m.key] = len(o.members) - 1
 	}
@@ -255,27 +285,34 @@ func (o *object) close() {
 			if len(text) > o.begin {
 				text = append(text, ',')
 			}
-			text = append(text, o.text[m.start:m.end]...) // never behind what it is read from
+
+			// never behind what it is read from
+			text = append(text, o.text[m.start:m.end]...)
 		}
+
 		o.text = text
 	}
+
 	o.members = o.members[:o.first]
 }
 
 // storable cuts nothing: there are never more characters than bytes.
 func storable(s string) string { return model.Storable(s, len(s)) }
 
-// isDouble reports whether a JSON number can be read as a double: it is not too large, nor so small that it becomes 0.
+// isDouble reports whether a JSON number can be read as a double: it is not too large, nor so small
+// that it becomes 0.
 func isDouble(number []byte) bool {
 	const safe = 300 // digits, without an exponent
 	if len(number) < safe && !bytes.ContainsAny(number, "eE") {
 		return true
 	}
+
 	text := string(number)
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(f, 0) {
 		return false
 	}
+
 	mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
 	return f != 0 || !strings.ContainsAny(mantissa, "123456789")
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of the e-commerce fields. An id or a number beyond its limit is unreadable, because it cannot be cut without becoming
-// another one; a name is cut. An event without a readable required field is bad_event; an unreadable optional one is left out.
+// Limits of the e-commerce fields. An id or a number beyond its limit is unreadable, because it
+// cannot be cut without becoming another one; a name is cut. An event without a readable required
+// field is bad_event; an unreadable optional one is left out.
 const (
 	maxItemID        = 200 // characters
 	maxItemName      = 200 // characters
@@ -48,8 +49,8 @@ var fieldNames = map[string]field{
 	"items":          items,
 }
 
-// ecommerceFields is the contract's table of e-commerce events (section 2). A field that is not an event's own is kept as
-// any other property.
+// ecommerceFields is the contract's table of e-commerce events (section 2). A field that is not an
+// event's own is kept as any other property.
 var ecommerceFields = map[string]struct{ required, optional field }{
 	model.EventViewItem:      {itemID, itemName | price | quantity},
 	model.EventAddToCart:     {itemID, itemName | price | quantity},
@@ -58,8 +59,9 @@ var ecommerceFields = map[string]struct{ required, optional field }{
 	model.EventRefund:        {transactionID | value | currency, items},
 }
 
-// ecommerce reads an event's fields and keeps its other properties as they were sent. The fields count even when the properties
-// are too large to be kept. An optional field that is unreadable is left out: the sale still happened.
+// ecommerce reads an event's fields and keeps its other properties as they were sent. The fields
+// count even when the properties are too large to be kept. An optional field that is unreadable is
+// left out: the sale still happened.
 func (r *reader) ecommerce(name string) (Accepted, error) {
 	event := Accepted{Name: name}
 	fields := ecommerceFields[name]
@@ -69,24 +71,28 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 		if f == 0 {
 			return r.copyMember(key)
 		}
+
 		ok, err := r.readField(f, key, &event)
 		if ok {
 			read |= f
 		}
+
 		return err
 	})
 	if err != nil || read&fields.required != fields.required {
 		return Accepted{}, ErrBad
 	}
+
 	if name == model.EventRefund {
 		event.Value = -event.Value
 	}
+
 	event.Properties = r.result()
 	return event, nil
 }
 
-// readField reads one of an event's own fields into where it belongs: a field of its own, or the properties. It is false for an
-// unreadable one.
+// readField reads one of an event's own fields into where it belongs: a field of its own, or the
+// properties. It is false for an unreadable one.
 func (r *reader) readField(f field, key string, event *Accepted) (ok bool, err error) {
 	switch f {
 	case value:
@@ -100,13 +106,16 @@ func (r *reader) readField(f field, key string, event *Accepted) (ok bool, err e
 	default:
 		ok, err = r.keepItemField(f, key)
 	}
+
 	return ok, err
 }
 
-// keepItemField reads one of the four fields that describe an item, and keeps it unless it is unreadable.
+// keepItemField reads one of the four fields that describe an item, and keeps it unless it is
+// unreadable.
 func (r *reader) keepItemField(f field, key string) (ok bool, err error) {
 	var text string
 	var n model.Money
+
 	switch f {
 	case itemID:
 		text, ok, err = r.id(maxItemID)
@@ -119,6 +128,7 @@ func (r *reader) keepItemField(f field, key string) (ok bool, err error) {
 		n, ok, err = r.number(maxQuantity)
 		ok = ok && n%unit == 0
 	}
+
 	if !ok || err != nil {
 		return false, err
 	}
@@ -128,6 +138,7 @@ func (r *reader) keepItemField(f field, key string) (ok bool, err error) {
 	} else {
 		r.writeNumber(key, n)
 	}
+
 	return true, nil
 }
 
@@ -136,15 +147,19 @@ func (r *reader) items(key string) (ok bool, err error) {
 	if r.in.PeekKind() != '[' {
 		return false, r.in.SkipValue()
 	}
+
 	r.write(jsontext.String(key))
+
 	if err := r.copyToken(); err != nil {
 		return false, err
 	}
+
 	for r.in.PeekKind() != ']' {
 		if err := r.item(); err != nil {
 			return false, err
 		}
 	}
+
 	return true, r.copyToken()
 }
 
@@ -153,6 +168,7 @@ func (r *reader) item() error {
 	if r.in.PeekKind() != '{' {
 		return r.in.SkipValue()
 	}
+
 	return r.eachMember(func(key string) error {
 		f := fieldNames[key] & itemFields
 		if f == 0 {
@@ -163,7 +179,8 @@ func (r *reader) item() error {
 	})
 }
 
-// id reads a text of 1 to limit characters that are not all white space. A number counts as its text.
+// id reads a text of 1 to limit characters that are not all white space. A number counts as its
+// text.
 func (r *reader) id(limit int) (string, bool, error) {
 	id, ok, err := r.textOrNumber()
 	return id, ok && strings.TrimSpace(id) != "" && utf8.RuneCountInString(id) <= limit, err

@@ -1,6 +1,7 @@
-// Package event holds the pure rules of events (analytics contract, section 2): which names a site accepts, and what is
-// kept of an event's properties. Collect and server call it with the JSON text they were sent. It knows no request, no
-// clock and no storage, and it never touches a float: amounts are read from the text of their number.
+// Package event holds the pure rules of events (analytics contract, section 2): which names a site
+// accepts, and what is kept of an event's properties. Collect and server call it with the JSON text
+// they were sent. It knows no request, no clock and no storage, and it never touches a float:
+// amounts are read from the text of their number.
 package event
 
 import (
@@ -31,15 +32,18 @@ type Accepted struct {
 var (
 	// ErrUnknown is returned for a well-formed name that the site does not accept.
 	ErrUnknown = &model.Error{Kind: model.Invalid, Code: "unknown_event"}
-	// ErrBad is returned for a name without the form of one, and for required e-commerce fields that are missing or unreadable.
+	// ErrBad is returned for a name without the form of one, and for required e-commerce fields
+	// that are missing or unreadable.
 	ErrBad = &model.Error{Kind: model.Invalid, Code: "bad_event"}
-	// ErrOwnLink says that an outbound_click leads to one of the site's own domains, and so is none. The event is ignored:
-	// collect answers 204, server {"status":"ignored","reason":"own_link"}.
+	// ErrOwnLink says that an outbound_click leads to one of the site's own domains, and so is
+	// none. The event is ignored: collect answers 204, server
+	// {"status":"ignored","reason":"own_link"}.
 	ErrOwnLink = errors.New("outbound click to the site's own domain")
 )
 
-// Check applies the rules to an event's name and to its properties, given as the JSON text of m or meta; nil when absent,
-// otherwise any JSON value. A reserved name never becomes acceptable by being registered.
+// Check applies the rules to an event's name and to its properties, given as the JSON text of m or
+// meta; nil when absent, otherwise any JSON value. A reserved name never becomes acceptable by
+// being registered.
 func Check(name string, properties []byte, rules *Rules) (Accepted, error) {
 	if !model.IsEventName(name) {
 		return Accepted{}, ErrBad
@@ -47,15 +51,19 @@ func Check(name string, properties []byte, rules *Rules) (Accepted, error) {
 	if !rules.accept(name) {
 		return Accepted{}, ErrUnknown
 	}
+
 	r := readers.Get().(*reader)
 	defer r.release()
+
 	r.start(properties)
+
 	switch {
 	case model.IsEcommerceEvent(name):
 		return r.ecommerce(name)
 	case model.IsAutomaticEvent(name):
 		return r.automatic(name, rules.Domains)
 	}
+
 	return r.custom(name), nil
 }
 
@@ -69,5 +77,6 @@ func (r *Rules) accept(name string) bool {
 	case model.IsEcommerceEvent(name):
 		return r.Ecommerce
 	}
+
 	return r.Registered[name] && !model.IsReservedEvent(name)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// everything is a site with every setting on. It has even registered reserved names, which must change nothing.
+// everything is a site with every setting on. It has even registered reserved names, which must
+// change nothing.
 var everything = &event.Rules{
 	Registered: map[string]bool{"signup": true, "a": true, strings.Repeat("z", 48): true, "pageview": true, "engagement": true},
 	Automatic:  true, SiteSearch: true, Ecommerce: true,
@@ -34,6 +35,7 @@ func TestNames(t *testing.T) {
 	} {
 		allReserved[name] = true
 	}
+
 	const item, sale = `{"item_id":"1"}`, `{"transaction_id":"1","value":1,"currency":"EUR"}`
 	for _, test := range []struct {
 		rule, name, properties string
@@ -275,7 +277,8 @@ func TestAutomatic(t *testing.T) {
 	}
 }
 
-// Contract, section 2: the site's own domain, its subdomains and the extra domains are not outbound.
+// Contract, section 2: the site's own domain, its subdomains and the extra domains are not
+// outbound.
 func TestOwnLinks(t *testing.T) {
 	for _, test := range []struct{ rule, properties string }{
 		{"the domain", `{"host":"shop.example"}`},
@@ -297,6 +300,7 @@ func TestOwnLinks(t *testing.T) {
 			}
 		})
 	}
+
 	// What one event says about hosts is forgotten before the next.
 	if _, err := event.Check("scroll", nil, everything); err != nil {
 		t.Errorf("scroll after an own link: %v", err)
@@ -309,7 +313,9 @@ func TestEcommerceRows(t *testing.T) {
 		"item_id": `"sku-1"`, "item_name": `"Shoe"`, "price": `19.99`, "quantity": `2`,
 		"transaction_id": `"T-1"`, "value": `39.98`, "currency": `"EUR"`, "items": `[{"item_id":"sku-1"}]`,
 	}
-	// unreadable values of each field: a required one refuses the event, an optional one is left out.
+
+	// unreadable values of each field: a required one refuses the event, an optional one is left
+	// out.
 	unreadable := map[string][]string{
 		"item_id":        {`""`, `" \n"`, `["a"]`, `{}`, `true`, `"` + strings.Repeat("i", 201) + `"`},
 		"item_name":      {`["a"]`, `false`, `{}`},
@@ -320,6 +326,7 @@ func TestEcommerceRows(t *testing.T) {
 		"currency":       {`"EU"`, `"EURO"`, `""`, `978`, `"€€€"`, `"E R"`, `"12A"`, `"éé"`, `["EUR"]`},
 		"items":          {`{}`, `"a"`, `5`, `true`},
 	}
+
 	for _, row := range []struct {
 		name               string
 		required, optional []string
@@ -330,7 +337,8 @@ func TestEcommerceRows(t *testing.T) {
 		{"purchase", []string{"transaction_id", "value", "currency"}, []string{"items"}},
 		{"refund", []string{"transaction_id", "value", "currency"}, []string{"items"}},
 	} {
-		// object is the row's event with all fields, where change replaces a field's value, or leaves it out when empty.
+		// object is the row's event with all fields, where change replaces a field's value, or
+		// leaves it out when empty.
 		object := func(fields []string, change map[string]string) string {
 			var members []string
 			for _, f := range fields {
@@ -342,14 +350,17 @@ func TestEcommerceRows(t *testing.T) {
 					members = append(members, strconv.Quote(f)+":"+v)
 				}
 			}
+
 			return "{" + strings.Join(members, ",") + "}"
 		}
+
 		check := func(rule, properties string, want error) {
 			t.Helper()
 			if got, err := event.Check(row.name, bytesOf(properties), everything); err != want {
 				t.Errorf("%s, %s: Check(%s) = %+v, %v; want %v", row.name, rule, properties, got, err, want)
 			}
 		}
+
 		all := append(append([]string{}, row.required...), row.optional...)
 		check("all fields", object(all, nil), nil)
 		check("required fields", object(row.required, nil), nil)
@@ -359,6 +370,7 @@ func TestEcommerceRows(t *testing.T) {
 		check("null", "null", event.ErrBad)
 		check("not JSON", strings.TrimSuffix(object(all, nil), "}"), event.ErrBad)
 		check("something after", object(all, nil)+"1", event.ErrBad)
+
 		for _, f := range row.required {
 			check("without "+f, object(all, map[string]string{f: ""}), event.ErrBad)
 			check("null "+f, object(all, map[string]string{f: "null"}), event.ErrBad)
@@ -367,15 +379,18 @@ func TestEcommerceRows(t *testing.T) {
 			check(f+" twice, the last one readable", strings.Replace(object(all, nil), "{", `{"`+f+`":[],`, 1), nil)
 			check(f+" with a newline", strings.Replace(object(all, nil), f, f[:1]+`\n`+f[1:], 1), event.ErrBad)
 			check(f+" with NUL", strings.Replace(object(all, nil), f+`"`, f+`\u0000"`, 1), event.ErrBad)
+
 			for _, v := range unreadable[f] {
 				check("unreadable "+f, object(all, map[string]string{f: v}), event.ErrBad)
 			}
 		}
+
 		for _, f := range row.optional {
 			without, err := event.Check(row.name, bytesOf(object(all, map[string]string{f: ""})), everything)
 			if err != nil {
 				t.Fatalf("%s without %s: %v", row.name, f, err)
 			}
+
 			for _, v := range append(unreadable[f], "null") {
 				properties := object(all, map[string]string{f: v})
 				if got, err := event.Check(row.name, bytesOf(properties), everything); err != nil || got != without {
@@ -394,6 +409,7 @@ func TestEcommerce(t *testing.T) {
 	paid := func(value model.Money, properties string) event.Accepted {
 		return event.Accepted{Name: "purchase", Value: value, Currency: "EUR", TransactionID: "T-1", Properties: properties}
 	}
+
 	manyItems := func(n int) string { return `"items":[` + strings.TrimSuffix(strings.Repeat(`{},`, n), ",") + `]` }
 	for _, test := range []struct {
 		rule, name, properties string

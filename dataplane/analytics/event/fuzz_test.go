@@ -12,18 +12,20 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// FuzzCheck: nothing panics; what is accepted is storable on both databases; an own event's stored properties pass again
-// and stay as they are.
+// FuzzCheck: nothing panics; what is accepted is storable on both databases; an own event's stored
+// properties pass again and stay as they are.
 func FuzzCheck(f *testing.F) {
 	names := []string{
 		"signup", "outbound_click", "file_download", "scroll", "site_search",
 		"view_item", "add_to_cart", "begin_checkout", "purchase", "refund",
 	}
+
 	for _, sample := range samples {
 		for i := range names {
 			f.Add(uint8(i), []byte(sample.properties))
 		}
 	}
+
 	for i, properties := range []string{
 		`{"a":"x\u0000y","\ud83d":[{"b":"\n"}]}`, "{\"a\":\"\xff\"}", `{"file":"a.pdf","ext":"pdf"}`, `{"percent":90}`, `{"term":"a"}`,
 		`{"item_id":"1","price":1.5e3,"quantity":2.0}`, `{"item_id":"1","item\u0000_id":"2"}`, `{"value":1e12,"currency":"eur","items":[{}]}`,
@@ -33,6 +35,7 @@ func FuzzCheck(f *testing.F) {
 	} {
 		f.Add(uint8(i), []byte(properties))
 	}
+
 	f.Fuzz(func(t *testing.T, i uint8, properties []byte) {
 		name := names[int(i)%len(names)]
 		got, err := event.Check(name, properties, everything)
@@ -40,8 +43,10 @@ func FuzzCheck(f *testing.F) {
 			if !errors.Is(err, event.ErrBad) && !errors.Is(err, event.ErrOwnLink) || got != (event.Accepted{}) {
 				t.Fatalf("Check(%s, %q) = %+v, %v", name, properties, got, err)
 			}
+
 			return
 		}
+
 		if err := storable(got); err != nil {
 			t.Fatalf("Check(%s, %q) = %+v: %v", name, properties, got, err)
 		}
@@ -70,10 +75,12 @@ func storable(a event.Accepted) error {
 	case a.Properties == "":
 		return nil
 	}
+
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(a.Properties), &object); err != nil {
 		return err
 	}
+
 	return storableInside(json.RawMessage(a.Properties))
 }
 
@@ -81,6 +88,7 @@ func storable(a event.Accepted) error {
 func storableInside(raw json.RawMessage) error {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
+
 	var text string
 	switch {
 	case raw[0] == '{' && json.Unmarshal(raw, &object) == nil:
@@ -106,5 +114,6 @@ func storableInside(raw json.RawMessage) error {
 			return fmt.Errorf("text %q", text)
 		}
 	}
+
 	return nil
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// reader reads an event's properties and writes what is kept of them as it goes. Reading and writing fail apart from each other:
-// what cannot be kept drops the properties, while the rest is still read for the fields that count.
+// reader reads an event's properties and writes what is kept of them as it goes. Reading and
+// writing fail apart from each other: what cannot be kept drops the properties, while the rest is
+// still read for the fields that count.
 type reader struct {
 	canonical canonical
 	source    bytes.Reader
@@ -39,7 +40,8 @@ func (r *reader) release() {
 	readers.Put(r)
 }
 
-// custom keeps an own event's properties as they were sent: same keys in the same order, numbers as they were written.
+// custom keeps an own event's properties as they were sent: same keys in the same order, numbers as
+// they were written.
 func (r *reader) custom(name string) Accepted {
 	if r.dropped {
 		return Accepted{Name: name}
@@ -55,12 +57,13 @@ func (r *reader) properties(member func(key string) error) error {
 	return r.eachMember(member)
 }
 
-// eachMember reads an object and writes one. For each member it calls member with the key, standing before the value: member
-// reads the value, and writes key and value if they are kept.
+// eachMember reads an object and writes one. For each member it calls member with the key, standing
+// before the value: member reads the value, and writes key and value if they are kept.
 func (r *reader) eachMember(member func(key string) error) error {
 	if err := r.copyToken(); err != nil {
 		return err
 	}
+
 	for r.in.PeekKind() != '}' {
 		token, err := r.in.ReadToken()
 		if err != nil {
@@ -70,6 +73,7 @@ func (r *reader) eachMember(member func(key string) error) error {
 			return err
 		}
 	}
+
 	return r.copyToken()
 }
 
@@ -119,10 +123,12 @@ func (r *reader) text() (string, bool, error) {
 	if r.in.PeekKind() != '"' {
 		return "", false, r.in.SkipValue()
 	}
+
 	token, err := r.in.ReadToken()
 	if err != nil {
 		return "", false, err
 	}
+
 	return token.String(), true, nil
 }
 
@@ -131,23 +137,27 @@ func (r *reader) textOrNumber() (string, bool, error) {
 	if r.in.PeekKind() != '0' {
 		return r.text()
 	}
+
 	token, err := r.in.ReadToken()
 	if err != nil {
 		return "", false, err
 	}
+
 	return token.String(), true, nil
 }
 
-// number reads a number between 0 and limit, both included, once it is rounded to six decimals. It is false for another
-// type and outside the range.
+// number reads a number between 0 and limit, both included, once it is rounded to six decimals. It
+// is false for another type and outside the range.
 func (r *reader) number(limit model.Money) (model.Money, bool, error) {
 	if r.in.PeekKind() != '0' {
 		return 0, false, r.in.SkipValue()
 	}
+
 	token, err := r.in.ReadToken()
 	if err != nil {
 		return 0, false, err
 	}
+
 	n, ok := model.ParseMoney(token.String())
 	return n, ok && n >= 0 && n <= limit, nil
 }

@@ -1,6 +1,7 @@
-// Package tally counts the calls of a site that were refused or ignored, so that its owner can be told (analytics
-// contract, section 6). Counting costs a request one addition in memory; once a second what has gathered is stored. Only
-// calls of known sites are counted: the caller sees to it, so that a flood of unknown keys costs nothing here.
+// Package tally counts the calls of a site that were refused or ignored, so that its owner can be
+// told (analytics contract, section 6). Counting costs a request one addition in memory; once a
+// second what has gathered is stored. Only calls of known sites are counted: the caller sees to it,
+// so that a flood of unknown keys costs nothing here.
 package tally
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// Key says what is counted: calls of one site on one UTC day to one endpoint that were answered with one code.
+// Key says what is counted: calls of one site on one UTC day to one endpoint that were answered
+// with one code.
 type Key = db.RejectionKey
 
 // storeTimeout bounds one attempt to store counts, so that a database that hangs is asked again.
@@ -43,9 +45,9 @@ type Tally struct {
 	cancel      context.CancelFunc
 }
 
-// New returns a tally that counts at once and stores after Start. store adds counts to what is stored, all of them or none;
-// it must not keep the map. When it fails, they are kept and handed over again with the next flush: an error after they
-// were stored after all counts them twice.
+// New returns a tally that counts at once and stores after Start. store adds counts to what is
+// stored, all of them or none; it must not keep the map. When it fails, they are kept and handed
+// over again with the next flush: an error after they were stored after all counts them twice.
 func New(store func(ctx context.Context, counts map[Key]int64) error, o Options) *Tally {
 	if o.Interval <= 0 {
 		o.Interval = time.Second
@@ -56,6 +58,7 @@ func New(store func(ctx context.Context, counts map[Key]int64) error, o Options)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Tally{
 		store:    store,
@@ -97,25 +100,31 @@ func (t *Tally) Dropped() int64 {
 // Start starts to store. Later calls do nothing.
 func (t *Tally) Start() { t.start.Do(func() { go t.run() }) }
 
-// Stop ends the flushing once a second and stores what has gathered. When ctx ends first, the attempt under way is
-// cancelled and an error is returned. Called again, it stores what was added or had failed since.
+// Stop ends the flushing once a second and stores what has gathered. When ctx ends first, the
+// attempt under way is cancelled and an error is returned. Called again, it stores what was added
+// or had failed since.
 func (t *Tally) Stop(ctx context.Context) error {
-	t.start.Do(func() { close(t.stopped) }) // never started, and from now on never will be
+	// never started, and from now on never will be
+	t.start.Do(func() { close(t.stopped) })
 	t.stop.Do(func() { close(t.stopping) })
+
 	select {
 	case <-t.stopped:
 	case <-ctx.Done():
 		t.cancel()
 		<-t.stopped
 	}
+
 	t.cancel()
 	return t.flush(ctx)
 }
 
 func (t *Tally) run() {
 	defer close(t.stopped)
+
 	ticker := time.NewTicker(t.interval)
 	defer ticker.Stop()
+
 	report := reporter{log: t.log}
 	for {
 		select {
@@ -134,21 +143,26 @@ func (t *Tally) flush(ctx context.Context) error {
 	if len(counts) == 0 {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+
 	err := t.store(ctx, counts)
 	if err != nil {
 		t.putBack(counts)
 	}
+
 	return err
 }
 
 func (t *Tally) take() map[Key]int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	if len(t.counts) == 0 {
 		return nil
 	}
+
 	counts := t.counts
 	t.counts = make(map[Key]int64, len(counts))
 	return counts
@@ -163,8 +177,8 @@ func (t *Tally) putBack(counts map[Key]int64) {
 	}
 }
 
-// reporter writes to the log when flushing begins to fail, when it works again, and when counts were dropped: not with
-// every attempt.
+// reporter writes to the log when flushing begins to fail, when it works again, and when counts
+// were dropped: not with every attempt.
 type reporter struct {
 	log     *slog.Logger
 	failing bool
@@ -178,6 +192,7 @@ func (r *reporter) flushed(ctx context.Context, err error, dropped int64) {
 	case err == nil && r.failing:
 		r.log.InfoContext(ctx, "refused calls are stored again")
 	}
+
 	r.failing = err != nil
 	if dropped > r.dropped && !r.failing {
 		r.log.WarnContext(ctx, "too many kinds of refused calls at once; some were not counted", "dropped", dropped-r.dropped)

@@ -30,6 +30,7 @@ type memory struct {
 func (m *memory) store(_ context.Context, counts map[tally.Key]int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	m.calls++
 	if m.away != nil {
 		return m.away
@@ -37,9 +38,11 @@ func (m *memory) store(_ context.Context, counts map[tally.Key]int64) error {
 	if m.stored == nil {
 		m.stored = make(map[tally.Key]int64)
 	}
+
 	for key, n := range counts {
 		m.stored[key] += n
 	}
+
 	return nil
 }
 
@@ -84,6 +87,7 @@ func TestFlushesEverySecond(t *testing.T) {
 		m.want(t, map[tally.Key]int64{key(1, "bad_json"): 2, key(2, "bot"): 1})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
+
 		if n := m.attempts(); n != 1 {
 			t.Errorf("store was called %d times; nothing to store is no call", n)
 		}
@@ -98,19 +102,27 @@ func TestStopFlushes(t *testing.T) {
 		t.Run(fmt.Sprintf("started %v", started), func(t *testing.T) {
 			var m memory
 			c := tally.New(m.store, tally.Options{})
+
 			if started {
 				c.Start()
 			}
+
 			c.Add(key(1, "bot"))
+
 			if err := c.Stop(t.Context()); err != nil {
 				t.Error(err)
 			}
+
 			m.want(t, map[tally.Key]int64{key(1, "bot"): 1})
-			c.Start() // too late, and harmless
+
+			// too late, and harmless
+			c.Start()
 			c.Add(key(1, "bot"))
+
 			if err := c.Stop(t.Context()); err != nil {
 				t.Error(err)
 			}
+
 			m.want(t, map[tally.Key]int64{key(1, "bot"): 2})
 		})
 	}
@@ -122,13 +134,17 @@ func TestStopFailsAndMayBeRepeated(t *testing.T) {
 	c := tally.New(m.store, tally.Options{})
 	c.Start()
 	c.Add(key(1, "bot"))
+
 	if err := c.Stop(t.Context()); !errors.Is(err, errAway) {
 		t.Errorf("error %v, want the store's", err)
 	}
+
 	m.setAway(nil)
+
 	if err := c.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
+
 	m.want(t, map[tally.Key]int64{key(1, "bot"): 1})
 }
 
@@ -138,33 +154,41 @@ func TestStopGivesUpWithItsContext(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, tally.Options{})
+
 		c.Start()
 		c.Add(key(1, "bot"))
 		time.Sleep(time.Second)
-		synctest.Wait() // now the store hangs
+
+		// now the store hangs
+		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
+
 		if err := c.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want context.DeadlineExceeded", err)
 		}
 	})
 }
 
-// TestFailedFlushIsTriedAgain: nothing is lost or counted twice while the database is away, and the log hears of it once.
+// TestFailedFlushIsTriedAgain: nothing is lost or counted twice while the database is away, and the
+// log hears of it once.
 func TestFailedFlushIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		m := memory{away: errAway}
 		c := tally.New(m.store, tally.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		c.Start()
+
 		for range 10 {
 			c.Add(key(1, "bot"))
 			time.Sleep(time.Second)
 		}
+
 		m.setAway(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		m.want(t, map[tally.Key]int64{key(1, "bot"): 10})
+
 		if n := m.attempts(); n < 10 {
 			t.Errorf("%d attempts in 11 s, want one each second", n)
 		}
@@ -190,6 +214,7 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 			}
 			return m.store(ctx, counts)
 		}, tally.Options{})
+
 		c.Start()
 		c.Add(key(1, "bot"))
 		time.Sleep(5 * time.Second)
@@ -198,6 +223,7 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		m.want(t, map[tally.Key]int64{key(1, "bot"): 1})
+
 		if err := c.Stop(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -208,43 +234,56 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 func TestBound(t *testing.T) {
 	var m memory
 	c := tally.New(m.store, tally.Options{MaxKeys: 3})
+
 	for range 2 {
 		for site := range int64(5) {
 			c.Add(key(site, "bot"))
 		}
 	}
+
 	if n := c.Dropped(); n != 4 {
 		t.Errorf("%d dropped, want 4", n)
 	}
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	m.want(t, map[tally.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
-	c.Add(key(4, "bot")) // there is room again
+
+	// there is room again
+	c.Add(key(4, "bot"))
+
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	m.want(t, map[tally.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2, key(4, "bot"): 1})
 }
 
-// TestBoundWhileFailing: what comes back from a failed flush stays within the bound too, together with what came since.
+// TestBoundWhileFailing: what comes back from a failed flush stays within the bound too, together
+// with what came since.
 func TestBoundWhileFailing(t *testing.T) {
 	m := memory{}
 	var c *tally.Tally
 	first := true
 	c = tally.New(func(ctx context.Context, counts map[tally.Key]int64) error {
-		if first { // two other keys and one of the same arrive meanwhile
+		// two other keys and one of the same arrive meanwhile
+		if first {
 			first = false
+
 			for site := int64(2); site < 5; site++ {
 				c.Add(key(site, "bot"))
 			}
+
 			return errAway
 		}
+
 		return m.store(ctx, counts)
 	}, tally.Options{MaxKeys: 3})
 	for site := range int64(3) {
 		c.Add(key(site, "bot"))
 	}
+
 	if err := c.Stop(t.Context()); !errors.Is(err, errAway) {
 		t.Fatal(err)
 	}
@@ -254,6 +293,7 @@ func TestBoundWhileFailing(t *testing.T) {
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	m.want(t, map[tally.Key]int64{key(2, "bot"): 2, key(3, "bot"): 1, key(4, "bot"): 1})
 }
 
@@ -261,13 +301,16 @@ func TestBoundWhileFailing(t *testing.T) {
 func TestExactInParallel(t *testing.T) {
 	const requests, each, sites = 8, 5_000, 7
 	var m memory
-	attempt := 0 // only the flushing goroutine, and Stop after it
+
+	// only the flushing goroutine, and Stop after it
+	attempt := 0
 	c := tally.New(func(ctx context.Context, counts map[tally.Key]int64) error {
 		if attempt++; attempt%3 == 0 {
 			return errAway
 		}
 		return m.store(ctx, counts)
 	}, tally.Options{Interval: 100 * time.Microsecond})
+
 	c.Start()
 	var wg sync.WaitGroup
 	for range requests {
@@ -277,17 +320,22 @@ func TestExactInParallel(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
+
 	if err := c.Stop(t.Context()); err != nil {
 		if err := c.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	want := make(map[tally.Key]int64)
 	for i := range int64(each) {
 		want[key(i%sites, "bot")] += requests
 	}
+
 	m.want(t, want)
+
 	if n := c.Dropped(); n != 0 {
 		t.Errorf("%d dropped", n)
 	}
@@ -295,7 +343,8 @@ func TestExactInParallel(t *testing.T) {
 
 // BenchmarkAdd measures what counting adds to a refused call.
 func BenchmarkAdd(b *testing.B) {
-	for _, sites := range []int64{1, 1_000, 20_000} { // the last: more than fit
+	// the last: more than fit
+	for _, sites := range []int64{1, 1_000, 20_000} {
 		b.Run(fmt.Sprintf("sites=%d", sites), func(b *testing.B) {
 			c := tally.New(func(context.Context, map[tally.Key]int64) error { return nil }, tally.Options{})
 			b.ReportAllocs()

@@ -7,17 +7,17 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// An event names the page view of its page. Browsers send both over several connections, so that the
-// event may come first. Then it applies the page view's rule in its place, and the visit awaits the page
-// view, which joins it whenever it comes. A visit awaits at most maxAwaited page views; the oldest is
-// forgotten first.
+// An event names the page view of its page. Browsers send both over several connections, so that
+// the event may come first. Then it applies the page view's rule in its place, and the visit awaits
+// the page view, which joins it whenever it comes. A visit awaits at most maxAwaited page views;
+// the oldest is forgotten first.
 const (
 	maxAwaited = 8
 	idSize     = 8
 )
 
-// Await notes that an event has come at the given time before its page view. It counts as a view of its
-// page in the rule of Continues, as the page view itself would have.
+// Await notes that an event has come at the given time before its page view. It counts as a view of
+// its page in the rule of Continues, as the page view itself would have.
 func Await(v *model.Visit, pageviewID int64, at model.Instant) {
 	v.LastPageviewAt = max(v.LastPageviewAt, at)
 

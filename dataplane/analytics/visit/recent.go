@@ -21,8 +21,8 @@ const (
 	entrySize = timeSize + 4
 )
 
-// Remember adds an automatic page view to the visit's latest ones. It keeps at most 8, and none that
-// is more than DuplicateWindow older than the new one.
+// Remember adds an automatic page view to the visit's latest ones. It keeps at most 8, and none
+// that is more than DuplicateWindow older than the new one.
 func Remember(v *model.Visit, path string, at model.Instant) {
 	kept := make([]byte, 0, len(v.Recent)+entrySize)
 	for entry := range entries(v.Recent) {
@@ -30,6 +30,7 @@ func Remember(v *model.Visit, path string, at model.Instant) {
 			kept = append(kept, entry...)
 		}
 	}
+
 	if len(kept) == maxRecent*entrySize {
 		kept = kept[entrySize:]
 	}
@@ -44,12 +45,14 @@ func Repeats(v *model.Visit, path string, at model.Instant) bool {
 	if len(v.Recent) == 0 {
 		return false
 	}
+
 	hash := hashPath(path)
 	for entry := range entries(v.Recent) {
 		if binary.BigEndian.Uint32(entry[timeSize:]) == hash && at.Sub(entryTime(entry)).Abs() <= DuplicateWindow {
 			return true
 		}
 	}
+
 	return false
 }
 

@@ -16,6 +16,7 @@ func TestRepeats(t *testing.T) {
 		path  string
 		after time.Duration
 	}
+
 	for _, test := range []struct {
 		name      string
 		automatic []view
@@ -44,18 +45,20 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRememberIsBounded: however many page views come within a second, and whatever the clock does, at
-// most 8 are kept, and the newest one always.
+// TestRememberIsBounded: however many page views come within a second, and whatever the clock does,
+// at most 8 are kept, and the newest one always.
 func TestRememberIsBounded(t *testing.T) {
 	const longest = 8 * 12
 	random := rand.New(rand.NewPCG(1, 2))
 	at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+
 	var v model.Visit
 	for i := range 10_000 {
 		at = at.Add(time.Duration(random.Int64N(int64(time.Second))) - time.Duration(random.Int64N(int64(700*time.Millisecond))))
 		path := fmt.Sprint("/", i)
 		before := v.Recent
 		visit.Remember(&v, path, at)
+
 		if len(v.Recent) > longest || !visit.Repeats(&v, path, at) {
 			t.Fatalf("page view %d: %d bytes are kept, found %v", i, len(v.Recent), visit.Repeats(&v, path, at))
 		}

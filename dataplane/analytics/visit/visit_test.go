@@ -67,10 +67,13 @@ func TestViewNeverMovesBack(t *testing.T) {
 	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	v := model.Visit{LastPageviewAt: noon, Pageviews: 1}
 	visit.View(&v, noon.Add(-time.Hour))
+
 	if v.LastPageviewAt != noon || v.Pageviews != 2 {
 		t.Errorf("after a view an hour back: last at %v, %d page views; want %v and 2", v.LastPageviewAt.Time(), v.Pageviews, noon.Time())
 	}
+
 	visit.View(&v, noon.Add(time.Minute))
+
 	if v.LastPageviewAt != noon.Add(time.Minute) || v.Pageviews != 3 {
 		t.Errorf("after a view a minute on: last at %v, %d page views", v.LastPageviewAt.Time(), v.Pageviews)
 	}

@@ -1,5 +1,5 @@
-// Package visitor computes the pseudonym of a visitor (analytics contract, section 1). It is pure. The address and the
-// user agent go in here and nowhere else: only the pseudonym is kept.
+// Package visitor computes the pseudonym of a visitor (analytics contract, section 1). It is pure.
+// The address and the user agent go in here and nowhere else: only the pseudonym is kept.
 package visitor
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// DayKey is the secret that makes visitor ids of one UTC day. It is safe for concurrent use. Once the day's salt is
-// destroyed it cannot be made again, even with the server secret.
+// DayKey is the secret that makes visitor ids of one UTC day. It is safe for concurrent use. Once
+// the day's salt is destroyed it cannot be made again, even with the server secret.
 type DayKey struct {
 	macs sync.Pool
 }
@@ -30,11 +30,12 @@ func NewDayKey(secret, salt []byte, day model.Day) *DayKey {
 	return k
 }
 
-// ID is the visitor's pseudonym on one site: it differs from site to site and from day to day. An IPv4 address counts the
-// same in its IPv6-mapped form.
+// ID is the visitor's pseudonym on one site: it differs from site to site and from day to day. An
+// IPv4 address counts the same in its IPv6-mapped form.
 func (k *DayKey) ID(siteID int64, addr netip.Addr, userAgent string) model.VisitorID {
 	mac := k.macs.Get().(hash.Hash)
 	defer k.macs.Put(mac)
+
 	mac.Reset()
 	var buf [24 + sha256.Size]byte
 	binary.BigEndian.PutUint64(buf[:8], uint64(siteID))
@@ -42,5 +43,6 @@ func (k *DayKey) ID(siteID int64, addr netip.Addr, userAgent string) model.Visit
 	copy(buf[8:24], address[:])
 	mac.Write(buf[:24])
 	mac.Write([]byte(userAgent))
+
 	return model.VisitorID(mac.Sum(buf[24:24])[:16])
 }

@@ -21,7 +21,8 @@ const frozenID = "0532fec0db11b354bcb5cb85d2bfff27"
 
 const browser = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"
 
-// TestIDIsFrozen guards the computation itself: after a release, a change would count every visitor of that day twice.
+// TestIDIsFrozen guards the computation itself: after a release, a change would count every visitor
+// of that day twice.
 func TestIDIsFrozen(t *testing.T) {
 	id := visitor.NewDayKey(secret, salt, 20777).ID(1, addr, browser)
 	if got, want := hex.EncodeToString(id[:]), frozenID; got != want {
@@ -51,6 +52,7 @@ func TestOneAddressWrittenTwoWays(t *testing.T) {
 	if plain != mapped {
 		t.Errorf("IPv4 %x and IPv4-mapped %x differ", plain, mapped)
 	}
+
 	scoped, bare := netip.MustParseAddr("fe80::1%eth0"), netip.MustParseAddr("fe80::1")
 	if a, b := key.ID(1, scoped, browser), key.ID(1, bare, browser); a != b {
 		t.Errorf("with zone %x and without %x differ", a, b)
@@ -60,6 +62,7 @@ func TestOneAddressWrittenTwoWays(t *testing.T) {
 func TestIDFromManyGoroutines(t *testing.T) {
 	key := visitor.NewDayKey(secret, salt, 20777)
 	want := key.ID(1, addr, browser)
+
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -71,6 +74,7 @@ func TestIDFromManyGoroutines(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 }
 

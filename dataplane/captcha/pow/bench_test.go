@@ -18,7 +18,9 @@ func BenchmarkVerify(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.ReportAllocs()
+
 	for b.Loop() {
 		if _, err := keyring.Verify(sitekey, c.Challenge, nonce, now); err != nil {
 			b.Fatal(err)
@@ -35,9 +37,11 @@ func BenchmarkSolve(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		for _, s := range secrets {
 			hashes += float64(s) + 1
 		}
 	}
+
 	b.ReportMetric(hashes/b.Elapsed().Seconds()/1e6, "MH/s")
 }

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// FuzzDecode reads arbitrary text. What is accepted is written back as the same text, within bounds.
+// FuzzDecode reads arbitrary text. What is accepted is written back as the same text, within
+// bounds.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f).Verify {
 		f.Add(v.Challenge)
 	}
+
 	f.Fuzz(func(t *testing.T, challenge string) {
 		var buf [maxSize]byte
 		all := decode(challenge, &buf)
@@ -27,32 +29,39 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzVerify presents arbitrary answers, and true challenges with a few bytes changed. Only the true ones are accepted.
+// FuzzVerify presents arbitrary answers, and true challenges with a few bytes changed. Only the
+// true ones are accepted.
 func FuzzVerify(f *testing.F) {
 	all := readVectors(f)
 	keyring := all.keyring(f)
+
 	accepted := map[string]uint64{}
 	for _, v := range all.Verify {
 		f.Add(v.Sitekey, v.Challenge, v.Nonce, v.Now, uint8(0), uint8(0))
 		f.Add(v.Sitekey, v.Challenge, v.Nonce, v.Now, uint8(47), uint8(1))
+
 		if v.Error == "" {
 			accepted[v.Sitekey+" "+v.Challenge] = v.Nonce
 		}
 	}
+
 	refusals := []error{ErrMalformed, ErrForged, ErrSitekey, ErrExpired, ErrNonce}
 	f.Fuzz(func(t *testing.T, sitekey, challenge string, nonce uint64, at int64, position, flip uint8) {
 		if raw, err := text.DecodeString(challenge); err == nil && len(raw) > 0 {
 			raw[int(position)%len(raw)] ^= flip
 			challenge = text.EncodeToString(raw)
 		}
+
 		work, err := keyring.Verify(sitekey, challenge, nonce, time.UnixMilli(at))
 		if err == nil {
 			want, issued := accepted[sitekey+" "+challenge]
 			if !issued || nonce != want || work.ID == [16]byte{} || work.Difficulty == 0 {
 				t.Errorf("accepted %q %q %d: %+v", sitekey, challenge, nonce, work)
 			}
+
 			return
 		}
+
 		if work != (Work{}) || !slices.ContainsFunc(refusals, func(e error) bool { return errors.Is(err, e) }) {
 			t.Errorf("%v with %+v", err, work)
 		}

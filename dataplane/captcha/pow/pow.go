@@ -1,10 +1,12 @@
-// Package pow is the captcha's work function: it issues challenges, and tells whether a nonce is the answer to one. It is pure:
-// keys, randomness and time are given, nothing is stored. The captcha's config and verify endpoints call it; single use of a
-// challenge is their matter (see Lifetime).
+// Package pow is the captcha's work function: it issues challenges, and tells whether a nonce is
+// the answer to one. It is pure: keys, randomness and time are given, nothing is stored. The
+// captcha's config and verify endpoints call it; single use of a challenge is their matter (see
+// Lifetime).
 //
-// A challenge hides 16 secret numbers, each below 2*difficulty/16, and gives a short hash of each. The browser finds them one
-// after another by trying every number from 0, and returns one number made of all of them, the nonce. The server draws the
-// secrets with a keyed function of the challenge, so that it computes the nonce again instead of remembering it. The layout:
+// A challenge hides 16 secret numbers, each below 2*difficulty/16, and gives a short hash of each.
+// The browser finds them one after another by trying every number from 0, and returns one number
+// made of all of them, the nonce. The server draws the secrets with a keyed function of the
+// challenge, so that it computes the nonce again instead of remembering it. The layout:
 //
 //	body      = version u8 | key id u8 | k u8 | flags u8 | difficulty u32 | issued, Unix ms u64 | SHA-256(sitekey)[0:16] | random id [16]
 //	salt      = base64url(id)
@@ -15,8 +17,9 @@
 //	challenge = base64url(body | target_0 | … | target_(k-1) | HMAC-SHA256(MAC key, all before)[0:16])
 //	nonce     = u64(SHA-256(seed | u32(secret_0) | … | u32(secret_(k-1)))[0:8]) >> 12
 //
-// Numbers are big-endian; k is 16, and base64url has no padding. Sixteen bounded searches make the total nearly the same for
-// every visitor: the slowest hundredth has a third more work than the median. docs/captcha.md compares this with other shapes.
+// Numbers are big-endian; k is 16, and base64url has no padding. Sixteen bounded searches make the
+// total nearly the same for every visitor: the slowest hundredth has a third more work than the
+// median. docs/captcha.md compares this with other shapes.
 package pow
 
 import (
@@ -30,7 +33,8 @@ import (
 // K is how many searches a challenge consists of.
 const K = 16
 
-// Bounds of a challenge's difficulty, in expected hashes. The highest takes a desktop browser about 20 seconds.
+// Bounds of a challenge's difficulty, in expected hashes. The highest takes a desktop browser about
+// 20 seconds.
 const (
 	MinDifficulty = K
 	MaxDifficulty = 1 << 28
@@ -39,11 +43,13 @@ const (
 // MaxNonce is the highest nonce: 52 bits, so that JSON and JavaScript keep it exact.
 const MaxNonce = 1<<52 - 1
 
-// Lifetime is how long after its issue a challenge may be answered: enough for a slow phone that was put away for a while. Whoever
-// exchanges answers for tokens remembers the ids of used challenges at least until Work.Expires.
+// Lifetime is how long after its issue a challenge may be answered: enough for a slow phone that
+// was put away for a while. Whoever exchanges answers for tokens remembers the ids of used
+// challenges at least until Work.Expires.
 const Lifetime = 10 * time.Minute
 
-// maxSkew is how far the clock of the process that issued a challenge may run ahead of the one that verifies it.
+// maxSkew is how far the clock of the process that issued a challenge may run ahead of the one that
+// verifies it.
 const maxSkew = time.Minute
 
 // What Verify answers when a nonce does not count. The text is for logs, not for visitors.
@@ -61,7 +67,8 @@ type Challenge struct {
 	Challenge string `json:"challenge"`
 	// Salt is 22 characters of [A-Za-z0-9_-], new for every challenge.
 	Salt string `json:"salt"`
-	// Difficulty is the expected number of hashes until the nonce is found; never more than twice as many are needed.
+	// Difficulty is the expected number of hashes until the nonce is found; never more than twice
+	// as many are needed.
 	Difficulty uint32 `json:"difficulty"`
 }
 
@@ -100,22 +107,26 @@ const (
 // text is how challenges and salts are written. Strict: there is one text for one challenge.
 var text = base64.RawURLEncoding.Strict()
 
-// decode reads a challenge into buf and returns the part that is used, or nothing if it cannot be one of ours. The MAC is not
-// looked at.
+// decode reads a challenge into buf and returns the part that is used, or nothing if it cannot be
+// one of ours. The MAC is not looked at.
 func decode(challenge string, buf *[maxSize]byte) []byte {
 	if len(challenge) > maxText {
 		return nil
 	}
+
 	var written [maxText]byte
 	n, err := text.Decode(buf[:], append(written[:0], challenge...))
+
 	// The decoder skips line breaks, so the length says whether there were any.
 	if err != nil || n < bodySize || text.EncodedLen(n) != len(challenge) {
 		return nil
 	}
+
 	k := int(buf[atK])
 	if buf[atVersion] != version || buf[atFlags] != 0 || k < 1 || k > K || n != bodySize+k*targetSize+macSize {
 		return nil
 	}
+
 	return buf[:n]
 }
 

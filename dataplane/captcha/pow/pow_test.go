@@ -49,6 +49,7 @@ func readVectors(t testing.TB) (v vectors) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return v
 }
 
@@ -60,8 +61,10 @@ func (v vectors) keyring(t testing.TB) *Keyring {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		keys = append(keys, Key{ID: k.ID, Secret: secret})
 	}
+
 	return newKeyring(t, keys[0], keys[1:]...)
 }
 
@@ -76,7 +79,8 @@ func newKeyring(t testing.TB, current Key, previous ...Key) *Keyring {
 
 var aKey = Key{ID: 3, Secret: []byte("0123456789abcdef")}
 
-// seeded is a source of random numbers that gives the same ones on every run. It is read by one goroutine.
+// seeded is a source of random numbers that gives the same ones on every run. It is read by one
+// goroutine.
 func seeded(n byte) *mathrand.ChaCha8 { return mathrand.NewChaCha8([32]byte{n}) }
 
 func TestVectorsAreSolved(t *testing.T) {
@@ -90,11 +94,13 @@ func TestVectorsAreSolved(t *testing.T) {
 			t.Errorf("%s: nonce %d, %v, want %d", v.Name, nonce, err, v.Nonce)
 		}
 	}
+
 	for _, v := range all.Unsolvable {
 		if nonce, err := Solve(v.Challenge); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: nonce %d, %v, want %v", v.Name, nonce, err, ErrMalformed)
 		}
 	}
+
 	if len(all.Solve) < 10 || len(all.Unsolvable) < 10 {
 		t.Errorf("only %d and %d vectors", len(all.Solve), len(all.Unsolvable))
 	}
@@ -104,6 +110,7 @@ func TestVectorsAreVerified(t *testing.T) {
 	refusals := map[string]error{
 		"": nil, "malformed": ErrMalformed, "forged": ErrForged, "sitekey": ErrSitekey, "expired": ErrExpired, "nonce": ErrNonce,
 	}
+
 	all := readVectors(t)
 	keyring, seen := all.keyring(t), map[string]int{}
 	for _, v := range all.Verify {
@@ -111,6 +118,7 @@ func TestVectorsAreVerified(t *testing.T) {
 		if !known {
 			t.Fatalf("%s: no error is called %q", v.Name, v.Error)
 		}
+
 		seen[v.Error]++
 		work, err := keyring.Verify(v.Sitekey, v.Challenge, v.Nonce, time.UnixMilli(v.Now))
 		if !errors.Is(err, want) {
@@ -120,6 +128,7 @@ func TestVectorsAreVerified(t *testing.T) {
 			t.Errorf("%s: %v with %+v", v.Name, err, work)
 		}
 	}
+
 	for name := range refusals {
 		if seen[name] == 0 {
 			t.Errorf("no vector for error %q", name)
@@ -133,8 +142,10 @@ func TestWorkIsWhatWasIssued(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var id [16]byte
 	seeded(1).Read(id[:])
+
 	c := keyring.Issue("pk_site", 4_096, now.Add(999*time.Microsecond))
 	if len(c.Challenge) != 214 || len(c.Salt) != 22 || c.Difficulty != 4_096 {
 		t.Errorf("issued %+v", c)
@@ -142,10 +153,12 @@ func TestWorkIsWhatWasIssued(t *testing.T) {
 	if c.Salt != text.EncodeToString(id[:]) {
 		t.Errorf("salt %s is not the random id %x", c.Salt, id)
 	}
+
 	nonce, err := Solve(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := keyring.Verify("pk_site", c.Challenge, nonce, now.Add(time.Second))
 	want := Work{ID: id, Difficulty: 4_096, Issued: now, Expires: now.Add(Lifetime)}
 	if err != nil || got != want {
@@ -160,12 +173,15 @@ func TestWhatIsIssuedCanBeSolved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for i := range 300 {
 		sitekey := strings.Repeat("k", numbers.IntN(64))
 		difficulty, k := 16+numbers.Uint32N(1<<(4+i%10)), K
+
 		if i%3 == 0 {
 			k = 1 + numbers.IntN(K)
 		}
+
 		c := keyring.issue(sitekey, difficulty, k, now)
 		nonce, err := Solve(c)
 		if err != nil {
@@ -198,6 +214,7 @@ func TestKeysRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for name, test := range map[string]struct {
 		keyring *Keyring
 		want    error
@@ -213,6 +230,7 @@ func TestKeysRotate(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
 	}
+
 	if c := newKeyring(t, newer, older).Issue("pk", 64, now); !strings.HasPrefix(c.Challenge, "AQI") {
 		t.Errorf("%s is not issued with key 2", c.Challenge)
 	}
@@ -233,6 +251,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 func TestKeyringFromManyGoroutines(t *testing.T) {
 	keyring := newKeyring(t, aKey)
 	var ids sync.Map
+
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -243,6 +262,7 @@ func TestKeyringFromManyGoroutines(t *testing.T) {
 					t.Error(err)
 					return
 				}
+
 				w, err := keyring.Verify("pk", c.Challenge, nonce, now)
 				if _, twice := ids.LoadOrStore(w.ID, true); err != nil || twice {
 					t.Errorf("%v, the id %x occurred before: %v", err, w.ID, twice)
@@ -251,10 +271,12 @@ func TestKeyringFromManyGoroutines(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 }
 
-// TestEverySecretIsBelowItsBound looks at the secrets themselves: their bounds, and that the sixteen are spread evenly.
+// TestEverySecretIsBelowItsBound looks at the secrets themselves: their bounds, and that the
+// sixteen are spread evenly.
 func TestEverySecretIsBelowItsBound(t *testing.T) {
 	const rounds, difficulty, bound = 10_000, 8_192, 1_024
 	var sums [K]float64
@@ -266,15 +288,18 @@ func TestEverySecretIsBelowItsBound(t *testing.T) {
 			sums[i] += float64(s)
 		}
 	})
+
 	for i, sum := range sums {
-		// The mean of 10,000 uniform draws is within 4.5 standard errors: 1024 * 0.2887 / 100 * 4.5 = 13.3.
+		// The mean of 10,000 uniform draws is within 4.5 standard errors: 1024 * 0.2887 / 100 * 4.5
+		// = 13.3.
 		if mean := sum / rounds; mean < 511.5-13.3 || mean > 511.5+13.3 {
 			t.Errorf("the mean of secret %d is %.1f, want about 511.5", i, mean)
 		}
 	}
 }
 
-// TestWorkVariesLittle is the promise of the work function: the wait is nearly the same for everybody.
+// TestWorkVariesLittle is the promise of the work function: the wait is nearly the same for
+// everybody.
 func TestWorkVariesLittle(t *testing.T) {
 	const rounds, difficulty = 20_000, 524_288
 	var totals []float64
@@ -287,11 +312,13 @@ func TestWorkVariesLittle(t *testing.T) {
 		totals = append(totals, total/difficulty)
 		sum += total / difficulty
 	})
+
 	slices.Sort(totals)
 	at := func(q float64) float64 { return totals[int(q*rounds)] }
 	p50, p95, p99 := at(0.5), at(0.95), at(0.99)
 	t.Logf("total work of %d challenges, relative to the difficulty: mean %.4f, p50 %.3f, p95 %.3f, p99 %.3f, most %.3f; p99/p50 %.3f",
 		rounds, sum/rounds, p50, p95, p99, totals[rounds-1], p99/p50)
+
 	if mean := sum / rounds; mean < 0.99 || mean > 1.01 {
 		t.Errorf("the mean is %.3f of the difficulty", mean)
 	}
@@ -306,8 +333,10 @@ func eachWork(rounds int, difficulty uint32, use func(secrets []uint32)) {
 	if err != nil {
 		panic(err)
 	}
+
 	b := keyring.current.benches.Get().(*bench)
 	var raw [maxSize]byte
+
 	var buf [K]uint32
 	for range rounds {
 		use(b.secrets(decode(keyring.Issue("pk", difficulty, now).Challenge, &raw), &buf))

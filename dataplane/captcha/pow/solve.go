@@ -2,9 +2,9 @@ package pow
 
 import "encoding/binary"
 
-// Solve finds the nonce as the browser does, on one core, at about ten million hashes per second where the processor knows SHA-256.
-// Only tests and load programs call it. A challenge that cannot be read, or that has no answer because something of it was altered,
-// is ErrMalformed.
+// Solve finds the nonce as the browser does, on one core, at about ten million hashes per second
+// where the processor knows SHA-256. Only tests and load programs call it. A challenge that cannot
+// be read, or that has no answer because something of it was altered, is ErrMalformed.
 func Solve(c Challenge) (nonce uint64, err error) {
 	secrets, seed, err := find(c)
 	if err != nil {
@@ -20,6 +20,7 @@ func find(c Challenge) (secrets []uint32, seed [32]byte, err error) {
 	if all == nil {
 		return nil, seed, ErrMalformed
 	}
+
 	k := int(all[atK])
 	seed = seedOf(all, []byte(c.Salt))
 	for i := range k {
@@ -27,8 +28,10 @@ func find(c Challenge) (secrets []uint32, seed [32]byte, err error) {
 		if !ok {
 			return nil, seed, ErrMalformed
 		}
+
 		secrets = append(secrets, n)
 	}
+
 	return secrets, seed, nil
 }
 
@@ -41,5 +44,6 @@ func findOne(i int, seed *[32]byte, target []byte, r uint32) (uint32, bool) {
 			return n, true
 		}
 	}
+
 	return 0, false
 }

@@ -1,13 +1,14 @@
-// Package token signs and reads captcha tokens, which the browser carries from the captcha to the site's own server (captcha
-// contract, section 2). It is pure: keys and moments are given, and that a token is used once only is somebody else's matter.
+// Package token signs and reads captcha tokens, which the browser carries from the captcha to the
+// site's own server (captcha contract, section 2). It is pure: keys and moments are given, and that
+// a token is used once only is somebody else's matter.
 //
 // A token is base64url, without padding, of
 //
 //	version u8 | key id u8 | sitekey [8] | issued, Unix ms u64 | random id [16] | host name | HMAC-SHA256(key, all before)[0:16]
 //
-// Numbers are big-endian. The sitekey is named by a hash of its public text, see SitekeyOf, so that no token shows how many sitekeys
-// an installation has. With the longest host name it has 404 characters of [A-Za-z0-9_-], so that it needs no escaping
-// anywhere.
+// Numbers are big-endian. The sitekey is named by a hash of its public text, see SitekeyOf, so that
+// no token shows how many sitekeys an installation has. With the longest host name it has 404
+// characters of [A-Za-z0-9_-], so that it needs no escaping anywhere.
 package token
 
 import (
@@ -26,7 +27,8 @@ import (
 // Lifetime is how long after its issue a token is accepted (captcha contract, section 8).
 const Lifetime = 5 * time.Minute
 
-// MaxSkew is how far the clock of the process that issued a token may run ahead of the one that reads it.
+// MaxSkew is how far the clock of the process that issued a token may run ahead of the one that
+// reads it.
 const MaxSkew = time.Minute
 
 // MaxHostname is the most bytes of a host name in a token; a longer one is left out.
@@ -49,7 +51,8 @@ func SitekeyOf(text string) Sitekey {
 	return Sitekey(sum[:])
 }
 
-// Expired reports whether the token is too old at a moment, or from further in the future than clocks may differ.
+// Expired reports whether the token is too old at a moment, or from further in the future than
+// clocks may differ.
 func (t *Token) Expired(now time.Time) bool {
 	age := now.Sub(t.Issued)
 	return age >= Lifetime || age < -MaxSkew
@@ -64,13 +67,15 @@ type Key struct {
 	Secret []byte // at least 16 bytes; the application's key may serve, as only derived keys are used
 }
 
-// Keyring signs with one key and accepts what any of its keys signed. It is safe for concurrent use.
+// Keyring signs with one key and accepts what any of its keys signed. It is safe for concurrent
+// use.
 type Keyring struct {
 	current uint8
 	benches [256]*sync.Pool // by key id
 }
 
-// bench is what one computation needs, kept for the next one: setting an HMAC up costs more than using it.
+// bench is what one computation needs, kept for the next one: setting an HMAC up costs more than
+// using it.
 type bench struct {
 	mac hash.Hash
 	raw [maxSize]byte
@@ -85,8 +90,8 @@ func (b *bench) sign(unsigned []byte) []byte {
 	return b.mac.Sum(b.sum[:0])[:macSize]
 }
 
-// New makes a keyring. Tokens are signed with the current key; those of the previous keys are still accepted. A secret that
-// is too short and an id that occurs twice are errors.
+// New makes a keyring. Tokens are signed with the current key; those of the previous keys are still
+// accepted. A secret that is too short and an id that occurs twice are errors.
 func New(current Key, previous ...Key) (*Keyring, error) {
 	r := &Keyring{current: current.ID}
 	for _, k := range append([]Key{current}, previous...) {
@@ -96,12 +101,15 @@ func New(current Key, previous ...Key) (*Keyring, error) {
 		if r.benches[k.ID] != nil {
 			return nil, fmt.Errorf("token: two keys have the id %d", k.ID)
 		}
+
 		key, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha token %d", k.ID), sha256.Size)
 		if err != nil {
 			return nil, err
 		}
+
 		r.benches[k.ID] = &sync.Pool{New: func() any { return &bench{mac: hmac.New(sha256.New, key)} }}
 	}
+
 	return r, nil
 }
 
@@ -130,30 +138,39 @@ func (r *Keyring) Sign(t *Token) string {
 	b = append(b, t.Sitekey[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Issued.UnixMilli()))
 	b = append(b, t.ID[:]...)
+
 	if len(t.Hostname) <= MaxHostname {
 		b = append(b, t.Hostname...)
 	}
+
 	b = append(b, bench.sign(b)...)
 	out := bench.out[:text.EncodedLen(len(b))]
 	text.Encode(out, b)
+
 	return string(out)
 }
 
-// Read reads a token that one of the keys signed; everything else is ErrInvalid. It does not look at its age.
+// Read reads a token that one of the keys signed; everything else is ErrInvalid. It does not look
+// at its age.
 func (r *Keyring) Read(s string) (Token, error) {
 	var buf [maxSize]byte
+
 	if len(s) > text.EncodedLen(maxSize) {
 		return Token{}, ErrInvalid
 	}
+
 	n, err := text.Decode(buf[:], []byte(s))
+
 	// The decoder skips line breaks, so the length says whether there were any.
 	if err != nil || n < atHostname+macSize || text.EncodedLen(n) != len(s) || buf[0] != version {
 		return Token{}, ErrInvalid
 	}
+
 	pool := r.benches[buf[atKeyID]]
 	if pool == nil {
 		return Token{}, ErrInvalid
 	}
+
 	bench := pool.Get().(*bench)
 	defer pool.Put(bench)
 
@@ -161,6 +178,7 @@ func (r *Keyring) Read(s string) (Token, error) {
 	if !hmac.Equal(bench.sign(signed), buf[n-macSize:n]) {
 		return Token{}, ErrInvalid
 	}
+
 	return Token{
 		Sitekey:  Sitekey(signed[atSitekey:]),
 		Issued:   time.UnixMilli(int64(binary.BigEndian.Uint64(signed[atIssued:]))).UTC(),

@@ -41,6 +41,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%s: %d characters: %s", name, len(s), s)
 		}
 	}
+
 	long := sample
 	long.Hostname = strings.Repeat("a", token.MaxHostname+1)
 	if got, err := r.Read(r.Sign(&long)); err != nil || got.Hostname != "" {
@@ -63,6 +64,7 @@ func TestEveryChangedBitIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for bit := range 8 * len(raw) {
 		changed := bytes.Clone(raw)
 		changed[bit/8] ^= 1 << (bit % 8)
@@ -92,6 +94,7 @@ func TestOtherTextsAreRefused(t *testing.T) {
 func TestKeyRotation(t *testing.T) {
 	first, second := token.Key{ID: 1, Secret: secret}, token.Key{ID: 2, Secret: []byte("the next secret, long enough, too")}
 	old := keyring(t, first).Sign(&sample)
+
 	rotated := keyring(t, second, first)
 	if got, err := rotated.Read(old); err != nil || got != sample {
 		t.Errorf("a token of the previous key: %+v, %v", got, err)
@@ -166,6 +169,7 @@ func BenchmarkRead(b *testing.B) {
 	r := keyring(b, token.Key{ID: 1, Secret: secret})
 	s := r.Sign(&sample)
 	b.ReportAllocs()
+
 	for b.Loop() {
 		if _, err := r.Read(s); err != nil {
 			b.Fatal(err)
