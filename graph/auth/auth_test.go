@@ -18,7 +18,7 @@ import (
 )
 
 func TestPasswords(t *testing.T) {
-	p := newPasswords(2, false)
+	p := newHasher(2, false)
 	hash, err := p.hash(t.Context(), "correct horse")
 	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("hash %q, error %v", hash, err)
@@ -37,7 +37,7 @@ func TestPasswords(t *testing.T) {
 		{"right", "correct horse", hash, true, false},
 		{"wrong", "correct hors", hash, false, false},
 		{"hashed at a lower cost", "correct horse", old, true, true},
-		{"nobody's", "correct horse", p.nobody, false, false},
+		{"nobody's", "correct horse", p.unusable, false, false},
 	}
 	for _, test := range tests {
 		ok, outdated, err := p.check(t.Context(), test.password, test.stored)
@@ -55,7 +55,7 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestHashingWaitsForItsTurn(t *testing.T) {
-	p := newPasswords(2, false)
+	p := newHasher(2, false)
 	p.wait = 20 * time.Millisecond
 	for range cap(p.turns) {
 		p.turns <- struct{}{}
@@ -105,10 +105,10 @@ func TestWhoCountsAsAWrongLink(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			a.passwords.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+			a.hasher.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 			attempt := func() (used bool) {
-				v := &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
-				ctx, goAway := context.WithCancel(context.WithValue(t.Context(), visitorKey{}, v))
+				v := &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
+				ctx, goAway := context.WithCancel(context.WithValue(t.Context(), requestKey{}, v))
 				defer goAway()
 
 				_ = a.redeem(ctx, model.ResetPrefix, model.NewSecret(model.ResetPrefix), "correct horse", func([]byte, string, model.Instant) error {
@@ -184,14 +184,14 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 		{1, true, 1, true}, {2, true, 1, false}, {3, true, 1, false}, {4, true, 2, false}, {64, true, 32, false},
 		{1, false, 2, false}, {2, false, 2, false}, {64, false, 64, false},
 	} {
-		p := newPasswords(test.processors, test.servesHits)
-		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.places) != test.turns*(1+hashQueue) {
-			t.Errorf("%+v: %d turns, %d places, rest %v", test, cap(p.turns), cap(p.places), p.rest)
+		p := newHasher(test.processors, test.servesHits)
+		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.slots) != test.turns*(1+hashQueue) {
+			t.Errorf("%+v: %d turns, %d places, rest %v", test, cap(p.turns), cap(p.slots), p.rest)
 		}
 	}
 
 	// A single processor: the second hash begins only after a pause as long as the first one took.
-	p := newPasswords(1, true)
+	p := newHasher(1, true)
 	began := time.Now()
 
 	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
@@ -224,10 +224,10 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		ctx := context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
+		ctx := context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
 
-		for range cap(a.passwords.places) {
-			if _, err := a.passwords.enter(false); err != nil {
+		for range cap(a.hasher.slots) {
+			if _, err := a.hasher.reserve(false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -253,7 +253,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 
-		hash, err := a.passwords.hash(t.Context(), "another password")
+		hash, err := a.hasher.hash(t.Context(), "another password")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		}
 
 		r.AddCookie(w.Result().Cookies()[0])
-		ctx = context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: r})
+		ctx = context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: r})
 		if _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); !errors.Is(err, errWrongCredentials) {
 			t.Errorf("on a known device: %v, want wrong_credentials", err)
 		}

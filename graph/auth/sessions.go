@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -13,17 +15,16 @@ import (
 
 const (
 	sessionName      = "tallygate_session"
-	sessionNameHTTPS = "__Host-tallygate" // browsers take it only with Secure, Path=/ and without Domain
+	sessionNameHTTPS = "__Host-tallygate" // browsers accept it only with Secure, Path=/ and without Domain
 	userValue        = "user"             // key of the *model.User in a session's values
 )
 
-// store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id,
-// the table only that id's SHA-256, so that neither a reader of the table nor a guesser has a
-// session. Deleting the row revokes it.
+// store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id, and
+// the table only the SHA-256 of that id: neither a copy of the table nor a guess opens a session.
+// Deleting the row revokes the session.
 //
-// Save always issues a new id, so an id that somebody planted in a browser is worthless after
-// sign-in. A cookie that is forged, expired or revoked is just no session; only the database's own
-// trouble is an error.
+// Save always issues a new id, which prevents session fixation. A forged, expired or revoked cookie
+// is no session; only a database error is returned.
 type store struct {
 	db      *db.DB
 	name    string
@@ -51,12 +52,12 @@ func newStore(d *db.DB, codec *cookieSigner, secure bool, now func() time.Time) 
 	return s
 }
 
-// Get returns the request's session, looked up once per request.
+// Get returns the request's session. It is looked up once per request.
 func (s *store) Get(r *http.Request, name string) (*sessions.Session, error) {
 	return sessions.GetRegistry(r).Get(s, name)
 }
 
-// New returns the session that the request's cookie names, or a new empty one.
+// New returns the session of the request's cookie, or a new empty one.
 func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 	session := sessions.NewSession(s, name)
 	options := s.options
@@ -86,11 +87,11 @@ func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 	return session, nil
 }
 
-// Save stores the session under a new id, in place of the old one, and sets the cookie. It is
-// model.ErrNotFound when the user's password is no longer the one that was checked. With a negative
-// MaxAge it deletes both. It must be called before the body is written.
+// Save replaces the session by one under a new id and sets the cookie. It returns model.ErrNotFound
+// if the user's password has changed since it was checked. With a negative MaxAge it deletes the
+// session and the cookie. It must be called before the body is written.
 func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
-	// nil when there is none
+	// nil without a session
 	var old []byte
 
 	if session.ID != "" {
@@ -126,6 +127,39 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 	session.ID, session.IsNew = id, false
 	http.SetCookie(w, sessions.NewCookie(session.Name(), encoded, session.Options))
 	return nil
+}
+
+// Sessions returns the user's sessions, the last used first.
+func (a *Auth) Sessions(ctx context.Context, user *model.User) ([]*model.Session, error) {
+	return a.db.Sessions(ctx, user.ID, model.At(a.now()))
+}
+
+// CurrentSession returns the stored hash of the request's session id; nil without a session.
+func CurrentSession(ctx context.Context) ([]byte, error) {
+	r := requestOf(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	session, err := r.session()
+	if err != nil || session.ID == "" {
+		return nil, err
+	}
+
+	return model.HashToken(session.ID), nil
+}
+
+// RevokeSession ends a session of the user. It returns model.ErrNotFound for a session of another
+// user. The request's own session ends as at SignOut.
+func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byte) error {
+	current, err := CurrentSession(ctx)
+	if err != nil {
+		return err
+	}
+	if current != nil && bytes.Equal(current, idHash) {
+		return requestOf(ctx).endSession()
+	}
+
+	return a.db.DeleteUserSession(ctx, user.ID, idHash)
 }
 
 func userOf(session *sessions.Session) *model.User {

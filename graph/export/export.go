@@ -17,7 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/exported"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/turns"
+	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
 // Path is where the handler is mounted.

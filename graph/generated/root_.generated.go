@@ -2223,7 +2223,7 @@ func newExecutionContext(
 }
 
 var sources = []*ast.Source{
-	{Name: "../account.graphqls", Input: `extend type Query {
+	{Name: "../schema/account.graphqls", Input: `extend type Query {
   "The user who is signed in; null when nobody is."
   viewer: User
 }
@@ -2369,7 +2369,7 @@ type SignOutPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../delivery.graphqls", Input: `extend type Mutation {
+	{Name: "../schema/delivery.graphqls", Input: `extend type Mutation {
   """
   Sends a call that only shows whether the site's conversion webhook works. It is tried once. A site can have one test at a time,
   and 20 in an hour. For members and owners.
@@ -2477,7 +2477,7 @@ type DeliveryPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../erasure.graphqls", Input: `extend type Mutation {
+	{Name: "../schema/erasure.graphqls", Input: `extend type Mutation {
   """
   Erases what was stored of one pseudonymous user id of a site until now: the visits that carry it, with their page views, events
   and webhook deliveries. It begins at once, and a job goes on with what takes longer: read the erasure with ` + "`" + `node` + "`" + `. Asked for
@@ -2522,7 +2522,7 @@ type DeleteUserDataPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../errors.graphqls", Input: `"Something the person who filled in a form can put right."
+	{Name: "../schema/errors.graphqls", Input: `"Something the person who filled in a form can put right."
 type UserError {
   """
   The path of the input field at fault, beginning with the mutation's argument: ` + "`" + `["input", "name"]` + "`" + `, or ` + "`" + `["input", "domains", "3"]` + "`" + `
@@ -2674,7 +2674,7 @@ enum ErrorCode {
   INTERNAL
 }
 `, BuiltIn: false},
-	{Name: "../member.graphqls", Input: `extend type Mutation {
+	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
   """
   Mails an invitation to join the account, good for 7 days. An earlier one to the same address is revoked. An account sends at most
   100 invitations a day (UTC); one more fails with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 to one address each further one must wait as at sign-in.
@@ -2803,7 +2803,7 @@ type DeleteAccountPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../schema.graphqls", Input: `"""
+	{Name: "../schema/node.graphqls", Input: `"""
 Reads. A request is ` + "`" + `POST /graphql` + "`" + ` with the content type ` + "`" + `application/json` + "`" + ` and the body
 ` + "`" + `{"query": "…", "variables": {…}, "operationName": "…"}` + "`" + `. Browsers are recognised by their session cookie, see ` + "`" + `signIn` + "`" + `.
 """
@@ -2856,7 +2856,7 @@ keeps them exact.
 """
 scalar Int64
 `, BuiltIn: false},
-	{Name: "../session.graphqls", Input: `extend type Query {
+	{Name: "../schema/session.graphqls", Input: `extend type Query {
   "The caller's sessions, the one used last first; at most 100. Needs a session."
   sessions: [Session!]!
 }
@@ -2959,7 +2959,7 @@ type ResetPasswordPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../site.graphqls", Input: `extend type Query {
+	{Name: "../schema/site.graphqls", Input: `extend type Query {
   """
   A site of your account. Null when there is no such site or it is not yours.
   Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in.
@@ -3129,8 +3129,8 @@ type CreateSitePayload {
   "What is wrong with the input: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
   userErrors: [UserError!]!
 }
-`, BuiltIn: false},
-	{Name: "../site_settings.graphqls", Input: `extend type Mutation {
+
+extend type Mutation {
   "Changes settings: all that are given, or none when one of them is refused. For members and owners."
   updateSite(input: UpdateSiteInput!): SitePayload
 
@@ -3309,7 +3309,7 @@ type SetSitePlanPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../sitekey.graphqls", Input: `extend type Query {
+	{Name: "../schema/sitekey.graphqls", Input: `extend type Query {
   "A captcha sitekey of your account. Null when there is no such sitekey or it is not yours."
   sitekey(
     "The sitekey's global id."
@@ -3515,7 +3515,7 @@ type SetCaptchaPlanPayload {
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../token.graphqls", Input: `extend type Query {
+	{Name: "../schema/token.graphqls", Input: `extend type Query {
   "The caller's own API tokens, oldest first; at most 50. Needs a session."
   apiTokens: [ApiToken!]!
 

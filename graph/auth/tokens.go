@@ -1,0 +1,53 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+var errToken = &model.Error{
+	Kind: model.Unauthenticated, Code: "unauthenticated", Message: "The API token is wrong or was revoked.",
+}
+
+// bearer returns the API token of a request. Other schemes are ignored: a proxy in front may use
+// them.
+func bearer(r *http.Request) (string, bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
+}
+
+// token returns the caller with an API token.
+func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {
+	if !model.IsSecret(model.APITokenPrefix, secret) {
+		// A mistyped token costs no lookup.
+		return Caller{}, errToken
+	}
+
+	token, user, err := a.db.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
+	if model.KindOf(err) == model.NotFound {
+		return Caller{}, errToken
+	}
+
+	return Caller{User: user, Token: token}, err
+}
+
+// CreateAPIToken creates a token of the user and returns it with its secret, which is not stored.
+func (a *Auth) CreateAPIToken(ctx context.Context, user *model.User, name string, scopes []model.Scope) (*model.APIToken, string, error) {
+	name, err := model.ParseName("name", name)
+	sorted, scopesErr := model.ParseScopes(scopes)
+	if err := errors.Join(err, scopesErr); err != nil {
+		return nil, "", err
+	}
+
+	secret := model.NewSecret(model.APITokenPrefix)
+	token, err := a.db.CreateAPIToken(ctx, model.APIToken{
+		AccountID: user.AccountID, UserID: user.ID, Name: name, Scopes: sorted,
+		TokenHash: model.HashToken(secret), TokenHint: model.SecretHint(secret), CreatedAt: model.At(a.now()),
+	})
+
+	return token, secret, err
+}
