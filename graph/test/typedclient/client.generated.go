@@ -13,16 +13,15 @@ import (
 // AddSiteDomainAddSiteDomainSitePayload includes the requested fields of the GraphQL type SitePayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of the mutations that change a site.
+// Payload of the mutations that change a site.
 type AddSiteDomainAddSiteDomainSitePayload struct {
-	// The site as it is now.
+	// The site after the change.
 	Site *AddSiteDomainAddSiteDomainSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
-	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
-	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`;
-	// `setDailyExportWebhook` `INVALID_URL`.
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
+	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
+	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
 	UserErrors []AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -39,7 +38,7 @@ func (v *AddSiteDomainAddSiteDomainSitePayload) GetUserErrors() []AddSiteDomainA
 // AddSiteDomainAddSiteDomainSitePayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type AddSiteDomainAddSiteDomainSitePayloadSite struct {
 	Configured `json:"-"`
 }
@@ -186,7 +185,7 @@ func (v *AddSiteDomainAddSiteDomainSitePayloadSite) __premarshalJSON() (*__prema
 // AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -258,7 +257,7 @@ func (v *AddSiteDomainAddSiteDomainSitePayloadUserErrorsUserError) __premarshalJ
 
 // AddSiteDomainResponse is returned by AddSiteDomain on success.
 type AddSiteDomainResponse struct {
-	// Adds an extra domain. One that is there already is no error. For members and owners.
+	// Adds an extra domain. Succeeds if the site already has it. Requires the role MEMBER or OWNER.
 	AddSiteDomain *AddSiteDomainAddSiteDomainSitePayload `json:"addSiteDomain"`
 }
 
@@ -270,31 +269,31 @@ func (v *AddSiteDomainResponse) GetAddSiteDomain() *AddSiteDomainAddSiteDomainSi
 // Configured includes the GraphQL fields of Site requested by the fragment Configured.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type Configured struct {
 	// Global id.
 	Id string `json:"id"`
-	// Names the site in every hit: 32 hexadecimal characters. Public.
+	// Identifies the site in each hit: 32 hexadecimal characters. Public.
 	SiteKey string `json:"siteKey"`
-	// The site's own domain, in lower case and ASCII. Its subdomains are accepted as well.
+	// The site's own domain, in lower case and ASCII. Its subdomains are accepted too.
 	Domain string `json:"domain"`
-	// More domains whose pages, with their subdomains, may send hits; sorted, at most 20.
+	// Additional domains that may send hits, including their subdomains. Sorted, at most 20.
 	ExtraDomains []string `json:"extraDomains"`
-	// The site's own event names; sorted, at most 50.
+	// The site's registered event names. Sorted, at most 50.
 	RegisteredEvents []string `json:"registeredEvents"`
-	// The events that call the conversion webhook, sorted. `purchase` always is one.
+	// The events that call the conversion webhook, sorted. Always includes `purchase`.
 	KeyEvents []string `json:"keyEvents"`
-	// Whether search terms are accepted. Off for a new site.
+	// Whether search terms are accepted. Default: false.
 	MeasureSiteSearch bool `json:"measureSiteSearch"`
-	// Whether e-commerce events are accepted. Off for a new site.
+	// Whether e-commerce events are accepted. Default: false.
 	MeasureEcommerce bool `json:"measureEcommerce"`
-	// Addresses whose hits are not stored, as networks such as `192.0.2.7/32`; sorted, at most 200.
+	// Networks whose hits are not stored, such as `192.0.2.7/32`. Sorted, at most 200.
 	ExcludedAddresses []string `json:"excludedAddresses"`
-	// Where key events are sent; null when nowhere.
+	// URL to which key events are sent. Null if there is none.
 	ConversionWebhookUrl *string `json:"conversionWebhookUrl"`
-	// Whether webhooks are signed: whether there is a secret, which is never shown.
+	// Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read.
 	ConversionWebhookSigned bool `json:"conversionWebhookSigned"`
-	// Where each day's events are sent when the day is over; null when nowhere.
+	// URL to which each day's events are sent after the day has ended. Null if there is none.
 	DailyExportUrl *string `json:"dailyExportUrl"`
 	// When the site was created.
 	CreatedAt time.Time `json:"createdAt"`
@@ -342,11 +341,11 @@ func (v *Configured) GetCreatedAt() time.Time { return v.CreatedAt }
 // CreateSiteCreateSiteCreateSitePayload includes the requested fields of the GraphQL type CreateSitePayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of `createSite`.
+// Payload of `createSite`.
 type CreateSiteCreateSiteCreateSitePayload struct {
 	// The new site.
 	Site *CreateSiteCreateSiteCreateSitePayloadSite `json:"site"`
-	// What is wrong with the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
+	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
 	UserErrors []CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -363,7 +362,7 @@ func (v *CreateSiteCreateSiteCreateSitePayload) GetUserErrors() []CreateSiteCrea
 // CreateSiteCreateSiteCreateSitePayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type CreateSiteCreateSiteCreateSitePayloadSite struct {
 	Configured `json:"-"`
 }
@@ -510,7 +509,7 @@ func (v *CreateSiteCreateSiteCreateSitePayloadSite) __premarshalJSON() (*__prema
 // CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -582,10 +581,10 @@ func (v *CreateSiteCreateSiteCreateSitePayloadUserErrorsUserError) __premarshalJ
 
 // Input of `createSite`.
 type CreateSiteInput struct {
-	// The domain name, for instance `example.com`: without `https://`, port or path. International names are kept in their
-	// ASCII form. Not an IP address and not localhost. An account has one site for a domain.
+	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
+	// an IP address or localhost. Unique in the account.
 	Domain string `json:"domain"`
-	// Display name, 1 to 100 characters; the domain when left out.
+	// Display name, 1 to 100 characters. Default: the domain.
 	Name *string `json:"name"`
 }
 
@@ -597,7 +596,7 @@ func (v *CreateSiteInput) GetName() *string { return v.Name }
 
 // CreateSiteResponse is returned by CreateSite on success.
 type CreateSiteResponse struct {
-	// Creates a site and issues its site key. An account has at most 1,000. Fails with `UNAUTHENTICATED` when the caller is not signed in.
+	// Creates a site with a new site key. An account can have 1,000 sites. Fails with `UNAUTHENTICATED` if the caller is not signed in.
 	CreateSite *CreateSiteCreateSiteCreateSitePayload `json:"createSite"`
 }
 
@@ -609,14 +608,14 @@ func (v *CreateSiteResponse) GetCreateSite() *CreateSiteCreateSiteCreateSitePayl
 // CreateSitekeyCreateSitekeySitekeySecretPayload includes the requested fields of the GraphQL type SitekeySecretPayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of the mutations that make a secret.
+// Payload of the mutations that create a secret.
 type CreateSitekeyCreateSitekeySitekeySecretPayload struct {
 	// The sitekey.
 	Sitekey *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey `json:"sitekey"`
-	// The new secret. It is shown this once; only its hash is stored.
+	// The new secret. It is returned only here: the service stores its hash.
 	Secret *string `json:"secret"`
-	// What is wrong with the input: `createSitekey` `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
-	// `rotateSitekeySecret` `NOT_FOUND`.
+	// Errors in the input. `createSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
+	// `rotateSitekeySecret`: `NOT_FOUND`.
 	UserErrors []CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -636,17 +635,17 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayload) GetUserErrors() []Creat
 // CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey includes the requested fields of the GraphQL type Sitekey.
 // The GraphQL type's documentation follows.
 //
-// A captcha sitekey. Forms carry it, and your server confirms their tokens with its secret.
+// A captcha sitekey. Forms contain it, and the owner's server verifies their tokens with its secret.
 type CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey struct {
 	// Global id.
 	Id string `json:"id"`
-	// Names the sitekey in the widget: `svck_` and 24 letters and digits. Public.
+	// Identifies the sitekey in the widget: `svck_` followed by 24 letters and digits. Public.
 	Sitekey string `json:"sitekey"`
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// The domains whose pages, with their subdomains, may use it; sorted, at most 50. May name localhost. None: every page may.
+	// Domains whose pages may use the sitekey, including their subdomains. Sorted, at most 50; may include localhost. Empty: any page.
 	Domains []string `json:"domains"`
-	// What to paste into a form: the widget's element and its script tag.
+	// The HTML for a form: the widget's element and its script tag.
 	WidgetTag string `json:"widgetTag"`
 }
 
@@ -672,7 +671,7 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadSitekey) GetWidgetTag() s
 // CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -746,8 +745,8 @@ func (v *CreateSitekeyCreateSitekeySitekeySecretPayloadUserErrorsUserError) __pr
 type CreateSitekeyInput struct {
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. `localhost` may be one of them,
-	// for development; addresses such as 127.0.0.1 may not. None: every page may.
+	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
+	// for development; IP addresses are not. Empty: any page.
 	Domains []string `json:"domains"`
 }
 
@@ -759,7 +758,7 @@ func (v *CreateSitekeyInput) GetDomains() []string { return v.Domains }
 
 // CreateSitekeyResponse is returned by CreateSitekey on success.
 type CreateSitekeyResponse struct {
-	// Creates a captcha sitekey with its secret. An account has at most 1,000. For members and owners.
+	// Creates a captcha sitekey with its secret. An account can have 1,000. Requires the role MEMBER or OWNER.
 	CreateSitekey *CreateSitekeyCreateSitekeySitekeySecretPayload `json:"createSitekey"`
 }
 
@@ -770,8 +769,8 @@ func (v *CreateSitekeyResponse) GetCreateSitekey() *CreateSitekeyCreateSitekeySi
 
 // InstallSiteResponse is returned by InstallSite on success.
 type InstallSiteResponse struct {
-	// A site of your account. Null when there is no such site or it is not yours.
-	// Fails with `UNAUTHENTICATED` when the caller is not signed in.
+	// A site of the caller's account. Null if no such site exists or it belongs to another account.
+	// Fails with `UNAUTHENTICATED` if the caller is not signed in.
 	Site *InstallSiteSite `json:"site"`
 }
 
@@ -781,15 +780,15 @@ func (v *InstallSiteResponse) GetSite() *InstallSiteSite { return v.Site }
 // InstallSiteSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type InstallSiteSite struct {
-	// The script tag to paste into every page of the site.
+	// The script tag for the site's pages.
 	ScriptTag string `json:"scriptTag"`
-	// What a Content-Security-Policy of the site's pages must allow, one directive in each line.
+	// What a Content-Security-Policy of the site's pages must allow, one directive per item.
 	CspLines []string `json:"cspLines"`
-	// When the last page view or event was stored; null as long as none was: then the script is not installed yet.
+	// When the last page view or event was stored. Null before the first one, for example while the script is not installed.
 	LastHitAt *time.Time `json:"lastHitAt"`
-	// What the site has used of its monthly quota.
+	// Usage of the monthly quota.
 	Usage InstallSiteSiteUsage `json:"usage"`
 }
 
@@ -808,17 +807,17 @@ func (v *InstallSiteSite) GetUsage() InstallSiteSiteUsage { return v.Usage }
 // InstallSiteSiteUsage includes the requested fields of the GraphQL type Usage.
 // The GraphQL type's documentation follows.
 //
-// What a site has used of its quota in the current calendar month, UTC.
+// A site's usage of its quota in the current calendar month (UTC).
 type InstallSiteSiteUsage struct {
 	// The month, as YYYY-MM.
 	Period string `json:"period"`
 	// Page views and events recorded so far. Engagement does not count.
 	Pageviews int64 `json:"pageviews"`
-	// How many the plan allows; from then on they are rejected until the month ends.
+	// Page views and events that the plan allows. Further ones are rejected until the month ends.
 	Quota int64 `json:"quota"`
-	// `pageviews` as a percentage of `quota`, cut to one decimal, so that 100 means used up.
+	// `pageviews` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up.
 	Percent float64 `json:"percent"`
-	// When the next month begins and the count starts again.
+	// When the next month begins and the count restarts.
 	ResetsAt time.Time `json:"resetsAt"`
 }
 
@@ -840,16 +839,15 @@ func (v *InstallSiteSiteUsage) GetResetsAt() time.Time { return v.ResetsAt }
 // MarkKeyEventMarkKeyEventSitePayload includes the requested fields of the GraphQL type SitePayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of the mutations that change a site.
+// Payload of the mutations that change a site.
 type MarkKeyEventMarkKeyEventSitePayload struct {
-	// The site as it is now.
+	// The site after the change.
 	Site *MarkKeyEventMarkKeyEventSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
-	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
-	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`;
-	// `setDailyExportWebhook` `INVALID_URL`.
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
+	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
+	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
 	UserErrors []MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -866,7 +864,7 @@ func (v *MarkKeyEventMarkKeyEventSitePayload) GetUserErrors() []MarkKeyEventMark
 // MarkKeyEventMarkKeyEventSitePayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type MarkKeyEventMarkKeyEventSitePayloadSite struct {
 	Configured `json:"-"`
 }
@@ -1013,7 +1011,7 @@ func (v *MarkKeyEventMarkKeyEventSitePayloadSite) __premarshalJSON() (*__premars
 // MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -1085,7 +1083,8 @@ func (v *MarkKeyEventMarkKeyEventSitePayloadUserErrorsUserError) __premarshalJSO
 
 // MarkKeyEventResponse is returned by MarkKeyEvent on success.
 type MarkKeyEventResponse struct {
-	// Makes a registered, automatic or e-commerce event call the conversion webhook. For members and owners.
+	// Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook. Requires the role MEMBER or
+	// OWNER.
 	MarkKeyEvent *MarkKeyEventMarkKeyEventSitePayload `json:"markKeyEvent"`
 }
 
@@ -1097,14 +1096,14 @@ func (v *MarkKeyEventResponse) GetMarkKeyEvent() *MarkKeyEventMarkKeyEventSitePa
 // Mistake includes the GraphQL fields of UserError requested by the fragment Mistake.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type Mistake struct {
-	// The path of the input field at fault, beginning with the mutation's argument: `["input", "name"]`, or `["input", "domains", "3"]`
-	// for the fourth element of a list. Of one list the first 20 wrong elements are reported. Null when it is not one field's fault.
+	// The path of the invalid input field, beginning with the mutation's argument: `["input", "name"]`, or `["input", "domains", "3"]`
+	// for the fourth item of a list. Of each list, the first 20 invalid items are reported. Null if no single field is invalid.
 	Field []string `json:"field"`
-	// What is wrong, for programs. New codes may be added.
+	// Machine-readable code. More codes may be added.
 	Code UserErrorCode `json:"code"`
-	// What is wrong, as one sentence for people.
+	// Human-readable message, one sentence.
 	Message string `json:"message"`
 }
 
@@ -1120,16 +1119,15 @@ func (v *Mistake) GetMessage() string { return v.Message }
 // RegisterEventRegisterEventSitePayload includes the requested fields of the GraphQL type SitePayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of the mutations that change a site.
+// Payload of the mutations that change a site.
 type RegisterEventRegisterEventSitePayload struct {
-	// The site as it is now.
+	// The site after the change.
 	Site *RegisterEventRegisterEventSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
-	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
-	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`;
-	// `setDailyExportWebhook` `INVALID_URL`.
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
+	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
+	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
 	UserErrors []RegisterEventRegisterEventSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1146,7 +1144,7 @@ func (v *RegisterEventRegisterEventSitePayload) GetUserErrors() []RegisterEventR
 // RegisterEventRegisterEventSitePayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type RegisterEventRegisterEventSitePayloadSite struct {
 	Configured `json:"-"`
 }
@@ -1293,7 +1291,7 @@ func (v *RegisterEventRegisterEventSitePayloadSite) __premarshalJSON() (*__prema
 // RegisterEventRegisterEventSitePayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type RegisterEventRegisterEventSitePayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -1365,7 +1363,7 @@ func (v *RegisterEventRegisterEventSitePayloadUserErrorsUserError) __premarshalJ
 
 // RegisterEventResponse is returned by RegisterEvent on success.
 type RegisterEventResponse struct {
-	// Registers an event name. One that is registered already is no error. For members and owners.
+	// Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER.
 	RegisterEvent *RegisterEventRegisterEventSitePayload `json:"registerEvent"`
 }
 
@@ -1385,8 +1383,8 @@ func (v *RotateServerSecretInput) GetSiteId() string { return v.SiteId }
 
 // RotateServerSecretResponse is returned by RotateServerSecret on success.
 type RotateServerSecretResponse struct {
-	// Makes a new server secret, which takes the place of the old one: that is dead on every process within a second. For members
-	// and owners.
+	// Creates a new server secret. It replaces the previous one, which all processes reject within a second. Requires the role MEMBER or
+	// OWNER.
 	RotateServerSecret *RotateServerSecretRotateServerSecretRotateServerSecretPayload `json:"rotateServerSecret"`
 }
 
@@ -1398,13 +1396,13 @@ func (v *RotateServerSecretResponse) GetRotateServerSecret() *RotateServerSecret
 // RotateServerSecretRotateServerSecretRotateServerSecretPayload includes the requested fields of the GraphQL type RotateServerSecretPayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of `rotateServerSecret`.
+// Payload of `rotateServerSecret`.
 type RotateServerSecretRotateServerSecretRotateServerSecretPayload struct {
-	// The new secret. It is shown this once; only its hash is stored.
+	// The new secret. It is returned only here: the service stores its hash.
 	ServerSecret *string `json:"serverSecret"`
 	// The site.
 	Site *RotateServerSecretRotateServerSecretRotateServerSecretPayloadSite `json:"site"`
-	// What is wrong with the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`.
 	UserErrors []RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1426,7 +1424,7 @@ func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayload) GetUserE
 // RotateServerSecretRotateServerSecretRotateServerSecretPayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type RotateServerSecretRotateServerSecretRotateServerSecretPayloadSite struct {
 	Configured `json:"-"`
 }
@@ -1579,7 +1577,7 @@ func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayloadSite) __pr
 // RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -1653,11 +1651,11 @@ func (v *RotateServerSecretRotateServerSecretRotateServerSecretPayloadUserErrors
 type SetConversionWebhookInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
-	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
-	// address there is stays; null or empty: nothing is sent any more.
+	// HTTPS URL on the public internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. If omitted, the URL is
+	// not changed; null or an empty string removes it.
 	Url *string `json:"url,omitempty"`
-	// Signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix `whsec_`. Left
-	// out or null, the secret there is stays; an empty one takes it away. It is never shown again.
+	// The secret that signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix
+	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it. It cannot be read.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -1672,8 +1670,8 @@ func (v *SetConversionWebhookInput) GetSecret() *string { return v.Secret }
 
 // SetConversionWebhookResponse is returned by SetConversionWebhook on success.
 type SetConversionWebhookResponse struct {
-	// Sets where key events are sent, and the secret that signs them. For members and owners; to set an address, an API token needs
-	// the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
+	// Sets the URL to which key events are sent, and the secret that signs the calls. Requires the role MEMBER or OWNER; an API token
+	// needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's owners.
 	SetConversionWebhook *SetConversionWebhookSetConversionWebhookSitePayload `json:"setConversionWebhook"`
 }
 
@@ -1685,16 +1683,15 @@ func (v *SetConversionWebhookResponse) GetSetConversionWebhook() *SetConversionW
 // SetConversionWebhookSetConversionWebhookSitePayload includes the requested fields of the GraphQL type SitePayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of the mutations that change a site.
+// Payload of the mutations that change a site.
 type SetConversionWebhookSetConversionWebhookSitePayload struct {
-	// The site as it is now.
+	// The site after the change.
 	Site *SetConversionWebhookSetConversionWebhookSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
-	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
-	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`;
-	// `setDailyExportWebhook` `INVALID_URL`.
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
+	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
+	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
 	UserErrors []SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1711,7 +1708,7 @@ func (v *SetConversionWebhookSetConversionWebhookSitePayload) GetUserErrors() []
 // SetConversionWebhookSetConversionWebhookSitePayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type SetConversionWebhookSetConversionWebhookSitePayloadSite struct {
 	Configured `json:"-"`
 }
@@ -1864,7 +1861,7 @@ func (v *SetConversionWebhookSetConversionWebhookSitePayloadSite) __premarshalJS
 // SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -1938,8 +1935,8 @@ func (v *SetConversionWebhookSetConversionWebhookSitePayloadUserErrorsUserError)
 type SetDailyExportWebhookInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
-	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
-	// nothing is sent any more.
+	// URL, as in `setConversionWebhook`, whose secret signs these calls too. If omitted, the URL is not changed; null or an empty string
+	// removes it.
 	Url *string `json:"url,omitempty"`
 }
 
@@ -1951,8 +1948,9 @@ func (v *SetDailyExportWebhookInput) GetUrl() *string { return v.Url }
 
 // SetDailyExportWebhookResponse is returned by SetDailyExportWebhook on success.
 type SetDailyExportWebhookResponse struct {
-	// Sets where each day's events are sent when the day is over, beginning with today's. For members and owners; to set an address,
-	// an API token needs the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
+	// Sets the URL to which each day's events are sent after the day has ended (UTC), beginning with the current day. Requires the role
+	// MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's
+	// owners.
 	SetDailyExportWebhook *SetDailyExportWebhookSetDailyExportWebhookSitePayload `json:"setDailyExportWebhook"`
 }
 
@@ -1964,16 +1962,15 @@ func (v *SetDailyExportWebhookResponse) GetSetDailyExportWebhook() *SetDailyExpo
 // SetDailyExportWebhookSetDailyExportWebhookSitePayload includes the requested fields of the GraphQL type SitePayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of the mutations that change a site.
+// Payload of the mutations that change a site.
 type SetDailyExportWebhookSetDailyExportWebhookSitePayload struct {
-	// The site as it is now.
+	// The site after the change.
 	Site *SetDailyExportWebhookSetDailyExportWebhookSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
-	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
-	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`;
-	// `setDailyExportWebhook` `INVALID_URL`.
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
+	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
+	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
 	UserErrors []SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -1990,7 +1987,7 @@ func (v *SetDailyExportWebhookSetDailyExportWebhookSitePayload) GetUserErrors() 
 // SetDailyExportWebhookSetDailyExportWebhookSitePayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type SetDailyExportWebhookSetDailyExportWebhookSitePayloadSite struct {
 	Configured `json:"-"`
 }
@@ -2143,7 +2140,7 @@ func (v *SetDailyExportWebhookSetDailyExportWebhookSitePayloadSite) __premarshal
 // SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -2217,7 +2214,7 @@ func (v *SetDailyExportWebhookSetDailyExportWebhookSitePayloadUserErrorsUserErro
 type SiteDomainInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
-	// The domain name, as in `createSite`.
+	// Domain name, as in `createSite`.
 	Domain string `json:"domain"`
 }
 
@@ -2227,11 +2224,11 @@ func (v *SiteDomainInput) GetSiteId() string { return v.SiteId }
 // GetDomain returns SiteDomainInput.Domain, and is useful for accessing the field via an interface.
 func (v *SiteDomainInput) GetDomain() string { return v.Domain }
 
-// Input of the mutations about one event of a site.
+// Input of the mutations for one event of a site.
 type SiteEventInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
-	// The event's name: 1 to 48 lower-case letters, digits, underscores and hyphens.
+	// Event name: 1 to 48 lower-case letters, digits, underscores and hyphens.
 	Name string `json:"name"`
 }
 
@@ -2243,7 +2240,7 @@ func (v *SiteEventInput) GetName() string { return v.Name }
 
 // SitesResponse is returned by Sites on success.
 type SitesResponse struct {
-	// The sites of your account, oldest first. Fails with `UNAUTHENTICATED` when the caller is not signed in.
+	// The sites of the caller's account, oldest first. Fails with `UNAUTHENTICATED` if the caller is not signed in.
 	Sites *SitesSitesSiteConnection `json:"sites"`
 }
 
@@ -2257,9 +2254,9 @@ func (v *SitesResponse) GetSites() *SitesSitesSiteConnection { return v.Sites }
 type SitesSitesSiteConnection struct {
 	// The sites with their cursors.
 	Edges []SitesSitesSiteConnectionEdgesSiteEdge `json:"edges"`
-	// Where this page lies in the list.
+	// The position of the page in the list.
 	PageInfo SitesSitesSiteConnectionPageInfo `json:"pageInfo"`
-	// How many sites the whole list has.
+	// Number of sites in the whole list.
 	TotalCount int `json:"totalCount"`
 }
 
@@ -2289,7 +2286,7 @@ func (v *SitesSitesSiteConnectionEdgesSiteEdge) GetNode() SitesSitesSiteConnecti
 // SitesSitesSiteConnectionEdgesSiteEdgeNodeSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type SitesSitesSiteConnectionEdgesSiteEdgeNodeSite struct {
 	Configured `json:"-"`
 }
@@ -2440,11 +2437,11 @@ func (v *SitesSitesSiteConnectionEdgesSiteEdgeNodeSite) __premarshalJSON() (*__p
 // SitesSitesSiteConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
 // The GraphQL type's documentation follows.
 //
-// Where a page of a connection lies in the whole list.
+// The position of a page in a connection.
 type SitesSitesSiteConnectionPageInfo struct {
-	// Whether there are more edges after the last one of this page.
+	// Whether more edges follow the last one of this page.
 	HasNextPage bool `json:"hasNextPage"`
-	// The cursor of the last edge, for the next call's `after`; null on an empty page.
+	// The cursor of the last edge, for `after` of the next page. Null on an empty page.
 	EndCursor *string `json:"endCursor"`
 }
 
@@ -2454,7 +2451,7 @@ func (v *SitesSitesSiteConnectionPageInfo) GetHasNextPage() bool { return v.HasN
 // GetEndCursor returns SitesSitesSiteConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
 func (v *SitesSitesSiteConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
 
-// Input of `updateSite`. What is left out or null stays as it is.
+// Input of `updateSite`. Omitted and null settings are not changed.
 type UpdateSiteInput struct {
 	// The site's global id.
 	SiteId string `json:"siteId"`
@@ -2468,7 +2465,7 @@ type UpdateSiteInput struct {
 	AllowPseudonymousUserId *bool `json:"allowPseudonymousUserId"`
 	// Whether automatic events are accepted.
 	AutomaticEvents *bool `json:"automaticEvents"`
-	// The whole list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
+	// The complete list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
 	ExcludedAddresses []string `json:"excludedAddresses"`
 }
 
@@ -2495,7 +2492,7 @@ func (v *UpdateSiteInput) GetExcludedAddresses() []string { return v.ExcludedAdd
 
 // UpdateSiteResponse is returned by UpdateSite on success.
 type UpdateSiteResponse struct {
-	// Changes settings: all that are given, or none when one of them is refused. For members and owners.
+	// Changes settings: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER.
 	UpdateSite *UpdateSiteUpdateSiteSitePayload `json:"updateSite"`
 }
 
@@ -2505,16 +2502,15 @@ func (v *UpdateSiteResponse) GetUpdateSite() *UpdateSiteUpdateSiteSitePayload { 
 // UpdateSiteUpdateSiteSitePayload includes the requested fields of the GraphQL type SitePayload.
 // The GraphQL type's documentation follows.
 //
-// Answer of the mutations that change a site.
+// Payload of the mutations that change a site.
 type UpdateSiteUpdateSiteSitePayload struct {
-	// The site as it is now.
+	// The site after the change.
 	Site *UpdateSiteUpdateSiteSitePayloadSite `json:"site"`
-	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
-	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
-	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`;
-	// `setDailyExportWebhook` `INVALID_URL`.
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
+	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
+	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
 	UserErrors []UpdateSiteUpdateSiteSitePayloadUserErrorsUserError `json:"userErrors"`
 }
 
@@ -2531,7 +2527,7 @@ func (v *UpdateSiteUpdateSiteSitePayload) GetUserErrors() []UpdateSiteUpdateSite
 // UpdateSiteUpdateSiteSitePayloadSite includes the requested fields of the GraphQL type Site.
 // The GraphQL type's documentation follows.
 //
-// A website that is measured.
+// A website whose traffic is measured.
 type UpdateSiteUpdateSiteSitePayloadSite struct {
 	Configured `json:"-"`
 }
@@ -2674,7 +2670,7 @@ func (v *UpdateSiteUpdateSiteSitePayloadSite) __premarshalJSON() (*__premarshalU
 // UpdateSiteUpdateSiteSitePayloadUserErrorsUserError includes the requested fields of the GraphQL type UserError.
 // The GraphQL type's documentation follows.
 //
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type UpdateSiteUpdateSiteSitePayloadUserErrorsUserError struct {
 	Mistake `json:"-"`
 }
@@ -2748,85 +2744,85 @@ func (v *UpdateSiteUpdateSiteSitePayloadUserErrorsUserError) __premarshalJSON() 
 type UserErrorCode string
 
 const (
-	// The e-mail address is not one.
+	// The e-mail address is not valid.
 	UserErrorCodeInvalidEmail UserErrorCode = "INVALID_EMAIL"
 	// The password is shorter than 8 or longer than 1,024 bytes.
 	UserErrorCodeInvalidPassword UserErrorCode = "INVALID_PASSWORD"
-	// The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
-	// account's name has a web address.
+	// The name is empty, longer than 100 characters, or contains control characters, direction overrides or other invisible characters.
+	// The name of an account must not contain a web address either.
 	UserErrorCodeInvalidName UserErrorCode = "INVALID_NAME"
 	// The domain is not a full domain name, or is an IP address or localhost.
 	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
-	// There is an account with this e-mail address already.
+	// An account with this e-mail address already exists.
 	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
-	// The account has a site with this domain already.
+	// The account already has a site with this domain.
 	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
-	// An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more.
+	// The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case.
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
-	// An account has at most 1,000 captcha sitekeys.
+	// The account has reached its limit of 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
-	// The e-mail address or the password is wrong. Which of them is never told.
+	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
-	// This installation does not take new accounts.
+	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
-	// There is no such object, or it is not yours. The two are never told apart.
+	// No such object exists, or it belongs to another account. The error does not reveal which.
 	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
-	// This is the site's own domain, which needs no entry among the extra domains.
+	// The domain is the site's own domain, which is always accepted.
 	UserErrorCodeOwnDomain UserErrorCode = "OWN_DOMAIN"
-	// A site has at most 20 extra domains, a sitekey 50 domains.
+	// The limit of domains is reached: 20 extra domains for a site, 50 domains for a sitekey.
 	UserErrorCodeTooManyDomains UserErrorCode = "TOO_MANY_DOMAINS"
-	// The name has not 1 to 48 lower-case letters, digits, underscores and hyphens.
+	// The name does not consist of 1 to 48 lower-case letters, digits, underscores and hyphens.
 	UserErrorCodeInvalidEventName UserErrorCode = "INVALID_EVENT_NAME"
 	// The name belongs to an automatic or e-commerce event, or is `pageview` or `engagement`.
 	UserErrorCodeReservedEventName UserErrorCode = "RESERVED_EVENT_NAME"
-	// A site has at most 50 registered event names.
+	// The site has reached its limit of 50 registered event names.
 	UserErrorCodeTooManyEvents UserErrorCode = "TOO_MANY_EVENTS"
 	// Only a registered, automatic or e-commerce event can be a key event.
 	UserErrorCodeEventNotRegistered UserErrorCode = "EVENT_NOT_REGISTERED"
-	// A purchase always is a key event.
+	// A purchase is always a key event.
 	UserErrorCodeAlwaysKeyEvent UserErrorCode = "ALWAYS_KEY_EVENT"
-	// An address is neither an IP address nor a network in CIDR form.
+	// The address is neither an IP address nor a network in CIDR notation.
 	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
-	// A site has at most 200 excluded addresses.
+	// The site has reached its limit of 200 excluded addresses.
 	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
-	// The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
-	// the port is neither 443 nor 8443, or it is not on the internet.
+	// The URL is not an HTTPS URL, contains a user name or password, is longer than 2,048 bytes, has a port other than 443 or 8443, or
+	// does not lead to the public internet.
 	UserErrorCodeInvalidUrl UserErrorCode = "INVALID_URL"
-	// The webhook secret is longer than 256 characters or has control characters.
+	// The webhook secret is longer than 256 characters or contains control characters.
 	UserErrorCodeInvalidSecret UserErrorCode = "INVALID_SECRET"
-	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
+	// The webhook secret is shorter than 16 characters, not counting the prefix `whsec_`.
 	UserErrorCodeSecretTooShort UserErrorCode = "SECRET_TOO_SHORT"
-	// The user id does not have 64 hexadecimal digits.
+	// The user id does not consist of 64 hexadecimal digits.
 	UserErrorCodeInvalidUserId UserErrorCode = "INVALID_USER_ID"
-	// An account can have 20 erasures in progress.
+	// The account already has 20 erasures in progress.
 	UserErrorCodeTooManyErasures UserErrorCode = "TOO_MANY_ERASURES"
-	// The site has no conversion webhook that could be tested.
+	// The site has no conversion webhook to test.
 	UserErrorCodeNoWebhook UserErrorCode = "NO_WEBHOOK"
-	// The delivery, or a test of the site, is being sent at this moment.
+	// The delivery, or a test of the site, is already in progress.
 	UserErrorCodeDeliveryInProgress UserErrorCode = "DELIVERY_IN_PROGRESS"
-	// A delivery can be sent again by hand 20 times.
+	// The delivery was already sent again 20 times.
 	UserErrorCodeTooManyRedeliveries UserErrorCode = "TOO_MANY_REDELIVERIES"
-	// A site can have 20 tests in an hour.
+	// The site has reached its limit of 20 tests per hour.
 	UserErrorCodeTooManyTests UserErrorCode = "TOO_MANY_TESTS"
-	// There is no such plan.
+	// No such plan exists.
 	UserErrorCodeInvalidPlan UserErrorCode = "INVALID_PLAN"
-	// The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53.
+	// The number of page views does not match the plan. An Enterprise plan requires one, from 1 to 2^53.
 	UserErrorCodeInvalidVolume UserErrorCode = "INVALID_VOLUME"
-	// An API token needs at least one scope.
+	// An API token requires at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
-	// A user has at most 50 API tokens.
+	// The user has reached the limit of 50 API tokens.
 	UserErrorCodeTooManyTokens UserErrorCode = "TOO_MANY_TOKENS"
-	// The mailed secret is wrong, was used already, or is too old. Which of them is never told.
+	// The mailed secret is wrong, consumed or expired. The error does not reveal which.
 	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
-	// This person is a member of the account already.
+	// The address already belongs to a member of the account.
 	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
-	// An account has at most 100 members and invitations.
+	// The account has reached its limit of 100 members and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
-	// This installation sends no mail. Whoever runs it can make a link with `tallygate admin invite`.
+	// This installation sends no mail. Its administrator can create a link with `tallygate admin invite`.
 	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
-	// An account needs an owner: the last one cannot leave or get another role.
+	// The last owner of an account cannot be removed or get another role.
 	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
-	// The only operator cannot go while there are others on this installation.
+	// The only operator cannot be deleted while the installation has other users.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
 
