@@ -5,7 +5,6 @@
 package auth
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -87,14 +86,4 @@ func New(o Options) (*Auth, error) {
 		throttle:    newThrottleKey(o.Secret, o.Rotation),
 		hasher:      newHasher(runtime.GOMAXPROCS(0), o.ServesHits),
 	}, nil
-}
-
-// Middleware lets the handlers below it identify the caller, and sign users up, in and out, with the
-// request's context. It does not read the database itself.
-func (a *Auth) Middleware(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		state := &request{auth: a, w: w}
-		state.http = r.WithContext(context.WithValue(r.Context(), requestKey{}, state))
-		next.ServeHTTP(w, state.http)
-	})
 }

@@ -6,11 +6,6 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-var errNoMail = &model.Error{
-	Kind: model.Conflict, Code: "no_mail_server",
-	Message: "This installation sends no mail. Its administrator can create a link with: tallygate admin invite.",
-}
-
 // Invite mails an invitation to the account of by. The caller must have checked that by may manage
 // it.
 func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role model.Role) (*model.Invitation, error) {

@@ -129,7 +129,3 @@ func (a *Auth) ResetPassword(ctx context.Context, secret, password string) (toke
 	})
 	return tokens, err
 }
-
-func wrongPassword(field string) error {
-	return model.InvalidField(field, errWrongCredentials.Code, "The password is wrong.")
-}

@@ -4,12 +4,23 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/gorilla/sessions"
 
 	"github.com/tallygate/tallygate/db/model"
 )
+
+// Middleware lets the handlers below it identify the caller, and sign users up, in and out, with the
+// request's context. It does not read the database itself.
+func (a *Auth) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		state := &request{auth: a, w: w}
+		state.http = r.WithContext(context.WithValue(r.Context(), requestKey{}, state))
+		next.ServeHTTP(w, state.http)
+	})
+}
 
 // request is one HTTP request with its response, whose cookies may be read and set. It looks its
 // caller up at most once, when the caller is first needed.
@@ -131,4 +142,49 @@ func (r *request) endSession() error {
 
 	r.caller, r.loaded = Caller{}, true
 	return nil
+}
+
+// CallerOf returns the caller of a request that passed Middleware; the zero Caller if it did not.
+// After SignUp, SignIn and SignOut it returns their outcome. It fails with the model.Error
+// unauthenticated for an unknown API token, and with the database's errors.
+func CallerOf(ctx context.Context) (Caller, error) {
+	r, ok := ctx.Value(requestKey{}).(*request)
+	if !ok {
+		return Caller{}, nil
+	}
+	return r.identify()
+}
+
+// Require returns the caller if it has the permission. It fails with ErrUnauthenticated or
+// model.ErrForbidden.
+func Require(ctx context.Context, p model.Permission) (Caller, error) {
+	caller, err := CallerOf(ctx)
+	if err != nil {
+		return Caller{}, err
+	}
+	return caller, caller.check(p)
+}
+
+// MayPersonal reports whether the caller may read its sessions and API tokens, which an API token
+// may not. The caller must be authenticated.
+func MayPersonal(ctx context.Context) (bool, error) {
+	caller, err := CallerOf(ctx)
+	return err == nil && caller.User.May(model.MayPersonal, caller.Token), err
+}
+
+// Downloader returns the user if it may download rows, with the errors of Require. It is for
+// handlers outside of Middleware.
+func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
+	caller, err := (&request{auth: a, http: r}).identify()
+	if err != nil {
+		return nil, err
+	}
+	return caller.User, caller.check(model.MayExport)
+}
+
+// bearer returns the API token of a request. Other schemes are ignored: a proxy in front may use
+// them.
+func bearer(r *http.Request) (string, bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }

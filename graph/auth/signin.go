@@ -3,16 +3,9 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
-
-// errWrongCredentials is the response to an unknown e-mail address and to a wrong password alike.
-var errWrongCredentials = &model.Error{
-	Kind: model.Invalid, Code: "wrong_credentials", Message: "The e-mail address or the password is wrong.",
-}
 
 // SignIn checks a password and signs the user in under a new session id. A wrong password and an
 // unknown address return the same model.Error, wrong_credentials, after the same time. Too many
@@ -131,12 +124,4 @@ func (a *Auth) startSession(r *request, user *model.User) (*model.User, error) {
 		return nil, err
 	}
 	return user, a.devices.remember(r.w, r.http, user)
-}
-
-func tooManyAttempts(wait time.Duration) error {
-	seconds := int64((wait + time.Second - 1) / time.Second)
-	return &model.Error{
-		Kind: model.RateLimited, Code: "rate_limited", RetryAfter: wait,
-		Message: fmt.Sprintf("Too many attempts. Try again in %d s.", seconds),
-	}
 }

@@ -157,9 +157,6 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 	return a.startSession(r, user)
 }
 
-// errInvalidSecret is db.ErrInvalidToken with the name of ConfirmSignUp's field.
-var errInvalidSecret = model.InvalidField("secret", db.ErrInvalidToken.Code, db.ErrInvalidToken.Message)
-
 func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password string) (*model.User, error) {
 	now := model.At(a.now())
 	signUp, err := a.db.PendingSignUp(ctx, tokenHash, now)

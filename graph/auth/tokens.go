@@ -3,22 +3,9 @@ package auth
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strings"
 
 	"github.com/tallygate/tallygate/db/model"
 )
-
-var errToken = &model.Error{
-	Kind: model.Unauthenticated, Code: "unauthenticated", Message: "The API token is wrong or was revoked.",
-}
-
-// bearer returns the API token of a request. Other schemes are ignored: a proxy in front may use
-// them.
-func bearer(r *http.Request) (string, bool) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
-}
 
 // token returns the caller with an API token.
 func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {

@@ -49,34 +49,6 @@ func newImpatience() *impatience {
 	return &impatience{seen: seen}
 }
 
-// Impatient returns the remaining wait of a caller that ignored Retry-After too often, after a short
-// pause; or 0. The caller must answer a positive wait without reading the request.
-func (l *Limits) Impatient(r *http.Request, now time.Time) time.Duration {
-	c, ok := credentialOf(r)
-	if !ok {
-		return 0
-	}
-
-	wait := l.impatience.wait(c, now)
-	if wait > 0 {
-		pause(r.Context(), refusalPause)
-	}
-
-	return wait
-}
-
-// CountRefusal counts the answered request if it was refused with Retry-After.
-func (l *Limits) CountRefusal(r *http.Request, now time.Time) {
-	request := Of(r.Context())
-	request.mu.Lock()
-	retryAfter := request.retryAfter
-	request.mu.Unlock()
-
-	if c, ok := credentialOf(r); ok && retryAfter > 0 {
-		l.impatience.add(c, retryAfter, now)
-	}
-}
-
 // add counts a refusal with the time after which the caller may try again.
 func (i *impatience) add(c credential, retryAfter time.Duration, now time.Time) {
 	i.mu.Lock()

@@ -5,11 +5,6 @@
 package limits
 
 import (
-	"context"
-	"net/netip"
-	"sync"
-	"time"
-
 	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
@@ -36,48 +31,4 @@ func New(costPerMinute int) *Limits {
 		openMutations:  newOpenMutations(),
 		impatience:     newImpatience(),
 	}
-}
-
-// Request is what the limits keep of one request.
-type Request struct {
-	limits  *Limits
-	network string    // of the client, see Network
-	shared  bool      // many clients have this network: no limit by network applies
-	now     time.Time // arrival
-
-	mu         sync.Mutex
-	budget     *budget       // nil until the caller is known
-	surcharge  int           // cost beyond the complexity
-	refused    error         // of the first mutation without a turn: later ones get none either
-	retryAfter time.Duration // sent to a caller over the rate limit or without a turn
-}
-
-type requestKey struct{}
-
-// WithRequest returns a context with the limits of one request, which arrived now from addr. shared
-// means that many clients have that address.
-func (l *Limits) WithRequest(ctx context.Context, addr netip.Addr, shared bool, now time.Time) context.Context {
-	return context.WithValue(ctx, requestKey{}, &Request{limits: l, network: networkOf(addr), shared: shared, now: now})
-}
-
-// Of returns the limits of a request. It panics on a context without WithRequest.
-func Of(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Request) }
-
-// Network returns the client's network: an IPv4 address, or an IPv6 network of 64 bits.
-func (r *Request) Network() string { return r.network }
-
-// networkOf returns the network that one client can be assumed to have.
-func networkOf(addr netip.Addr) string {
-	addr = addr.Unmap().WithZone("")
-	if network, err := addr.Prefix(64); addr.Is6() && err == nil {
-		addr = network.Addr()
-	}
-	return addr.String()
-}
-
-// setRetryAfter records the wait that the caller was sent.
-func (r *Request) setRetryAfter(d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.retryAfter = d
 }

@@ -1,12 +1,8 @@
 package limits
 
 import (
-	"context"
-	"errors"
 	"time"
 
-	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
@@ -43,45 +39,4 @@ func newOpenMutations() *turns.Queue {
 		Most: openMutationsAtOnce, MostPerKey: openMutationsAtOnce,
 		Line: mutationQueue, LinePerKey: mutationQueuePerCaller, Patience: openMutationPatience,
 	}
-}
-
-// TakeTurn waits for a mutation's turn, charged for the request, and returns the function that ends
-// it. After the first mutation without a turn, all later ones of the request are refused too:
-// the mutations that ran are always the first ones of the document.
-func (r *Request) TakeTurn(ctx context.Context, mutation string) (end func(), err error) {
-	// The mutations of a request run one after another.
-	if r.refused != nil {
-		return nil, r.refused
-	}
-
-	if openMutations[mutation] {
-		end, err = r.limits.openMutations.Take(ctx, r.network)
-	} else {
-		end, err = r.takeAccountTurn(ctx)
-	}
-
-	if errors.Is(err, turns.ErrBusy) {
-		err = &model.Error{
-			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second, Message: "Too many changes are in progress. Try again.",
-		}
-
-		r.refused = err
-		r.setRetryAfter(time.Second)
-	}
-
-	return end, err
-}
-
-// takeAccountTurn is TakeTurn for a mutation of the caller's account. An unauthenticated caller
-// needs no turn: the mutation refuses the call without a write.
-func (r *Request) takeAccountTurn(ctx context.Context) (end func(), err error) {
-	caller, err := auth.CallerOf(ctx)
-	if err != nil || caller.User == nil {
-		return func() {}, nil
-	}
-	if err := r.Charge(ctx, caller); err != nil {
-		return nil, err
-	}
-
-	return r.limits.mutations.Take(ctx, accountKey(caller))
 }
