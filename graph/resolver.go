@@ -26,7 +26,7 @@ type Resolver struct {
 	webhookNets  []netip.Prefix
 	plan         model.Plan // of new sites
 	planQuota    int64
-	notify       func([]model.Delivery) // nil: nobody is notified
+	notify       func([]model.Delivery) // nil: no notification
 	now          func() time.Time
 	purging      chan struct{} // holds one value while a request purges deleted sites
 	log          *slog.Logger

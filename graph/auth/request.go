@@ -94,10 +94,10 @@ func (r *request) session() (*sessions.Session, error) {
 	return session, nil
 }
 
-// startSession ends the request's session, if any, and starts one of the user under a new id. It
+// replaceSession ends the request's session, if any, and starts one of the user under a new id. It
 // returns errWrongCredentials if the user's password has changed since it was checked: a change ends
 // all sessions, and this one must not survive it.
-func (r *request) startSession(user *model.User) error {
+func (r *request) replaceSession(user *model.User) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 

@@ -120,7 +120,7 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 // startSession signs in a user whose password was checked or chosen in this request, and remembers
 // the browser.
 func (a *Auth) startSession(r *request, user *model.User) (*model.User, error) {
-	if err := r.startSession(user); err != nil {
+	if err := r.replaceSession(user); err != nil {
 		return nil, err
 	}
 	return user, a.devices.remember(r.w, r.http, user)

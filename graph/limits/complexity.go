@@ -96,3 +96,6 @@ func items(value any) (n int) {
 
 	return n
 }
+
+// saturate prevents sums of nested fragments from overflowing.
+func saturate(n int) int { return min(n, 1<<30) }

@@ -237,9 +237,6 @@ func (m *measure) fragment(name string) size {
 	return s
 }
 
-// saturate prevents sums of nested fragments from overflowing.
-func saturate(n int) int { return min(n, 1<<30) }
-
 // queryCache is a bounded cache of validated documents by their text.
 type queryCache struct{ *lru.LRU[*ast.QueryDocument] }
 

@@ -1,5 +1,5 @@
-// Package turns bounds how many callers do one thing at once, fairly: GraphQL's requests and
-// mutations, and downloads.
+// Package turns is a fair queue: it bounds how many callers do one thing at once. GraphQL requests,
+// mutations and downloads use it. It starts no goroutine.
 package turns
 
 import (
@@ -9,35 +9,34 @@ import (
 	"time"
 )
 
-// Queue bounds how many callers work at once, in all and for each key. One more waits for its turn.
-// The turns go round the keys: the next one goes to the key that works least, and of those to the
-// one that was served longest ago, so that a caller with many requests keeps the others waiting for
-// one of them each. Callers of one key are served in the order in which they came. It is safe for
-// concurrent use.
+// Queue bounds how many callers work at once, in total and per key. Further callers wait for a turn.
+// The next turn goes to the key with the fewest working callers, and among those to the one served
+// longest ago. So a key with many callers delays each other key by one turn only. Callers of one key
+// are served in order of arrival. It is safe for concurrent use.
 type Queue struct {
-	Most, MostPerKey int           // callers that work
-	Line, LinePerKey int           // callers that wait
-	Patience         time.Duration // longest wait
+	Most, MostPerKey int           // working callers
+	Line, LinePerKey int           // waiting callers
+	Patience         time.Duration // maximum wait
 
 	mu      sync.Mutex
 	working int
 	waiting int
-	served  int64 // turns given, and keys that came, so far
+	served  int64 // turns given and keys added so far
 	keys    map[string]*turnKey
 }
 
-// turnKey is the callers with one key. It exists while they work or wait.
+// turnKey holds the callers of one key. It exists while any of them works or waits.
 type turnKey struct {
 	working int
 	waiting []chan struct{} // oldest first; each gets one value with its turn
-	served  int64           // number of its last turn, or of its coming
+	served  int64           // number of its last turn, or of its arrival
 }
 
-// ErrBusy is returned when too many callers wait, or one has waited too long.
+// ErrBusy is returned if the queue is full, or after Patience without a turn.
 var ErrBusy = errors.New("turns: too many callers wait for their turn")
 
-// Take waits for a turn and returns what ends it, which may be called more than once. It returns
-// ErrBusy, or the context's error when that ends first.
+// Take waits for a turn and returns the function that ends it, which may be called more than once. It
+// returns ErrBusy, or the context's error if the context ends first.
 func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 	ready, err := q.join(key)
 	if err != nil {
@@ -57,7 +56,7 @@ func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 		err = ctx.Err()
 	}
 
-	// the turn came at the same time
+	// The turn came at the same time.
 	if !q.leave(key, ready) {
 		end()
 	}
@@ -65,7 +64,7 @@ func (q *Queue) Take(ctx context.Context, key string) (end func(), err error) {
 	return nil, err
 }
 
-// join enters the line and returns the channel that gets a value with the turn.
+// join adds a caller to the queue and returns the channel that receives its turn.
 func (q *Queue) join(key string) (chan struct{}, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +93,7 @@ func (q *Queue) join(key string) (chan struct{}, error) {
 	return ready, nil
 }
 
-// leave removes a caller from the line. It is false when its turn has come already.
+// leave removes a caller from the queue. It returns false if its turn has already come.
 func (q *Queue) leave(key string, ready chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -123,7 +122,7 @@ func (q *Queue) end(key string) {
 	q.serve()
 }
 
-// Waiting returns how many callers wait.
+// Waiting returns the number of waiting callers.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,7 +135,7 @@ func (q *Queue) forget(key string, k *turnKey) {
 	}
 }
 
-// serve gives out the turns that are free.
+// serve assigns the free turns.
 func (q *Queue) serve() {
 	for q.working < q.Most {
 		next := q.next()
@@ -154,7 +153,7 @@ func (q *Queue) serve() {
 	}
 }
 
-// next returns the key whose turn it is, or nil.
+// next returns the key that gets the next turn, or nil.
 func (q *Queue) next() (next *turnKey) {
 	for _, k := range q.keys {
 		if len(k.waiting) == 0 || k.working >= q.MostPerKey {

@@ -1,5 +1,4 @@
-// Package typedclient is what a public generator of typed clients, github.com/Khan/genqlient, makes
-// of the schema and of the operations in docs/configure-site.graphql. It exists for a test: owners
-// who automate in a typed language get such a client out of their own generator, so the schema must
-// suit one.
+// Package typedclient is the client that github.com/Khan/genqlient generates from the schema and the
+// operations in docs/configure-site.graphql. Only a test uses it: it proves that the schema suits
+// generators of typed clients. The program never imports it.
 package typedclient
