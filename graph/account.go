@@ -30,7 +30,9 @@ func (r *mutationResolver) SignUp(ctx context.Context, input generated.SignUpInp
 	return &generated.SignUpPayload{Viewer: user, VerificationSent: mailed}, err
 }
 
-func (r *mutationResolver) ConfirmSignUp(ctx context.Context, input generated.ConfirmSignUpInput) (*generated.ConfirmSignUpPayload, error) {
+func (r *mutationResolver) ConfirmSignUp(
+	ctx context.Context, input generated.ConfirmSignUpInput,
+) (*generated.ConfirmSignUpPayload, error) {
 	user, err := r.auth.ConfirmSignUp(ctx, input.Secret, input.Password)
 	return &generated.ConfirmSignUpPayload{Viewer: user}, err
 }
@@ -40,13 +42,17 @@ func (r *mutationResolver) SignIn(ctx context.Context, input generated.SignInInp
 	return &generated.SignInPayload{Viewer: user}, err
 }
 
-func (r *mutationResolver) SignOut(ctx context.Context, input *generated.SignOutInput) (*generated.SignOutPayload, error) {
+func (r *mutationResolver) SignOut(
+	ctx context.Context, input *generated.SignOutInput,
+) (*generated.SignOutPayload, error) {
 	everywhere := input != nil && input.Everywhere
 	return &generated.SignOutPayload{}, r.auth.SignOut(ctx, everywhere)
 }
 
 // DeleteAccount deletes the owner's account and purges its rows, up to purgeTime.
-func (r *mutationResolver) DeleteAccount(ctx context.Context, input generated.DeleteAccountInput) (*generated.DeleteAccountPayload, error) {
+func (r *mutationResolver) DeleteAccount(
+	ctx context.Context, input generated.DeleteAccountInput,
+) (*generated.DeleteAccountPayload, error) {
 	viewer, err := r.require(ctx, model.MayManage)
 	if err != nil {
 		return nil, err

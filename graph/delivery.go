@@ -11,7 +11,9 @@ import (
 
 // Webhook deliveries of a site, and the deliveries that an owner requests.
 
-func (r *siteResolver) Deliveries(ctx context.Context, obj *model.Site, first int, after *string) (*generated.DeliveryConnection, error) {
+func (r *siteResolver) Deliveries(
+	ctx context.Context, obj *model.Site, first int, after *string,
+) (*generated.DeliveryConnection, error) {
 	cursors := r.cursors(model.AfterDelivery)
 	before, err := cursors.parsePage(first, after)
 	if err != nil {
@@ -67,7 +69,9 @@ func (r *deliveryAttemptResolver) Error(ctx context.Context, obj *model.Delivery
 	return orNil(obj.Error), nil
 }
 
-func (r *mutationResolver) SendTestWebhook(ctx context.Context, input generated.SendTestWebhookInput) (*generated.DeliveryPayload, error) {
+func (r *mutationResolver) SendTestWebhook(
+	ctx context.Context, input generated.SendTestWebhookInput,
+) (*generated.DeliveryPayload, error) {
 	viewer, err := r.require(ctx, model.MayConfigure)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,9 @@ func (r *mutationResolver) SendTestWebhook(ctx context.Context, input generated.
 	return &generated.DeliveryPayload{Delivery: delivery}, nil
 }
 
-func (r *mutationResolver) Redeliver(ctx context.Context, input generated.RedeliverInput) (*generated.DeliveryPayload, error) {
+func (r *mutationResolver) Redeliver(
+	ctx context.Context, input generated.RedeliverInput,
+) (*generated.DeliveryPayload, error) {
 	viewer, err := r.require(ctx, model.MayConfigure)
 	if err != nil {
 		return nil, err

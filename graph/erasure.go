@@ -11,7 +11,9 @@ import (
 
 // DeleteUserData stores the request, then erases rows up to purgeTime. The worker erases the
 // remaining rows.
-func (r *mutationResolver) DeleteUserData(ctx context.Context, input generated.DeleteUserDataInput) (*generated.DeleteUserDataPayload, error) {
+func (r *mutationResolver) DeleteUserData(
+	ctx context.Context, input generated.DeleteUserDataInput,
+) (*generated.DeleteUserDataPayload, error) {
 	viewer, err := r.require(ctx, model.MayErase)
 	if err != nil {
 		return nil, err

@@ -104,7 +104,8 @@ func newPresenter(log *slog.Logger, now func() time.Time) presenter {
 	return presenter{log: log, now: now, stacks: &seldom{}, others: &seldom{}}
 }
 
-// seldom passes one of many per second, so that the log of a flood of requests does not fill the disk.
+// seldom passes one of many per second, so that the log of a flood of requests does not fill the
+// disk.
 type seldom struct {
 	mu      sync.Mutex
 	last    time.Time
@@ -219,8 +220,8 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 	return answer
 }
 
-// logInternal logs an internal error. Without a panic, it skips errors after the client disconnected:
-// they come from the cancelled context. It logs at most one stack per second.
+// logInternal logs an internal error. Without a panic, it skips errors after the client
+// disconnected: they come from the cancelled context. It logs at most one stack per second.
 func (p presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
 	panicked, isPanic := errors.AsType[*panicError](err)
 	if limits.Disconnected(ctx) && !isPanic {

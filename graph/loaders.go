@@ -13,8 +13,8 @@ import (
 // list announces its keys; the first call of "of" loads all announced keys, and the others wait for
 // that statement.
 //
-// vikstrous/dataloadgen does not fit: it delays every read by some milliseconds to collect keys, and
-// under load may split a batch, while a list here knows its keys beforehand.
+// vikstrous/dataloadgen does not fit: it delays every read by some milliseconds to collect keys,
+// and under load may split a batch, while a list here knows its keys beforehand.
 type loader[K comparable, V any] struct {
 	load     func(ctx context.Context, keys []K) (map[K]V, error)
 	expected func() []K

@@ -15,7 +15,7 @@ func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*m
 	return shared(ctx, key, func() ([]*model.User, error) { return r.db.Members(ctx, obj.ID) })
 }
 
-// Invitations is empty for callers who may not list invitations.
+// Invitations is empty for callers without the right to list them.
 func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error) {
 	key := accountRead{field: "invitations", accountID: obj.ID}
 	return shared(ctx, key, func() ([]*model.Invitation, error) {
@@ -32,7 +32,9 @@ func (r *invitationResolver) ID(ctx context.Context, obj *model.Invitation) (str
 	return r.ids.Of(model.NodeInvitation, obj.ID), nil
 }
 
-func (r *mutationResolver) InviteMember(ctx context.Context, input generated.InviteMemberInput) (*generated.InviteMemberPayload, error) {
+func (r *mutationResolver) InviteMember(
+	ctx context.Context, input generated.InviteMemberInput,
+) (*generated.InviteMemberPayload, error) {
 	viewer, err := r.require(ctx, model.MayManage)
 	if err != nil {
 		return nil, err
@@ -42,7 +44,9 @@ func (r *mutationResolver) InviteMember(ctx context.Context, input generated.Inv
 	return &generated.InviteMemberPayload{Invitation: invitation}, err
 }
 
-func (r *mutationResolver) RevokeInvitation(ctx context.Context, input generated.RevokeInvitationInput) (*generated.RevokeInvitationPayload, error) {
+func (r *mutationResolver) RevokeInvitation(
+	ctx context.Context, input generated.RevokeInvitationInput,
+) (*generated.RevokeInvitationPayload, error) {
 	viewer, err := r.require(ctx, model.MayManage)
 	if err != nil {
 		return nil, err
@@ -57,12 +61,16 @@ func (r *mutationResolver) RevokeInvitation(ctx context.Context, input generated
 	return &generated.RevokeInvitationPayload{Invitation: invitation}, orNotFound("invitationId", err)
 }
 
-func (r *mutationResolver) AcceptInvitation(ctx context.Context, input generated.AcceptInvitationInput) (*generated.AcceptInvitationPayload, error) {
+func (r *mutationResolver) AcceptInvitation(
+	ctx context.Context, input generated.AcceptInvitationInput,
+) (*generated.AcceptInvitationPayload, error) {
 	viewer, err := r.auth.AcceptInvitation(ctx, input.Token, input.Password)
 	return &generated.AcceptInvitationPayload{Viewer: viewer}, err
 }
 
-func (r *mutationResolver) SetMemberRole(ctx context.Context, input generated.SetMemberRoleInput) (*generated.SetMemberRolePayload, error) {
+func (r *mutationResolver) SetMemberRole(
+	ctx context.Context, input generated.SetMemberRoleInput,
+) (*generated.SetMemberRolePayload, error) {
 	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
 		return r.db.SetMemberRole(ctx, accountID, userID, input.Role)
 	})
@@ -74,7 +82,9 @@ func (r *mutationResolver) SetMemberRole(ctx context.Context, input generated.Se
 	return &generated.SetMemberRolePayload{Member: member}, nil
 }
 
-func (r *mutationResolver) RemoveMember(ctx context.Context, input generated.RemoveMemberInput) (*generated.RemoveMemberPayload, error) {
+func (r *mutationResolver) RemoveMember(
+	ctx context.Context, input generated.RemoveMemberInput,
+) (*generated.RemoveMemberPayload, error) {
 	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
 		return r.db.DeleteMember(ctx, accountID, userID)
 	})
@@ -115,8 +125,8 @@ func (r *Resolver) member(ctx context.Context, accountID int64, id string) (*mod
 	return orNull(r.db.Member(ctx, accountID, number))
 }
 
-// invitation returns an invitation of the account by its global id; nil for callers who may not list
-// invitations.
+// invitation returns an invitation of the account by its global id; nil for callers without the
+// right to list them.
 func (r *Resolver) invitation(ctx context.Context, accountID int64, id string) (*model.Invitation, error) {
 	number, ok := r.ids.Parse(model.NodeInvitation, id)
 	if !ok {

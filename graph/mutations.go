@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// mutations runs every mutation: it waits for the account's turn, so that one account's writes do not
-// delay other accounts or the hits, and it reports the mistakes in the input as userErrors of the
-// payload. So a mutation's resolver just returns its error.
+// mutations runs every mutation: it waits for the account's turn, so that one account's writes do
+// not delay other accounts or the hits, and it reports the mistakes in the input as userErrors of
+// the payload. So a mutation's resolver just returns its error.
 type mutations struct{}
 
 var _ graphql.FieldInterceptor = mutations{}
@@ -42,8 +42,8 @@ func (mutations) InterceptField(ctx context.Context, next graphql.Resolver) (any
 }
 
 // withUserErrors turns an error that the schema reports in userErrors into a payload with nothing
-// else in it. It returns other errors as they are. payload is a pointer to a mutation's payload type
-// and may be nil.
+// else in it. It returns other errors as they are. payload is a pointer to a mutation's payload
+// type and may be nil.
 func withUserErrors(payload any, err error) (any, error) {
 	if err == nil {
 		return payload, nil

@@ -8,7 +8,7 @@ import (
 )
 
 // Node returns any object that the caller may read elsewhere in the schema, or nil: an unknown id,
-// an id of another account and one that the caller may not read get the same response.
+// an id of another account and one that the caller must not read get the same response.
 func (r *queryResolver) Node(ctx context.Context, id string) (schema.Node, error) {
 	viewer, err := r.require(ctx, model.MayRead)
 	if err != nil {

@@ -112,8 +112,8 @@ type sharedRead struct {
 
 var errSharedRead = errors.New("graph: a shared read panicked")
 
-// shared returns the result of read, which it calls once per request and key until a mutation writes.
-// A list of users contains the same account many times; its lists are read once.
+// shared returns the result of read, which it calls once per request and key until a mutation
+// writes. A list of users contains the same account many times; its lists are read once.
 func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, error) {
 	r := requestOf(ctx)
 	r.mu.Lock()

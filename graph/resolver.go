@@ -13,9 +13,9 @@ import (
 	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// Resolver holds what the resolvers use. A resolver checks the permission, converts its input, makes
-// one call, and converts the result; every rule is in db/model, db or auth. Each subject of the
-// schema has one file with its resolvers.
+// Resolver holds what the resolvers use. A resolver checks the permission, converts its input,
+// makes one call, and converts the result; every rule is in db/model, db or auth. Each subject of
+// the schema has one file with its resolvers.
 type Resolver struct {
 	db           *db.DB
 	auth         *auth.Auth
@@ -98,9 +98,9 @@ func (r *Resolver) UserDataErasure() generated.UserDataErasureResolver {
 	return &userDataErasureResolver{r}
 }
 
-// require returns the caller's user if it has the permission, and charges the request. It fails with
-// unauthenticated, forbidden or rate_limited. Every root field begins with it, except those that
-// need no session.
+// require returns the caller's user if it has the permission, and charges the request. It fails
+// with unauthenticated, forbidden or rate_limited. Every root field begins with it, except those
+// that need no session.
 func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
 	user, err := r.viewer(ctx)
 	if err != nil {

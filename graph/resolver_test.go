@@ -62,7 +62,7 @@ func TestALoaderTakesOneStatementForAList(t *testing.T) {
 			t.Errorf("%d sites took %d statements, want 1", n, statements)
 		}
 		if _, err := loader.of(t.Context(), 1000); err != nil || statements != 2 {
-			t.Errorf("a site that nobody announced: %d statements, %v", statements, err)
+			t.Errorf("a site that was not announced: %d statements, %v", statements, err)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// The deletions of one request share one time for which they keep their caller waiting.
+// The deletions of one request share one purge time.
 func TestDeletionsOfARequestShareTheirTime(t *testing.T) {
 	state := &request{}
 	if first, second := state.purgeEnd(), state.purgeEnd(); !first.Equal(second) || time.Until(first) > purgeTime {

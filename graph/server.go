@@ -1,6 +1,6 @@
 // Package graph is the control plane: the resolvers of the GraphQL schema in schema/*.graphqls and
-// the HTTP server in front of them. The program mounts it at /graphql; it calls db and auth. It never
-// accepts a hit.
+// the HTTP server in front of them. The program mounts it at /graphql; it calls db and auth. It
+// never accepts a hit.
 package graph
 
 import (

@@ -34,7 +34,9 @@ func (r *queryResolver) Sessions(ctx context.Context) ([]*generated.Session, err
 	return list, err
 }
 
-func (r *mutationResolver) RevokeSession(ctx context.Context, input generated.RevokeSessionInput) (*generated.RevokeSessionPayload, error) {
+func (r *mutationResolver) RevokeSession(
+	ctx context.Context, input generated.RevokeSessionInput,
+) (*generated.RevokeSessionPayload, error) {
 	viewer, err := r.require(ctx, model.MayPersonal)
 	if err != nil {
 		return nil, err
@@ -51,7 +53,9 @@ func (r *mutationResolver) RevokeSession(ctx context.Context, input generated.Re
 	return &generated.RevokeSessionPayload{SessionID: &input.SessionID}, nil
 }
 
-func (r *mutationResolver) ChangePassword(ctx context.Context, input generated.ChangePasswordInput) (*generated.ChangePasswordPayload, error) {
+func (r *mutationResolver) ChangePassword(
+	ctx context.Context, input generated.ChangePasswordInput,
+) (*generated.ChangePasswordPayload, error) {
 	if _, err := r.require(ctx, model.MayPersonal); err != nil {
 		return nil, err
 	}
@@ -60,11 +64,15 @@ func (r *mutationResolver) ChangePassword(ctx context.Context, input generated.C
 	return &generated.ChangePasswordPayload{Viewer: viewer, APITokens: tokens}, err
 }
 
-func (r *mutationResolver) RequestPasswordReset(ctx context.Context, input generated.RequestPasswordResetInput) (*generated.RequestPasswordResetPayload, error) {
+func (r *mutationResolver) RequestPasswordReset(
+	ctx context.Context, input generated.RequestPasswordResetInput,
+) (*generated.RequestPasswordResetPayload, error) {
 	return &generated.RequestPasswordResetPayload{}, r.auth.RequestPasswordReset(ctx, input.Email)
 }
 
-func (r *mutationResolver) ResetPassword(ctx context.Context, input generated.ResetPasswordInput) (*generated.ResetPasswordPayload, error) {
+func (r *mutationResolver) ResetPassword(
+	ctx context.Context, input generated.ResetPasswordInput,
+) (*generated.ResetPasswordPayload, error) {
 	tokens, err := r.auth.ResetPassword(ctx, input.Token, input.Password)
 	return &generated.ResetPasswordPayload{APITokens: tokens}, err
 }

@@ -33,7 +33,9 @@ func (r *queryResolver) Sites(ctx context.Context, first int, after *string) (*g
 	return r.siteConnection(ctx, viewer.AccountID, first, after)
 }
 
-func (r *accountResolver) Sites(ctx context.Context, obj *model.Account, first int, after *string) (*generated.SiteConnection, error) {
+func (r *accountResolver) Sites(
+	ctx context.Context, obj *model.Account, first int, after *string,
+) (*generated.SiteConnection, error) {
 	key := accountRead{field: "sites", accountID: obj.ID, first: first}
 	if after != nil {
 		key.after, key.paged = *after, true
@@ -42,7 +44,9 @@ func (r *accountResolver) Sites(ctx context.Context, obj *model.Account, first i
 }
 
 // siteConnection loads one page of an account's sites.
-func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first int, after *string) (*generated.SiteConnection, error) {
+func (r *Resolver) siteConnection(
+	ctx context.Context, accountID int64, first int, after *string,
+) (*generated.SiteConnection, error) {
 	cursors := r.cursors(model.AfterSite)
 	afterID, err := cursors.parsePage(first, after)
 	if err != nil {
@@ -223,7 +227,9 @@ func (r *siteResolver) Notice(ctx context.Context, obj *model.Site) (*string, er
 }
 
 // CreateSite checks the input and stores a site on the default plan. All mistakes are reported.
-func (r *mutationResolver) CreateSite(ctx context.Context, input generated.CreateSiteInput) (*generated.CreateSitePayload, error) {
+func (r *mutationResolver) CreateSite(
+	ctx context.Context, input generated.CreateSiteInput,
+) (*generated.CreateSitePayload, error) {
 	viewer, err := r.require(ctx, model.MayConfigure)
 	if err != nil {
 		return nil, err
@@ -260,7 +266,9 @@ func (r *mutationResolver) CreateSite(ctx context.Context, input generated.Creat
 }
 
 // DeleteSite deletes a site and purges its rows, up to purgeTime.
-func (r *mutationResolver) DeleteSite(ctx context.Context, input generated.DeleteSiteInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) DeleteSite(
+	ctx context.Context, input generated.DeleteSiteInput,
+) (*generated.SitePayload, error) {
 	viewer, err := r.require(ctx, model.MayManage)
 	if err != nil {
 		return nil, err
@@ -304,7 +312,9 @@ func (r *mutationResolver) changeSite(
 	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
 }
 
-func (r *mutationResolver) UpdateSite(ctx context.Context, input generated.UpdateSiteInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) UpdateSite(
+	ctx context.Context, input generated.UpdateSiteInput,
+) (*generated.SitePayload, error) {
 	update := db.SiteUpdate{
 		Name:                    input.Name,
 		MeasureSiteSearch:       input.MeasureSiteSearch,
@@ -328,11 +338,15 @@ func (r *mutationResolver) UpdateSite(ctx context.Context, input generated.Updat
 	})
 }
 
-func (r *mutationResolver) AddSiteDomain(ctx context.Context, input generated.SiteDomainInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) AddSiteDomain(
+	ctx context.Context, input generated.SiteDomainInput,
+) (*generated.SitePayload, error) {
 	return r.changeDomain(ctx, input, r.db.AddSiteDomain)
 }
 
-func (r *mutationResolver) RemoveSiteDomain(ctx context.Context, input generated.SiteDomainInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) RemoveSiteDomain(
+	ctx context.Context, input generated.SiteDomainInput,
+) (*generated.SitePayload, error) {
 	return r.changeDomain(ctx, input, r.db.RemoveSiteDomain)
 }
 
@@ -350,19 +364,27 @@ func (r *mutationResolver) changeDomain(
 	})
 }
 
-func (r *mutationResolver) RegisterEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) RegisterEvent(
+	ctx context.Context, input generated.SiteEventInput,
+) (*generated.SitePayload, error) {
 	return r.changeEvent(ctx, input, r.db.RegisterEvent)
 }
 
-func (r *mutationResolver) UnregisterEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) UnregisterEvent(
+	ctx context.Context, input generated.SiteEventInput,
+) (*generated.SitePayload, error) {
 	return r.changeEvent(ctx, input, r.db.UnregisterEvent)
 }
 
-func (r *mutationResolver) MarkKeyEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) MarkKeyEvent(
+	ctx context.Context, input generated.SiteEventInput,
+) (*generated.SitePayload, error) {
 	return r.changeEvent(ctx, input, r.db.MarkKeyEvent)
 }
 
-func (r *mutationResolver) UnmarkKeyEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) UnmarkKeyEvent(
+	ctx context.Context, input generated.SiteEventInput,
+) (*generated.SitePayload, error) {
 	return r.changeEvent(ctx, input, r.db.UnmarkKeyEvent)
 }
 
@@ -377,7 +399,9 @@ func (r *mutationResolver) changeEvent(
 }
 
 // SetConversionWebhook sets the given ones of URL and secret. All mistakes are reported.
-func (r *mutationResolver) SetConversionWebhook(ctx context.Context, input generated.SetConversionWebhookInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) SetConversionWebhook(
+	ctx context.Context, input generated.SetConversionWebhookInput,
+) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
 		by, err := webhookEditor(ctx, input.URL.Value())
 		if err != nil {
@@ -396,7 +420,9 @@ func (r *mutationResolver) SetConversionWebhook(ctx context.Context, input gener
 	})
 }
 
-func (r *mutationResolver) SetDailyExportWebhook(ctx context.Context, input generated.SetDailyExportWebhookInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) SetDailyExportWebhook(
+	ctx context.Context, input generated.SetDailyExportWebhookInput,
+) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
 		if !input.URL.IsSet() {
 			return nil
@@ -416,8 +442,8 @@ func (r *mutationResolver) SetDailyExportWebhook(ctx context.Context, input gene
 	})
 }
 
-// webhookEditor returns the caller as the author of a change of a webhook's URL, after checking that
-// the caller may send events there. To remove a URL needs no more than the other settings.
+// webhookEditor returns the caller as the author of a change of a webhook's URL, after checking
+// that the caller may send events there. To remove a URL needs no more than the other settings.
 func webhookEditor(ctx context.Context, address *string) (model.ChangedBy, error) {
 	needed := model.MaySendOut
 
@@ -459,7 +485,9 @@ func (r *mutationResolver) webhookURL(address *string) (string, error) {
 const serverSecretPrefix = "svcs_"
 
 // RotateServerSecret stores the hash of a new secret and its last characters only.
-func (r *mutationResolver) RotateServerSecret(ctx context.Context, input generated.RotateServerSecretInput) (*generated.RotateServerSecretPayload, error) {
+func (r *mutationResolver) RotateServerSecret(
+	ctx context.Context, input generated.RotateServerSecretInput,
+) (*generated.RotateServerSecretPayload, error) {
 	secret := model.NewSecret(serverSecretPrefix)
 	changed, err := r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
 		return r.db.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
@@ -471,7 +499,9 @@ func (r *mutationResolver) RotateServerSecret(ctx context.Context, input generat
 	return &generated.RotateServerSecretPayload{Site: changed.Site, ServerSecret: &secret}, nil
 }
 
-func (r *mutationResolver) RevokeServerSecret(ctx context.Context, input generated.RevokeServerSecretInput) (*generated.SitePayload, error) {
+func (r *mutationResolver) RevokeServerSecret(
+	ctx context.Context, input generated.RevokeServerSecretInput,
+) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
 		return r.db.RevokeServerSecret(ctx, accountID, siteID)
 	})
@@ -479,7 +509,9 @@ func (r *mutationResolver) RevokeServerSecret(ctx context.Context, input generat
 
 // SetSitePlan sets the plan of a site of any account, for operators. It returns nothing of the site
 // but its usage.
-func (r *mutationResolver) SetSitePlan(ctx context.Context, input generated.SetSitePlanInput) (*generated.SetSitePlanPayload, error) {
+func (r *mutationResolver) SetSitePlan(
+	ctx context.Context, input generated.SetSitePlanInput,
+) (*generated.SetSitePlanPayload, error) {
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}
@@ -492,6 +524,7 @@ func (r *mutationResolver) SetSitePlan(ctx context.Context, input generated.SetS
 	// 0 means no volume for db.SetSitePlan, so an explicit 0 is passed as a volume that no plan
 	// accepts.
 	var volume int64
+
 	if input.MonthlyPageviews != nil {
 		if volume = *input.MonthlyPageviews; volume == 0 {
 			volume = -1

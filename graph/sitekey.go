@@ -82,7 +82,9 @@ func (r *sitekeyResolver) OptionalCspLines(ctx context.Context, obj *model.Sitek
 }
 
 // CreateSitekey checks the input and stores the sitekey. All mistakes are reported.
-func (r *mutationResolver) CreateSitekey(ctx context.Context, input generated.CreateSitekeyInput) (*generated.SitekeySecretPayload, error) {
+func (r *mutationResolver) CreateSitekey(
+	ctx context.Context, input generated.CreateSitekeyInput,
+) (*generated.SitekeySecretPayload, error) {
 	viewer, err := r.require(ctx, model.MayConfigure)
 	if err != nil {
 		return nil, err
@@ -98,7 +100,9 @@ func (r *mutationResolver) CreateSitekey(ctx context.Context, input generated.Cr
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
 
-func (r *mutationResolver) UpdateSitekey(ctx context.Context, input generated.UpdateSitekeyInput) (*generated.SitekeyPayload, error) {
+func (r *mutationResolver) UpdateSitekey(
+	ctx context.Context, input generated.UpdateSitekeyInput,
+) (*generated.SitekeyPayload, error) {
 	var key *model.Sitekey
 	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
 		update := db.SitekeyUpdate{Name: input.Name}
@@ -126,7 +130,9 @@ func (r *mutationResolver) UpdateSitekey(ctx context.Context, input generated.Up
 }
 
 // RotateSitekeySecret stores the hash of a new secret and its last characters only.
-func (r *mutationResolver) RotateSitekeySecret(ctx context.Context, input generated.RotateSitekeySecretInput) (*generated.SitekeySecretPayload, error) {
+func (r *mutationResolver) RotateSitekeySecret(
+	ctx context.Context, input generated.RotateSitekeySecretInput,
+) (*generated.SitekeySecretPayload, error) {
 	var key *model.Sitekey
 	var secret string
 	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
@@ -140,7 +146,9 @@ func (r *mutationResolver) RotateSitekeySecret(ctx context.Context, input genera
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
 
-func (r *mutationResolver) DeleteSitekey(ctx context.Context, input generated.DeleteSitekeyInput) (*generated.SitekeyPayload, error) {
+func (r *mutationResolver) DeleteSitekey(
+	ctx context.Context, input generated.DeleteSitekeyInput,
+) (*generated.SitekeyPayload, error) {
 	var key *model.Sitekey
 	err := r.changeSitekey(ctx, model.MayManage, input.SitekeyID, func(accountID, id int64) (err error) {
 		if key, err = r.db.SitekeyByID(ctx, accountID, id); err != nil {
@@ -191,7 +199,9 @@ func (r *accountResolver) CaptchaUsage(ctx context.Context, obj *model.Account) 
 }
 
 // SetCaptchaPlan sets the captcha plan of any account, for operators.
-func (r *mutationResolver) SetCaptchaPlan(ctx context.Context, input generated.SetCaptchaPlanInput) (*generated.SetCaptchaPlanPayload, error) {
+func (r *mutationResolver) SetCaptchaPlan(
+	ctx context.Context, input generated.SetCaptchaPlanInput,
+) (*generated.SetCaptchaPlanPayload, error) {
 	if _, err := r.require(ctx, model.MayOperate); err != nil {
 		return nil, err
 	}

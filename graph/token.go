@@ -35,7 +35,9 @@ func (r *apiTokenResolver) LastUsedAt(ctx context.Context, obj *model.APIToken) 
 	return timeOrNil(obj.LastUsedAt), nil
 }
 
-func (r *mutationResolver) CreateAPIToken(ctx context.Context, input generated.CreateAPITokenInput) (*generated.CreateAPITokenPayload, error) {
+func (r *mutationResolver) CreateAPIToken(
+	ctx context.Context, input generated.CreateAPITokenInput,
+) (*generated.CreateAPITokenPayload, error) {
 	viewer, err := r.require(ctx, model.MayPersonal)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,9 @@ func (r *mutationResolver) CreateAPIToken(ctx context.Context, input generated.C
 	return &generated.CreateAPITokenPayload{APIToken: token, Token: &secret}, err
 }
 
-func (r *mutationResolver) RevokeAPIToken(ctx context.Context, input generated.RevokeAPITokenInput) (*generated.RevokeAPITokenPayload, error) {
+func (r *mutationResolver) RevokeAPIToken(
+	ctx context.Context, input generated.RevokeAPITokenInput,
+) (*generated.RevokeAPITokenPayload, error) {
 	viewer, err := r.require(ctx, model.MayPersonal)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 // Package auth identifies the callers of the control plane: sign-up, sign-in, sign-out, passwords,
-// invitations, browser sessions and API tokens. The GraphQL handler and the export handler share one
-// Auth. It does not decide what a caller may do: that is a rule of db/model (User.May), and each
-// query's WHERE clause restricts the rows to the caller's account.
+// invitations, browser sessions and API tokens. The GraphQL handler and the export handler share
+// one Auth. It does not decide what a caller may do: that is a rule of db/model (User.May), and
+// each query's WHERE clause restricts the rows to the caller's account.
 package auth
 
 import (

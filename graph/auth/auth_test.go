@@ -37,7 +37,7 @@ func TestPasswords(t *testing.T) {
 		{"right", "correct horse", hash, true, false},
 		{"wrong", "correct hors", hash, false, false},
 		{"hashed at a lower cost", "correct horse", old, true, true},
-		{"nobody's", "correct horse", p.unusable, false, false},
+		{"unusable hash", "correct horse", p.unusable, false, false},
 	}
 	for _, test := range tests {
 		ok, outdated, err := p.check(t.Context(), test.password, test.stored)
@@ -50,7 +50,7 @@ func TestPasswords(t *testing.T) {
 		t.Error("an unreadable stored hash is no error")
 	}
 	if len(p.turns) != 0 {
-		t.Errorf("%d turns were not given back", len(p.turns))
+		t.Errorf("%d turns were not returned", len(p.turns))
 	}
 }
 
@@ -61,10 +61,10 @@ func TestHashingWaitsForItsTurn(t *testing.T) {
 		p.turns <- struct{}{}
 	}
 
-	gone, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	for name, ctx := range map[string]context.Context{"patient": t.Context(), "gone": gone} {
+	for name, ctx := range map[string]context.Context{"patient": t.Context(), "cancelled": cancelled} {
 		_, err := p.hash(ctx, "correct horse")
 		if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "unavailable" || e.Kind != model.Unavailable || e.RetryAfter == 0 {
 			t.Errorf("%s: error %v, want unavailable", name, err)
@@ -78,21 +78,21 @@ func TestHashingWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// TestWhoCountsAsAWrongLink: of the uses of a mailed secret, those that were wrong count, and those
-// whose caller went away before hearing it: else strangers could have passwords hashed without end.
-// Whatever else fails does not.
-func TestWhoCountsAsAWrongLink(t *testing.T) {
+// TestWhichUsesOfALinkCount: a use of a mailed secret counts if the secret is wrong, or if the
+// client disconnects first: otherwise callers could have passwords hashed without limit. Other
+// failures do not count.
+func TestWhichUsesOfALinkCount(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		use   func(goAway func()) error
+		use   func(disconnect func()) error
 		count bool
 	}{
 		{"wrong", func(func()) error { return db.ErrInvalidToken }, true},
-		{"gone", func(goAway func()) error { goAway(); return context.Canceled }, true},
+		{"disconnected", func(disconnect func()) error { disconnect(); return context.Canceled }, true},
 		{"right", func(func()) error { return nil }, false},
-		{"right, and gone", func(goAway func()) error { goAway(); return nil }, false},
+		{"right, and disconnected", func(disconnect func()) error { disconnect(); return nil }, false},
 		{"an address that is taken", func(func()) error { return &model.Error{Kind: model.Conflict, Code: "email_taken"} }, false},
-		{"a database that is away", func(func()) error { return errors.New("away") }, false},
+		{"an unavailable database", func(func()) error { return errors.New("unavailable") }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -108,12 +108,12 @@ func TestWhoCountsAsAWrongLink(t *testing.T) {
 			a.hasher.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 			attempt := func() (used bool) {
 				v := &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
-				ctx, goAway := context.WithCancel(context.WithValue(t.Context(), requestKey{}, v))
-				defer goAway()
+				ctx, disconnect := context.WithCancel(context.WithValue(t.Context(), requestKey{}, v))
+				defer disconnect()
 
 				_ = a.redeem(ctx, model.ResetPrefix, model.NewSecret(model.ResetPrefix), "correct horse", func([]byte, string, model.Instant) error {
 					used = true
-					return test.use(goAway)
+					return test.use(disconnect)
 				})
 
 				return used
@@ -186,11 +186,12 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 	} {
 		p := newHasher(test.processors, test.servesHits)
 		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.slots) != test.turns*(1+hashQueue) {
-			t.Errorf("%+v: %d turns, %d places, rest %v", test, cap(p.turns), cap(p.slots), p.rest)
+			t.Errorf("%+v: %d turns, %d slots, rest %v", test, cap(p.turns), cap(p.slots), p.rest)
 		}
 	}
 
-	// A single processor: the second hash begins only after a pause as long as the first one took.
+	// On a single processor the second hash starts only after a pause as long as the first one
+	// took.
 	p := newHasher(1, true)
 	began := time.Now()
 
@@ -204,14 +205,14 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// what is not hashing is not paused for
+	// The pause covers only the time of the hash.
 	if waited := time.Since(began); waited < took+took/2 {
 		t.Errorf("the second turn begins %v after the first, which took %v", waited, took)
 	}
 }
 
-// While all places to hash are taken, an attempt is refused at once and counts nowhere: it neither
-// reads nor writes.
+// While all slots are taken, an attempt is refused immediately and does not count: it neither reads
+// nor writes.
 func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -249,7 +250,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			t.Errorf("the refused attempts sent %q", list)
 		}
 
-		// The queue of known devices is another one.
+		// Known devices have slots of their own.
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 

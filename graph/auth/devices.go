@@ -20,9 +20,10 @@ const (
 	deviceNameHTTPS = "__Host-tallygate-device"
 )
 
-// devices remembers in a signed cookie that a browser has signed in to an address before. The cookie
-// grants nothing but a sign-in counter of its own, see limits. It contains the SHA-256 of the
-// address, a random number, and the generation of the password: a password change invalidates it.
+// devices remembers in a signed cookie that a browser has signed in to an address before. The
+// cookie grants nothing but a sign-in counter of its own, see limits. It contains the SHA-256 of
+// the address, a random number, and the generation of the password: a password change invalidates
+// it.
 type devices struct {
 	name   string
 	secure bool
@@ -38,7 +39,8 @@ func newDevices(codec *cookieSigner, secure bool) *devices {
 }
 
 // read returns the device's identity if the browser has signed in to this address before, or nil,
-// and the generation of the password at that time. A cookie without a generation is of generation 0.
+// and the generation of the password at that time. A cookie without a generation is of generation
+// 0.
 func (d *devices) read(r *http.Request, address string) (identity []byte, generation int32) {
 	c, err := r.Cookie(d.name)
 	if err != nil {

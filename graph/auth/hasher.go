@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// cost is the cost of one hash: 19 MiB and two passes, the minimum of OWASP's password storage guide
-// for argon2id. Raising it is safe: older hashes are renewed at the next sign-in.
+// cost is the cost of one hash: 19 MiB and two passes, the minimum of OWASP's password storage
+// guide for argon2id. Raising it is safe: older hashes are renewed at the next sign-in.
 var cost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 // NoPassword is stored as the hash of a user who has not chosen a password. No password matches it.

@@ -39,8 +39,8 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 	return invitation, nil
 }
 
-// AcceptInvitation creates a member from a mailed secret, with a password of their choice, and signs
-// the member in. It consumes the secret.
+// AcceptInvitation creates a member from a mailed secret, with a password of their choice, and
+// signs the member in. It consumes the secret.
 func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (user *model.User, err error) {
 	err = a.redeem(ctx, model.InvitationPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
 		user, err = a.db.Accept(ctx, tokenHash, passwordHash, now)

@@ -52,8 +52,8 @@ func (s *cookieSigner) Decode(name, text string, value *[]byte) error {
 	return err
 }
 
-// throttleKey is the key that hashes the addresses and networks of attempts, so the table of counters
-// does not reveal them. A rotation of the application key resets all counters once.
+// throttleKey is the key that hashes the addresses and networks of attempts, so the table of
+// counters does not reveal them. A rotation of the application key resets all counters once.
 type throttleKey struct {
 	current, previous []byte
 	rotation          *model.KeyRotation

@@ -15,8 +15,8 @@ import (
 )
 
 // Mailed links: the page that they open, the mails that carry them, and the use of their secrets. A
-// link's secret stands behind a #, so no server logs it. The database stores only its hash; the mail
-// holds the secret until it is sent.
+// link's secret stands behind a #, so no server logs it. The database stores only its hash; the
+// mail holds the secret until it is sent.
 
 // The paths of the pages that mailed links open.
 const (
@@ -28,7 +28,8 @@ const (
 //go:embed links.html
 var page []byte
 
-// pagePolicy allows the page's own script and style by their hashes, and requests to its own origin.
+// pagePolicy allows the page's own script and style by their hashes, and requests to its own
+// origin.
 var pagePolicy = "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") +
 	"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -43,9 +44,9 @@ func hashOf(tag string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Page serves the page on which a user with a mailed link chooses a password, or enters the one of a
-// sign-up. The program mounts it at ResetPage, InvitationPage and SignUpPage. It is the same for all
-// callers and cannot be framed.
+// Page serves the page on which a user with a mailed link chooses a password, or enters the one of
+// a sign-up. The program mounts it at ResetPage, InvitationPage and SignUpPage. It is the same for
+// all callers and cannot be framed.
 func Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -73,8 +74,8 @@ func (a *Auth) linkMail(kind, page, secret, accountName string) (model.Mail, err
 }
 
 // redeem hashes the password that was sent with a mailed secret, and consumes the secret with use.
-// It rejects a secret of the wrong form before hashing. An attempt counts if the secret is wrong, or
-// if the client disconnected before the response.
+// It rejects a secret of the wrong form before hashing. An attempt counts if the secret is wrong,
+// or if the client disconnected before the response.
 func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	use func(tokenHash []byte, passwordHash string, now model.Instant) error,
 ) error {

@@ -45,8 +45,8 @@ func (a *Auth) passwordChange(hash string, now model.Instant) db.PasswordChange 
 	return db.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
 }
 
-// DeleteAccount deletes the account of the signed-in owner, with everything in it, after checking the
-// password.
+// DeleteAccount deletes the account of the signed-in owner, with everything in it, after checking
+// the password.
 func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
 	r, user, err := a.confirm(ctx, "password", password, nil)
 	if err != nil {

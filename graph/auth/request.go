@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Middleware lets the handlers below it identify the caller, and sign users up, in and out, with the
-// request's context. It does not read the database itself.
+// Middleware lets the handlers below it identify the caller, and sign users up, in and out, with
+// the request's context. It does not read the database itself.
 func (a *Auth) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		state := &request{auth: a, w: w}
@@ -95,8 +95,8 @@ func (r *request) session() (*sessions.Session, error) {
 }
 
 // replaceSession ends the request's session, if any, and starts one of the user under a new id. It
-// returns errWrongCredentials if the user's password has changed since it was checked: a change ends
-// all sessions, and this one must not survive it.
+// returns errWrongCredentials if the user's password has changed since it was checked: a change
+// ends all sessions, and this one must not survive it.
 func (r *request) replaceSession(user *model.User) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func Require(ctx context.Context, p model.Permission) (Caller, error) {
 }
 
 // MayPersonal reports whether the caller may read its sessions and API tokens, which an API token
-// may not. The caller must be authenticated.
+// must not. The caller must be authenticated.
 func MayPersonal(ctx context.Context) (bool, error) {
 	caller, err := CallerOf(ctx)
 	return err == nil && caller.User.May(model.MayPersonal, caller.Token), err
@@ -187,4 +187,19 @@ func (a *Auth) Downloader(r *http.Request) (*model.User, error) {
 func bearer(r *http.Request) (string, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
+}
+
+// token returns the caller with an API token.
+func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {
+	if !model.IsSecret(model.APITokenPrefix, secret) {
+		// A mistyped token costs no lookup.
+		return Caller{}, errToken
+	}
+
+	token, user, err := a.db.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
+	if model.KindOf(err) == model.NotFound {
+		return Caller{}, errToken
+	}
+
+	return Caller{User: user, Token: token}, err
 }

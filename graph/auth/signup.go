@@ -19,7 +19,9 @@ import (
 //
 // Invalid input is reported as one or more joined model.Errors with the fields email, password and
 // accountName.
-func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) (user *model.User, mailed bool, err error) {
+func (a *Auth) SignUp(
+	ctx context.Context, email, password, accountName string,
+) (user *model.User, mailed bool, err error) {
 	r, err := passwordRequest(ctx)
 	if err != nil {
 		return nil, false, err
@@ -31,8 +33,8 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 		return nil, false, err
 	}
 
-	// Check before hashing, so that callers cannot load a closed installation. The transaction below
-	// checks again.
+	// Check before hashing, so that callers cannot load a closed installation. The transaction
+	// below checks again.
 	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
 		return nil, false, err
 	} else if !open {

@@ -17,9 +17,9 @@ const (
 	userValue        = "user"             // key of the *model.User in a session's values
 )
 
-// store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id, and
-// the table only the SHA-256 of that id: neither a copy of the table nor a guess opens a session.
-// Deleting the row revokes the session.
+// store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id,
+// and the table only the SHA-256 of that id: neither a copy of the table nor a guess opens a
+// session. Deleting the row revokes the session.
 //
 // Save always issues a new id, which prevents session fixation. A forged, expired or revoked cookie
 // is no session; only a database error is returned.

@@ -33,8 +33,8 @@ const wideNetwork = 10
 //
 // An attempt from an unknown device counts for the e-mail address and for the client's network.
 // After 5 failures for one address, or 30 from one network, the next attempt must wait 1 s, then 2,
-// 4 … up to 15 minutes. An attempt made during the wait is refused unchecked and does not extend it;
-// a day without attempts resets the counters.
+// 4 … up to 15 minutes. An attempt made during the wait is refused unchecked and does not extend
+// it; a day without attempts resets the counters.
 //
 // An attacker who keeps guessing could thus lock out the owner. So a browser that has signed in to
 // this address before, which it proves with a signed cookie, has a counter of its own that no other
@@ -73,8 +73,8 @@ func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string)
 	return device, nil
 }
 
-// resetLimits returns the counters of password reset requests, each of which sends a mail: by e-mail
-// address and by network. They do not delay sign-ins.
+// resetLimits returns the counters of password reset requests, each of which sends a mail: by
+// e-mail address and by network. They do not delay sign-ins.
 func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
 	return append(a.networkLimits(r, "reset network", networkResets),
 		db.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
@@ -85,8 +85,8 @@ func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
 	return a.networkLimits(r, "secret network", networkFailures)
 }
 
-// inviteLimits returns the counter of invitations, each of which sends a mail: by recipient, over all
-// accounts. db.Invite limits the invitations of one account per day.
+// inviteLimits returns the counter of invitations, each of which sends a mail: by recipient, over
+// all accounts. db.Invite limits the invitations of one account per day.
 func (a *Auth) inviteLimits(address string) []db.SignInLimit {
 	return []db.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
 }
@@ -117,8 +117,8 @@ func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
 	return err
 }
 
-// uncount removes a counted attempt, also after the client disconnected. It returns err, joined with
-// an error of the database.
+// uncount removes a counted attempt, also after the client disconnected. It returns err, joined
+// with an error of the database.
 func (a *Auth) uncount(ctx context.Context, limits []db.SignInLimit, err error) error {
 	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }

@@ -7,23 +7,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// token returns the caller with an API token.
-func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {
-	if !model.IsSecret(model.APITokenPrefix, secret) {
-		// A mistyped token costs no lookup.
-		return Caller{}, errToken
-	}
-
-	token, user, err := a.db.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
-	if model.KindOf(err) == model.NotFound {
-		return Caller{}, errToken
-	}
-
-	return Caller{User: user, Token: token}, err
-}
-
 // CreateAPIToken creates a token of the user and returns it with its secret, which is not stored.
-func (a *Auth) CreateAPIToken(ctx context.Context, user *model.User, name string, scopes []model.Scope) (*model.APIToken, string, error) {
+func (a *Auth) CreateAPIToken(
+	ctx context.Context, user *model.User, name string, scopes []model.Scope,
+) (*model.APIToken, string, error) {
 	name, err := model.ParseName("name", name)
 	sorted, scopesErr := model.ParseScopes(scopes)
 	if err := errors.Join(err, scopesErr); err != nil {

@@ -92,8 +92,8 @@ func newSchemaCache() *schemaCache {
 	return &schemaCache{responses: responses}
 }
 
-// serve answers a request that reads nothing but the schema: from the cache, or with run in a turn of
-// the queue.
+// serve answers a request that reads nothing but the schema: from the cache, or with run in a turn
+// of the queue.
 func (c *schemaCache) serve(
 	w http.ResponseWriter, r *http.Request, params *graphql.RawParams, queue *turns.Queue, run func() *graphql.Response,
 ) {

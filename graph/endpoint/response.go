@@ -22,7 +22,8 @@ const (
 	typeResponse = "application/graphql-response+json"
 )
 
-// envelope is the JSON form of a response. It has "data", which may be null, if the request was run.
+// envelope is the JSON form of a response. It has "data", which may be null, if the request was
+// run.
 type envelope struct {
 	Errors gqlerror.List   `json:"errors,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`

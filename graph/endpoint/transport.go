@@ -72,6 +72,7 @@ func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Graph
 
 		return
 	}
+
 	defer func() { t.limits.CountRefusal(r, t.now()) }()
 
 	body, status, refusal := readBody(w, r)

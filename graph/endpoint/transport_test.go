@@ -20,7 +20,7 @@ import (
 	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
-// reader is an executor that only notes how many requests it parses at once. The rest of it is not
+// reader is an executor that counts how many requests it parses at once. Its other methods are not
 // called.
 type reader struct {
 	graphql.GraphExecutor
@@ -32,7 +32,9 @@ type reader struct {
 	runs    atomic.Int32
 }
 
-func (e *reader) CreateOperationContext(context.Context, *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+func (e *reader) CreateOperationContext(
+	context.Context, *graphql.RawParams,
+) (*graphql.OperationContext, gqlerror.List) {
 	n := e.now.Add(1)
 	for most := e.most.Load(); n > most && !e.most.CompareAndSwap(most, n); most = e.most.Load() {
 	}
@@ -42,7 +44,9 @@ func (e *reader) CreateOperationContext(context.Context, *graphql.RawParams) (*g
 	return &graphql.OperationContext{Operation: &ast.OperationDefinition{Operation: ast.Query}}, nil
 }
 
-func (e *reader) DispatchOperation(ctx context.Context, _ *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+func (e *reader) DispatchOperation(
+	ctx context.Context, _ *graphql.OperationContext,
+) (graphql.ResponseHandler, context.Context) {
 	return func(context.Context) *graphql.Response {
 		e.runs.Add(1)
 		return &graphql.Response{Data: []byte(`{"a":1}`)}
@@ -56,8 +60,8 @@ func (t Transport) newRequest(query string) *http.Request {
 	return r.WithContext(t.limits.WithRequest(r.Context(), netip.Addr{}, false, time.Now()))
 }
 
-// TestFewRequestsAreParsedAtOnce: a flood of documents takes the processors that are meant for it,
-// and what is too much is refused before it is parsed.
+// TestFewRequestsAreParsedAtOnce: a flood of documents takes a bounded number of processors, and
+// requests beyond the queue are refused unparsed.
 func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 	const most, line, sent = 2, 5, 10
 	transport := New(limits.New(0), time.Now)
@@ -96,9 +100,9 @@ func TestFewRequestsAreParsedAtOnce(t *testing.T) {
 	}
 }
 
-// TestSchemaAnswersAreKept: the answer to a query is made once, and another query, name or variable
-// has another one.
-func TestSchemaAnswersAreKept(t *testing.T) {
+// TestSchemaResponsesAreCached: a response is computed once for each query, operation name and
+// variables.
+func TestSchemaResponsesAreCached(t *testing.T) {
 	transport := New(limits.New(0), time.Now)
 	runs := 0
 	run := func() *graphql.Response {
@@ -136,6 +140,6 @@ func TestSchemaAnswersAreKept(t *testing.T) {
 	}
 
 	if runs != before+2 {
-		t.Error("an answer with errors was kept")
+		t.Error("a response with errors was cached")
 	}
 }

@@ -28,13 +28,13 @@ func cell(value any) string {
 	return ""
 }
 
-// cuts are the characters, in addition to the comma, at which spreadsheets split cells or lines. Excel
-// splits at its list separator, a semicolon in much of Europe, and then ignores the quotes around a
-// cell.
+// cuts are the characters, in addition to the comma, at which spreadsheets split cells or lines.
+// Excel splits at its list separator, a semicolon in much of Europe, and then ignores the quotes
+// around a cell.
 const cuts = ";\t\r\n"
 
-// defuse prefixes an apostrophe to each segment of a text that a spreadsheet would run as a formula:
-// the text itself, and the text after each of the cuts.
+// defuse prefixes an apostrophe to each segment of a text that a spreadsheet would run as a
+// formula: the text itself, and the text after each of the cuts.
 func defuse(text string) string {
 	var b strings.Builder
 
@@ -61,8 +61,8 @@ func defuse(text string) string {
 	}
 }
 
-// isFormula reports whether spreadsheets run a cell with this text. They skip leading quotes, spaces
-// and invisible characters; some treat the full-width signs like the plain ones.
+// isFormula reports whether spreadsheets run a cell with this text. They skip leading quotes,
+// spaces and invisible characters; some treat the full-width signs like the plain ones.
 func isFormula(text string) bool {
 	text = strings.TrimLeftFunc(text, func(r rune) bool {
 		return r == '"' || unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)

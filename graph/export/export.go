@@ -122,9 +122,9 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 	return o.stream(w, r, site, request)
 }
 
-// takeTurn waits until the account may run one more download, and returns the function that ends the
-// turn. It extends the server's write deadline by the wait: the response, also a refusal, then has
-// stallTimeout.
+// takeTurn waits until the account may run one more download, and returns the function that ends
+// the turn. It extends the server's write deadline by the wait: the response, also a refusal, then
+// has stallTimeout.
 func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID int64) (end func(), err error) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(o.queue.Patience + stallTimeout))
@@ -300,7 +300,8 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 	if out.begun() {
 		o.log(r.Context(), "export aborted", "rows", rows, "error", err)
 
-		// The status was already sent: only an aborted connection shows that the file is incomplete.
+		// The status was already sent: only an aborted connection shows that the file is
+		// incomplete.
 		panic(http.ErrAbortHandler)
 	}
 

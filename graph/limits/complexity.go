@@ -62,9 +62,9 @@ func Complexity() generated.ComplexityRoot {
 
 func costly[Input any](child int, _ Input) int { return passwordComplexity + child }
 
-// WithMutationCost adds the default cost of mutations to a schema: mutationComplexity, and 1 for each
-// item of the lists in the input, which are rows to be written. Mutations listed in Complexity keep
-// their own cost.
+// WithMutationCost adds the default cost of mutations to a schema: mutationComplexity, and 1 for
+// each item of the lists in the input, which are rows to be written. Mutations listed in Complexity
+// keep their own cost.
 func WithMutationCost(schema graphql.ExecutableSchema) graphql.ExecutableSchema {
 	return costed{schema}
 }

@@ -18,8 +18,8 @@ const RequestTimeout = 10 * time.Second
 // client that disconnected.
 var errDeadline = errors.New("graph: the request exceeded its deadline")
 
-// WithDeadline returns a context that ends after the timeout. Expired and Disconnected distinguish the
-// deadline from a disconnected client.
+// WithDeadline returns a context that ends after the timeout. Expired and Disconnected distinguish
+// the deadline from a disconnected client.
 func WithDeadline(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, errDeadline)
 }

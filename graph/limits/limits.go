@@ -1,7 +1,7 @@
 // Package limits bounds what one caller of the GraphQL endpoint can take from the others: the size
 // and cost of a document, the cost per minute, the mutations in progress, and requests that ignore
-// Retry-After. The endpoint and the resolvers call it. It never reads the database, and it counts in
-// this process only.
+// Retry-After. The endpoint and the resolvers call it. It never reads the database, and it counts
+// in this process only.
 package limits
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// CostPerMinute is the cost that an account may use in a minute: twelve of the largest requests. The
-// type RateLimit shows it to callers.
+// CostPerMinute is the cost that an account may use in a minute: twelve of the largest requests.
+// The type RateLimit shows it to callers.
 const CostPerMinute = 60_000
 
 const (

@@ -84,8 +84,8 @@ func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
 	return b.check(r.now)
 }
 
-// RateLimit returns the limit, the request's cost and the state of the account's minute. The request
-// must have been charged.
+// RateLimit returns the limit, the request's cost and the state of the account's minute. The
+// request must have been charged.
 func (r *Request) RateLimit() *generated.RateLimit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,8 +168,8 @@ func (r *Request) takeAccountTurn(ctx context.Context) (end func(), err error) {
 	return r.limits.mutations.Take(ctx, accountKey(caller))
 }
 
-// Impatient returns the remaining wait of a caller that ignored Retry-After too often, after a short
-// pause; or 0. The caller must answer a positive wait without reading the request.
+// Impatient returns the remaining wait of a caller that ignored Retry-After too often, after a
+// short pause; or 0. The caller must answer a positive wait without reading the request.
 func (l *Limits) Impatient(r *http.Request, now time.Time) time.Duration {
 	c, ok := credentialOf(r)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package schema holds the GraphQL schema (*.graphqls) and the Go types of its Node interface and its
-// scalars. The generated code and the resolvers use it. It has no logic beyond encoding.
+// Package schema holds the GraphQL schema (*.graphqls) and the Go types of its Node interface and
+// its scalars. The generated code and the resolvers use it. It has no logic beyond encoding.
 package schema
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Node is any entity with a global id. The entities of db/model do not depend on GraphQL and share no
-// method; the generated code distinguishes them by type.
+// Node is any entity with a global id. The entities of db/model do not depend on GraphQL and share
+// no method; the generated code distinguishes them by type.
 type Node any
 
 // MarshalDateTime writes a time as RFC 3339 in UTC, with as many decimals as needed.

@@ -53,7 +53,7 @@ func TestSignUpInAndOut(t *testing.T) {
 			t.Errorf("after sign-out: viewer %q", got)
 		}
 
-		// of nobody
+		// No user has these credentials.
 		c.signOut().ok(t, "signOut")
 
 		if got := c.signIn("OWNER@example.com", password).ok(t, "signIn").at("signIn.viewer.email"); got != "owner@example.com" {
@@ -124,8 +124,8 @@ func TestSignUpPolicies(t *testing.T) {
 	}
 }
 
-// Of sign-ups that find the installation empty at once, one makes the operator. The others make
-// accounts as well where no mail is sent, and verify their addresses where it is.
+// Of concurrent sign-ups on an empty installation, one becomes the operator. The others create
+// accounts if no mail is sent, and verify their addresses otherwise.
 func TestConcurrentFirstSignUps(t *testing.T) {
 	for name, settings := range map[string][]setting{"mail": nil, "no mail": {noMail}} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 		var bodies []string
 		for _, try := range [][2]string{
 			{"owner@example.com", "wrong password"},
-			{"nobody@example.com", "wrong password"},
+			{"unknown@example.com", "wrong password"},
 			{"no address", "wrong password"},
 			{"owner@example.com", "short"},
 			{"owner@example.com", strings.Repeat("x", 1025)},
@@ -230,11 +230,11 @@ func TestSignInThrottle(t *testing.T) {
 			}
 		}
 
-		// The right password is not looked at either, from whatever network.
+		// The right password is not checked either, from any network.
 		for _, address := range []string{"198.51.100.7", "203.0.113.9", "2001:db8::1"} {
-			stranger := a.client()
-			stranger.address = address
-			got := stranger.signIn("owner@example.com", password)
+			other := a.client()
+			other.address = address
+			got := other.signIn("owner@example.com", password)
 			if got.codes() != "RATE_LIMITED" || got.Status != http.StatusOK || got.at("signIn") != nil {
 				t.Fatalf("during the wait: %s", got.Body)
 			}
@@ -243,16 +243,16 @@ func TestSignInThrottle(t *testing.T) {
 			}
 		}
 
-		// An unknown address is throttled exactly alike.
+		// An unknown address is throttled in the same way.
 		for range 5 {
-			attacker.signIn("nobody@example.com", "wrong password")
+			attacker.signIn("unknown@example.com", "wrong password")
 		}
 
-		if got := attacker.signIn("nobody@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
+		if got := attacker.signIn("unknown@example.com", "wrong password"); got.codes() != "RATE_LIMITED" {
 			t.Errorf("unknown address: %s", got.Body)
 		}
 
-		// The browser that the owner has used before is not shut out by strangers.
+		// The browser that the owner has used before is not locked out.
 		if got := owner.signIn("owner@example.com", password).ok(t, "signIn"); got.at("signIn.viewer.email") != "owner@example.com" {
 			t.Errorf("the owner's own browser: %s", got.Body)
 		}
@@ -285,7 +285,7 @@ func TestSignInThrottleOfOneNetwork(t *testing.T) {
 		a := newApp(t, d)
 		attacker := a.client()
 		for i := range 30 {
-			// one network of 64 bits
+			// All attempts come from one network of 64 bits.
 			attacker.address = fmt.Sprintf("2001:db8:0:1::%x", i+1)
 			if got := attacker.signIn(fmt.Sprintf("u%d@example.com", i), "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d: %s", i+1, got.Body)
@@ -308,7 +308,7 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 		a := newApp(t, d)
 		a.owner("owner@example.com")
 
-		// has a device cookie, of another address
+		// The browser has a device cookie of another address.
 		attacker := a.owner("attacker@example.com")
 		forger := a.client()
 		forger.setCookie(deviceCookie, attacker.cookies()[deviceCookie]+"x")
@@ -323,7 +323,7 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 			}
 		}
 
-		// A device is throttled by itself.
+		// A known device has a counter of its own.
 		for i := range 5 {
 			if got := attacker.signIn("attacker@example.com", "wrong password"); got.userErrors("signIn") != ":WRONG_CREDENTIALS" {
 				t.Fatalf("guess %d on a known device: %s", i+1, got.Body)
@@ -336,8 +336,8 @@ func TestADeviceCookieIsGoodForItsOwnAddressOnly(t *testing.T) {
 	})
 }
 
-// TestANewPasswordEndsKnownDevices: a browser that knew the old password is a stranger after the
-// change, and the one that made the change is not.
+// TestANewPasswordEndsKnownDevices: a browser that knew the old password is unknown after the
+// change; the one that made the change is not.
 func TestANewPasswordEndsKnownDevices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -358,14 +358,14 @@ func TestANewPasswordEndsKnownDevices(t *testing.T) {
 		}
 
 		exhaust(a.client())
-		refused(a.client(), "a stranger", true)
+		refused(a.client(), "an unknown device", true)
 		refused(thief, "a known device", false)
 
 		laptop.query(changePasswordMutation, "current", password, "password", "a new password").ok(t, "changePassword")
 		refused(thief, "a device that knew the old password", true)
 		refused(laptop, "the device of the change", false)
 
-		// Each sign-in with the new password makes a device known again, until the next change.
+		// A sign-in with the new password makes a device known again until the next change.
 		a.clock.Advance(25 * time.Hour)
 		thief.signIn("owner@example.com", "a new password").ok(t, "signIn")
 		laptop.signIn("owner@example.com", "a new password").ok(t, "signIn")
@@ -427,7 +427,7 @@ func TestSignInChangesTheSessionID(t *testing.T) {
 
 		second := c.cookies()[sessionCookie]
 		if first == second {
-			t.Fatal("the session id stayed the same")
+			t.Fatal("the session id did not change")
 		}
 
 		thief := a.client()
@@ -437,8 +437,8 @@ func TestSignInChangesTheSessionID(t *testing.T) {
 			t.Errorf("the old session still belongs to %q", got)
 		}
 
-		// Fixation: an attacker's own session, planted in the victim's browser, does not become the
-		// victim's.
+		// Session fixation: an attacker's session, stored in the victim's browser, does not become
+		// the victim's.
 		attacker := a.owner("attacker@example.com")
 		planted := attacker.cookies()[sessionCookie]
 		victim := a.client()

@@ -9,7 +9,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
-// TestSchemaConventions goes through the whole schema: what callers may rely on everywhere.
+// TestSchemaConventions checks the rules that hold for the whole schema.
 func TestSchemaConventions(t *testing.T) {
 	upperCase := regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 	checked := map[string]int{}
@@ -58,8 +58,8 @@ func TestSchemaConventions(t *testing.T) {
 	}
 }
 
-// TestDescriptionsNameExistingCodes: a code that a description names in backquotes exists, in the
-// case that it has.
+// TestDescriptionsNameExistingCodes: a code that a description names in backquotes exists, in this
+// case.
 func TestDescriptionsNameExistingCodes(t *testing.T) {
 	codes := map[string]bool{}
 
@@ -75,7 +75,7 @@ func TestDescriptionsNameExistingCodes(t *testing.T) {
 	for _, def := range schema.Types {
 		for _, f := range def.Fields {
 			if def.Name == "DeliveryAttempt" || def.Name == "Rejection" {
-				// their words are not codes of the schema
+				// The words of these types are not codes of the schema.
 				continue
 			}
 

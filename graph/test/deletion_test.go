@@ -13,25 +13,25 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// owners are the columns that tell whose a row is, with what a deleted owner's rows have in them.
+// owners maps the columns that name a row's owner to their values in the rows of a deleted owner.
 type owners struct{ site, account, user int64 }
 
-// rowsOf counts the rows that a table has of a site, account or user. A table whose rows are
-// somebody's without telling so is listed here with the reason why it needs no deletion.
+// rowsOf counts the rows of a site, account or user in a table. A table whose rows have an owner
+// without such a column is listed here, with the reason why it needs no deletion.
 func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) int {
 	t.Helper()
 
-	// Failed sign-ins are keyed hashes, for a day. Sign-ups have no account yet and are deleted
-	// after a day. Of the last 1,000 changes of sites and sitekeys there are numbers only.
-	nobodys := []string{"changes", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups"}
+	// Counters of attempts are keyed hashes, kept for a day. Sign-ups have no account yet and are
+	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored.
+	ownerless := []string{"changes", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups"}
 	var conditions []string
 
-	tells := false
+	hasOwner := false
 	for column, id := range map[string]int64{"site_id": of.site, "account_id": of.account, "user_id": of.user} {
 		if slices.Contains(columns, column) && !(table == "visits" && column == "user_id") {
-			tells = true
+			hasOwner = true
 
-			// nobody's, such as the site of a notice about the captcha
+			// The row has no owner, such as the site of a notice about the captcha.
 			if id != 0 {
 				conditions = append(conditions, fmt.Sprintf("%s = %d", column, id))
 			}
@@ -41,8 +41,8 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
 	case id != 0:
 		conditions = append(conditions, fmt.Sprintf("id = %d", id))
-	case !tells && table != "accounts" && !slices.Contains(nobodys, table):
-		t.Errorf("the table %s does not tell whose its rows are", table)
+	case !hasOwner && table != "accounts" && !slices.Contains(ownerless, table):
+		t.Errorf("the table %s has no column for the owner of its rows", table)
 	}
 
 	if len(conditions) == 0 {
@@ -57,8 +57,8 @@ func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) i
 	return rows[0].N
 }
 
-// fill puts a row of the site into every table that has a column for it and none yet, and of the
-// account likewise.
+// fill inserts a row of the site into every table with a column for it and no row yet, and likewise
+// for the account.
 func fill(t *testing.T, d *db.DB, of owners) {
 	t.Helper()
 
@@ -97,7 +97,7 @@ func fill(t *testing.T, d *db.DB, of owners) {
 	}
 }
 
-// left lists the tables that have rows of somebody.
+// left returns the tables that have rows of an owner.
 func left(t *testing.T, d *db.DB, of owners) []string {
 	t.Helper()
 
@@ -116,9 +116,9 @@ func left(t *testing.T, d *db.DB, of owners) []string {
 	return have
 }
 
-// owned lists, from the schema, the tables that have rows of a site, or of an account with its
-// sites. A new table is among them from its first day: then fill, or the tenant, needs a row for
-// it, and db/deletion.go may need its name.
+// owned returns, from the schema, the tables with rows of a site, or of an account with its sites.
+// It includes new tables automatically: then fill, or the tenant, needs a row for them, and the
+// deletion may need their name.
 func owned(t *testing.T, d *db.DB, byAccount bool) []string {
 	t.Helper()
 
@@ -157,9 +157,9 @@ func TestDeleteSite(t *testing.T) {
 		}
 
 		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
-		told := make(chan int64, 10)
+		notified := make(chan int64, 10)
 		synced := make(chan struct{}, 1)
-		go d.WatchSites(t.Context(), func(id int64) { told <- id }, func(err error) {
+		go d.WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
@@ -167,7 +167,7 @@ func TestDeleteSite(t *testing.T) {
 
 		<-synced
 
-		// What another's deleted site has left is the worker's.
+		// The worker purges what other deleted sites have left.
 		for _, statement := range []string{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (77, 1)", "INSERT INTO failure_notices (site_id, day) VALUES (77, 20000)"} {
 			if err := dbtest.Exec(d, statement); err != nil {
 				t.Fatal(err)
@@ -181,8 +181,8 @@ func TestDeleteSite(t *testing.T) {
 		if got.Body != want {
 			t.Errorf("got %s, want %s", got.Body, want)
 		}
-		if id := <-told; id != 1 {
-			t.Errorf("the data plane was told of site %d", id)
+		if id := <-notified; id != 1 {
+			t.Errorf("the data plane was notified of site %d", id)
 		}
 		if _, err := d.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
 			t.Errorf("the site key is still known: %v", err)
@@ -197,7 +197,7 @@ func TestDeleteSite(t *testing.T) {
 			t.Errorf("of the other deleted site: rows in %v", got)
 		}
 
-		// A hit that was on its way is deleted later.
+		// A hit that was in flight is purged later.
 		fill(t, d, owners{site: 1})
 
 		for _, after := range []time.Duration{59 * time.Minute, time.Hour} {
@@ -210,7 +210,7 @@ func TestDeleteSite(t *testing.T) {
 			t.Errorf("an hour later: rows in %v", got)
 		}
 		if got := second.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { site { id } userErrors { field code } } }`, "id", first.ids["siteId"]); got.userErrors("deleteSite") != "siteId:NOT_FOUND" {
-			t.Errorf("once more, by another: %s", got.Body)
+			t.Errorf("a second time, by another owner: %s", got.Body)
 		}
 	})
 }
@@ -230,7 +230,7 @@ func TestDeleteAccount(t *testing.T) {
 			a.client().query(requestResetMutation, "email", "owner@"+domain).ok(t, "requestPasswordReset")
 		}
 
-		// the first tenant has account 2 and users 2 and 3
+		// The first tenant has account 2 and users 2 and 3.
 		of := func(id int64) []string {
 			return slices.Compact(slices.Sorted(slices.Values(append(left(t, d, owners{site: id - 1, account: id, user: 2*id - 2}), left(t, d, owners{account: id, user: 2*id - 1})...))))
 		}
@@ -247,16 +247,16 @@ func TestDeleteAccount(t *testing.T) {
 			t.Errorf("a wrong password: %s", got.Body)
 		}
 
-		told := watchSitekeys(t, d)
+		notified := watchSitekeys(t, d)
 		got := first.owner.query(mutation, "password", password).ok(t, "deleteAccount")
 		if got.Body != `{"data":{"deleteAccount":{"accountId":"`+first.ids["accountId"]+`","userErrors":[]}}}` {
 			t.Errorf("got %s", got.Body)
 		}
 		if first.owner.viewer() != "" || first.owner.cookies()[sessionCookie] != "" {
-			t.Error("still signed in, or the cookie stays")
+			t.Error("still signed in, or the cookie remains")
 		}
-		if id := <-told; id != 1 {
-			t.Errorf("the data plane was told of sitekey %d", id)
+		if id := <-notified; id != 1 {
+			t.Errorf("the data plane was notified of sitekey %d", id)
 		}
 		if got := of(2); !slices.Equal(got, []string{"captcha_spent", "deleted_sites"}) {
 			t.Errorf("after: rows in %v", got)
@@ -271,12 +271,12 @@ func TestDeleteAccount(t *testing.T) {
 			t.Errorf("an hour later: rows in %v", got)
 		}
 
-		// the address is free again
+		// The address can sign up again.
 		a.owner("owner@first.example")
 	})
 }
 
-// An owner who is made a viewer while the password is looked at deletes nothing.
+// An owner who becomes a viewer while the password is checked deletes nothing.
 func TestDeletionByAnOwnerNoMore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -286,7 +286,7 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 		id := second.id()
 		var got *answer
 
-		// the password was found to be right
+		// The password has been checked and is right.
 		dbtest.Race(t, d, `DELETE FROM "signin_failures"`,
 			func() error {
 				got = second.query(`mutation { deleteAccount(input: {password: "` + password + `"}) { accountId userErrors { code } } }`)
@@ -294,7 +294,7 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 			},
 			func() error { owner.query(roleMutation, "id", id, "role", "VIEWER"); return nil })
 
-		// it may delete first
+		// The deletion may come first.
 		inTime := d.Dialect() == "sqlite" && got.userErrors("deleteAccount") == "" && owner.viewer() == ""
 		if !inTime && (got.codes() != "FORBIDDEN" || owner.viewer() == "") {
 			t.Errorf("got %s", got.Body)
@@ -302,21 +302,21 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 	})
 }
 
-// watchSitekeys collects what the data plane is told of sitekeys.
+// watchSitekeys collects the notifications about sitekeys to the data plane.
 func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
 	t.Helper()
-	told, synced := make(chan int64, 10), make(chan struct{}, 1)
-	go d.WatchSitekeys(t.Context(), func(id int64) { told <- id }, func(err error) {
+	notified, synced := make(chan int64, 10), make(chan struct{}, 1)
+	go d.WatchSitekeys(t.Context(), func(id int64) { notified <- id }, func(err error) {
 		if err == nil {
 			synced <- struct{}{}
 		}
 	})
 
 	<-synced
-	return told
+	return notified
 }
 
-// The last account of an installation may go, although it is the operator's.
+// The last account of an installation can be deleted although it is the operator's.
 func TestTheLastAccountMayGo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

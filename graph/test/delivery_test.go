@@ -17,8 +17,8 @@ const deliveryFields = `{ id kind event state nextAttemptAt createdAt attempts {
 
 func TestDeliveries(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		var bell bell
-		a := newApp(t, d, func(s *settings) { s.graph.Notify = bell.ring })
+		var notifier notifier
+		a := newApp(t, d, func(s *settings) { s.graph.Notify = notifier.notify })
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		send := func() *answer {
@@ -34,8 +34,8 @@ func TestDeliveries(t *testing.T) {
 			t.Helper()
 			a.clock.Advance(time.Second)
 			made = append(made, send().ok(t, "sendTestWebhook").at("sendTestWebhook.delivery.id").(string))
-			if rings := bell.take(a); fmt.Sprint(rings) != fmt.Sprint(made[len(made)-1:]) {
-				t.Errorf("the workers are woken for %v", rings)
+			if notified := notifier.take(a); fmt.Sprint(notified) != fmt.Sprint(made[len(made)-1:]) {
+				t.Errorf("the workers are notified of %v", notified)
 			}
 		}
 
@@ -54,7 +54,7 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("by its id: %s", got)
 		}
 
-		// One attempt that fails, as the worker makes it.
+		// Make one attempt that fails, as the worker does.
 		lane, now := model.Lane{SiteID: 1, Kind: model.DeliveryTest}, model.At(a.clock.Now())
 		claim, err := d.ClaimDelivery(t.Context(), lane, nil, now, time.Minute)
 		if err != nil {
@@ -68,7 +68,7 @@ func TestDeliveries(t *testing.T) {
 			return c.query(`mutation($id: ID!) { redeliver(input: {deliveryId: $id}) { delivery `+deliveryFields+` userErrors { field code } } }`, "id", made[0])
 		}
 		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:DELIVERY_IN_PROGRESS" {
-			t.Errorf("under way: %s", got.Body)
+			t.Errorf("in progress: %s", got.Body)
 		}
 
 		result := db.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
@@ -84,10 +84,10 @@ func TestDeliveries(t *testing.T) {
 		a.clock.Advance(time.Second)
 
 		if got := redeliver().ok(t, "redeliver"); got.at("redeliver.delivery.state") != "PENDING" || got.at("redeliver.delivery.nextAttemptAt") != "2026-11-20T09:30:02Z" || got.at("redeliver.delivery.attempts.0.error") != "server_error" {
-			t.Errorf("once more: %s", got.Body)
+			t.Errorf("a second time: %s", got.Body)
 		}
-		if rings := bell.take(a); fmt.Sprint(rings) != fmt.Sprint(made) {
-			t.Errorf("the workers are woken for %v", rings)
+		if notified := notifier.take(a); fmt.Sprint(notified) != fmt.Sprint(made) {
+			t.Errorf("the workers are notified of %v", notified)
 		}
 		if claim, err = d.ClaimDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
 			t.Fatal(err)
@@ -107,11 +107,11 @@ func TestDeliveries(t *testing.T) {
 		if err := dbtest.Exec(d, "UPDATE deliveries SET attempts = 1, tries = 21"); err != nil {
 			t.Fatal(err)
 		}
-		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:TOO_MANY_REDELIVERIES" || got.at("redeliver.delivery") != nil || len(bell.take(a)) > 0 {
-			t.Errorf("after 20 by hand: %s", got.Body)
+		if got := redeliver(); got.userErrors("redeliver") != "deliveryId:TOO_MANY_REDELIVERIES" || got.at("redeliver.delivery") != nil || len(notifier.take(a)) > 0 {
+			t.Errorf("after 20 manual attempts: %s", got.Body)
 		}
 
-		// The list, the newest first, page by page.
+		// Read the list page by page, newest first.
 		var listed []string
 		after, pages := any(nil), 0
 		for {
@@ -151,20 +151,20 @@ func TestDeliveries(t *testing.T) {
 	})
 }
 
-// bell collects the deliveries that the workers are woken for.
-type bell struct {
+// notifier collects the deliveries of which the workers are notified.
+type notifier struct {
 	mu   sync.Mutex
 	rung []model.Delivery
 }
 
-func (b *bell) ring(deliveries []model.Delivery) {
+func (b *notifier) notify(deliveries []model.Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rung = append(b.rung, deliveries...)
 }
 
 // take returns the ids of the deliveries since the last call.
-func (b *bell) take(a *app) (ids []string) {
+func (b *notifier) take(a *app) (ids []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, delivery := range b.rung {
@@ -174,7 +174,7 @@ func (b *bell) take(a *app) (ids []string) {
 	return ids
 }
 
-// What the operator lets webhooks call beside the internet may be set.
+// A URL in a private network that the operator allows can be set.
 func TestWebhookNets(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.WebhookNets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })

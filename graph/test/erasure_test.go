@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestDeleteUserData: the answer says what is erased already, the same can be read later, and
-// nothing but a session of a member or owner can ask for it.
+// TestDeleteUserData: the payload reports what has been erased, the erasure can be read later, and
+// only a session of a member or owner can request it.
 func TestDeleteUserData(t *testing.T) {
 	const fields = `__typename id requestedAt visits pageviews events deliveries finishedAt`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

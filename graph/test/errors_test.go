@@ -43,7 +43,8 @@ func (a *app) records() []record {
 	return records
 }
 
-// wantInternal checks that the answer tells nothing but a number, and that the log has one record with that number.
+// wantInternal checks that the response contains only the request id, and that the log has one
+// record with it.
 func (a *app) wantInternal(got *answer, status int, path, logged string) {
 	a.t.Helper()
 
@@ -59,7 +60,7 @@ func (a *app) wantInternal(got *answer, status int, path, logged string) {
 	}
 
 	if strings.Contains(got.Body, logged) {
-		a.t.Errorf("the answer tells %q: %s", logged, got.Body)
+		a.t.Errorf("the response reveals %q: %s", logged, got.Body)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestPanicsAreHidden(t *testing.T) {
 	})
 }
 
-// Without a database every field of the schema fails alike, and tells nothing about it.
+// With the database closed every field fails in the same way and reveals nothing about it.
 func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -114,7 +115,7 @@ func TestNoFieldTellsDatabaseErrors(t *testing.T) {
 				a.log.buf.Reset()
 				got := owner.owner.call(t, op, f, func(name string) string { return owner.ids[name] })
 				if known := strings.Contains(got.Body, "INVALID_TOKEN"); known {
-					// refused by its form already
+					// The secret is rejected by its form already.
 					continue
 				}
 

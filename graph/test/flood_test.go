@@ -21,13 +21,13 @@ import (
 const updateSiteMutation = `mutation($id: ID!, $name: String!) { updateSite(input: {siteId: $id, name: $name}) {
 	site { name } userErrors { code } } }`
 
-// siteOf makes a site and returns its global id.
+// siteOf creates a site and returns its global id.
 func (c *client) siteOf(domain string) string {
 	c.t.Helper()
 	return c.createSite(domain).ok(c.t, "createSite").at("createSite.site.id").(string)
 }
 
-// lockSites keeps all changes of the sites of an account waiting until release is called.
+// lockSites blocks all writes to the sites of an account until release is called.
 func lockSites(t *testing.T, d *db.DB, accountID int) (release func()) {
 	t.Helper()
 
@@ -60,13 +60,13 @@ func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s did not come", what)
+			t.Fatalf("%s did not happen", what)
 		}
 	}
 }
 
-// TestChangesTakeTurns: of an account's many changes at once two reach the database and 50 wait for
-// a while; the others are refused, and no other account's change has to wait.
+// TestChangesTakeTurns: of many concurrent mutations of an account, two reach the database and 50
+// wait; the others are refused. Mutations of other accounts do not wait.
 func TestChangesTakeTurns(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -98,7 +98,7 @@ func TestChangesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestAFewChangesAtOnceSucceed: a client that sends several changes in parallel is not refused.
+// TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused.
 func TestAFewChangesAtOnceSucceed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -118,8 +118,8 @@ func TestAFewChangesAtOnceSucceed(t *testing.T) {
 	})
 }
 
-// TestNoChangeAfterARefusedOne: of a request with several changes the first ones are made, up to
-// the one that is refused.
+// TestNoChangeAfterARefusedOne: of a request with several mutations, those before the first refused
+// one are run, and no later one.
 func TestNoChangeAfterARefusedOne(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -157,9 +157,9 @@ func TestNoChangeAfterARefusedOne(t *testing.T) {
 	})
 }
 
-// TestChangesHaveAPrice: a change costs what it writes, so that the points of a minute bound what
-// an owner can have written.
-func TestChangesHaveAPrice(t *testing.T) {
+// TestChangesHaveACost: a mutation costs as much as it writes, so the rate limit bounds what an
+// owner can write.
+func TestChangesHaveACost(t *testing.T) {
 	var networks []string
 	for i := range 200 {
 		networks = append(networks, fmt.Sprintf("10.%d.0.0/16", i))
@@ -190,22 +190,22 @@ func TestChangesHaveAPrice(t *testing.T) {
 			}
 		}
 
-		// of 10 changes with 100 + 200 + 2 points, of 60,000
+		// Each request has 10 mutations of cost 100 + 200 + 2; the limit is 60,000.
 		if made != 19 {
 			t.Errorf("%d requests were served, want 19", made)
 		}
 
 		a.clock.Advance(time.Minute)
 
-		// an ordinary script
+		// An ordinary script stays within the limit.
 		for i := range 300 {
 			owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i)).ok(t, "updateSite")
 		}
 	})
 }
 
-// TestPersistentCallersAreRefusedUnread: a caller that does not wait as it was told is refused
-// without a statement, until it has waited. Others of the account are not.
+// TestPersistentCallersAreRefusedUnread: a caller that ignores retryAfter is refused without a
+// statement until that time has passed. Other callers of the account are not.
 func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 	const query = `{ viewer { id email } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -221,7 +221,7 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 
 		for range 20 {
 			if got := a.with(token.secret, query); got.codes() != "RATE_LIMITED" || got.Status != http.StatusOK {
-				t.Fatalf("without points: status %d, %s", got.Status, got.Body)
+				t.Fatalf("over the rate limit: status %d, %s", got.Status, got.Body)
 			}
 		}
 
@@ -239,8 +239,7 @@ func TestPersistentCallersAreRefusedUnread(t *testing.T) {
 	})
 }
 
-// TestRequestsEnd: a request that cannot be finished in time is stopped, says so, and has changed
-// nothing.
+// TestRequestsEnd: a request beyond its deadline is stopped, reports that, and has changed nothing.
 func TestRequestsEnd(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.RequestTimeout = 2 * time.Second })
@@ -267,13 +266,13 @@ func TestRequestsEnd(t *testing.T) {
 	})
 }
 
-// TestCallersWhoLeave: a caller who hangs up is no fault of ours, and is not logged.
-func TestCallersWhoLeave(t *testing.T) {
+// TestDisconnectedClients: a disconnected client is not an error and is not logged.
+func TestDisconnectedClients(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		arrived, ended := make(chan struct{}), make(chan struct{}, 100)
 		a := newApp(t, d, func(s *settings) {
 			s.graph.ClientAddr = func(r *http.Request) netip.Addr {
-				// from then on the server notices that the caller leaves
+				// From here on the server notices that the client disconnects.
 				body, err := io.ReadAll(r.Body)
 				if err != nil {
 					t.Error(err)
@@ -318,7 +317,7 @@ func TestCallersWhoLeave(t *testing.T) {
 	})
 }
 
-// TestStacksAreRare: panics are all logged, with a stack once a second at most.
+// TestStacksAreRare: every panic is logged, with at most one stack per second.
 func TestStacksAreRare(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d, func(s *settings) {
@@ -344,9 +343,9 @@ func TestStacksAreRare(t *testing.T) {
 	}
 }
 
-// TestDatabaseAway: while the database does not answer, requests are told so and when to try again,
-// and the log does not fill.
-func TestDatabaseAway(t *testing.T) {
+// TestDatabaseUnavailable: while the database does not respond, requests return unavailable with
+// retryAfter, and the log does not fill.
+func TestDatabaseUnavailable(t *testing.T) {
 	unavailable := func(t *testing.T, got *answer) {
 		t.Helper()
 		if got.Status != http.StatusOK || got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 5.0 {
@@ -354,7 +353,7 @@ func TestDatabaseAway(t *testing.T) {
 		}
 	}
 
-	// another process holds the lock for longer than anybody waits for it
+	// Another process holds the lock for longer than the driver waits.
 	t.Run("sqlite", func(t *testing.T) {
 		url := dbtest.SQLiteURL(t)
 		a := newApp(t, dbtest.Open(t, url))
@@ -416,9 +415,9 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// TestSchemaHasAPrice: GraphiQL and code generators read the schema as often as they need, and no
-// client reads it without end.
-func TestSchemaHasAPrice(t *testing.T) {
+// TestSchemaHasACost: GraphiQL and code generators can read the schema as often as they need, but
+// no client can read it without limit.
+func TestSchemaHasACost(t *testing.T) {
 	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
 	if err != nil {
 		t.Fatal(err)
@@ -426,30 +425,30 @@ func TestSchemaHasAPrice(t *testing.T) {
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	a := newApp(t, d)
-	stranger := a.client()
-	first := stranger.query(string(introspection)).ok(t, "")
+	visitor := a.client()
+	first := visitor.query(string(introspection)).ok(t, "")
 	for range 59 {
-		if got := stranger.query(string(introspection)).ok(t, ""); got.Body != first.Body {
-			t.Fatal("the answer changed")
+		if got := visitor.query(string(introspection)).ok(t, ""); got.Body != first.Body {
+			t.Fatal("the response changed")
 		}
 	}
 
 	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`,
 		`{ viewer { id } __schema { types { name } } }`} {
-		if got := stranger.query(query); got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
+		if got := visitor.query(query); got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
 			t.Errorf("the 61st time: status %d, %.200s", got.Status, got.Body)
 		}
 	}
 
-	stranger.query(`{ __typename viewer { id } }`).ok(t, "")
+	visitor.query(`{ __typename viewer { id } }`).ok(t, "")
 	elsewhere := a.client()
 	elsewhere.address = "198.51.100.1"
 	elsewhere.query(string(introspection)).ok(t, "")
 
-	// from the same network
+	// The signed-in caller has the same network.
 	owner := a.owner("owner@example.com")
 	if got := owner.query(`{ rateLimit { cost } __type(name: "Site") { name } }`).ok(t, ""); got.at("rateLimit.cost") != 1_004.0 || got.at("__type.name") != "Site" {
-		t.Errorf("the price: %s", got.Body)
+		t.Errorf("the cost: %s", got.Body)
 	}
 
 	served := 1
@@ -462,6 +461,6 @@ func TestSchemaHasAPrice(t *testing.T) {
 	}
 
 	a.clock.Advance(time.Minute)
-	stranger.query(string(introspection)).ok(t, "")
+	visitor.query(string(introspection)).ok(t, "")
 	owner.query(string(introspection)).ok(t, "")
 }

@@ -26,10 +26,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
-// start is the moment at which every test begins.
+// start is the time at which every test begins.
 var start = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
-// clock is a time that only the test moves.
+// clock is a clock that only the test moves.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -47,7 +47,7 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// logged collects what the server logs.
+// logged collects the log of the server.
 type logged struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -87,7 +87,7 @@ type settings struct {
 	wrap func(http.Handler) http.Handler // around the whole handler; nil: none
 }
 
-// addressHeader says in tests from which address a request comes.
+// addressHeader is the request header that carries the client's address in tests.
 const addressHeader = "Test-Address"
 
 func newApp(t testing.TB, d *db.DB, change ...setting) *app {
@@ -168,7 +168,7 @@ func (a *app) client() *client {
 
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 
-	// the test server's own certificate
+	// Accept the test server's own certificate.
 	transport.TLSClientConfig.InsecureSkipVerify = true
 	a.t.Cleanup(transport.CloseIdleConnections)
 	return &client{t: a.t, app: a, http: http.Client{Jar: jar, Transport: transport}, address: "192.0.2.1"}
@@ -267,7 +267,7 @@ func (a *answer) at(path string) any {
 	return v
 }
 
-// codes are the codes of the top-level errors.
+// codes returns the codes of the top-level errors.
 func (a *answer) codes() string {
 	var codes []string
 	for _, e := range a.Errors {
@@ -276,8 +276,8 @@ func (a *answer) codes() string {
 	return strings.Join(codes, " ")
 }
 
-// userErrors are the mutation's userErrors as "field:code", in order. The field is the path within
-// the input, with points. A path that leads to no field of the input is shown as it is.
+// userErrors returns the mutation's userErrors as "field:code", in order. The field is the dotted
+// path within the input; a path to no field of the input is returned unchanged.
 func (a *answer) userErrors(mutation string) string {
 	list, _ := a.at(mutation + ".userErrors").([]any)
 	var codes []string
@@ -306,7 +306,7 @@ func isInput(mutation string, path []any) bool {
 	return field != nil && (len(path) == 2 || isItem)
 }
 
-// ok fails the test when the answer has top-level errors or userErrors of the mutation.
+// ok fails the test if the response has top-level errors or userErrors of the mutation.
 func (a *answer) ok(t testing.TB, mutation string) *answer {
 	t.Helper()
 	if a.Status != http.StatusOK || len(a.Errors) > 0 || (mutation != "" && a.userErrors(mutation) != "") {
@@ -357,14 +357,14 @@ func (c *client) createSite(domain string) *answer {
 	return c.query(createSiteMutation, "domain", domain)
 }
 
-// viewer is the address of the signed-in user, or "".
+// viewer returns the address of the signed-in user, or "".
 func (c *client) viewer() string {
 	c.t.Helper()
 	email, _ := c.query(`{ viewer { email } }`).ok(c.t, "").at("viewer.email").(string)
 	return email
 }
 
-// cookies are the cookies that the browser would send.
+// cookies returns the cookies that the browser would send.
 func (c *client) cookies() map[string]string {
 	c.t.Helper()
 	u, err := url.Parse(c.app.url)
@@ -380,7 +380,7 @@ func (c *client) cookies() map[string]string {
 	return cookies
 }
 
-// setCookie plants a cookie in the browser.
+// setCookie stores a cookie in the browser.
 func (c *client) setCookie(name, value string) {
 	c.t.Helper()
 	u, err := url.Parse(c.app.url)
@@ -400,5 +400,5 @@ func (a *app) owner(email string) *client {
 	return c
 }
 
-// noMail is an installation that sends no mails, where sign-ups make accounts at once.
+// noMail configures an installation without mail, where sign-ups create accounts immediately.
 func noMail(s *settings) { s.auth.NoMail = true }

@@ -15,9 +15,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestAPersonHasOneID: the id of the signed-in user is the one in the list of members, and node and
-// mutations take it.
-func TestAPersonHasOneID(t *testing.T) {
+// TestAUserHasOneID: the id of the signed-in user equals the one in the list of members; node and
+// mutations accept it.
+func TestAUserHasOneID(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
@@ -43,9 +43,8 @@ func TestAPersonHasOneID(t *testing.T) {
 	})
 }
 
-// TestIDsShowNoNumbers: no id and no cursor of the schema contains a row's number, in any of the
-// usual notations, or the number of rows; and a second server on the same database writes the same
-// ids.
+// TestIDsShowNoNumbers: no id and no cursor contains a row's number, in any usual notation, or the
+// number of rows. A second server on the same database returns the same ids.
 func TestIDsShowNoNumbers(t *testing.T) {
 	const query = `{ viewer { id account { id members { id } invitations { id } } } apiTokens { id } sessions { id }
 		sites { pageInfo { endCursor } edges { cursor node { id deliveries { edges { cursor node { id } } } } } }
@@ -70,7 +69,7 @@ func TestIDsShowNoNumbers(t *testing.T) {
 				t.Errorf("%q has no prefix and 22 characters", id)
 			}
 
-			// as in any number of 32 or 64 bits below a million
+			// That is a number of 32 or 64 bits below a million.
 			if bytes.Contains(raw, []byte{0, 0, 0}) {
 				t.Errorf("%q contains a number: %x", id, raw)
 			}
@@ -94,7 +93,7 @@ func TestIDsShowNoNumbers(t *testing.T) {
 	})
 }
 
-// cursorsIn are all values of the fields cursor and endCursor.
+// cursorsIn returns all values of the fields cursor and endCursor.
 func cursorsIn(data any) (found []string) {
 	switch data := data.(type) {
 	case map[string]any:
@@ -114,7 +113,7 @@ func cursorsIn(data any) (found []string) {
 	return found
 }
 
-// TestCursorsBelongToTheirList: the cursor of one list begins no page of another one.
+// TestCursorsBelongToTheirList: the cursor of one list is rejected by another.
 func TestCursorsBelongToTheirList(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
@@ -144,8 +143,8 @@ func TestCursorsBelongToTheirList(t *testing.T) {
 	})
 }
 
-// TestWholeListsCostWhatTheyMayHold: a list that comes without pages is priced as often as it may
-// have entries.
+// TestWholeListsCostWhatTheyMayHold: a list without pages costs as much as its maximum number of
+// items.
 func TestWholeListsCostWhatTheyMayHold(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")

@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// byID are all fields at the top that take an id. Those that delete come last.
+// byID returns the root fields that take an id. Those that delete come last.
 func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) {
 	operation = map[string]ast.Operation{}
 
@@ -44,9 +44,9 @@ func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) 
 	return fields, operation
 }
 
-// TestAnotherTenantsIDsAnswerLikeUnknownOnes goes through the schema: whatever takes an id is
-// called by one tenant with all ids of another one. The answer must be, byte for byte, that to an
-// unknown id, and nothing may change.
+// TestAnotherTenantsIDsAnswerLikeUnknownOnes: every field that takes an id is called by one tenant
+// with all ids of another one. The response must equal, byte for byte, that to an unknown id, and
+// nothing may change.
 func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 	fields, operation := byID()
 	if len(fields) < 15 {
@@ -56,7 +56,7 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
 
-		// its owner is the operator, too
+		// The owner of the first tenant is the operator too.
 		first := a.tenant("first.example")
 		second := a.tenant("second.example")
 		before := a.dump("signin_failures")
@@ -82,7 +82,7 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
 		}
 
-		// The ids are good ones: their own tenant gets another answer.
+		// The ids are valid: their own tenant gets another response.
 		for _, f := range fields {
 			id := func(name string) string {
 				if name == "id" && f.Name == "sitekey" {
@@ -102,20 +102,20 @@ func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
 	})
 }
 
-// nodes are the types that node answers with, and the input of a tenant's that names one.
+// nodes maps the types that node returns to the name of a tenant's id of that type.
 var nodes = map[string]string{
 	"Account": "accountId", "User": "userId", "Invitation": "invitationId", "ApiToken": "apiTokenId", "Session": "sessionId",
 	"Site": "siteId", "Sitekey": "sitekeyId", "Delivery": "deliveryId", "UserDataErasure": "erasureId",
 }
 
-// TestNodeAnswersEveryType: each type that implements Node is read by its owner, and is like an
-// unknown id to another tenant and to those of the same account who do not see it elsewhere.
+// TestNodeAnswersEveryType: each type that implements Node is readable by its owner. For another
+// tenant, and for users of the same account who cannot read it elsewhere, its id is unknown.
 func TestNodeAnswersEveryType(t *testing.T) {
 	const fields = `{ node(id: $id) { __typename id } }`
 	const query = `query($id: ID!) ` + fields
 	const null = `{"data":{"node":null}}`
 
-	// from whom in the same account
+	// The users of the same account that cannot read a type.
 	hidden := map[string][]string{
 		"Invitation": {"member"}, "ApiToken": {"member", "token"}, "Session": {"member", "token"},
 	}
@@ -156,7 +156,7 @@ func TestNodeAnswersEveryType(t *testing.T) {
 			}
 		}
 
-		// What has ended is like unknown, too.
+		// Expired objects are unknown too.
 		a.clock.Advance(8 * 24 * time.Hour)
 
 		if got := ask["member"](first.ids["userId"]); got.Body == null {
@@ -174,28 +174,28 @@ func TestNodeAnswersEveryType(t *testing.T) {
 	})
 }
 
-// TestRoles calls every field of the schema as everybody. The inputs are good, but the ids are
-// those of nothing and the passwords wrong: whoever is let in learns that.
+// TestRoles calls every field of the schema as every kind of caller. The inputs are valid, but the
+// ids unknown and the passwords wrong: a permitted caller gets that error.
 func TestRoles(t *testing.T) {
 	const (
-		anybody = 0
+		anyRole = 0
 		viewer  = 1
 		member  = 2
 		owner   = 3
 	)
 
-	// The least role, and the scope with which a token may; "" for none.
+	// The least role, and the scope that a token needs; "" for none.
 	rules := map[string]struct {
 		role     int
 		scope    string
 		export   bool // the token needs the scope EXPORT as well
 		operator bool
 	}{
-		"viewer": {role: anybody, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
+		"viewer": {role: anyRole, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
 		"sites": {role: viewer, scope: "READ"}, "sitekey": {role: viewer, scope: "READ"}, "sitekeys": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
 
-		"signUp": {role: anybody}, "confirmSignUp": {role: anybody}, "signIn": {role: anybody}, "requestPasswordReset": {role: anybody},
-		"resetPassword": {role: anybody}, "acceptInvitation": {role: anybody}, "signOut": {role: anybody},
+		"signUp": {role: anyRole}, "confirmSignUp": {role: anyRole}, "signIn": {role: anyRole}, "requestPasswordReset": {role: anyRole},
+		"resetPassword": {role: anyRole}, "acceptInvitation": {role: anyRole}, "signOut": {role: anyRole},
 
 		"changePassword": {role: viewer}, "revokeSession": {role: viewer}, "createApiToken": {role: viewer}, "revokeApiToken": {role: viewer},
 
@@ -245,14 +245,14 @@ func TestRoles(t *testing.T) {
 			scopes   []string // of a token; nil for a session
 			header   []string
 		}{
-			{name: "nobody", client: a.client(), role: anybody},
+			{name: "unauthenticated", client: a.client(), role: anyRole},
 			{name: "viewer", client: a.join(first, "viewer@example.com", model.RoleViewer), role: viewer},
 			{name: "member", client: a.join(first, "member@example.com", model.RoleMember), role: member},
 			{name: "owner", client: first, role: owner},
 			{name: "operator", client: operator, role: owner, operator: true},
 		}
 		for _, scopes := range [][]string{{"READ"}, {"READ", "WRITE"}, {"EXPORT"}, {"WRITE", "EXPORT"}} {
-			// of the most powerful user
+			// The token belongs to the user with the most rights.
 			owners := operator.createToken(scopes...)
 			callers = append(callers, callers[0])
 			c := &callers[len(callers)-1]
@@ -269,18 +269,18 @@ func TestRoles(t *testing.T) {
 		checked := 0
 
 		for _, caller := range callers {
-			// no throttle waits longer
+			// Move the clock beyond the wait of every throttle.
 			a.clock.Advance(20 * time.Minute)
 
 			for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
 				for _, f := range fieldsOf(def) {
 					rule, ok := rules[f.Name]
 					if !ok {
-						t.Fatalf("nothing says who may call %s: add it", f.Name)
+						t.Fatalf("the required role of %s is not listed: add it", f.Name)
 					}
 
 					if f.Name == "signOut" && caller.scopes == nil {
-						// it would end the session of the other calls
+						// signOut would end the session of the other calls.
 						continue
 					}
 
@@ -294,14 +294,14 @@ func TestRoles(t *testing.T) {
 						want = "FORBIDDEN"
 					}
 
-					if caller.name == "nobody" && rule.role > anybody {
+					if caller.name == "unauthenticated" && rule.role > anyRole {
 						want = "UNAUTHENTICATED"
 					}
 
 					sender := caller.client
 
-					if op == ast.Mutation && rule.role == anybody {
-						// what it signs in must not stay
+					if op == ast.Mutation && rule.role == anyRole {
+						// Drop the session that the call has started.
 						sender = a.client()
 					}
 

@@ -16,10 +16,10 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// spend is more time than any refused request may take, with the race detector on.
+// spend exceeds the time that any refused request takes under the race detector.
 const spend = 2 * time.Second
 
-// TestHostileRequests sends requests that must be refused cheaply: not one statement may reach the
+// TestHostileRequests sends requests that must be refused cheaply, without a statement to the
 // database.
 func TestHostileRequests(t *testing.T) {
 	many := func(n int, part func(i int) string) string {
@@ -103,7 +103,7 @@ func TestHostileRequests(t *testing.T) {
 				t.Errorf("%s: status %d, %.300s; want 400 and %s", test.name, got.Status, got.Body, test.want)
 			}
 
-			// nothing was run
+			// Nothing was run, so there is no data.
 			if strings.Contains(got.Body, `"data"`) {
 				t.Errorf("%s: the answer has data: %.300s", test.name, got.Body)
 			}
@@ -193,7 +193,7 @@ func TestRequestsThatAreWithinTheLimits(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 
-		// the second time from the query cache
+		// The second request is served from the query cache.
 		for range 2 {
 			for name, query := range map[string]string{"a tool's introspection": string(introspection), "everything": page} {
 				c.query(query).ok(t, "")
@@ -291,7 +291,7 @@ func TestSchemaDocumentsTheLimits(t *testing.T) {
 	}
 }
 
-// Every type, field, argument, input field and enum value of ours is described.
+// Every type, field, argument, input field and enum value has a description.
 func TestEverythingIsDescribed(t *testing.T) {
 	const query = `{ __schema { types { name kind description
 		fields { name description args { name description } } inputFields { name description } enumValues { name description } } } }`

@@ -27,7 +27,7 @@ func (c *client) id() any {
 func TestInvitations(t *testing.T) {
 	const list = `{ viewer { account { members { email role } invitations { email role } } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		// the invited need no open door
+		// Invited users can join although sign-ups are closed.
 		a := newApp(t, d, func(s *settings) { s.auth.Signups = model.SignupsFirstOnly })
 		owner := a.owner("owner@example.com")
 		invite := func(email, role string) *answer { return owner.query(inviteMutation, "email", email, "role", role) }
@@ -35,14 +35,14 @@ func TestInvitations(t *testing.T) {
 			return c.query(acceptMutation, "token", token, "password", password)
 		}
 
-		for email, want := range map[string]string{"nobody": "email:INVALID_EMAIL", "OWNER@example.com": "email:ALREADY_MEMBER"} {
+		for email, want := range map[string]string{"no-domain": "email:INVALID_EMAIL", "OWNER@example.com": "email:ALREADY_MEMBER"} {
 			if got := invite(email, "MEMBER"); got.userErrors("inviteMember") != want || got.at("inviteMember.invitation") != nil {
 				t.Errorf("%s: %s", email, got.Body)
 			}
 		}
 
 		invite("guest@example.com", "OWNER").ok(t, "inviteMember")
-		void := a.mailedSecret("guest@example.com")
+		replaced := a.mailedSecret("guest@example.com")
 
 		if got := invite("guest@example.com", "VIEWER").ok(t, "inviteMember"); got.at("inviteMember.invitation.expiresAt") != "2026-11-27T09:30:00Z" {
 			t.Errorf("got %s", got.Body)
@@ -54,7 +54,7 @@ func TestInvitations(t *testing.T) {
 		}
 
 		guest := a.client()
-		for name, secret := range map[string]string{"replaced": void, "unknown": model.NewSecret("tgi_"), "empty": "", "of another kind": model.NewSecret("tgr_")} {
+		for name, secret := range map[string]string{"replaced": replaced, "unknown": model.NewSecret("tgi_"), "empty": "", "of another kind": model.NewSecret("tgr_")} {
 			if got := accept(guest, secret, password); got.userErrors("acceptInvitation") != "token:INVALID_TOKEN" || guest.viewer() != "" {
 				t.Errorf("a token that is %s: %s", name, got.Body)
 			}
@@ -97,18 +97,18 @@ func TestInvitations(t *testing.T) {
 			t.Errorf("revoked: %s", got.Body)
 		}
 		if n, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM mails WHERE recipient = 'later@example.com'"); err != nil || n[0].N != 0 {
-			t.Errorf("mails to somebody who is no longer invited: %v, %v", n, err)
+			t.Errorf("mails to a revoked invitation: %v, %v", n, err)
 		}
 	})
 }
 
-// Somebody who has an account of their own cannot be taken into another one.
+// A user of one account cannot be invited into another one.
 func TestAnInvitationOfAnotherAccountsUser(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
 
-		// as for anybody
+		// The payload is the same as for any address.
 		owner.query(inviteMutation, "email", "other@example.com", "role", "MEMBER").ok(t, "inviteMember")
 		got := other.query(acceptMutation, "token", a.mailedSecret("other@example.com"), "password", "a new password")
 		if got.userErrors("acceptInvitation") != "token:EMAIL_TAKEN" {
@@ -119,12 +119,12 @@ func TestAnInvitationOfAnotherAccountsUser(t *testing.T) {
 	})
 }
 
-// An account sends 100 invitations a day, whatever becomes of them, and a few to one address.
+// An account can send 100 invitations per day, whatever becomes of them, and a few to one address.
 func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
-		const inATime = 4 * time.Second // leaves points
+		const interval = 4 * time.Second // stays within the rate limit
 		invite := func(email string, after time.Duration) *answer {
 			a.clock.Advance(after)
 			return owner.query(inviteMutation, "email", email, "role", "VIEWER")
@@ -135,15 +135,15 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 				"id", invited.at("inviteMember.invitation.id")).ok(t, "revokeInvitation")
 		}
 
-		// mail nothing, so they do not count
+		// Invalid invitations are not mailed and do not count.
 		for range 10 {
-			if got := invite("owner@example.com", inATime); got.userErrors("inviteMember") != "email:ALREADY_MEMBER" {
+			if got := invite("owner@example.com", interval); got.userErrors("inviteMember") != "email:ALREADY_MEMBER" {
 				t.Fatalf("the owner: %s", got.Body)
 			}
 		}
 
 		for range 5 {
-			invite("guest@example.com", inATime).ok(t, "inviteMember")
+			invite("guest@example.com", interval).ok(t, "inviteMember")
 		}
 
 		if got := invite("guest@example.com", 0); got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
@@ -151,8 +151,8 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 		}
 
 		for i := range 95 {
-			// the mail may be sent by then
-			revoke(invite(fmt.Sprintf("u%d@example.com", i), inATime).ok(t, "inviteMember"))
+			// The mail may have been sent by then.
+			revoke(invite(fmt.Sprintf("u%d@example.com", i), interval).ok(t, "inviteMember"))
 		}
 
 		a.client().query(acceptMutation, "token", a.mailedSecret("guest@example.com"), "password", password).ok(t, "acceptInvitation")
@@ -169,14 +169,14 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 
 		invite("later@example.com", midnight.Sub(a.clock.Now())).ok(t, "inviteMember")
 
-		// the clock was set back over midnight
+		// The clock was set back over midnight.
 		if got := invite("other@example.com", -time.Second); len(got.Errors) > 0 {
 			t.Errorf("on the day before: %s", got.Body)
 		}
 
 		revoke(invite("other@example.com", time.Second).ok(t, "inviteMember"))
 
-		// two members and an invitation are there
+		// The account already has two members and an invitation.
 		for i := range model.MaxMembers - 3 {
 			err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, operator, created_at) VALUES (1, ?, '-', false, 0)", fmt.Sprintf("m%d@example.com", i))
 			if err != nil {
@@ -190,7 +190,7 @@ func TestInvitationsAreThrottledAndCounted(t *testing.T) {
 	})
 }
 
-// An installation that sends no mail says so, and stores nothing.
+// An installation without mail reports that and stores nothing.
 func TestInvitingWithoutMail(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, func(s *settings) { s.auth.NoMail = true })
@@ -207,7 +207,7 @@ func TestInvitingWithoutMail(t *testing.T) {
 	})
 }
 
-// Colleagues in one office use their links one after another: only wrong links count against the
+// Users in one office can use their links one after another: only wrong links count for the
 // network.
 func TestGoodLinksAreNotThrottled(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -257,7 +257,7 @@ func TestMembers(t *testing.T) {
 			}
 		}
 
-		// what one is
+		// A user can read the own role.
 		owner.query(roleMutation, "id", self, "role", "OWNER").ok(t, "setMemberRole")
 		got := owner.query(roleMutation, "id", member.id(), "role", "OWNER").ok(t, "setMemberRole")
 		if got.at("setMemberRole.member.role") != "OWNER" {
@@ -273,7 +273,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("the removed owner signs in: %s", got.Body)
 		}
 
-		// The only operator stays as long as there is anybody else.
+		// The only operator cannot be removed while there are other users.
 		second := a.join(operator, "second@example.com", model.RoleOwner)
 		if got := second.query(removeMutation, "id", operator.id()); got.userErrors("removeMember") != ":LAST_OPERATOR" {
 			t.Errorf("removing the operator: %s", got.Body)
@@ -281,7 +281,7 @@ func TestMembers(t *testing.T) {
 	})
 }
 
-// Two owners who remove each other at once: one of them stays.
+// Of two owners that remove each other concurrently, one remains.
 func TestTwoOwnersRemoveEachOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)

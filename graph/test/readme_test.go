@@ -10,7 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/validator"
 )
 
-// TestDocumentsInTheReadmeAreValid: what the README tells to run fits the schema.
+// TestDocumentsInTheReadmeAreValid: the documents in the README match the schema.
 func TestDocumentsInTheReadmeAreValid(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -55,7 +55,7 @@ func TestSessionsList(t *testing.T) {
 		revoke(phone, own).ok(t, "revokeSession")
 
 		if phone.viewer() != "" || phone.cookies()[sessionCookie] != "" {
-			t.Error("the own session goes on, or its cookie stays")
+			t.Error("the own session continues, or its cookie remains")
 		}
 	})
 }
@@ -106,9 +106,9 @@ func TestChangePassword(t *testing.T) {
 	})
 }
 
-// TestAPITokensThatStayAreListed: a new password ends no API token, so both ways to get one list
-// them.
-func TestAPITokensThatStayAreListed(t *testing.T) {
+// TestRemainingAPITokensAreListed: a password change and a reset both return the API tokens, which
+// remain valid.
+func TestRemainingAPITokensAreListed(t *testing.T) {
 	const fields = `{ apiTokens { id name scopes hint lastUsedAt } userErrors { field code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -202,7 +202,7 @@ func TestPasswordReset(t *testing.T) {
 			t.Fatalf("just in time: %q", got)
 		}
 		if c.viewer() != "" || laptop.viewer() != "" {
-			t.Error("somebody is signed in after the reset")
+			t.Error("a user is signed in after the reset")
 		}
 		if got := reset(second, "yet another password"); got != "token:INVALID_TOKEN" {
 			t.Errorf("a second time: %q", got)
@@ -220,7 +220,7 @@ func TestPasswordReset(t *testing.T) {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}
 
-		// A password that changes otherwise ends the mailed secret, too.
+		// Another password change invalidates the mailed secret too.
 		pending := request()
 		c.query(changePasswordMutation, "current", next, "password", password).ok(t, "changePassword")
 
@@ -230,8 +230,8 @@ func TestPasswordReset(t *testing.T) {
 	})
 }
 
-// A password is checked, and changes before the session begins: no session comes of it. SQLite may
-// also have the session first, which the change then ends.
+// A password that changes after it was checked starts no session. On SQLite the session may come
+// first; the change then ends it.
 func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 	const next = "a new password"
 	for name, change := range map[string]func(*app, *client) *answer{
@@ -249,7 +249,7 @@ func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 				owner.query(requestResetMutation, "email", "owner@example.com").ok(t, "requestPasswordReset")
 				var got *answer
 
-				// the password was found to be right
+				// The password has been checked and is right.
 				dbtest.Race(t, d, `DELETE FROM "signin_failures"`,
 					func() error { got = thief.signIn("owner@example.com", password); return nil },
 					func() error { change(a, owner); return nil })
@@ -267,8 +267,8 @@ func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 	}
 }
 
-// A password whose hash was made at a lower cost gets a new hash when it is checked, and can be
-// changed at once.
+// A password with a hash of lower cost is rehashed when it is checked, and can be changed right
+// after.
 func TestChangePasswordRenewsAnOldHash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -284,7 +284,7 @@ func TestChangePasswordRenewsAnOldHash(t *testing.T) {
 	})
 }
 
-// Two sign-ins that renew the same old hash are both good.
+// Two concurrent sign-ins that renew the same old hash both succeed.
 func TestTwoSignInsRenewAnOldHash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -355,8 +355,7 @@ func TestOneResetWinsOfMany(t *testing.T) {
 	})
 }
 
-// An address that nobody has gets the same answer by the same statements: only the values in them
-// differ.
+// An unknown address gets the same response by the same statements; only the values differ.
 func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 	values := regexp.MustCompile(`'[^']*'|\\x[0-9a-f]+|X?\d+`)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -370,10 +369,10 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 			return got.Body, values.ReplaceAllString(strings.Join(statements.Take(), "\n"), "?")
 		}
 
-		// the last two are throttled
+		// The last two requests are throttled.
 		for i := range 5 {
 			body, known := ask("owner@example.com")
-			other, unknown := ask("nobody@example.com")
+			other, unknown := ask("unknown@example.com")
 			if body != other || known != unknown {
 				t.Errorf("request %d: %s by\n%s\nand %s by\n%s", i, body, known, other, unknown)
 			}
@@ -384,7 +383,7 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 
 		rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
 		if err != nil || len(rows) != 4 {
-			t.Fatalf("%d mails, %v; want the owner's last one, and three to nobody", len(rows), err)
+			t.Fatalf("%d mails, %v; want the last one of the owner, and three to unknown addresses", len(rows), err)
 		}
 
 		for _, m := range rows {
@@ -397,12 +396,12 @@ func TestAResetTellsNobodyWhoHasAnAccount(t *testing.T) {
 			t.Errorf("no address: %s", got.Body)
 		}
 
-		// The throttle of resets keeps nobody from signing in.
+		// The throttle of resets does not delay sign-ins.
 		c.signIn("owner@example.com", password).ok(t, "signIn")
 	})
 }
 
-// IPv6 networks of 64 bits cost an attacker nothing, so those of 48 bits count as well.
+// An attacker can change IPv6 networks of 64 bits freely, so those of 48 bits count as well.
 func TestAWideNetworkIsThrottledAsWell(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -412,7 +411,7 @@ func TestAWideNetworkIsThrottledAsWell(t *testing.T) {
 			return c.query(requestResetMutation, "email", fmt.Sprintf("u%d@example.com", i))
 		}
 
-		// 20 from each of 10 narrow networks
+		// Send 20 from each of 10 narrow networks.
 		for i := range 200 {
 			request(fmt.Sprintf("2001:db8:1:%x::1", i/20), i).ok(t, "requestPasswordReset")
 		}
@@ -432,7 +431,7 @@ func TestSignUpThrottle(t *testing.T) {
 		c := a.client()
 		c.address = "198.51.100.7"
 
-		// the fifth to this address
+		// This is the fifth request for this address.
 		for range 4 {
 			c.signUp("taken@example.com")
 		}

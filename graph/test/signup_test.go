@@ -14,7 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Only the first account exists before its address is verified.
+// Only the first account is created before its address is verified.
 func TestSignUpVerifiesTheAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -56,7 +56,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 
 		a.clock.Advance(model.SignUpLifetime - time.Second)
 
-		// the link may be followed anywhere
+		// The link can be opened in any browser.
 		phone := a.client()
 		got = phone.confirm(secret, password).ok(t, "confirmSignUp")
 		if got.at("confirmSignUp.viewer.email") != "new@example.com" || got.at("confirmSignUp.viewer.operator") != false ||
@@ -83,8 +83,8 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 	})
 }
 
-// An address that has an account gets the same answer, by the same statements and with as many rows
-// as one that has none.
+// An address with an account gets the same response, by the same statements and with as many rows,
+// as an unknown one.
 func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 	values := regexp.MustCompile(`'[^']*'|\\x[0-9a-f]+|X?\d+`)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -111,12 +111,12 @@ func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 			return got.Body, list, strings.Join(made, ", ")
 		}
 
-		// the last one of each is throttled; each address was counted as often before
+		// The last request for each address is throttled; each address was counted as often before.
 		for i := range 6 {
 			if i == 0 {
 				c.address = "198.51.100.8"
 
-				// as known@example.com was
+				// Count the other address as often as known@example.com.
 				ask("unknown@example.com")
 				c.address = "198.51.100.7"
 			}
@@ -125,7 +125,7 @@ func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 			other, unknown, otherRows := ask("unknown@example.com")
 
 			if i == 0 {
-				// the first of the two made the network's counter
+				// The first of the two requests has created the counter of the network.
 				continue
 			}
 
@@ -151,7 +151,7 @@ func TestASignUpHidesWhoHasAnAccount(t *testing.T) {
 		owner := a.client()
 		owner.address = "203.0.113.9"
 
-		// with the password as it was
+		// The user signs in with the old password.
 		owner.signIn("known@example.com", password).ok(t, "signIn")
 	})
 }
@@ -174,8 +174,8 @@ func rowCounts(t *testing.T, d *db.DB) map[string]int {
 	return counts
 }
 
-// A person who signs up with another one's address gains nothing: the link of a sign-up needs the
-// password of that sign-up.
+// A sign-up with another person's address is useless: its link requires the password of the
+// sign-up.
 func TestASignUpReservesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -200,8 +200,8 @@ func TestASignUpReservesNothing(t *testing.T) {
 			t.Errorf("after the address was confirmed: %s", got.Body)
 		}
 
-		// An invitation to an address with a pending sign-up works; then the sign-up is answered
-		// clearly.
+		// An invitation to an address with a pending sign-up works. Confirming the sign-up then
+		// returns a clear error.
 		third := signUp(attacker, "guest@example.com", password)
 		a.join(operator, "guest@example.com", model.RoleViewer)
 
@@ -215,8 +215,7 @@ func TestASignUpReservesNothing(t *testing.T) {
 	})
 }
 
-// A link works once, also for several who follow it together, and not after the installation was
-// closed.
+// A link works once, also with concurrent uses, and not after sign-ups were closed.
 func TestOneConfirmationWinsOfMany(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -250,8 +249,7 @@ func TestOneConfirmationWinsOfMany(t *testing.T) {
 	})
 }
 
-// What sign-ups store is bounded: 10 of an address, of which the newest stay, and 10,000 of the
-// installation.
+// Stored sign-ups are bounded: the newest 10 per address, and 10,000 per installation.
 func TestPendingSignUpsAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -263,7 +261,7 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 			c.signUp("new@example.com").ok(t, "signUp")
 			secrets = append(secrets, a.mailedSecret("new@example.com"))
 
-			// no throttle waits longer
+			// Move the clock beyond the wait of every throttle.
 			a.clock.Advance(15 * time.Minute)
 		}
 
@@ -301,14 +299,14 @@ func TestPendingSignUpsAreBounded(t *testing.T) {
 			t.Errorf("%d mails, were %d, %v", n, mails, err)
 		}
 
-		// one that is there goes on
+		// A stored sign-up can still be confirmed.
 		c.confirm(secrets[11], password).ok(t, "confirmSignUp")
 		a.clock.Advance(time.Hour)
 		c.signUp("another@example.com").ok(t, "signUp")
 	})
 }
 
-// An installation without a mail server makes accounts at once.
+// An installation without a mail server creates accounts immediately.
 func TestSignUpWithoutMail(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d, noMail)

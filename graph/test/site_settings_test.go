@@ -17,7 +17,7 @@ import (
 const settingsFields = `domain name extraDomains registeredEvents keyEvents excludedAddresses measureSiteSearch measureEcommerce
 	allowPseudonymousUserId automaticEvents conversionWebhookUrl conversionWebhookSigned dailyExportUrl serverSecretHint plan usage { quota }`
 
-// change runs a mutation that takes one site; input is what its input has besides the id.
+// change runs a mutation of one site; input is its input without the id.
 func (c *client) change(mutation, siteID, input string) *answer {
 	c.t.Helper()
 	return c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id `+input+`}) {
@@ -105,7 +105,7 @@ func TestSiteSettings(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 
-		// the operator, too
+		// This client is the operator too.
 		c := a.owner("owner@example.com")
 		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
 		read := func() string {
@@ -138,18 +138,17 @@ func TestSiteSettings(t *testing.T) {
 	})
 }
 
-// The limits of an account are mistakes of the form. Those of an owner who is not the operator are
-// narrower.
+// Exceeded limits of an account are userErrors. Owners other than the operator have lower ones.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 
-		// the operator
+		// This client is the operator.
 		c := a.owner("owner@example.com")
 		other := a.owner("other@example.com")
 
 		for i := range 50 {
-			// leaves points
+			// Advance the clock to reset the rate limit.
 			a.clock.Advance(4 * time.Second)
 
 			for name, c := range map[string]*client{"operator": c, "other": other} {
@@ -187,7 +186,8 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestSitePlans: the operator puts any site on a plan, and learns nothing of it but that.
+// TestSitePlans: the operator can set the plan of any site, and can read nothing else of another
+// account's site.
 func TestSitePlans(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -306,7 +306,7 @@ func TestServerSecret(t *testing.T) {
 
 		second := rotate()
 		if works(first) || !works(second) || first == second {
-			t.Error("the second secret did not take the place of the first")
+			t.Error("the second secret did not replace the first")
 		}
 		if rows, err := dbtest.Dump(d, "sites"); err != nil || strings.Contains(strings.Join(rows, ""), second) {
 			t.Errorf("the table holds the secret itself, or %v", err)
@@ -422,7 +422,7 @@ func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
 	})
 }
 
-// wrongItems are the userErrors of a list whose elements are all wrong: the first 20 of them.
+// wrongItems returns the userErrors of a list of invalid items: the first 20.
 func wrongItems(field, code string) string {
 	var all []string
 	for i := range model.MaxListErrors {

@@ -107,14 +107,14 @@ func TestCreateSiteDomains(t *testing.T) {
 			t.Errorf("two mistakes: %s", both.Body)
 		}
 
-		// Every written form of a domain is the same domain.
+		// Every notation of a domain is the same domain.
 		for _, again := range []string{"example.com", "Example.Com.", "bücher.example", "XN--bcher-kva.example"} {
 			if got := c.createSite(again); got.userErrors("createSite") != "domain:DOMAIN_TAKEN" {
 				t.Errorf("%q a second time: %s", again, got.Body)
 			}
 		}
 
-		// another account may have it too
+		// Another account can have the same domain.
 		a.owner("other@example.com").createSite("example.com").ok(t, "createSite")
 	})
 }
@@ -174,7 +174,7 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 		a := newApp(t, d)
 		owner := a.owner("owner@example.com")
 		site := owner.createSite("example.com").ok(t, "createSite").at("createSite.site.id")
-		stranger := a.owner("stranger@example.com")
+		other := a.owner("other@example.com")
 
 		ids := map[string]any{
 			"another account's site": site,
@@ -191,17 +191,17 @@ func TestAnotherAccountsObjectsAnswerLikeUnknownOnes(t *testing.T) {
 			"long":                   strings.Repeat("A", 4000),
 		}
 		for name, id := range ids {
-			got := stranger.query(`query($id: ID!) { site(id: $id) { domain } node(id: $id) { id } }`, "id", id)
+			got := other.query(`query($id: ID!) { site(id: $id) { domain } node(id: $id) { id } }`, "id", id)
 			if got.Body != `{"data":{"site":null,"node":null}}` {
 				t.Errorf("%s: %s", name, got.Body)
 			}
 		}
 
-		if got := stranger.query(`{ sites { totalCount edges { node { id } } } }`); got.Body != `{"data":{"sites":{"totalCount":0,"edges":[]}}}` {
-			t.Errorf("the stranger's list: %s", got.Body)
+		if got := other.query(`{ sites { totalCount edges { node { id } } } }`); got.Body != `{"data":{"sites":{"totalCount":0,"edges":[]}}}` {
+			t.Errorf("the other account's list: %s", got.Body)
 		}
 
-		// The owner sees each of them, and a user's id does not open a site.
+		// The owner can read each of them; a user's id does not return a site.
 		got := owner.query(`query($site: ID!, $user: ID!, $account: ID!) {
 			site(id: $site) { domain }
 			a: node(id: $site) { __typename id ... on Site { domain } }

@@ -15,15 +15,15 @@ import (
 
 const sitekeyFields = `{ id sitekey name domains secretHint widgetTag cspLines optionalCspLines createdAt }`
 
-// createSitekey makes a sitekey that is bound to domains.
+// createSitekey creates a sitekey for domains.
 func (c *client) createSitekey(name string, domains ...string) *answer {
 	c.t.Helper()
 	return c.query(`mutation($name: String!, $domains: [String!]!) { createSitekey(input: {name: $name, domains: $domains}) {
 		sitekey `+sitekeyFields+` secret userErrors { field code message } } }`, "name", name, "domains", append([]string{}, domains...))
 }
 
-// TestSitekeyDomains: sitekeys may name localhost, which sites may not; addresses and wildcards are
-// refused, with a reason.
+// TestSitekeyDomains: sitekeys accept localhost, which sites do not. IP addresses and wildcards are
+// rejected with a reason.
 func TestSitekeyDomains(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := newApp(t, d).owner("owner@example.com")
@@ -82,7 +82,7 @@ func TestSitekeys(t *testing.T) {
 			t.Errorf("rotated: %s", rotated.Body)
 		}
 
-		// the same one counts once
+		// A duplicate counts once.
 		many := strings.Repeat(`"a.example", `, model.MaxSitekeyDomains)
 		for i := range model.MaxSitekeyDomains {
 			many += fmt.Sprintf(`"d%d.example", `, i)
@@ -127,9 +127,9 @@ func TestSitekeys(t *testing.T) {
 			t.Errorf("the second page: %s", list.Body)
 		}
 
-		told := watchSitekeys(t, d)
+		notified := watchSitekeys(t, d)
 		deleted := c.query(`mutation($id: ID!) { deleteSitekey(input: {sitekeyId: $id}) { sitekey { name } userErrors { code } } }`, "id", id).ok(t, "deleteSitekey")
-		if <-told != 1 || works(second) || deleted.at("deleteSitekey.sitekey.name") != "Last" {
+		if <-notified != 1 || works(second) || deleted.at("deleteSitekey.sitekey.name") != "Last" {
 			t.Errorf("deleted: %s", deleted.Body)
 		}
 	})

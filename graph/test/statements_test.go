@@ -11,11 +11,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// everything reads all there is of the account's sites.
+// everything reads all fields of the account's sites.
 var everything = `query($first: Int!) { viewer { email account { name members { email }
 	sites(first: $first) ` + selection("SiteConnection", 4) + ` } } }`
 
-// sites makes sites of the first account, each with something in every list.
+// sites creates sites of the first account, each with an item in every list.
 func sites(t testing.TB, d *db.DB, n int) {
 	t.Helper()
 
@@ -85,7 +85,7 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
-// The lists that the query above leaves out: deliveries with their attempts, and sitekeys.
+// The lists that the query above omits: deliveries with their attempts, and sitekeys.
 func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 	const query = `query($first: Int!, $each: Int!) {
 		sites(first: $first) { edges { node { deliveries(first: $each) { edges { node ` + deliveryFields + ` } } } } }
@@ -139,8 +139,8 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
-// TestManyMembersTakeAsManyStatementsAsOne: each member names the account, whose lists are read
-// once for all of them.
+// TestManyMembersTakeAsManyStatementsAsOne: each member refers to the account, whose lists are read
+// once for all members.
 func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 	const query = `{ viewer { account { members { email account { name captchaUsage { verifications } sites(first: 1) { totalCount edges { node { id usage { pageviews } } } } } } } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -172,8 +172,8 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 	})
 }
 
-// TestChangesOfOneRequestAreSeen: what is read for one change of a request is read again for the
-// next one.
+// TestChangesOfOneRequestAreSeen: a mutation reads again what an earlier one of the same request
+// has loaded.
 func TestChangesOfOneRequestAreSeen(t *testing.T) {
 	const query = `mutation($id: ID!) {
 		a: setMemberRole(input: {userId: $id, role: OWNER}) { member { account { members { role } } } }
@@ -199,7 +199,7 @@ func BenchmarkEverything(b *testing.B) {
 		for _, first := range []int{1, 50} {
 			b.Run(fmt.Sprintf("sites=%d", first), func(b *testing.B) {
 				for b.Loop() {
-					// never without points
+					// Never reach the rate limit.
 					a.clock.Advance(time.Minute)
 					c.query(everything, "first", first).ok(b, "")
 				}

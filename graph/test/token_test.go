@@ -53,7 +53,7 @@ func TestAPITokens(t *testing.T) {
 			t.Errorf("reading: %s", got.Body)
 		}
 
-		// The last use is noted once a minute.
+		// The last use is stored once per minute.
 		for _, step := range []struct {
 			later time.Duration
 			want  string
@@ -66,7 +66,7 @@ func TestAPITokens(t *testing.T) {
 			}
 		}
 
-		// Of the cookie and the token, the token counts: it is refused although the cookie is good.
+		// The token takes precedence over the cookie: it is refused although the cookie is valid.
 		for name, bad := range map[string]string{
 			"revoked or unknown": model.NewSecret("tga_"), "mistyped": secret[:len(secret)-1] + "-", "empty": "", "a server secret": model.NewSecret("svcs_"),
 			"long": strings.Repeat("a", 5000),
@@ -114,8 +114,8 @@ func TestAPITokenMistakes(t *testing.T) {
 	})
 }
 
-// A token needs no cookie, and yet a page of another site cannot use one: the check of the origin
-// is the same.
+// A page of another origin cannot use a token although it needs no cookie: the same origin check
+// applies.
 func TestTokensDoNotWeakenTheOriginCheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -156,8 +156,8 @@ func TestDownloadsByToken(t *testing.T) {
 	})
 }
 
-// TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set an address that events are
-// sent to. It can take one away and change the secret. The mails name the token.
+// TestSendingEventsOutNeedsExport: a token with WRITE alone cannot set a webhook URL. It can remove
+// one and change the secret. The mails name the token.
 func TestSendingEventsOutNeedsExport(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
@@ -207,7 +207,7 @@ func TestSendingEventsOutNeedsExport(t *testing.T) {
 	})
 }
 
-// A token loses what its user loses.
+// A token loses the rights that its user loses.
 func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 	const create = `mutation { createSite(input: {domain: "example.com"}) { userErrors { code } } }`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -226,7 +226,7 @@ func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 		owner.query(`mutation($id: ID!) { removeMember(input: {userId: $id}) { userErrors { code } } }`, "id", id).ok(t, "removeMember")
 
 		if got := a.with(token.secret, `{ viewer { id } }`); got.codes() != "UNAUTHENTICATED" {
-			t.Errorf("of nobody: %s", got.Body)
+			t.Errorf("without a user: %s", got.Body)
 		}
 		if member.viewer() != "" {
 			t.Error("the session outlived its user")
@@ -234,7 +234,7 @@ func TestATokenNeverMayMoreThanItsUser(t *testing.T) {
 	})
 }
 
-func TestPointsOfAMinute(t *testing.T) {
+func TestRateLimitOfAMinute(t *testing.T) {
 	const page = `{ rateLimit { limit cost remaining resetAt } sites(first: 100) { edges { node { id domain name siteKey plan scriptTag createdAt cspLines notice
 		usage { period pageviews quota percent resetsAt } rejections(days: 7) { day code count } } } } }`
 
@@ -258,15 +258,15 @@ func TestPointsOfAMinute(t *testing.T) {
 		a.clock.Advance(15 * time.Second)
 		refused := a.with(token.secret, page)
 		if refused.codes() != "RATE_LIMITED RATE_LIMITED" && refused.codes() != "RATE_LIMITED" || refused.Errors[0].Extensions["retryAfter"] != 45.0 || refused.at("sites") != nil {
-			t.Errorf("without points: %s", refused.Body)
+			t.Errorf("over the rate limit: %s", refused.Body)
 		}
 
-		// What is refused costs nothing, and a small request still fits in.
+		// A refused request costs nothing, and a small one still fits.
 		if got := a.with(token.secret, `{ rateLimit { cost } }`); got.at("rateLimit.cost") != 2.0 {
 			t.Errorf("a small request: %s", got.Body)
 		}
 
-		// The points are the account's: its users and other tokens have none either. Another
+		// The rate limit belongs to the account: its users and other tokens share it. Another
 		// account has its own.
 		if got := c.query(page); !strings.HasPrefix(got.codes(), "RATE_LIMITED") {
 			t.Errorf("the user: %s", got.Body)

@@ -16,17 +16,17 @@ import (
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
-// schema is what the tests that go through everything go through.
+// schema is the schema that the tests of all fields iterate over.
 var schema = generated.NewExecutableSchema(generated.Config{}).Schema()
 
-// fieldsOf are the fields of a type at the top, without introspection.
+// fieldsOf returns the fields of a root type, without introspection.
 func fieldsOf(t *ast.Definition) []*ast.FieldDefinition {
 	return slices.DeleteFunc(slices.Clone([]*ast.FieldDefinition(t.Fields)), func(f *ast.FieldDefinition) bool {
 		return strings.HasPrefix(f.Name, "__")
 	})
 }
 
-// selection selects all fields of a type that need no arguments, down to a depth.
+// selection returns a selection of all fields of a type that need no arguments, down to a depth.
 func selection(name string, depth int) string {
 	def := schema.Types[name]
 	if def.Kind == ast.Interface {
@@ -49,7 +49,7 @@ func selection(name string, depth int) string {
 			continue
 		}
 
-		// that is an object with nothing but objects
+		// Skip objects that contain only objects.
 		if inner := selection(f.Type.Name(), depth-1); leaf || inner != "{  }" {
 			parts = append(parts, f.Name+" "+inner)
 		}
@@ -58,7 +58,7 @@ func selection(name string, depth int) string {
 	return "{ " + strings.Join(parts, " ") + " }"
 }
 
-// samples are acceptable values for the inputs that are not ids, by name.
+// samples are valid values for the inputs that are not ids, by name.
 var samples = map[string]any{
 	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
 	"email": "new@example.org", "role": "MEMBER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
@@ -68,8 +68,11 @@ var samples = map[string]any{
 	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
 }
 
-// call runs one field at the top, with a value for each of its arguments; ids has those of type ID.
-func (c *client) call(t *testing.T, operation ast.Operation, f *ast.FieldDefinition, ids func(name string) string, header ...string) *answer {
+// call runs one root field with a value for each of its arguments. ids returns the values of type
+// ID.
+func (c *client) call(
+	t *testing.T, operation ast.Operation, f *ast.FieldDefinition, ids func(name string) string, header ...string,
+) *answer {
 	t.Helper()
 
 	var declared, passed []string
@@ -125,7 +128,7 @@ func sample(t *testing.T, name string, typ *ast.Type, ids func(string) string) a
 	return value
 }
 
-// takesID reports whether a field at the top takes a global id.
+// takesID reports whether a root field takes a global id.
 func takesID(f *ast.FieldDefinition) bool {
 	return slices.ContainsFunc(f.Arguments, func(arg *ast.ArgumentDefinition) bool {
 		def := schema.Types[arg.Type.Name()]
@@ -135,7 +138,7 @@ func takesID(f *ast.FieldDefinition) bool {
 	})
 }
 
-// tenant is an account with one of everything.
+// tenant is an account with one object of every type.
 type tenant struct {
 	owner *client
 	ids   map[string]string // by the name of the input that takes it; no input takes erasureId
@@ -176,7 +179,7 @@ func (a *app) tenant(domain string) *tenant {
 
 	token := c.createToken("READ")
 
-	// a second session
+	// Start a second session.
 	a.client().signIn("owner@"+domain, password).ok(a.t, "signIn")
 	sessions := c.query(`{ sessions { id current } }`).ok(a.t, "")
 	session := text(sessions, "sessions.0.id")
@@ -198,7 +201,7 @@ func (a *app) tenant(domain string) *tenant {
 	}}
 }
 
-// unknown is an id of the same kind that nothing has.
+// unknown returns an id of the same kind that does not exist.
 func (a *app) unknown(id string) string {
 	if strings.HasPrefix(id, "session_") {
 		return unknownSession
@@ -217,7 +220,7 @@ func (a *app) unknownOf(kind model.NodeKind) string {
 // unknownSession is the id of a session that does not exist.
 var unknownSession = "session_" + strings.Repeat("q6ur", 10) + "q6s"
 
-// mailedSecret is the secret in the newest mail to an address.
+// mailedSecret returns the secret in the newest mail to an address.
 func (a *app) mailedSecret(recipient string) string {
 	a.t.Helper()
 
@@ -240,7 +243,7 @@ func (a *app) mailedSecret(recipient string) string {
 	return secret
 }
 
-// join invites somebody and accepts the invitation for them.
+// join invites an address and accepts the invitation.
 func (a *app) join(owner *client, email string, role model.Role) *client {
 	a.t.Helper()
 	owner.query(`mutation($email: String!, $role: Role!) { inviteMember(input: {email: $email, role: $role}) { userErrors { code } } }`,
@@ -253,7 +256,7 @@ func (a *app) join(owner *client, email string, role model.Role) *client {
 const acceptMutation = `mutation($token: String!, $password: String!) {
 	acceptInvitation(input: {token: $token, password: $password}) { viewer { email role } userErrors { field code } } }`
 
-// apiToken is a token and its secret.
+// apiToken is the id and the secret of a token.
 type apiToken struct{ id, secret string }
 
 func (c *client) createToken(scopes ...string) apiToken {
@@ -263,7 +266,7 @@ func (c *client) createToken(scopes ...string) apiToken {
 	return apiToken{got.at("createApiToken.apiToken.id").(string), got.at("createApiToken.token").(string)}
 }
 
-// dump is the content of all tables, apart from what any request may touch.
+// dump returns the content of all tables, except those in but.
 func (a *app) dump(but ...string) string {
 	a.t.Helper()
 

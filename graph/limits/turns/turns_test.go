@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// TestTurnsGoRoundTheKeys: a key has a bounded number of turns, all keys together have, and a key
-// with many callers keeps others waiting for one turn.
+// TestTurnsGoRoundTheKeys: turns are bounded per key and in total, and a key with many callers
+// delays others by one turn.
 func TestTurnsGoRoundTheKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 3, MostPerKey: 2, Line: 100, LinePerKey: 100, Patience: time.Hour}
 
-		// of what follows
+		// mu guards order and working.
 		var mu sync.Mutex
 		var order []string
 		working := map[string]int{}
@@ -39,7 +39,7 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 					t.Errorf("%v work at once", working)
 				}
 
-				// no two end together
+				// Let no two end at the same time.
 				took := time.Second + time.Duration(len(order))
 				mu.Unlock()
 				time.Sleep(took)
@@ -48,11 +48,11 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 				mu.Unlock()
 				end()
 
-				// once more does nothing
+				// A second call does nothing.
 				end()
 			})
 
-			// in this order
+			// Queue the callers in this order.
 			synctest.Wait()
 		}
 		for range 6 {
@@ -75,8 +75,8 @@ func TestTurnsGoRoundTheKeys(t *testing.T) {
 	})
 }
 
-// TestTurnsAreBounded: one caller too many is refused at once, and one that has waited too long or
-// left does not keep its place.
+// TestTurnsAreBounded: a caller beyond the queue is refused immediately; one that has waited too
+// long or was cancelled leaves the queue.
 func TestTurnsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &Queue{Most: 1, MostPerKey: 1, Line: 3, LinePerKey: 2, Patience: time.Second}
@@ -100,11 +100,11 @@ func TestTurnsAreBounded(t *testing.T) {
 		wait(t.Context(), "a")
 		wait(leaving, "a")
 
-		// its key has two that wait
+		// Two callers of this key wait.
 		wait(t.Context(), "a")
 		wait(t.Context(), "b")
 
-		// three wait
+		// Three callers wait in total.
 		wait(t.Context(), "c")
 		time.Sleep(time.Second / 2)
 		leave()
