@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alexedwards/argon2id"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -22,7 +24,7 @@ import (
 const MinSecret = 32
 
 // Options configures an Auth. All fields are required, with these exceptions: IsShared, Rotation,
-// Signups (the zero value is "closed"), CaptchaPlan, NoMail and ServesHits.
+// Signups (the zero value is "closed"), CaptchaPlan, NoMail, ServesHits and PasswordCost.
 type Options struct {
 	DB          *db.DB
 	Secret      []byte                         // application key, at least MinSecret bytes; a key for each use is derived from it
@@ -35,6 +37,10 @@ type Options struct {
 	ClientAddr  func(*http.Request) netip.Addr // the client's address behind the configured proxies
 	IsShared    func(*http.Request) bool       // whether many clients share that address, so no limit by network applies; nil: never
 	Now         func() time.Time
+
+	// PasswordCost is the cost of a password's hash. nil: OWASP's minimum, see hasher.go. Only
+	// tests set another one.
+	PasswordCost *argon2id.Params
 }
 
 // Auth signs users up, in and out, and identifies callers. It is safe for concurrent use.
@@ -71,6 +77,11 @@ func New(o Options) (*Auth, error) {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
 
+	passwordCost := cost
+	if o.PasswordCost != nil {
+		passwordCost = *o.PasswordCost
+	}
+
 	secure := base.Scheme == "https"
 	return &Auth{
 		db:          o.DB,
@@ -84,6 +95,6 @@ func New(o Options) (*Auth, error) {
 		sessions:    newStore(o.DB, newCookieSigner(o.Secret, o.Rotation, useSessions), secure, o.Now),
 		devices:     newDevices(newCookieSigner(o.Secret, o.Rotation, useDevices), secure),
 		throttle:    newThrottleKey(o.Secret, o.Rotation),
-		hasher:      newHasher(runtime.GOMAXPROCS(0), o.ServesHits),
+		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0), o.ServesHits),
 	}, nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func TestPasswords(t *testing.T) {
-	p := newHasher(2, false)
+	p := newHasher(cost, 2, false)
 	hash, err := p.hash(t.Context(), "correct horse")
 	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("hash %q, error %v", hash, err)
@@ -55,7 +55,7 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestHashingWaitsForItsTurn(t *testing.T) {
-	p := newHasher(2, false)
+	p := newHasher(cost, 2, false)
 	p.wait = 20 * time.Millisecond
 	for range cap(p.turns) {
 		p.turns <- struct{}{}
@@ -184,7 +184,7 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 		{1, true, 1, true}, {2, true, 1, false}, {3, true, 1, false}, {4, true, 2, false}, {64, true, 32, false},
 		{1, false, 2, false}, {2, false, 2, false}, {64, false, 64, false},
 	} {
-		p := newHasher(test.processors, test.servesHits)
+		p := newHasher(cost, test.processors, test.servesHits)
 		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.slots) != test.turns*(1+hashQueue) {
 			t.Errorf("%+v: %d turns, %d slots, rest %v", test, cap(p.turns), cap(p.slots), p.rest)
 		}
@@ -192,7 +192,7 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 
 	// On a single processor the second hash starts only after a pause as long as the first one
 	// took.
-	p := newHasher(1, true)
+	p := newHasher(cost, 1, true)
 	began := time.Now()
 
 	if _, err := p.hash(t.Context(), "correct horse"); err != nil {

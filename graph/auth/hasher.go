@@ -46,7 +46,7 @@ type hasher struct {
 // newHasher returns a hasher for a process with this number of processors. If the process also
 // serves hits, hashing takes at most half of the processor time: half of the processors, or every
 // second time slot of a single one.
-func newHasher(processors int, servesHits bool) *hasher {
+func newHasher(cost argon2id.Params, processors int, servesHits bool) *hasher {
 	turns := max(2, processors)
 
 	if servesHits {
@@ -60,7 +60,7 @@ func newHasher(processors int, servesHits bool) *hasher {
 		turns:      make(chan struct{}, turns),
 		rest:       servesHits && processors == 1,
 		wait:       hashWait,
-		unusable:   NoPassword,
+		unusable:   noPassword(cost),
 	}
 }
 

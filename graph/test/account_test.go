@@ -200,7 +200,7 @@ func TestWrongPasswordAndUnknownAddressAnswerAlike(t *testing.T) {
 
 func TestSignInRenewsAnOldHash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+		a := newApp(t, d, productHash)
 		c := a.owner("owner@example.com")
 		setOldHash(t, d, "owner@example.com")
 

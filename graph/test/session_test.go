@@ -271,7 +271,7 @@ func TestASignInMeetsAChangeOfThePassword(t *testing.T) {
 // after.
 func TestChangePasswordRenewsAnOldHash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+		a := newApp(t, d, productHash)
 		c := a.owner("owner@example.com")
 		setOldHash(t, d, "owner@example.com")
 		c.query(changePasswordMutation, "current", password, "password", "a new password").ok(t, "changePassword")
@@ -287,7 +287,7 @@ func TestChangePasswordRenewsAnOldHash(t *testing.T) {
 // Two concurrent sign-ins that renew the same old hash both succeed.
 func TestTwoSignInsRenewAnOldHash(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a := newApp(t, d)
+		a := newApp(t, d, productHash)
 		a.owner("owner@example.com")
 		setOldHash(t, d, "owner@example.com")
 		phone, laptop := a.client(), a.client()
