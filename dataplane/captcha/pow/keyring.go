@@ -1,7 +1,6 @@
 package pow
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,6 +9,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // Key is what a keyring derives its keys from. Two processes with the same keys accept each other's
@@ -44,12 +45,7 @@ func New(random io.Reader, current Key, previous ...Key) (*Keyring, error) {
 			return nil, fmt.Errorf("pow: two keys have the id %d", k.ID)
 		}
 
-		derived, err := derive(k)
-		if err != nil {
-			return nil, err
-		}
-
-		r.all[k.ID] = derived
+		r.all[k.ID] = derive(k)
 	}
 
 	r.current = r.all[current.ID]
@@ -71,23 +67,17 @@ type bench struct {
 	sum       [2 * sha256.Size]byte
 }
 
-func derive(k Key) (*key, error) {
-	work, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha challenge work %d", k.ID), 32)
-	if err != nil {
-		return nil, err
-	}
-
-	mac, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha challenge mac %d", k.ID), 32)
-	if err != nil {
-		return nil, err
-	}
+func derive(k Key) *key {
+	secret := model.ApplicationKey(k.Secret)
+	work := secret.Derive(fmt.Sprintf("captcha challenge work %d", k.ID))
+	mac := secret.Derive(fmt.Sprintf("captcha challenge mac %d", k.ID))
 
 	d := &key{id: k.ID}
 	d.benches.New = func() any {
 		return &bench{work: hmac.New(sha256.New, work), mac: hmac.New(sha256.New, mac)}
 	}
 
-	return d, nil
+	return d
 }
 
 // secrets draws the numbers that the browser has to find.

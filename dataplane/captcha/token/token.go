@@ -12,7 +12,6 @@
 package token
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -22,6 +21,8 @@ import (
 	"hash"
 	"sync"
 	"time"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // Lifetime is how long after its issue a token is accepted (captcha contract, section 8).
@@ -102,11 +103,7 @@ func New(current Key, previous ...Key) (*Keyring, error) {
 			return nil, fmt.Errorf("token: two keys have the id %d", k.ID)
 		}
 
-		key, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha token %d", k.ID), sha256.Size)
-		if err != nil {
-			return nil, err
-		}
-
+		key := model.ApplicationKey(k.Secret).Derive(fmt.Sprintf("captcha token %d", k.ID))
 		r.benches[k.ID] = &sync.Pool{New: func() any { return &bench{mac: hmac.New(sha256.New, key)} }}
 	}
 
