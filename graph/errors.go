@@ -3,12 +3,9 @@ package graph
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -18,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/web"
 )
 
 // This file is the one place where errors become answers. An error is one of three things: a
@@ -79,34 +77,12 @@ func joined(err error) []error {
 type presenter struct {
 	log    *slog.Logger
 	now    func() time.Time
-	stacks *seldom // of panics
-	others *seldom // lines about the database being away and about deadlines
+	stacks *web.Throttle // of panics
+	others *web.Throttle // of lines about an unavailable database and about deadlines
 }
 
 func newPresenter(log *slog.Logger, now func() time.Time) presenter {
-	return presenter{log: log, now: now, stacks: &seldom{}, others: &seldom{}}
-}
-
-// seldom lets one of many pass each second: what a flood of requests logs must not fill the disk.
-type seldom struct {
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-// pass reports whether this one is logged, and how many were not since the last one that was.
-func (s *seldom) pass(now time.Time) (skipped int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	if since := now.Sub(s.last); since >= 0 && since < time.Second {
-		s.skipped++
-		return 0, false
-	}
-
-	skipped = s.skipped
-	s.last, s.skipped = now, 0
-	return skipped, true
+	return presenter{log: log, now: now, stacks: &web.Throttle{}, others: &web.Throttle{}}
 }
 
 // libraryCodes are the codes that gqlgen puts on its own errors, as the schema's ErrorCode names
@@ -176,7 +152,7 @@ const unavailableRetry = 5 * time.Second
 // temporary returns the answer to an error that is not a fault of the program: the request's
 // deadline, or a database that is away. It is nil for other errors.
 func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
-	if _, panicked := errors.AsType[*panicError](err); panicked {
+	if _, panicked := errors.AsType[*web.Panic](err); panicked {
 		return nil
 	}
 
@@ -196,7 +172,7 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 	if hasLeft(ctx) {
 		return answer
 	}
-	if skipped, ok := p.others.pass(p.now()); ok {
+	if skipped, ok := p.others.Pass(p.now()); ok {
 		p.log.ErrorContext(ctx, line, "path", graphql.GetPath(ctx).String(), "error", withoutPath(err), "more_since_last", skipped)
 	}
 
@@ -220,7 +196,7 @@ func hasLeft(ctx context.Context) bool { return ctx.Err() != nil && context.Caus
 // logInternal logs a fault, unless the caller has left and it is no panic: then it comes from the
 // cancelled context. A stack is logged at most once a second.
 func (p presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
-	panicked, isPanic := errors.AsType[*panicError](err)
+	panicked, isPanic := errors.AsType[*web.Panic](err)
 	if hasLeft(ctx) && !isPanic {
 		return
 	}
@@ -228,8 +204,8 @@ func (p presenter) logInternal(ctx context.Context, err error, id string, shown 
 	attrs := []slog.Attr{slog.String("request_id", id), slog.String("path", shown.Path.String())}
 
 	if isPanic {
-		if skipped, ok := p.stacks.pass(p.now()); ok {
-			attrs = append(attrs, slog.String("stack", string(panicked.stack)), slog.Int("stacks_left_out", skipped))
+		if skipped, ok := p.stacks.Pass(p.now()); ok {
+			attrs = append(attrs, slog.String("stack", string(panicked.Stack)), slog.Int("stacks_left_out", skipped))
 		}
 	}
 
@@ -244,18 +220,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// panicError is a panic on its way to the presenter.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
 // recovered is gqlgen's recover function.
-func recovered(_ context.Context, value any) error {
-	return &panicError{value: value, stack: debug.Stack()}
-}
+func recovered(_ context.Context, value any) error { return web.NewPanic(value) }
 
 // libraryError is an error that the presenter shows as it is.
 func libraryError(code generated.ErrorCode, format string, args ...any) *gqlerror.Error {

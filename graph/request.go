@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // request is what the resolvers of one request share.
@@ -19,7 +19,7 @@ type request struct {
 
 	newLoaders func() *loaders
 
-	network string // of the client, see networkOf
+	network string // the client's IPv4 address or IPv6 /64, see web.Network
 	shared  bool   // many clients have this network
 
 	mu        sync.Mutex
@@ -52,7 +52,7 @@ func (r *Resolver) withRequest(next http.Handler) http.Handler {
 			id:         rand.Text()[:16],
 			now:        now,
 			newLoaders: func() *loaders { return newLoaders(r.db, now.Month()) },
-			network:    networkOf(r.clientAddr(req)),
+			network:    web.Network(r.clientAddr(req), 32, 64).Addr().String(),
 			shared:     r.isShared(req),
 		}
 
@@ -66,16 +66,6 @@ func (r *Resolver) withRequest(next http.Handler) http.Handler {
 
 		next.ServeHTTP(w, req.WithContext(context.WithValue(ctx, requestKey{}, state)))
 	})
-}
-
-// networkOf is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64
-// bits.
-func networkOf(addr netip.Addr) string {
-	addr = addr.Unmap().WithZone("")
-	if network, err := addr.Prefix(64); addr.Is6() && err == nil {
-		addr = network.Addr()
-	}
-	return addr.String()
 }
 
 // requestOf returns what the resolvers of the request share. Without withRequest the program is

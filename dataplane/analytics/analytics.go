@@ -34,7 +34,7 @@ type Options struct {
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
-	// not apply; see dataplane.Clients. Nil: never.
+	// not apply; see web.Clients. Nil: never.
 	IsShared func(*http.Request) bool
 
 	// FloodBurst hits of one network for one site are stored at once, and FloodRate a second after
@@ -79,7 +79,7 @@ func New(o Options) *Service {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
 	if o.UserIDKey == nil {
-		o.UserIDKey = model.ApplicationKey(o.Secret).Derive("user id")
+		o.UserIDKey = model.NewUserIDKey(o.Secret)
 	}
 
 	if o.VisitorKey == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // collectEndpoint is collect's name in the counts of refused and ignored calls.
@@ -215,20 +216,20 @@ func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 // preflight answers OPTIONS. The script never causes one; a page's own code may. The site is not
 // known yet, so every web origin may ask: the call itself is what is checked.
 func preflight(w http.ResponseWriter, r *http.Request) error {
-	header := w.Header()
-	header.Set("Vary", "Origin")
-
-	if origin := r.Header.Get("Origin"); origin != "" {
-		if _, ok := model.OriginHost(origin); !ok {
-			return errDomain
-		}
-
-		header.Set("Access-Control-Allow-Origin", origin)
-		header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
-		header.Set("Access-Control-Allow-Headers", "Content-Type")
-		header.Set("Access-Control-Max-Age", "86400")
+	origin := r.Header.Get("Origin")
+	if _, ok := model.OriginHost(origin); !ok && origin != "" {
+		w.Header().Set("Vary", "Origin")
+		return errDomain
 	}
 
-	w.WriteHeader(http.StatusNoContent)
+	web.AllowOrigin(w, r)
+
+	// Without an origin this is not a preflight, so that there is nothing to allow.
+	if origin == "" {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+
+	web.Preflight(w)
 	return nil
 }

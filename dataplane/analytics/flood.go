@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/ratelimit"
+	"github.com/tallygate/tallygate/web"
 )
 
 const (
@@ -40,18 +41,14 @@ func newFlood(burst, rate int) *flood {
 // address count together.
 func (f *flood) allow(site *site, addr netip.Addr, now time.Time) bool {
 	cost := f.cost / time.Duration(max(1, site.quota/floodQuota))
-	if !addr.Is6() {
-		return f.take(site, addr, 24, cost, now)
+	network := web.Network(addr, 24, 64)
+	if !f.take(site, network, cost, now) {
+		return false
 	}
-	return f.take(site, addr, 64, cost, now) && f.take(site, addr, 48, cost/floodWider, now)
+	return !network.Addr().Is6() || f.take(site, web.Network(addr, 24, 48), cost/floodWider, now)
 }
 
-func (f *flood) take(site *site, addr netip.Addr, bits int, cost time.Duration, now time.Time) bool {
-	network, err := addr.Prefix(bits)
-	if err != nil {
-		// only a number of bits that the address does not have fails
-		panic(err)
-	}
+func (f *flood) take(site *site, network netip.Prefix, cost time.Duration, now time.Time) bool {
 	return f.buckets.Take(now, ratelimit.Key{ID: site.id, Network: network}, cost) == 0
 }
 

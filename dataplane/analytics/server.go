@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -14,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 const (
@@ -93,12 +93,7 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 		reply = answer{Status: "ignored", Reason: ignored}
 	}
 
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-
-	// the caller may have left; the event is stored
-	_ = json.NewEncoder(w).Encode(reply)
+	web.WriteJSON(w, reply)
 	return nil
 }
 

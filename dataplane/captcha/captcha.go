@@ -32,7 +32,7 @@ type Options struct {
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that nothing may depend on
-	// its network; see dataplane.Clients. Nil: never.
+	// its network; see web.Clients. Nil: never.
 	IsShared func(*http.Request) bool
 
 	// NoTestSitekey makes the test sitekey an unknown one and its secret a wrong one.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tallygate/tallygate/dataplane/body"
+	"github.com/tallygate/tallygate/web"
 )
 
 // The error codes of /siteverify (captcha contract, section 7; internal-error is the one that
@@ -110,7 +111,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 
 	switch verdict {
 	case claimed, claimedFromReserve:
-		reply(w, compatSuccess{Success: true, ChallengeTS: t.Issued.Format(compatTime), Hostname: t.Hostname})
+		web.WriteJSON(w, compatSuccess{Success: true, ChallengeTS: t.Issued.Format(compatTime), Hostname: t.Hostname})
 	case duplicate:
 		refuse(w, codeSpent)
 	case overQuota:
@@ -127,7 +128,9 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 // compatTime is RFC 3339 in UTC with milliseconds, which every client library reads.
 const compatTime = "2006-01-02T15:04:05.000Z"
 
-func refuse(w http.ResponseWriter, codes ...string) { reply(w, compatFailure{ErrorCodes: codes}) }
+func refuse(w http.ResponseWriter, codes ...string) {
+	web.WriteJSON(w, compatFailure{ErrorCodes: codes})
+}
 
 // CompatUnavailable answers /siteverify when nothing can be said of the token: it is ours to mend,
 // and never a success.

@@ -3,6 +3,8 @@ package captcha
 import (
 	"net/http"
 	"time"
+
+	"github.com/tallygate/tallygate/web"
 )
 
 // Config answers POST /api/v1/pow/config (captcha contract, section 4) with a challenge. The checks
@@ -24,7 +26,7 @@ func (s *Service) Config(w http.ResponseWriter, r *http.Request) error {
 		return errTooMany(wait)
 	}
 
-	reply(w, s.keys.issue(key.text, difficulty, now))
+	web.WriteJSON(w, s.keys.issue(key.text, difficulty, now))
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -89,7 +90,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	tb.Helper()
 
 	p := &plane{tb: tb, db: d, clock: c}
-	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	clientAddr := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
 	options := captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
 	change(&options)

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tallygate/tallygate/dataplane/ratelimit"
+	"github.com/tallygate/tallygate/web"
 )
 
 // Bounds of the difficulty that an operator sets, in expected hashes.
@@ -113,22 +114,8 @@ func (p *pressure) sharedChallenge(sitekeyID int64, now time.Time) (difficulty u
 	return raise(p.base, 0, get(p.sitekeys, sitekeyID).add(now))
 }
 
-// networkOf is the part of an address that one client can be expected to stay in.
-func networkOf(addr netip.Addr) netip.Prefix {
-	bits := 48
-
-	if addr.Is4() {
-		bits = 24
-	}
-
-	network, err := addr.Prefix(bits)
-	if err != nil {
-		// no address: all of these count together
-		return netip.Prefix{}
-	}
-
-	return network
-}
+// networkOf returns the network that counts a client's challenges (docs/captcha.md).
+func networkOf(addr netip.Addr) netip.Prefix { return web.Network(addr, 24, 48) }
 
 func get[Key comparable, Value any](lru *simplelru.LRU[Key, *Value], key Key) *Value {
 	value, ok := lru.Get(key)

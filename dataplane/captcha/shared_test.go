@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // TestNoPressureBehindAnUnknownProxy: challenges for an address that many clients share are neither
@@ -18,7 +18,7 @@ import (
 func TestNoPressureBehindAnUnknownProxy(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	p := newPlaneWith(t, d, &clock{now: noon}, captcha.StoreTimeout, func(o *captcha.Options) {
-		clients := dataplane.NewClients(nil, o.Log, time.Now)
+		clients := web.NewClients(nil, o.Log, time.Now)
 		o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
 	})
 	for i := range 400 {

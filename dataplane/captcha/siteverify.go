@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // serverCall is the body of a site's server (captcha contract, section 4). A key whose value has
@@ -78,7 +79,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 		return errSitekey
 	}
 
-	reply(w, siteverifyAnswer{
+	web.WriteJSON(w, siteverifyAnswer{
 		Valid:         verdict == claimed || verdict == claimedFromReserve,
 		OverLimit:     verdict == claimedFromReserve || verdict == overQuota,
 		Reserve:       verdict == claimedFromReserve,

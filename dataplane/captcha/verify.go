@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // Verify answers POST /api/v1/pow/verify (captcha contract, section 4): it exchanges the answer to
@@ -53,7 +54,7 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 
 	// never fails
 	rand.Read(t.ID[:])
-	reply(w, tokenAnswer{Token: s.keys.sign(&t)})
+	web.WriteJSON(w, tokenAnswer{Token: s.keys.sign(&t)})
 	return nil
 }
 

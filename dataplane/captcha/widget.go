@@ -1,7 +1,6 @@
 package captcha
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // widgetCall is the body of a call of the widget: config sends the sitekey, verify all of it
@@ -54,7 +54,7 @@ func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
 // asked, refusals too: the widget on a domain that is not allowed can say so, and does not ask
 // again and again as if the server were away.
 func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall, key *sitekey, hostname string, err error) {
-	allowOrigin(w, r)
+	web.AllowOrigin(w, r, "Retry-After")
 
 	if r.Method != http.MethodPost {
 		return call, nil, "", errMethod
@@ -108,32 +108,10 @@ func pageHost(r *http.Request) (string, bool) {
 	return model.OriginHost(from[0])
 }
 
-// allowOrigin lets the calling page read the answer.
-func allowOrigin(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header["Vary"] = []string{"Origin"}
-	if origin := r.Header["Origin"]; len(origin) == 1 {
-		header["Access-Control-Allow-Origin"] = origin
-		header["Access-Control-Expose-Headers"] = []string{"Retry-After"}
-	}
-}
-
 // preflight answers OPTIONS. The sitekey is not known yet, so every page may ask: the call itself
 // is what is checked.
 func preflight(w http.ResponseWriter, r *http.Request) error {
-	allowOrigin(w, r)
-	header := w.Header()
-	header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
-	header.Set("Access-Control-Allow-Headers", "Content-Type")
-	header.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
+	web.AllowOrigin(w, r, "Retry-After")
+	web.Preflight(w)
 	return nil
-}
-
-// reply answers with JSON. The caller may have left; nothing to do then.
-func reply(w http.ResponseWriter, answer any) {
-	header := w.Header()
-	header["Content-Type"] = []string{"application/json"}
-	header["Cache-Control"] = []string{"no-store"}
-	_ = json.NewEncoder(w).Encode(answer)
 }

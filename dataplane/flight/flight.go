@@ -4,11 +4,11 @@ package flight
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/tallygate/tallygate/web"
 )
 
 // Group is lookups by key. The zero value is ready for use. It is safe for concurrent use.
@@ -22,18 +22,17 @@ type Group[Value any] struct {
 func (g *Group[Value]) Get(
 	deadline time.Time, key string, timeout time.Duration, load func(ctx context.Context) (Value, error),
 ) (value Value, err error) {
-	done := g.flights.DoChan(key, func() (_ any, err error) {
-		defer func() {
-			// in this goroutine it would end the process
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
-
+	done := g.flights.DoChan(key, func() (value any, err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 
-		return load(ctx)
+		// An unrecovered panic in this goroutine would end the process.
+		err = web.Try(func() error {
+			loaded, err := load(ctx)
+			value = loaded
+			return err
+		})
+		return value, err
 	})
 
 	var late <-chan time.Time

@@ -1,4 +1,4 @@
-package dataplane_test
+package analytics_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package dataplane_test
+package web_test
 
 import (
 	"bytes"
@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/web"
 )
 
 func TestClientAddr(t *testing.T) {
-	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")})
+	clientAddr := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")})
 	for _, test := range []struct {
 		name      string
 		peer      string
@@ -21,7 +21,7 @@ func TestClientAddr(t *testing.T) {
 		want      string
 	}{
 		{"no proxy", "203.0.113.1:5000", nil, "203.0.113.1"},
-		{"a header from anybody", "203.0.113.1:5000", []string{"198.51.100.9"}, "203.0.113.1"},
+		{"a header from an untrusted peer", "203.0.113.1:5000", []string{"198.51.100.9"}, "203.0.113.1"},
 		{"one proxy", "10.0.0.1:5000", []string{"198.51.100.9"}, "198.51.100.9"},
 		{"two proxies", "10.0.0.1:5000", []string{"198.51.100.9, 10.0.0.2"}, "198.51.100.9"},
 		{"a client that forges a hop", "10.0.0.1:5000", []string{"192.0.2.66, 198.51.100.9"}, "198.51.100.9"},
@@ -48,8 +48,8 @@ func TestClientAddr(t *testing.T) {
 	}
 }
 
-// TestShared: an address is shared by many when it is this machine's or a private one and forwards
-// others, whichever hop it is.
+// TestShared checks that an address counts as shared if it is loopback or private and forwards other
+// addresses, at any hop.
 func TestShared(t *testing.T) {
 	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("198.51.100.0/24")}
 	for _, test := range []struct {
@@ -82,7 +82,7 @@ func TestShared(t *testing.T) {
 		{"no peer", "@", http.Header{"X-Forwarded-For": {"192.0.2.1"}}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			clients := dataplane.NewClients(networks, slog.New(slog.DiscardHandler), time.Now)
+			clients := web.NewClients(networks, slog.New(slog.DiscardHandler), time.Now)
 			r := &http.Request{RemoteAddr: test.peer, Header: test.header}
 			if got := clients.Shared(r); got != test.want {
 				t.Errorf("shared %v, want %v", got, test.want)
@@ -94,12 +94,13 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestProxyWarning: the log has the warning once an hour, and it is repeated for an hour after the
-// last shared address. A clock that is set back silences nothing.
+// TestProxyWarning checks that the warning is logged once an hour, and that Warning repeats it for an
+// hour after the last shared address. A clock that is set back suppresses nothing.
 func TestProxyWarning(t *testing.T) {
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	now := noon
 	var log bytes.Buffer
-	clients := dataplane.NewClients(nil, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
+	clients := web.NewClients(nil, slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now })
 	shared := &http.Request{RemoteAddr: "127.0.0.1:5000", Header: http.Header{"X-Forwarded-For": {"192.0.2.1"}}}
 
 	if text := clients.Warning(); text != "" {
@@ -127,4 +128,21 @@ func TestProxyWarning(t *testing.T) {
 	if strings.Contains(log.String(), "192.0.2.1") || strings.Count(log.String(), "setting=TALLYGATE_TRUSTED_PROXIES") != lines {
 		t.Errorf("want lines with the setting's name and no address:\n%s", &log)
 	}
+}
+
+// FuzzClientAddr checks that a client cannot forge its address with a header of its own: only the
+// hop that the trusted proxy adds counts.
+func FuzzClientAddr(f *testing.F) {
+	clientAddr := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+
+	for _, forged := range []string{"", "1.2.3.4", "10.0.0.1", ",", "[::1]:80, x", "1.2.3.4, 10.0.0.1,"} {
+		f.Add(forged)
+	}
+
+	f.Fuzz(func(t *testing.T, forged string) {
+		r := &http.Request{RemoteAddr: "10.0.0.1:5000", Header: http.Header{"X-Forwarded-For": {forged + ", 198.51.100.9, 10.0.0.2"}}}
+		if got := clientAddr(r).String(); got != "198.51.100.9" {
+			t.Errorf("X-Forwarded-For %q: %s, want the hop that the trusted proxy saw", r.Header["X-Forwarded-For"], got)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package dataplane_test
+package analytics_test
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -78,7 +79,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 	options := analytics.Options{
 		DB:         d,
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
-		ClientAddr: dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}),
+		ClientAddr: web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}),
 		Now:        p.clock.Now,
 		Log:        slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	}

@@ -1,4 +1,4 @@
-package dataplane
+package web
 
 import (
 	"log/slog"
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Clients finds the addresses of clients behind trusted proxies, and notices proxies that are not
+// Clients returns the addresses of clients behind trusted proxies, and detects proxies that are not
 // configured. It is safe for concurrent use.
 type Clients struct {
 	trusted []netip.Prefix
@@ -18,16 +18,16 @@ type Clients struct {
 	now     func() time.Time
 
 	mu           sync.Mutex
-	seen, warned time.Time // when a shared address was last seen and last logged
+	seen, warned time.Time // last time that a shared address was seen, and logged
 }
 
-// NewClients returns a Clients that trusts the proxies and warns of others to the log.
+// NewClients returns a Clients that trusts the given proxies, and logs a warning about others.
 func NewClients(trusted []netip.Prefix, log *slog.Logger, now func() time.Time) *Clients {
 	return &Clients{trusted: trusted, log: log, now: now}
 }
 
-// ClientAddr returns a function that finds a request's client address like Clients.Addr, without
-// any warning.
+// ClientAddr returns a function that returns a request's client address like Clients.Addr, without
+// a warning.
 func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 	return func(r *http.Request) netip.Addr {
 		addr, _ := findClient(r, trusted)
@@ -35,10 +35,9 @@ func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 	}
 }
 
-// Addr returns a request's client address. It is the socket's peer, unless that is one of the
-// trusted proxies: then it is the right-most hop of X-Forwarded-For that is not a trusted proxy
-// itself. Forwarding headers from anybody else are ignored. The zero address means that none could
-// be read.
+// Addr returns a request's client address: the socket's peer, unless that is a trusted proxy. Then
+// it is the rightmost hop of X-Forwarded-For that is not a trusted proxy itself. Forwarding headers
+// of other peers are ignored. Addr returns the zero address if it cannot read one.
 func (c *Clients) Addr(r *http.Request) netip.Addr {
 	addr, shared := findClient(r, c.trusted)
 	if shared {
@@ -47,22 +46,23 @@ func (c *Clients) Addr(r *http.Request) netip.Addr {
 	return addr
 }
 
-// Shared reports whether the client address is that of a proxy which is not configured, so that all
-// clients behind it have this one address: a loopback or private address that forwards others.
-// Limits by network must not apply to it.
+// Shared reports whether the client address belongs to a proxy that is not configured: a loopback or
+// private address that forwards other addresses. All clients behind it share this address, so that
+// limits by network must not apply to it.
 func (c *Clients) Shared(r *http.Request) bool {
 	_, shared := findClient(r, c.trusted)
 	return shared
 }
 
-// warnEvery is the least time between two warnings in the log, and how long Warning repeats one.
+// warnEvery is the least time between two logged warnings, and the time for which Warning repeats
+// one.
 const warnEvery = time.Hour
 
 const proxyWarning = "requests come through a proxy that TALLYGATE_TRUSTED_PROXIES does not name, or that sends no " +
 	"X-Forwarded-For: all its clients count as one, and no limit by network applies to them"
 
-// Warning returns a sentence for the operator when a shared address was seen within the last hour,
-// or an empty text.
+// Warning returns a sentence for the operator if a shared address was seen within the last hour, or
+// an empty string.
 func (c *Clients) Warning() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *Clients) Warning() string {
 	return proxyWarning
 }
 
-// warn logs the warning, at most once in warnEvery. It names no address.
+// warn logs the warning at most once in warnEvery. It logs no address.
 func (c *Clients) warn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Clients) warn() {
 	c.log.Warn(proxyWarning, "setting", "TALLYGATE_TRUSTED_PROXIES")
 }
 
-// findClient returns a request's client address, and whether many clients share it.
+// findClient returns a request's client address, and whether many clients share that address.
 func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, shared bool) {
 	addr = hop(r.RemoteAddr)
 	if !contains(trusted, addr) {
@@ -100,7 +100,7 @@ func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, share
 			rest, last, more = cutLast(rest, ",")
 			forwarded := hop(strings.TrimSpace(last))
 
-			// Nothing to the left of a broken entry can be believed.
+			// An unreadable entry makes those to its left untrustworthy.
 			if !forwarded.IsValid() {
 				return addr, isInternal(addr)
 			}
@@ -115,7 +115,7 @@ func findClient(r *http.Request, trusted []netip.Prefix) (addr netip.Addr, share
 	return addr, len(headers) == 0 && isInternal(addr) && isForwarded(r)
 }
 
-// isForwarded reports whether the request carries a header with which proxies name the client.
+// isForwarded reports whether the request has a header in which proxies name the client.
 func isForwarded(r *http.Request) bool {
 	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"} {
 		if r.Header.Get(name) != "" {
@@ -125,7 +125,7 @@ func isForwarded(r *http.Request) bool {
 	return false
 }
 
-// isInternal reports whether the address is of this machine or of a private network, where proxies
+// isInternal reports whether the address is loopback, private or link-local, as those of proxies
 // are.
 func isInternal(addr netip.Addr) bool {
 	return addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()
@@ -140,7 +140,7 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// hop reads an address with or without a port.
+// hop parses an address with or without a port. It returns the zero address if it cannot.
 func hop(s string) netip.Addr {
 	if host, _, err := net.SplitHostPort(s); err == nil {
 		s = host
@@ -154,7 +154,7 @@ func hop(s string) netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
-// cutLast splits s at the last separator; more is false when there is none and last is all of s.
+// cutLast splits s at the last separator. Without one, last is all of s and more is false.
 func cutLast(s, separator string) (rest, last string, more bool) {
 	if i := strings.LastIndex(s, separator); i >= 0 {
 		return s[:i], s[i+len(separator):], true

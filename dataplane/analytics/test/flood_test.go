@@ -1,4 +1,4 @@
-package dataplane_test
+package analytics_test
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // The flood limit's defaults.
@@ -291,7 +291,7 @@ func TestServersAreNotLimited(t *testing.T) {
 // that does not is.
 func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		clients := dataplane.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
+		clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 		p := newPlaneWith(t, d, func(o *analytics.Options) {
 			o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
 			o.FloodBurst, o.FloodRate = 2, 1

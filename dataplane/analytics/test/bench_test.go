@@ -1,4 +1,4 @@
-package dataplane_test
+package analytics_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // connections is how many browsers the benchmark plays, each with one request under way.
@@ -53,7 +54,7 @@ func BenchmarkCollect(b *testing.B) {
 func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 	p := plane{tb: b, db: d, clock: &clock{now: noon}}
 	site := p.site("example.com", 1<<40)
-	clients := dataplane.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
+	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
 	o := analytics.Options{
 		DB:         d,
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
@@ -153,7 +154,7 @@ func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
 	p := plane{tb: b, db: d, clock: &clock{now: noon}}
 	site := p.site("example.com", 1<<40)
-	clients := dataplane.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
+	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
 	service := analytics.New(analytics.Options{
 		DB:         d,
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
