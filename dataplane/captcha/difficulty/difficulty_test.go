@@ -1,4 +1,4 @@
-package captcha
+package difficulty
 
 import (
 	"math/rand/v2"
@@ -10,9 +10,9 @@ import (
 var start = time.Unix(1_795_262_400, 0) // the beginning of a window of 10 minutes
 
 // ask asks n times at once and returns the difficulty of the last challenge.
-func ask(p *pressure, sitekey int64, addr string, at time.Time, n int) (difficulty uint32) {
+func ask(c *Control, sitekey int64, addr string, at time.Time, n int) (difficulty uint32) {
 	for range n {
-		difficulty, _ = p.challenge(sitekey, netip.MustParseAddr(addr), at)
+		difficulty, _ = c.Challenge(sitekey, netip.MustParseAddr(addr), at)
 	}
 	return difficulty
 }
@@ -27,15 +27,15 @@ func TestDifficultyOfANetwork(t *testing.T) {
 	}{
 		{1, 1_000}, {8, 1_000}, {11, 1_000}, {12, 1_414}, {15, 1_414}, {16, 2_000}, {22, 2_000}, {23, 2_828}, {32, 4_000}, {128, 16_000}, {256, 32_000},
 	} {
-		if got := ask(newPressure(base), 1, "203.0.113.1", start, test.asked); got != test.want {
+		if got := ask(New(base), 1, "203.0.113.1", start, test.asked); got != test.want {
 			t.Errorf("challenge number %d: difficulty %d, want %d", test.asked, got, test.want)
 		}
 	}
 
-	if got := ask(newPressure(DefaultDifficulty), 1, "203.0.113.1", start, rateBurst); got != MaxDifficulty {
+	if got := ask(New(Default), 1, "203.0.113.1", start, rateBurst); got != Max {
 		t.Errorf("after %d challenges: difficulty %d, want the highest", rateBurst, got)
 	}
-	if got := ask(newPressure(MaxDifficulty), 1, "203.0.113.1", start, 1); got != MaxDifficulty {
+	if got := ask(New(Max), 1, "203.0.113.1", start, 1); got != Max {
 		t.Errorf("the highest base: difficulty %d", got)
 	}
 }
@@ -51,31 +51,31 @@ func TestNetworks(t *testing.T) {
 		{"2001:db8:1:2::3", "2001:db8:1:ffff::1", true}, {"2001:db8:1::1", "2001:db8:2::1", false},
 		{"203.0.113.1", "::ffff:203.0.113.1", true},
 	} {
-		p := newPressure(1_000)
-		ask(p, 1, test.first, start, 31)
+		c := New(1_000)
+		ask(c, 1, test.first, start, 31)
 
-		if got := ask(p, 1, test.second, start, 1); (got == 4_000) != test.together {
+		if got := ask(c, 1, test.second, start, 1); (got == 4_000) != test.together {
 			t.Errorf("%s, then %s: difficulty %d, together %v", test.first, test.second, got, test.together)
 		}
-		if got := ask(p, 2, test.first, start, 1); got != 1_000 {
+		if got := ask(c, 2, test.first, start, 1); got != 1_000 {
 			t.Errorf("%s for another sitekey: difficulty %d", test.first, got)
 		}
 	}
 
-	p := newPressure(1_000)
+	c := New(1_000)
 	for range 31 {
-		p.challenge(1, netip.Addr{}, start)
+		c.Challenge(1, netip.Addr{}, start)
 	}
 
-	if got, wait := p.challenge(1, netip.Addr{}, start); got != 4_000 || wait != 0 {
+	if got, wait := c.Challenge(1, netip.Addr{}, start); got != 4_000 || wait != 0 {
 		t.Errorf("no address: difficulty %d, wait %v", got, wait)
 	}
 }
 
 // TestPressurePasses: what was asked for goes out of sight within two windows.
 func TestPressurePasses(t *testing.T) {
-	p := newPressure(1_000)
-	ask(p, 1, "203.0.113.1", start, 128)
+	c := New(1_000)
+	ask(c, 1, "203.0.113.1", start, 128)
 
 	for _, test := range []struct {
 		after time.Duration
@@ -88,7 +88,7 @@ func TestPressurePasses(t *testing.T) {
 		{20 * time.Minute, 1_000},  // 1 and the 3 before
 		{60 * time.Minute, 1_000},
 	} {
-		if got := ask(p, 1, "203.0.113.1", start.Add(test.after), 1); got != test.want {
+		if got := ask(c, 1, "203.0.113.1", start.Add(test.after), 1); got != test.want {
 			t.Errorf("after %v: difficulty %d, want %d", test.after, got, test.want)
 		}
 	}
@@ -97,12 +97,12 @@ func TestPressurePasses(t *testing.T) {
 // TestSitekeyAboveItsBaseline: when a sitekey is asked far more than usual, its challenges become
 // harder for everybody.
 func TestSitekeyAboveItsBaseline(t *testing.T) {
-	p := newPressure(1_000)
+	c := New(1_000)
 
 	// every client in a network of its own
 	crowd := func(at time.Time, n int) (difficulty uint32) {
 		for i := range n {
-			difficulty, _ = p.challenge(1, netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), at)
+			difficulty, _ = c.Challenge(1, netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), at)
 		}
 		return difficulty
 	}
@@ -126,7 +126,7 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 		}
 	}
 
-	if got, _ := p.challenge(2, netip.MustParseAddr("203.0.113.1"), at); got != 1_000 {
+	if got, _ := c.Challenge(2, netip.MustParseAddr("203.0.113.1"), at); got != 1_000 {
 		t.Errorf("another sitekey: difficulty %d", got)
 	}
 	if got := crowd(at.Add(window), 500); got != 1_000 {
@@ -134,12 +134,12 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 	}
 
 	// for a sitekey that is hardly used, 400 are still nothing to worry about
-	small := newPressure(1_000)
+	small := New(1_000)
 	for n := range 3 {
-		small.challenge(1, netip.MustParseAddr("203.0.113.1"), start.Add(time.Duration(n)*window))
+		small.Challenge(1, netip.MustParseAddr("203.0.113.1"), start.Add(time.Duration(n)*window))
 	}
 
-	p = small
+	c = small
 
 	if got := crowd(start.Add(2*window), 398); got != 1_000 {
 		t.Errorf("small sitekey: difficulty %d", got)
@@ -149,11 +149,11 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 // TestRate: a network gets 300 challenges at once and then 5 a second, whatever the sitekeys;
 // others are not concerned.
 func TestRate(t *testing.T) {
-	p := newPressure(1_000)
+	c := New(1_000)
 	addr := netip.MustParseAddr("203.0.113.1")
 	granted := func(at time.Time, n int) (granted int, wait time.Duration) {
 		for i := range n {
-			if _, wait = p.challenge(int64(i), addr, at); wait == 0 {
+			if _, wait = c.Challenge(int64(i), addr, at); wait == 0 {
 				granted++
 			}
 		}
@@ -165,7 +165,7 @@ func TestRate(t *testing.T) {
 	if n, wait := granted(start.Add(time.Second), 100); n != 5 || wait != 200*time.Millisecond {
 		t.Errorf("%d a second later, then to wait %v; want 5 and 200 ms", n, wait)
 	}
-	if _, wait := p.challenge(1, netip.MustParseAddr("203.0.112.1"), start); wait != 0 {
+	if _, wait := c.Challenge(1, netip.MustParseAddr("203.0.112.1"), start); wait != 0 {
 		t.Errorf("another network waits %v", wait)
 	}
 	if n, _ := granted(start.Add(time.Hour), 500); n != 300 {
@@ -175,11 +175,11 @@ func TestRate(t *testing.T) {
 
 // TestPressureIsBounded: a flood of networks and sitekeys keeps the counters at their limit.
 func TestPressureIsBounded(t *testing.T) {
-	p := newPressure(1_000)
+	c := New(1_000)
 	for i := range counterLimit + 1_000 {
-		p.challenge(int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
+		c.Challenge(int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
 	}
-	if c, s := p.clients.Len(), p.sitekeys.Len(); c != counterLimit || s != counterLimit {
+	if c, s := c.clients.Len(), c.sitekeys.Len(); c != counterLimit || s != counterLimit {
 		t.Errorf("%d and %d counters, want %d of each", c, s, counterLimit)
 	}
 }
@@ -189,11 +189,11 @@ func TestPressureIsBounded(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	addr := netip.MustParseAddr("203.0.113.1")
 	for _, ahead := range []time.Duration{time.Second, time.Minute, time.Hour, 365 * 24 * time.Hour} {
-		p := newPressure(1_000)
-		p.challenge(1, addr, start.Add(ahead))
+		c := New(1_000)
+		c.Challenge(1, addr, start.Add(ahead))
 
 		for i := range rateBurst / 2 {
-			if _, wait := p.challenge(1, addr, start); wait > 0 {
+			if _, wait := c.Challenge(1, addr, start); wait > 0 {
 				t.Fatalf("asked %v ahead, then challenge %d after the clock was set back: wait %v", ahead, i+1, wait)
 			}
 		}
@@ -205,7 +205,7 @@ func TestClockSetBack(t *testing.T) {
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		p, now := newPressure(1_000), start
+		c, now := New(1_000), start
 		for i := range 20_000 {
 			switch random.IntN(500) {
 			case 0:
@@ -216,7 +216,7 @@ func TestClockSteps(t *testing.T) {
 				now = now.Add(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 			}
 
-			if _, wait := p.challenge(int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
+			if _, wait := c.Challenge(int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
 				t.Fatalf("seed %d, challenge %d at %v: wait %v, more than %v", seed, i, now, wait, rateEvery)
 			}
 		}
@@ -248,10 +248,10 @@ func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
 }
 
 func BenchmarkPressure(b *testing.B) {
-	p := newPressure(DefaultDifficulty)
+	c := New(Default)
 	now := time.Now()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		p.challenge(1, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), now)
+		c.Challenge(1, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), now)
 	}
 }

@@ -1,4 +1,4 @@
-package captcha
+package difficulty
 
 import (
 	"container/heap"
@@ -46,19 +46,19 @@ func TestOffice(t *testing.T) {
 					heap.Push(&queue, visit{at: start.Add(time.Duration(random.Int64N(int64(opened))))})
 				}
 
-				p, most, steady, asked := newPressure(base), uint32(0), uint32(0), 0
+				c, most, steady, asked := New(base), uint32(0), uint32(0), 0
 
 				for end := start.Add(2 * time.Hour); queue[0].at.Before(end); {
 					v := heap.Pop(&queue).(visit)
 					if v.answers {
-						p.solved(1, addr, v.issued, v.at)
+						c.Solved(1, addr, v.issued, v.at)
 
 						// The widget looks at the token's age every 10 seconds.
 						heap.Push(&queue, visit{at: v.at.Add(210*time.Second + time.Duration(random.Int64N(int64(10*time.Second))))})
 						continue
 					}
 
-					difficulty, wait := p.challenge(1, addr, v.at)
+					difficulty, wait := c.Challenge(1, addr, v.at)
 					if wait > 0 {
 						t.Fatalf("a form waits %v", wait)
 					}
@@ -84,10 +84,10 @@ func TestOffice(t *testing.T) {
 }
 
 // solveAll asks and answers n times at once and returns the difficulty of the last challenge.
-func solveAll(p *pressure, addr string, at time.Time, n int) (difficulty uint32) {
+func solveAll(c *Control, addr string, at time.Time, n int) (difficulty uint32) {
 	for range n {
-		difficulty = ask(p, 1, addr, at, 1)
-		p.solved(1, netip.MustParseAddr(addr), at, at)
+		difficulty = ask(c, 1, addr, at, 1)
+		c.Solved(1, netip.MustParseAddr(addr), at, at)
 	}
 	return difficulty
 }
@@ -101,15 +101,15 @@ func TestSolvedChallengesStillCount(t *testing.T) {
 		solved int
 		want   uint32
 	}{{16, 1_000}, {45, 1_414}, {64, 2_000}, {128, 4_000}, {256, 8_000}} {
-		if got := solveAll(newPressure(1_000), addr, start, test.solved); got != test.want {
+		if got := solveAll(New(1_000), addr, start, test.solved); got != test.want {
 			t.Errorf("challenge number %d, all before solved: difficulty %d, want %d", test.solved, got, test.want)
 		}
 	}
 
-	p := newPressure(1_000)
+	c := New(1_000)
 	var difficulty uint32
 	for round := range 20 {
-		difficulty = solveAll(p, addr, start.Add(time.Duration(round)*4*time.Minute), 250)
+		difficulty = solveAll(c, addr, start.Add(time.Duration(round)*4*time.Minute), 250)
 	}
 
 	if difficulty < 8_000 {
@@ -160,35 +160,35 @@ func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 // TestNothingBackWithoutAsking: answers to challenges that the network did not ask for, or not
 // lately, give it nothing back.
 func TestNothingBackWithoutAsking(t *testing.T) {
-	p, addr := newPressure(1_000), netip.MustParseAddr("203.0.113.1")
+	c, addr := New(1_000), netip.MustParseAddr("203.0.113.1")
 	for range 1_000 {
-		p.solved(1, addr, start, start)
+		c.Solved(1, addr, start, start)
 	}
 
-	if n := p.clients.Len(); n != 0 {
+	if n := c.clients.Len(); n != 0 {
 		t.Errorf("%d counters for a network that asked for nothing", n)
 	}
-	if got := ask(p, 1, "203.0.113.1", start, 32); got != 4_000 {
+	if got := ask(c, 1, "203.0.113.1", start, 32); got != 4_000 {
 		t.Errorf("32 challenges after 1,000 foreign answers: difficulty %d, want 4000", got)
 	}
 
 	for range 1_000 {
-		p.solved(1, addr, start.Add(-window), start)
-		p.solved(1, addr, start.Add(window), start)
-		p.solved(2, addr, start, start)
-		p.solved(1, netip.MustParseAddr("203.0.112.1"), start, start)
+		c.Solved(1, addr, start.Add(-window), start)
+		c.Solved(1, addr, start.Add(window), start)
+		c.Solved(2, addr, start, start)
+		c.Solved(1, netip.MustParseAddr("203.0.112.1"), start, start)
 	}
 
-	if got := ask(p, 1, "203.0.113.1", start, 1); got != 4_000 {
+	if got := ask(c, 1, "203.0.113.1", start, 1); got != 4_000 {
 		t.Errorf("after answers of other times, sitekeys and networks: difficulty %d, want 4000", got)
 	}
 
 	for range 1_000 {
-		p.solved(1, addr, start, start)
+		c.Solved(1, addr, start, start)
 	}
 
 	// 33 solved count 8.25, and the 31
-	if got := ask(p, 1, "203.0.113.1", start, 31); got != 4_000 {
+	if got := ask(c, 1, "203.0.113.1", start, 31); got != 4_000 {
 		t.Errorf("33 asked and 1,000 answered, then 31: difficulty %d, want 4000", got)
 	}
 }
@@ -236,9 +236,9 @@ func TestCounterNeverBelowItsSolved(t *testing.T) {
 }
 
 func TestRenewalsDoNotAllocate(t *testing.T) {
-	p, addr := newPressure(1_000), netip.MustParseAddr("203.0.113.1")
-	ask(p, 1, "203.0.113.1", start, 1)
-	if n := testing.AllocsPerRun(1_000, func() { p.solved(1, addr, start, start) }); n != 0 {
+	c, addr := New(1_000), netip.MustParseAddr("203.0.113.1")
+	ask(c, 1, "203.0.113.1", start, 1)
+	if n := testing.AllocsPerRun(1_000, func() { c.Solved(1, addr, start, start) }); n != 0 {
 		t.Errorf("%v allocations for an answer, want none", n)
 	}
 }

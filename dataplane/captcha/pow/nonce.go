@@ -1,17 +1,15 @@
-package captcha
+package pow
 
 import (
 	"bytes"
 	"strconv"
-
-	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 )
 
-// parseNonce reads a JSON number with an integral value from 0 to pow.MaxNonce in any notation:
-// some encoders write 123.0 or 1.93e15 for an integer, which is exact below 2^53. The value is
-// computed in decimal, so that nothing is rounded. It returns false for every other number. The
-// text must be a valid JSON number.
-func parseNonce(number []byte) (nonce uint64, ok bool) {
+// ParseNonce reads a JSON number that is a whole number from 0 to MaxNonce, in any notation. Some
+// encoders write an integer as 123.0 or 1.93e15, which is exact below 2^53. ParseNonce computes in
+// decimal, so that it does not round. It reports false for every other number. The text must be a
+// valid JSON number.
+func ParseNonce(number []byte) (nonce uint64, ok bool) {
 	number, isNegative := bytes.CutPrefix(number, []byte("-"))
 	mantissa, exponent := number, 0
 
@@ -19,7 +17,7 @@ func parseNonce(number []byte) (nonce uint64, ok bool) {
 		mantissa, exponent = number[:e], parseExponent(number[e+1:])
 	}
 
-	// The value is digits * 10^exponent, with no zeros around the digits.
+	// The value is significant * 10^exponent. significant has no zeros at its ends.
 	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
 	digits := append(bytes.Clone(whole), fraction...)
 	exponent -= len(fraction)
@@ -27,10 +25,10 @@ func parseNonce(number []byte) (nonce uint64, ok bool) {
 	significant := bytes.TrimRight(digits, "0")
 	exponent += len(digits) - len(significant)
 
-	const maxDigits = 16 // of pow.MaxNonce
+	const maxDigits = 16 // of MaxNonce
 	switch {
 	case len(significant) == 0:
-		// also -0
+		// Zero in any notation, including -0.
 		return 0, true
 	case isNegative, exponent < 0, len(significant)+exponent > maxDigits:
 		return 0, false
@@ -38,11 +36,11 @@ func parseNonce(number []byte) (nonce uint64, ok bool) {
 
 	significant = append(significant, bytes.Repeat([]byte("0"), exponent)...)
 	nonce, err := strconv.ParseUint(string(significant), 10, 64)
-	return nonce, err == nil && nonce <= pow.MaxNonce
+	return nonce, err == nil && nonce <= MaxNonce
 }
 
-// parseExponent reads an exponent with its sign. One beyond a million counts as a million, which is
-// more than a body of 8 KB has digits.
+// parseExponent reads an exponent with its sign. An exponent beyond a million counts as a million,
+// which exceeds the digits of a body of 8 KB.
 func parseExponent(text []byte) int {
 	const most = 1_000_000
 	n, err := strconv.Atoi(string(text))

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// FuzzParsePayload: whatever arrives, parsing ends without a panic, and what it accepts is storable
-// text within limits.
+// FuzzParsePayload checks that no body causes a panic, and that accepted texts can be stored and are
+// within their limits.
 func FuzzParsePayload(f *testing.F) {
 	for _, seed := range []string{
 		`{"k":"0123456789abcdef0123456789abcdef","t":"pageview","p":"/a?b#c","r":"https://x.test/","i":"0123456789abcdef","u":{"source":"S","gclid":"g"},"w":390,"l":"de-DE"}`,
@@ -48,7 +48,7 @@ func FuzzParsePayload(f *testing.F) {
 		}
 
 		for _, s := range []string{p.campaign.Source, p.campaign.Medium, p.campaign.Name, p.campaign.Content, p.campaign.Term} {
-			// lower case can be longer than what was cut
+			// Lower case can be longer than the text that was cut.
 			if s != strings.ToLower(s) || !storable(s, 2*maxCampaign) {
 				t.Errorf("campaign value %q", s)
 			}

@@ -1,4 +1,4 @@
-package snapshot_test
+package rulecache_test
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/dataplane/rulecache"
 )
 
-// TestMissingNoticesAreLogged: once when they stop or never come, and once when they come again. A
-// watch that ends by itself is an error.
-func TestMissingNoticesAreLogged(t *testing.T) {
+// TestLostNotificationsAreLogged checks that the loss of notifications is logged once, their return
+// once, and a watch that ends by itself as an error.
+func TestLostNotificationsAreLogged(t *testing.T) {
 	away := errors.New("connection refused")
 	for _, test := range []struct {
 		name  string
@@ -23,10 +23,10 @@ func TestMissingNoticesAreLogged(t *testing.T) {
 		end   error   // of the watch
 		want  []string
 	}{
-		{"all is well", []error{nil}, context.Canceled, nil},
+		{"no loss", []error{nil}, context.Canceled, nil},
 		{"never reached", []error{away}, context.Canceled, []string{"WARN"}},
-		{"reached at last", []error{away, nil}, context.Canceled, []string{"WARN", "INFO"}},
-		{"lost and found", []error{nil, away, nil, away, nil}, context.Canceled, []string{"WARN", "INFO", "WARN", "INFO"}},
+		{"reached later", []error{away, nil}, context.Canceled, []string{"WARN", "INFO"}},
+		{"lost and restored", []error{nil, away, nil, away, nil}, context.Canceled, []string{"WARN", "INFO", "WARN", "INFO"}},
 		{"ended", []error{nil}, away, []string{"ERROR"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestMissingNoticesAreLogged(t *testing.T) {
 			}
 
 			_, c := newCache()
-			snapshot.Keep(t.Context(), watch, slog.New(slog.NewTextHandler(&text, nil)), c)
+			rulecache.Keep(t.Context(), watch, slog.New(slog.NewTextHandler(&text, nil)), c)
 
 			var levels []string
 			for line := range strings.Lines(text.String()) {
@@ -55,8 +55,9 @@ func TestMissingNoticesAreLogged(t *testing.T) {
 	}
 }
 
-// TestKeepTellsAllCaches: of changes, of gaps, and of the end of the watch.
-func TestKeepTellsAllCaches(t *testing.T) {
+// TestKeepInvalidatesAllCaches checks that all caches follow changes, gaps in the notifications, and
+// the end of the watch.
+func TestKeepInvalidatesAllCaches(t *testing.T) {
 	s1, c1 := newCache()
 	s2, c2 := newCache()
 	both := func(value string, loads int64) {
@@ -86,7 +87,7 @@ func TestKeepTellsAllCaches(t *testing.T) {
 		return errors.New("ended")
 	}
 
-	snapshot.Keep(t.Context(), watch, slog.New(slog.DiscardHandler), c1, c2)
+	rulecache.Keep(t.Context(), watch, slog.New(slog.DiscardHandler), c1, c2)
 	set("changed after the end")
 	pass(500 * time.Millisecond)
 	both("changed after the end", 6)

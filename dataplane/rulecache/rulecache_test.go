@@ -1,4 +1,4 @@
-package snapshot_test
+package rulecache_test
 
 import (
 	"context"
@@ -10,24 +10,24 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// source is a database of texts, with a clock that the cache reads too.
+// source is a fake database of texts, with the clock of the cache.
 type source struct {
 	mu     sync.Mutex
-	values map[string]string // by name; the id is the length of the name
+	values map[string]string // by key; the id is the length of the key
 	err    error
 	now    time.Time
 	loads  atomic.Int64
 	during func() // runs between reading and returning
 }
 
-func (s *source) load(_ context.Context, name string) (int64, *string, error) {
+func (s *source) load(_ context.Context, key string) (int64, *string, error) {
 	s.loads.Add(1)
 	s.mu.Lock()
-	value, ok := s.values[name]
+	value, ok := s.values[key]
 	err, during := s.err, s.during
 	s.mu.Unlock()
 
@@ -42,13 +42,13 @@ func (s *source) load(_ context.Context, name string) (int64, *string, error) {
 		return 0, nil, model.ErrNotFound
 	}
 
-	return int64(len(name)), &value, nil
+	return int64(len(key)), &value, nil
 }
 
-func (s *source) set(name, value string) {
+func (s *source) set(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.values[name] = value
+	s.values[key] = value
 }
 
 func (s *source) pass(d time.Duration) {
@@ -57,9 +57,9 @@ func (s *source) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-func newCache() (*source, *snapshot.Cache[string]) {
+func newCache() (*source, *rulecache.Cache[string]) {
 	s := &source{values: map[string]string{"a": "1", "bb": "2"}, now: time.Unix(1_000, 0)}
-	c := snapshot.New(s.load, func() time.Time {
+	c := rulecache.New(s.load, func() time.Time {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.now
@@ -69,26 +69,26 @@ func newCache() (*source, *snapshot.Cache[string]) {
 	return s, c
 }
 
-// expect checks what a name stands for, and how often it took the database so far.
-func expect(t *testing.T, s *source, c *snapshot.Cache[string], name, want string, loads int64) {
+// expect checks the value of a key, and the number of lookups so far.
+func expect(t *testing.T, s *source, c *rulecache.Cache[string], key, want string, loads int64) {
 	t.Helper()
 
-	got, err := c.Get(time.Time{}, name)
+	got, err := c.Get(time.Time{}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	text := "nobody"
+	text := "unknown"
 
 	if got != nil {
 		text = *got
 	}
 	if n := s.loads.Load(); text != want || n != loads {
-		t.Errorf("%s is %s after %d look-ups, want %s after %d", name, text, n, want, loads)
+		t.Errorf("%s is %s after %d lookups, want %s after %d", key, text, n, want, loads)
 	}
 }
 
-func TestSnapshotsAreKeptForAWhile(t *testing.T) {
+func TestEntriesExpire(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
 	s.set("a", "new")
@@ -97,32 +97,32 @@ func TestSnapshotsAreKeptForAWhile(t *testing.T) {
 	s.pass(1)
 	expect(t, s, c, "a", "new", 2)
 
-	expect(t, s, c, "x", "nobody", 3)
+	expect(t, s, c, "x", "unknown", 3)
 	s.pass(2*time.Second - 1)
-	expect(t, s, c, "x", "nobody", 3)
-	s.set("x", "somebody")
+	expect(t, s, c, "x", "unknown", 3)
+	s.set("x", "found")
 	s.pass(1)
-	expect(t, s, c, "x", "somebody", 4)
+	expect(t, s, c, "x", "found", 4)
 }
 
-func TestNoticesAreHeardAtOnce(t *testing.T) {
+func TestChangesInvalidateAtOnce(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
 	expect(t, s, c, "bb", "2", 2)
-	expect(t, s, c, "ccc", "nobody", 3)
+	expect(t, s, c, "ccc", "unknown", 3)
 	s.set("a", "new")
 	s.set("ccc", "3")
 
-	// a
+	// The id of "a" is 1.
 	c.Changed(1)
 	expect(t, s, c, "a", "new", 4)
 	expect(t, s, c, "bb", "2", 4)
 
-	// whose name it is now, the notice does not tell
+	// The notification has no key, so that all unknown keys are looked up again.
 	expect(t, s, c, "ccc", "3", 5)
 }
 
-func TestWithoutNoticesNothingIsTrustedForLong(t *testing.T) {
+func TestEntriesExpireEarlyWithoutNotifications(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
 	c.Synced(false)
@@ -131,25 +131,25 @@ func TestWithoutNoticesNothingIsTrustedForLong(t *testing.T) {
 	s.pass(1)
 	expect(t, s, c, "a", "1", 2)
 
-	// whatever was missed is forgotten
+	// Changes may have been missed.
 	c.Synced(true)
 	expect(t, s, c, "a", "1", 3)
 }
 
-// TestChangeDuringALookUp: what was read before a change is not kept after it.
-func TestChangeDuringALookUp(t *testing.T) {
+// TestChangeDuringALookup checks that a value read before a change is not cached after it.
+func TestChangeDuringALookup(t *testing.T) {
 	s, c := newCache()
 	s.during = sync.OnceFunc(func() { s.set("a", "new"); c.Changed(1) })
 	expect(t, s, c, "a", "1", 1)
 	expect(t, s, c, "a", "new", 2)
-	s.during = sync.OnceFunc(func() { s.set("x", "somebody"); c.Changed(1) })
-	expect(t, s, c, "x", "nobody", 3)
-	expect(t, s, c, "x", "somebody", 4)
+	s.during = sync.OnceFunc(func() { s.set("x", "found"); c.Changed(1) })
+	expect(t, s, c, "x", "unknown", 3)
+	expect(t, s, c, "x", "found", 4)
 }
 
-func TestErrorsAreNotKept(t *testing.T) {
+func TestErrorsAreNotCached(t *testing.T) {
 	s, c := newCache()
-	s.err = errors.New("away")
+	s.err = errors.New("unavailable")
 	if got, err := c.Get(time.Time{}, "a"); err == nil || got != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -157,8 +157,9 @@ func TestErrorsAreNotKept(t *testing.T) {
 	expect(t, s, c, "a", "1", 2)
 }
 
-// TestOneLookUpForAll: the first one's deadline fails no other.
-func TestOneLookUpForAll(t *testing.T) {
+// TestOneLookupForAll checks that concurrent requests share a lookup, and that the deadline of the
+// first does not fail the others.
+func TestOneLookupForAll(t *testing.T) {
 	s, c := newCache()
 	entered, release := make(chan struct{}), make(chan struct{})
 	s.during = func() { close(entered); <-release }
@@ -181,11 +182,11 @@ func TestOneLookUpForAll(t *testing.T) {
 	wg.Wait()
 
 	if n := s.loads.Load(); n != 1 {
-		t.Errorf("%d look-ups, want 1", n)
+		t.Errorf("%d lookups, want 1", n)
 	}
 }
 
-func TestMadeUpNamesPushNobodyOut(t *testing.T) {
+func TestUnknownKeysEvictNoEntry(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
 
@@ -198,9 +199,9 @@ func TestMadeUpNamesPushNobodyOut(t *testing.T) {
 	expect(t, s, c, "a", "1", 60_001)
 }
 
-// TestStrangersTakeFewPlaces: while look-ups of unknown names hang, those that are known are
-// renewed, and further unknown ones hear that they have to wait.
-func TestStrangersTakeFewPlaces(t *testing.T) {
+// TestUnknownKeysAreLimited checks that entries are refreshed while lookups of unknown keys hang, and
+// that further unknown keys are refused.
+func TestUnknownKeysAreLimited(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)
 	entered, release := make(chan struct{}, 100), make(chan struct{})
@@ -221,8 +222,8 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 	}
 
 	for range cap(errs) - 3 {
-		if err := <-errs; !errors.Is(err, snapshot.ErrStrangers) {
-			t.Errorf("one too many: %v, want ErrStrangers", err)
+		if err := <-errs; !errors.Is(err, rulecache.ErrUnknownKeys) {
+			t.Errorf("beyond the limit: %v, want ErrUnknownKeys", err)
 		}
 	}
 
@@ -230,7 +231,7 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 	renewed := make(chan error)
 	go func() { _, err := c.Get(time.Time{}, "a"); renewed <- err }()
 
-	// the known one has its place
+	// The known key is looked up at once.
 	<-entered
 	close(release)
 
@@ -240,26 +241,26 @@ func TestStrangersTakeFewPlaces(t *testing.T) {
 
 	for range 3 {
 		if err := <-errs; err != nil {
-			t.Errorf("one of the few: %v", err)
+			t.Errorf("within the limit: %v", err)
 		}
 	}
 }
 
-// TestStrangersWaitBriefly: a look-up that gets no turn is refused after a second, and one that
-// gets it is not.
-func TestStrangersWaitBriefly(t *testing.T) {
-	const places, wait = 3, time.Second
+// TestUnknownKeysWaitBriefly checks that a lookup that cannot start within a second is refused, and
+// that one that starts in time is not.
+func TestUnknownKeysWaitBriefly(t *testing.T) {
+	const limit, wait = 3, time.Second
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		c := snapshot.New(func(context.Context, string) (int64, *string, error) {
+		c := rulecache.New(func(context.Context, string) (int64, *string, error) {
 			<-release
 			return 0, nil, model.ErrNotFound
 		}, time.Now)
 
-		answers := make(chan error, places+1)
-		ask := func(name string) { _, err := c.Get(time.Time{}, name); answers <- err }
+		answers := make(chan error, limit+1)
+		ask := func(key string) { _, err := c.Get(time.Time{}, key); answers <- err }
 
-		for i := range places {
+		for i := range limit {
 			go ask(fmt.Sprint(i))
 		}
 
@@ -268,19 +269,19 @@ func TestStrangersWaitBriefly(t *testing.T) {
 		began := time.Now()
 		ask("refused")
 
-		if err, waited := <-answers, time.Since(began); !errors.Is(err, snapshot.ErrStrangers) || waited != wait {
-			t.Errorf("without a turn: %v after %v; want %v after %v", err, waited, snapshot.ErrStrangers, wait)
+		if err, waited := <-answers, time.Since(began); !errors.Is(err, rulecache.ErrUnknownKeys) || waited != wait {
+			t.Errorf("late: %v after %v; want %v after %v", err, waited, rulecache.ErrUnknownKeys, wait)
 		}
 
 		go ask("in time")
 
-		// of the bubble's clock
+		// This sleep is of the test's fake clock.
 		time.Sleep(wait - time.Millisecond)
 		close(release)
 
-		for range places + 1 {
+		for range limit + 1 {
 			if err := <-answers; err != nil {
-				t.Errorf("with a turn: %v", err)
+				t.Errorf("in time: %v", err)
 			}
 		}
 	})
