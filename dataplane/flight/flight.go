@@ -1,5 +1,6 @@
-// Package flight shares lookups in the database: requests that ask for one thing at the same time
-// ask once, and each waits until its own deadline at most.
+// Package flight deduplicates lookups in the database: concurrent requests for one key share a
+// lookup, and each waits at most until its own deadline. The cache of rules and the visitor keys use
+// it. It caches no result.
 package flight
 
 import (
@@ -11,14 +12,14 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// Group is lookups by key. The zero value is ready for use. It is safe for concurrent use.
+// Group deduplicates lookups by key. Its zero value is ready for use. It is safe for concurrent use.
 type Group[Value any] struct {
 	flights singleflight.Group
 }
 
-// Get returns the outcome of load, which runs once for all callers that ask for the key meanwhile,
-// with a context that ends after the timeout and not with a caller. At the deadline Get returns
-// context.DeadlineExceeded; the zero time is no deadline. A panic of load is an error.
+// Get returns the result of load, which runs once for all concurrent callers with the same key. Its
+// context ends after the timeout, and not with a caller. At the deadline Get returns
+// context.DeadlineExceeded; the zero time means no deadline. A panic of load becomes an error.
 func (g *Group[Value]) Get(
 	deadline time.Time, key string, timeout time.Duration, load func(ctx context.Context) (Value, error),
 ) (value Value, err error) {

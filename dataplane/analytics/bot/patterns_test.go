@@ -72,7 +72,7 @@ func TestLiterals(t *testing.T) {
 		decides := true
 		for _, l := range literals(tt.pattern) {
 			got = append(got, l.text)
-			decides = decides && l.closer == nil
+			decides = decides && l.check == nil
 		}
 
 		if !slices.Equal(got, tt.want) || decides != tt.decides {
@@ -96,12 +96,12 @@ func TestAPatternWithoutLiteralPanics(t *testing.T) {
 
 // A text made to keep us busy costs little, and is not a browser's.
 func TestManyNearMisses(t *testing.T) {
-	cubots := strings.Repeat("CUBOT ", mostLooks)
+	cubots := strings.Repeat("CUBOT ", maxChecks)
 	if patterns().match(cubots) {
-		t.Errorf("%d near misses are taken for a match", mostLooks)
+		t.Errorf("%d near misses are taken for a match", maxChecks)
 	}
 	if !patterns().match(cubots + "CUBOT") {
-		t.Errorf("%d near misses are not taken for a match", mostLooks+1)
+		t.Errorf("%d near misses are not taken for a match", maxChecks+1)
 	}
 }
 

@@ -334,7 +334,7 @@ func eachWork(rounds int, difficulty uint32, use func(secrets []uint32)) {
 		panic(err)
 	}
 
-	b := keyring.current.benches.Get().(*bench)
+	b := keyring.current.scratches.Get().(*scratch)
 	var raw [maxSize]byte
 
 	var buf [K]uint32
