@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// compatCall sends a call to the compatible endpoint, which must be answered with HTTP 200 and
-// JSON, and returns the answer.
+// compatCall sends a call to the compatible endpoint and returns the answer, which must have HTTP status
+// 200 and be JSON.
 func (p *plane) compatCall(t *testing.T, c call) string {
 	t.Helper()
 	response, body := p.send(c)
@@ -25,7 +25,7 @@ func (p *plane) compatCall(t *testing.T, c call) string {
 	return body
 }
 
-// TestCompatRequests: the three places of parameters (captcha contract, section 4), and the forms
+// TestCompatRequests checks the three sources of parameters (captcha contract, section 4), and the forms
 // in which libraries and people write them.
 func TestCompatRequests(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
@@ -191,8 +191,8 @@ func TestCompatCodes(t *testing.T) {
 	})
 }
 
-// TestTestCredentials: they work on any domain, never count, run the real work, and their tokens
-// are used once like others (captcha contract, section 5).
+// TestTestCredentials checks that the test credentials work on any domain, never count and use real
+// work, and that their tokens are valid once like others (captcha contract, section 5).
 func TestTestCredentials(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

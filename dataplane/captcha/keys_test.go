@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestRotatedKeys: processes with the old key, both keys and the new key accept each other's
-// challenges and tokens as long as genuine ones can be in use, and what a leaked old key signs is
+// TestRotatedKeys checks that processes with the old key, both keys and the new key accept each other's
+// challenges and tokens while genuine ones can be in use, and that signatures of a leaked old key are
 // refused after that.
 func TestRotatedKeys(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -11,22 +11,22 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// everything is a site with every setting on. It has even registered reserved names, which must
-// change nothing.
+// everything are the rules of a site with every setting enabled. It has registered reserved names, which
+// must have no effect.
 var everything = &event.Rules{
 	Registered: map[string]bool{"signup": true, "a": true, strings.Repeat("z", 48): true, "pageview": true, "engagement": true},
 	Automatic:  true, SiteSearch: true, Ecommerce: true,
 	Domains: []string{"shop.example", "xn--bcher-kva.example"},
 }
 
-// but is everything with one thing changed.
+// but returns everything with one change.
 func but(change func(*event.Rules)) *event.Rules {
 	r := *everything
 	change(&r)
 	return &r
 }
 
-// Contract, sections 2 and 7: which names a site accepts.
+// Contract, sections 2 and 7: the names that a site accepts.
 func TestNames(t *testing.T) {
 	allReserved := map[string]bool{}
 	for _, name := range []string{
@@ -101,7 +101,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// bytesOf is what a caller passes: nil when there are no properties.
+// bytesOf returns the properties as a caller passes them: nil without properties.
 func bytesOf(properties string) []byte {
 	if properties == "" {
 		return nil
@@ -182,7 +182,8 @@ func TestCustom(t *testing.T) {
 	}
 }
 
-// twice is an object with n keys, all of them 0 and then 1; ones is the same with each key once.
+// twice returns an object with n keys, each with the value 0 and then 1; ones is the same with each key
+// once.
 func twice(n int) string {
 	return strings.TrimSuffix(strings.ReplaceAll(ones(n), ":1", ":0"), "}") + "," + ones(n)[1:]
 }
@@ -195,7 +196,7 @@ func ones(n int) string {
 	return "{" + strings.Join(keys, ",") + "}"
 }
 
-// halves is an object whose n keys are different half surrogates.
+// halves returns an object whose n keys are different half surrogates.
 func halves(n int) string {
 	var keys []string
 	for i := range n {
@@ -204,7 +205,7 @@ func halves(n int) string {
 	return "{" + strings.Join(keys, ",") + "}"
 }
 
-// nested is an object of the given depth.
+// nested returns an object of the given depth.
 func nested(depth int) string {
 	return strings.Repeat(`{"a":`, depth-1) + `{}` + strings.Repeat(`}`, depth-1)
 }
@@ -301,7 +302,7 @@ func TestOwnLinks(t *testing.T) {
 		})
 	}
 
-	// What one event says about hosts is forgotten before the next.
+	// The host of one event has no effect on the next.
 	if _, err := event.Check("scroll", nil, everything); err != nil {
 		t.Errorf("scroll after an own link: %v", err)
 	}
@@ -337,8 +338,8 @@ func TestEcommerceRows(t *testing.T) {
 		{"purchase", []string{"transaction_id", "value", "currency"}, []string{"items"}},
 		{"refund", []string{"transaction_id", "value", "currency"}, []string{"items"}},
 	} {
-		// object is the row's event with all fields, where change replaces a field's value, or
-		// leaves it out when empty.
+		// object returns the row's event with all fields. change replaces a field's value, or removes
+		// the field if it is empty.
 		object := func(fields []string, change map[string]string) string {
 			var members []string
 			for _, f := range fields {
@@ -401,7 +402,7 @@ func TestEcommerceRows(t *testing.T) {
 	}
 }
 
-// What is stored of each e-commerce event.
+// The stored form of each e-commerce event.
 func TestEcommerce(t *testing.T) {
 	const millionth = model.Money(1)
 	sale := func(value string) string { return `{"transaction_id":"T-1","currency":"EUR","value":` + value + `}` }

@@ -23,10 +23,10 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// connections is how many browsers the benchmark plays, each with one request under way.
+// connections is the number of browsers of the benchmark, each with one request in flight.
 const connections = 128
 
-// outOfReach is a flood limit that costs what every other one does and that no benchmark reaches.
+// outOfReach is a flood limit that no benchmark reaches. It costs as much as any other.
 const outOfReach = 1_000_000_000
 
 // BenchmarkCollect measures page views per second over real connections on this machine, client
@@ -34,7 +34,7 @@ const outOfReach = 1_000_000_000
 //
 //	empty     a handler that answers 204 and does nothing else
 //	checked   collect with all its checks and rules, but nothing stored
-//	sqlite, postgres   collect as it is: each 204 is a committed page view
+//	sqlite, postgres   collect as it is: each 204 follows a commit
 func BenchmarkCollect(b *testing.B) {
 	b.Run("empty", func(b *testing.B) {
 		drive(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func drive(b *testing.B, handler http.Handler, siteKey string) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
 }
 
-// pageviewRequest is the n-th page view as a browser would send it.
+// pageviewRequest returns the n-th page view as a browser sends it.
 func pageviewRequest(n int64, siteKey string) string {
 	body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/products/%d","r":"https://www.google.com/","i":"%016x","w":1920,"l":"de-DE"}`,
 		siteKey, n%97, n)
@@ -133,7 +133,7 @@ func pageviewRequest(n int64, siteKey string) string {
 		"X-Forwarded-For: 10.%d.%d.1\r\nContent-Length: %d\r\n\r\n%s", chrome, n%20_000/256, n%256, len(body), body)
 }
 
-// discard is a store that keeps nothing.
+// discard is a store that stores nothing.
 type discard struct{}
 
 func (discard) Update(_ context.Context, keys db.HitKeys, decide func(*db.HitState) *db.HitChanges) error {
@@ -147,9 +147,9 @@ func (discard) Update(_ context.Context, keys db.HitKeys, decide func(*db.HitSta
 
 func (discard) Close() error { return nil }
 
-// BenchmarkHandler measures the handler alone, up to the writer and back, without network: what a
-// hit costs us in time and allocations beside net/http and the database. The waiting for the
-// writer's goroutine is in it.
+// BenchmarkHandler measures the handler alone, up to the writer and back, without network: the time and
+// allocations of a hit in addition to net/http and the database. It includes the wait for the writer's
+// goroutine.
 func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
 	p := plane{tb: b, db: d, clock: &clock{now: noon}}
@@ -193,7 +193,7 @@ func BenchmarkHandler(b *testing.B) {
 	})
 }
 
-// nullWriter is a response that nobody reads.
+// nullWriter is an http.ResponseWriter that discards the body.
 type nullWriter struct {
 	header http.Header
 	status int

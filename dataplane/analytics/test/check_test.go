@@ -9,7 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// raw is JSON text that goes into a payload as it is.
+// raw is JSON text that becomes part of a payload unchanged.
 type raw = json.RawMessage
 
 func mustJSON(tb testing.TB, v any) string {
@@ -21,7 +21,7 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(text)
 }
 
-// is compares one field of a row with what it should be, and says what is wrong.
+// is compares one field of a row with the wanted value, and returns the difference.
 func is[T comparable](want T, field func(db.ExportedPageview) T) func(db.ExportedPageview) string {
 	return func(row db.ExportedPageview) string {
 		if got := field(row); got != want {

@@ -21,8 +21,7 @@ import (
 const quota = 1_000
 
 // TestCollectErrors goes through the contract's table of errors (analytics contract, section 7),
-// and the order in which collect checks. Nothing that is refused may leave a trace in the rows or
-// the count.
+// and the order of the checks. A refused call must neither store a row nor be counted.
 func TestCollectErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -33,7 +32,7 @@ func TestCollectErrors(t *testing.T) {
 			return mustJSON(t, all)
 		}
 
-		// a page view of exactly n bytes
+		// padded returns a page view of exactly n bytes.
 		padding := func(n int) string {
 			empty := body(map[string]any{"x": ""})
 			return body(map[string]any{"x": strings.Repeat("x", n-len(empty))})
@@ -84,7 +83,7 @@ func TestCollectErrors(t *testing.T) {
 			{"a number for a path", call{body: body(map[string]any{"p": 7}), origin: own}, 400, "bad_path"},
 			{"an empty path", call{body: body(map[string]any{"p": ""}), origin: own}, 400, "bad_path"},
 			{"a path without slash", call{body: body(map[string]any{"p": "about"}), origin: own}, 400, "bad_path"},
-			{"an address for a path", call{body: body(map[string]any{"p": "https://example.com/"}), origin: own}, 400, "bad_path"},
+			{"an address as a path", call{body: body(map[string]any{"p": "https://example.com/"}), origin: own}, 400, "bad_path"},
 			{"engagement without path", call{body: body(map[string]any{"t": "engagement", "p": nil}), origin: own}, 400, "bad_path"},
 			{"an event nobody registered", call{body: body(map[string]any{"t": "event", "e": "signup"}), origin: own}, 400, "unknown_event"},
 			{"the path comes before the event", call{body: body(map[string]any{"t": "event", "p": "x"}), origin: own}, 400, "bad_path"},
@@ -109,7 +108,7 @@ func TestCollectErrors(t *testing.T) {
 	})
 }
 
-// manyKeys are n members of an object.
+// manyKeys returns n members of an object.
 func manyKeys(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -118,8 +117,8 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// TestUnreadableBodiesAreCounted: a call whose body cannot be read counts for the site that the
-// body names, if it comes from one of the site's pages (analytics contract, section 6).
+// TestUnreadableBodiesAreCounted checks that a call whose body cannot be read counts for the site that
+// the body names, if one of the site's pages sent it (analytics contract, section 6).
 func TestUnreadableBodiesAreCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -128,7 +127,7 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 		counted := make(map[*model.Site]map[string]int64)
 		for i, test := range []struct {
 			name   string
-			body   string // KEY stands for the site's key
+			body   string // KEY is replaced by the site's key
 			origin string // default the site's own
 			code   string // of the answer
 			counts bool
@@ -178,8 +177,8 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 	})
 }
 
-// TestBrokenBodyIsNotCounted: a body that ends before its length, such as that of a phone that
-// loses its network, counts nowhere.
+// TestBrokenBodyIsNotCounted checks that a body that is cut off does not count, such as that of a phone
+// that loses its network.
 func TestBrokenBodyIsNotCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -317,7 +316,7 @@ func TestStoredPageview(t *testing.T) {
 		for i, test := range []struct {
 			name   string
 			fields map[string]any
-			check  func(row db.ExportedPageview) string // what is wrong with it
+			check  func(row db.ExportedPageview) string // what is wrong with the row
 		}{
 			{"path is cut at the query", map[string]any{"p": "/shop?card=4111"}, is("/shop", path)},
 			{"path is cut at the fragment", map[string]any{"p": "/shop#a?b"}, is("/shop", path)},
@@ -349,7 +348,7 @@ func TestStoredPageview(t *testing.T) {
 			{"referrer without query", map[string]any{"r": "https://news.test/a/b?q=secret#x"}, is("news.test/a/b", referrer)},
 			{"referrer of a front page", map[string]any{"r": "https://News.Test/"}, is("news.test", referrer)},
 			{"own referrer", map[string]any{"r": "https://www.example.com/a"}, is("", referrer)},
-			{"referrer that only ends alike", map[string]any{"r": "https://notexample.com/"}, is("notexample.com", referrer)},
+			{"referrer with the same ending", map[string]any{"r": "https://notexample.com/"}, is("notexample.com", referrer)},
 			{"null referrer", map[string]any{"r": nil}, is("", referrer)},
 			{"unreadable referrer", map[string]any{"r": "::::"}, is("", referrer)},
 			{"referrer of another scheme", map[string]any{"r": "file:///home/me/secret.html"}, is("", referrer)},
@@ -371,7 +370,7 @@ func TestStoredPageview(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				before := len(p.rows(site))
 
-				// a visitor of its own, so a visit of its own
+				// Each page view has another visitor, and so starts a visit.
 				p.view(site, fmt.Sprintf("198.51.100.%d", i), test.fields)
 				rows := p.rows(site)
 				if len(rows) != before+1 {
@@ -404,8 +403,8 @@ func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
 	})
 }
 
-// TestVisits goes through the visit rules (analytics contract, section 3) with a fixed clock. Each
-// step is a page view of one visitor; visits are numbered in the order in which they start.
+// TestVisits goes through the visit rules (analytics contract, section 3) with a fixed clock. Each step
+// is a page view of one visitor. Visits are numbered in the order of their start.
 func TestVisits(t *testing.T) {
 	type step struct {
 		at     time.Duration // after 12:00 UTC
@@ -470,8 +469,8 @@ func TestVisits(t *testing.T) {
 	})
 }
 
-// TestVisitKeepsItsAttribution: whatever later page views bring, referrer, campaign and channel are
-// the first one's.
+// TestVisitKeepsItsAttribution checks that referrer, campaign and channel of a visit are those of its
+// first page view.
 func TestVisitKeepsItsAttribution(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -489,7 +488,7 @@ func TestVisitKeepsItsAttribution(t *testing.T) {
 	})
 }
 
-// TestVisitorsAreApart: another address, user agent or site is another visitor.
+// TestVisitorsAreApart checks that another address, user agent or site means another visitor.
 func TestVisitorsAreApart(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -555,7 +554,7 @@ func TestEngagement(t *testing.T) {
 
 		p.view(other, "", nil)
 
-		// the page view of another site
+		// This report names a page view of another site.
 		report(other, map[string]any{"ms": 5})
 
 		if row := p.rows(other)[0]; row.EngagedMS != 0 {
@@ -587,7 +586,8 @@ func TestBotsAreIgnored(t *testing.T) {
 	})
 }
 
-// TestQuotaIsExact: one page view is left, a hundred come at once (analytics contract, section 8).
+// TestQuotaIsExact checks that a hundred concurrent page views do not exceed the quota (analytics
+// contract, section 8).
 func TestQuotaIsExact(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -618,12 +618,12 @@ func TestQuotaIsExact(t *testing.T) {
 			t.Errorf("%d rows stored and %d counted, want 5 of both", rows, used)
 		}
 
-		// reports are not counted: still 204
+		// Reports are not counted, and so are accepted.
 		p.view(site, "", map[string]any{"t": "engagement", "i": "0123456789abcdef"})
 
 		p.clock.set(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 
-		// the next month starts over
+		// The next month starts with a new count.
 		p.view(site, "", nil)
 
 		if used := p.used(site); used != 1 {
@@ -632,7 +632,8 @@ func TestQuotaIsExact(t *testing.T) {
 	})
 }
 
-// TestTwoProcesses: two data planes on one PostgreSQL share quotas, visits and purchases exactly.
+// TestTwoProcesses checks that two data planes on one PostgreSQL share quotas, visits and purchases
+// exactly.
 func TestTwoProcesses(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		databaseURL := dbtest.PostgresURL(t)
@@ -674,7 +675,7 @@ func TestTwoProcesses(t *testing.T) {
 		rows := planes[0].rows(large)
 		for _, row := range rows {
 			if row.VisitID != rows[0].VisitID || row.Pageviews != 100 {
-				t.Fatalf("one visitor's 100 page views at once: visit %d of %d page views beside visit %d; want one visit of 100",
+				t.Fatalf("one visitor's 100 page views at once: visit %d of %d page views and also visit %d; want one visit of 100",
 					row.VisitID, row.Pageviews, rows[0].VisitID)
 			}
 		}
@@ -685,7 +686,7 @@ func TestTwoProcesses(t *testing.T) {
 	})
 }
 
-// TestUnavailable: without its database, collect answers 503.
+// TestUnavailable checks that collect answers 503 without its database.
 func TestUnavailable(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -696,7 +697,7 @@ func TestUnavailable(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// the site's snapshot is too old to use
+		// The site's cache entry has expired.
 		p.clock.set(noon.Add(time.Minute))
 		status, code := p.collect(viewCall(site, "", nil))
 		if status != http.StatusServiceUnavailable || code != "unavailable" {
@@ -710,7 +711,7 @@ func TestDeletedSite(t *testing.T) {
 		p := newPlane(t, d)
 		site := p.site("example.com", quota)
 
-		// the snapshot is in memory now
+		// The site is cached now.
 		p.view(site, "", nil)
 
 		if err := dbtest.Exec(d, "DELETE FROM sites WHERE id = ?", site.ID); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// eventCall is an event of the site from a browser on its domain.
+// eventCall returns an event of the site from a browser on its domain.
 func eventCall(site *model.Site, visitor, name string, properties any, fields map[string]any) call {
 	body := map[string]any{"t": "event", "e": name}
 	if properties != nil {
@@ -27,8 +27,8 @@ func eventCall(site *model.Site, visitor, name string, properties any, fields ma
 
 type m = map[string]any
 
-// TestCollectEvents goes through the contract's tables of events (section 2) and their errors
-// (section 7): what is answered and, when it is stored, with which columns.
+// TestCollectEvents goes through the contract's tables of events (section 2) and their errors (section
+// 7). It checks the answer, and the columns of a stored event.
 func TestCollectEvents(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -143,8 +143,8 @@ func TestCollectEvents(t *testing.T) {
 	})
 }
 
-// TestTransactionsCountOnce: a purchase or refund that is recorded already is ignored, also when it
-// comes many times at once (analytics contract, section 2).
+// TestTransactionsCountOnce checks that a purchase or refund that is recorded already is ignored, also
+// for many concurrent calls (analytics contract, section 2).
 func TestTransactionsCountOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -172,7 +172,7 @@ func TestTransactionsCountOnce(t *testing.T) {
 			t.Errorf("purchase under a refund's id: %d %s, want 204: it is ignored", status, code)
 		}
 
-		// the id is the site's own
+		// Transaction ids of different sites are independent.
 		purchase(other, "", "purchase")
 
 		if events, used := p.events(site), p.used(site); len(events) != 2 || used != 2 {
@@ -186,15 +186,15 @@ func TestTransactionsCountOnce(t *testing.T) {
 	})
 }
 
-// TestEventsJoinVisits: events belong to the visitor's latest visit of the day; with none they open
-// one.
+// TestEventsJoinVisits checks that an event belongs to the visitor's latest visit of the day, and starts
+// one if there is none.
 func TestEventsJoinVisits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
 		p.view(site, "", m{"u": m{"source": "newsletter", "medium": "email"}})
 
-		// long after the gap
+		// This event follows long after the gap.
 		p.clock.set(noon.Add(3 * time.Hour))
 		p.event(site, "", "signup")
 		event := p.events(site)[0]
@@ -204,11 +204,11 @@ func TestEventsJoinVisits(t *testing.T) {
 			t.Errorf("the event's visit %+v is not the page view's %+v", event, view)
 		}
 
-		// nobody's visit
+		// This visitor has no visit yet.
 		p.event(site, "198.51.100.2", "signup")
 		opened := p.events(site)[1]
 		if opened.VisitID == view.VisitID || opened.Pageviews != 0 || opened.LastPageviewAt != 0 || opened.Channel != "direct" {
-			t.Errorf("the visit that an event opened: %+v", opened)
+			t.Errorf("the visit that an event started: %+v", opened)
 		}
 
 		p.event(site, "198.51.100.2", "signup")
@@ -217,17 +217,17 @@ func TestEventsJoinVisits(t *testing.T) {
 			t.Errorf("the visitor's second event is in visit %d, want %d", again.VisitID, opened.VisitID)
 		}
 
-		// its first page view has the attribution of its own visit
+		// The first page view starts a visit with its own attribution.
 		p.view(site, "198.51.100.2", nil)
 
 		if row := p.rows(site)[1]; row.VisitID == opened.VisitID || row.Pageviews != 1 {
-			t.Errorf("the page view joined a visit that events opened: %+v", row)
+			t.Errorf("the page view joined a visit that events started: %+v", row)
 		}
 	})
 }
 
-// TestManualPageviews: a manual page view is ignored within a second of an automatic one on its
-// path (section 3).
+// TestManualPageviews checks that a manual page view is ignored within a second of an automatic one on
+// its path (section 3).
 func TestManualPageviews(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -276,7 +276,7 @@ func TestManualPageviews(t *testing.T) {
 
 				p.clock.set(noon.Add(test.after))
 
-				// 204 in any case
+				// The answer is always 204.
 				p.view(site, test.visitor, m{"p": path, "x": 1})
 
 				if test.stored {
@@ -297,8 +297,7 @@ func TestManualPageviews(t *testing.T) {
 	})
 }
 
-// TestConversions: a key event writes its delivery in the same transaction, with the contract's
-// body (section 2).
+// TestConversions checks that a key event stores a delivery with the contract's body (section 2).
 func TestConversions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -306,18 +305,18 @@ func TestConversions(t *testing.T) {
 		p.view(site, "", m{"u": m{"source": "Partner", "campaign": "spring", "gclid": "Gx"}})
 		p.clock.set(noon.Add(time.Minute))
 
-		// the second one is a repetition
+		// The second call repeats the first.
 		for range 2 {
 			p.collect(eventCall(site, "", "purchase", m{"transaction_id": "T1", "value": raw("19.90"), "currency": "EUR"}, m{"p": "/thanks?x"}))
 		}
 
-		// marked by the owner
+		// The owner has marked signup as a key event.
 		p.event(site, "", "signup")
 
-		// not marked
+		// This event is not a key event.
 		p.event(site, "", "scroll")
 
-		// refused
+		// This event is refused.
 		p.collect(eventCall(site, "", "login", nil, nil))
 		p.event(silent, "", "scroll")
 
@@ -356,8 +355,8 @@ func TestConversions(t *testing.T) {
 	})
 }
 
-// TestConversionOfAnOddPath: a path with control characters leaves the webhook's body JSON, and
-// arrives as it was sent.
+// TestConversionOfAnOddPath checks that the webhook's body is valid JSON for a path with control
+// characters, and contains the path as it was sent.
 func TestConversionOfAnOddPath(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -375,12 +374,12 @@ func TestConversionOfAnOddPath(t *testing.T) {
 	})
 }
 
-// TestExcludedAddresses: hits from addresses that the owner excluded are answered and not stored.
+// TestExcludedAddresses checks that hits from excluded addresses are accepted and not stored.
 func TestExcludedAddresses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 
-		// excludes 192.0.2.7 and 2001:db8::/32
+		// The shop excludes 192.0.2.7 and 2001:db8::/32.
 		site := p.shop("shop.example")
 		for visitor, stored := range map[string]bool{
 			"192.0.2.7": false, "192.0.2.8": true, "2001:db8:1::5": false, "2001:db9::5": true, "::ffff:192.0.2.7": false,
@@ -397,8 +396,8 @@ func TestExcludedAddresses(t *testing.T) {
 	})
 }
 
-// TestPseudonymousUserID: kept as a keyed hash bound to the site, only where it is allowed and only
-// in its form.
+// TestPseudonymousUserID checks that user ids are stored as keyed hashes that are bound to the site, and
+// only well-formed ones of sites that allow them.
 func TestPseudonymousUserID(t *testing.T) {
 	id, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -434,19 +433,19 @@ func TestPseudonymousUserID(t *testing.T) {
 		}
 
 		if got := userOf(site, "198.51.100.4", nil, id); got != first {
-			t.Error("an id that comes later in the visit is not noted")
+			t.Error("an id later in the visit is not stored")
 		}
 		if got := userOf(site, "198.51.100.4", other); got == first {
 			t.Error("the latest id does not count")
 		}
 		if got := userOf(site, "198.51.100.5", id, nil); got != first {
-			t.Error("a page view without id takes the visit's away")
+			t.Error("a page view without id removes the visit's id")
 		}
 	})
 }
 
-// TestRejectionsAreCounted: each refused or ignored call of a known site, by day, endpoint and code
-// (section 6).
+// TestRejectionsAreCounted checks that each refused or ignored call of a known site is counted, by day,
+// endpoint and code (section 6).
 func TestRejectionsAreCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -454,7 +453,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 		p.view(site, "", nil)
 
 		for range 3 {
-			// over the quota
+			// These calls exceed the quota.
 			p.collect(viewCall(site, "", nil))
 		}
 
@@ -471,7 +470,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 	})
 }
 
-// TestChangesTakeEffect: what the owner changes holds for the next hit.
+// TestChangesTakeEffect checks that the owner's changes apply to the next hit.
 func TestChangesTakeEffect(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

@@ -17,11 +17,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// faultyStore is a real store with a fault before it and one within.
+// faultyStore is a real store with an injected fault before a transaction and one within it.
 type faultyStore struct {
 	db.HitStore
-	before func(ctx context.Context) error // of the transaction; nil for none
-	spoil  func(*db.HitChanges)            // what is stored; nil for not at all
+	before func(ctx context.Context) error // runs before the transaction; nil for none
+	spoil  func(*db.HitChanges)            // changes the rows to store; nil for none
 }
 
 func (s *faultyStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db.HitState) *db.HitChanges) error {
@@ -40,8 +40,8 @@ func (s *faultyStore) Update(ctx context.Context, keys db.HitKeys, decide func(*
 	})
 }
 
-// TestFailedCommitIsNo204: what could not be committed is answered 503, with the advice to come
-// back.
+// TestFailedCommitIsNo204 checks that a hit that could not be committed is answered with 503 and
+// Retry-After.
 func TestFailedCommitIsNo204(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &faultyStore{HitStore: d.HitStore(), before: func(context.Context) error { return errors.New("disk full") }}
@@ -70,11 +70,11 @@ func TestFailedCommitIsNo204(t *testing.T) {
 	})
 }
 
-// hang is how long a request may take that waits for the database in vain: far longer than it
-// should, since it tells a hang from a busy machine.
+// hang is the longest time of a request that waits for a stuck database: far longer than it takes, so
+// that a busy machine does not fail the test.
 const hang = 6 * analytics.StoreTimeout
 
-// TestStuckStoreIsBounded: a database that does not answer makes nobody wait for ever.
+// TestStuckStoreIsBounded checks that no request waits forever for a database that does not answer.
 func TestStuckStoreIsBounded(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	store := &faultyStore{HitStore: d.HitStore(), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
@@ -87,9 +87,9 @@ func TestStuckStoreIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeavingCancelsNothing: a browser that closes the connection right after sending, as pages do
-// when they go away, has its page view stored.
-func TestLeavingCancelsNothing(t *testing.T) {
+// TestDisconnectCancelsNothing checks that the page view of a browser that disconnects right after
+// sending is stored, as pages do when they are closed.
+func TestDisconnectCancelsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		entered, release := make(chan struct{}, 1), make(chan struct{})
 		store := &faultyStore{HitStore: d.HitStore(), before: func(ctx context.Context) error {
@@ -111,7 +111,7 @@ func TestLeavingCancelsNothing(t *testing.T) {
 			if err == nil {
 				request.Header.Set("Origin", "https://example.com")
 				request.Header.Set("User-Agent", chrome)
-				_, err = p.http.Do(request) //nolint:bodyclose // it never comes
+				_, err = p.http.Do(request) //nolint:bodyclose // there is no response
 			}
 			gone <- err
 		}()
@@ -120,7 +120,7 @@ func TestLeavingCancelsNothing(t *testing.T) {
 		leave()
 
 		if err := <-gone; !errors.Is(err, context.Canceled) {
-			t.Fatalf("the browser got %v, want to have left", err)
+			t.Fatalf("the browser got %v, want a cancelled request", err)
 		}
 
 		close(release)
@@ -132,11 +132,11 @@ func TestLeavingCancelsNothing(t *testing.T) {
 	})
 }
 
-// TestOneBadHitSpoilsNobodyElse: a hit that the database refuses, or that makes its transaction
-// panic, fails alone; the rest of its batch is stored and counted.
-func TestOneBadHitSpoilsNobodyElse(t *testing.T) {
+// TestOneBadHitFailsAlone checks that a hit that the database refuses, or that makes its transaction
+// panic, fails alone: the other hits of its batch are stored and counted.
+func TestOneBadHitFailsAlone(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
-		// a row that breaks its table's key whenever it is stored
+		// This row violates the primary key of its table.
 		oneBadHit(t, func(changes *db.HitChanges, i int) {
 			changes.Pageviews = append(changes.Pageviews, changes.Pageviews[i])
 		})
@@ -144,7 +144,7 @@ func TestOneBadHitSpoilsNobodyElse(t *testing.T) {
 	t.Run("panic", func(t *testing.T) { oneBadHit(t, func(*db.HitChanges, int) { panic("bad hit") }) })
 }
 
-// oneBadHit stores a batch with one page view that is spoiled.
+// oneBadHit stores a batch with one page view that spoil makes invalid.
 func oneBadHit(t *testing.T, spoil func(changes *db.HitChanges, pageview int)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		gathered, release := make(chan struct{}), make(chan struct{})
@@ -194,9 +194,8 @@ func oneBadHit(t *testing.T, spoil func(changes *db.HitChanges, pageview int)) {
 	})
 }
 
-// TestConnectionsCut: the server ends every connection under load, again and again. What was
-// acknowledged is stored once, an event never without its delivery, and the plane recovers by
-// itself.
+// TestConnectionsCut checks that an acknowledged event is stored once and with its delivery while the
+// server repeatedly closes all connections under load, and that the plane recovers.
 func TestConnectionsCut(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -245,7 +244,7 @@ func TestConnectionsCut(t *testing.T) {
 
 			if err := dbtest.Exec(d, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
-				// the cutter's own pool is cut as well
+				// This pool loses its connections as well.
 				t.Logf("cut: %v", err)
 			}
 
@@ -277,8 +276,8 @@ func TestConnectionsCut(t *testing.T) {
 	})
 }
 
-// TestDatabaseRestarted: the database crashes and comes back. Hits are refused in between, nothing
-// acknowledged is lost, and the plane needs no restart.
+// TestDatabaseRestarted checks that no acknowledged hit is lost when the database crashes and restarts,
+// that hits are refused in between, and that the plane needs no restart.
 func TestDatabaseRestarted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -308,22 +307,22 @@ func TestDatabaseRestarted(t *testing.T) {
 	})
 }
 
-// TestPoolExhausted: while every connection of the control plane's pool is busy, hits are still
-// stored, also the first one of a site and the first one of a day, and counts of refused calls are:
-// the writer has a connection of its own, and lookups have a pool of their own.
+// TestPoolExhausted checks that hits are stored while all connections of the control plane's pool are
+// busy, including the first hit of a site and of a day, and counters of refused calls too: the writer has
+// its own connection, and lookups have their own pool.
 func TestPoolExhausted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
 		site, unseen := p.site("example.com", quota), p.site("unseen.example", quota)
-		p.awaitNotices(site)
+		p.awaitNotifications(site)
 
-		// the site and the day are known now
+		// The site and the key of the day are cached now.
 		p.view(site, "", nil)
 		ctx, release := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 
-		// more than the pool has
+		// These are more connections than the pool has.
 		for range 40 {
 			wg.Go(func() { _ = dbtest.ExecContext(ctx, d, "SELECT pg_sleep(60)") })
 		}
@@ -334,7 +333,7 @@ func TestPoolExhausted(t *testing.T) {
 		p.clock.set(noon.Add(24 * time.Hour))
 		p.view(unseen, "", nil)
 
-		// counted as bad_path
+		// This call counts as bad_path.
 		p.collect(viewCall(unseen, "", m{"p": "no path"}))
 		p.stop()
 		release()
@@ -348,9 +347,9 @@ func TestPoolExhausted(t *testing.T) {
 	})
 }
 
-// TestLockWait: while another session holds the site's row, hits wait in bounded time, the one that
-// is being stored and the one behind it in the queue. What was answered 503 is not stored when the
-// row is free, and what comes then is.
+// TestLockWait checks that the waits of hits are bounded while another session locks the site's row, both
+// for the hit that is being stored and for the next one in the queue. Hits that were answered with 503
+// are not stored after the row is unlocked, and later hits are.
 func TestLockWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
@@ -395,7 +394,7 @@ func TestLockWait(t *testing.T) {
 
 		p.view(site, "", m{"p": "/after"})
 
-		// now the writer has ended: nothing can come any more
+		// The writer has ended, so that no commit can follow.
 		p.stop()
 		var paths []string
 		for _, row := range p.rows(site) {
@@ -408,8 +407,8 @@ func TestLockWait(t *testing.T) {
 	})
 }
 
-// TestFloodOfUnknownKeys: made-up site keys, each another one, keep no site from being served. They
-// are answered 404, or 503 when there are too many.
+// TestFloodOfUnknownKeys checks that a flood of different made-up site keys delays no site. The keys are
+// answered with 404, or with 503 if there are too many.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -436,7 +435,7 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		}
 
 		for i := range 20 {
-			// each time the snapshot is too old
+			// The cache entry has expired each time.
 			p.clock.set(noon.Add(time.Duration(i) * time.Minute))
 			p.view(site, "", nil)
 		}
@@ -450,8 +449,8 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	})
 }
 
-// lockTable keeps all others from a table of PostgreSQL until the test ends, or for some seconds,
-// and returns when it does.
+// lockTable locks a table of PostgreSQL exclusively, until the test ends or for some seconds. It returns
+// once it holds the lock.
 func lockTable(t *testing.T, p *plane, table string, seconds int) {
 	t.Helper()
 
@@ -471,8 +470,8 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 	})
 }
 
-// TestOneDeadlineForAllWaits: a hit that waits for its site and then for the key of its day is
-// answered when both together have taken StoreTimeout.
+// TestOneDeadlineForAllWaits checks that a hit that waits for its site and then for the key of its day is
+// answered after StoreTimeout in total.
 func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -481,7 +480,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		site := p.site("example.com", quota)
 		const first = 4 // seconds for which the site cannot be read
 
-		// makes the day's table
+		// This creates the day's table.
 		if _, err := d.DaySalt(t.Context(), model.At(noon).Day()); err != nil {
 			t.Fatal(err)
 		}

@@ -31,8 +31,7 @@ func newFloodPlane(tb testing.TB, d *db.DB, burst, rate int) *plane {
 	return newPlaneWith(tb, d, func(o *analytics.Options) { o.FloodBurst, o.FloodRate = burst, rate })
 }
 
-// handle answers a call without a network, for many calls from many goroutines, and returns the
-// status.
+// handle answers a call without a network and returns the status. It is safe for concurrent use.
 func (p *plane) handle(c call) int {
 	request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(mustJSON(p.tb, c.body)))
 	request.RemoteAddr = "127.0.0.1:5000"
@@ -45,7 +44,7 @@ func (p *plane) handle(c call) int {
 	return recorder.Code
 }
 
-// office is people behind one address, who browse a site.
+// office simulates people behind one address who browse a site.
 type office struct {
 	p       *plane
 	site    *model.Site
@@ -54,7 +53,7 @@ type office struct {
 	refused atomic.Int64
 }
 
-// msInView is what each page view reports.
+// msInView is the time in view that each page view reports.
 const msInView = 1_000
 
 func newOffice(p *plane) *office {
@@ -65,7 +64,7 @@ func newOffice(p *plane) *office {
 	return o
 }
 
-// visit is one page view of a person, with events and a report of the time in view.
+// visit sends a page view of a person, with events and a report of the time in view.
 func (o *office) visit(person, events int) {
 	id := fmt.Sprintf("%016x", o.views.Add(1))
 	send := func(kind string, fields m) {
@@ -87,8 +86,8 @@ func (o *office) visit(person, events int) {
 	send("engagement", m{"i": id, "ms": msInView})
 }
 
-// together has people visit at the same time.
-func (o *office) together(visits func(yield func(person, events int) bool)) {
+// concurrently sends the visits of all people at the same time.
+func (o *office) concurrently(visits func(yield func(person, events int) bool)) {
 	var wg sync.WaitGroup
 	visits(func(person, events int) bool {
 		wg.Go(func() { o.visit(person, events) })
@@ -97,7 +96,7 @@ func (o *office) together(visits func(yield func(person, events int) bool)) {
 	wg.Wait()
 }
 
-// check compares what was sent with what is stored.
+// check compares the stored rows with the hits that were sent.
 func (o *office) check(t *testing.T) {
 	t.Helper()
 
@@ -126,10 +125,10 @@ func (o *office) check(t *testing.T) {
 	o.p.rejected(o.site, map[string]int64{})
 }
 
-// TestOfficeLosesNothing: 200 people behind one address, who use one site for a working day. On
-// Monday at 9:00 all of them open it within five seconds, and after lunch within a minute.
-// Everything they send is stored. The half hours after these are sent for real;
-// TestFloodSparesABusyOffice has the whole day.
+// TestOfficeLosesNothing checks that all hits of 200 people behind one address are stored who use one
+// site for a working day. On Monday at 9:00 all of them open it within five seconds, and after lunch
+// within a minute. The test sends the half hours after these; TestFloodSparesABusyOffice has the whole
+// day.
 func TestOfficeLosesNothing(t *testing.T) {
 	const people = 200
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -138,17 +137,17 @@ func TestOfficeLosesNothing(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		monday := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-		// five hits each: 1,000 in all
+		// Each person sends five hits, which makes 1,000.
 		for second := range 5 {
 			p.clock.set(monday.Add(time.Duration(second) * time.Second))
-			o.together(func(yield func(person, events int) bool) {
+			o.concurrently(func(yield func(person, events int) bool) {
 				for person := second * people / 5; person < (second+1)*people/5; person++ {
 					yield(person, 3)
 				}
 			})
 		}
 
-		// A person views 50 pages a day. All that comes within 30 seconds is sent at once.
+		// A person views 50 pages a day. The hits of 30 seconds are sent at once.
 		const slice, lunch = 30 * time.Second, 4 * time.Hour
 		for at := slice; at < lunch+30*time.Minute; at += slice {
 			if at == 30*time.Minute {
@@ -157,7 +156,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 
 			p.clock.set(monday.Add(at))
 			afterLunch := at == lunch || at == lunch+slice
-			o.together(func(yield func(person, events int) bool) {
+			o.concurrently(func(yield func(person, events int) bool) {
 				for person := range people {
 					if (afterLunch && person%2 == int(at/slice)%2) || random.IntN(960) < 50 {
 						yield(person, random.IntN(2))
@@ -170,7 +169,7 @@ func TestOfficeLosesNothing(t *testing.T) {
 	})
 }
 
-// TestBusyPageLosesNothing: one page that sends 60 hits within 5 seconds.
+// TestBusyPageLosesNothing checks that all hits of a page that sends 60 within 5 seconds are stored.
 func TestBusyPageLosesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
@@ -183,8 +182,9 @@ func TestBusyPageLosesNothing(t *testing.T) {
 	})
 }
 
-// TestFlood: 10,000 forged page views from one address leave a site with a free plan its month. The
-// next visitor from elsewhere is stored, and the owner sees why the others were not.
+// TestFlood checks that 10,000 forged page views from one address do not use up the quota of a site with
+// a free plan. The next visitor from another network is stored, and the owner sees the reason for the
+// ignored hits.
 func TestFlood(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
@@ -220,8 +220,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// TestFloodLimitsAllKinds: page views, events and reports of time in view share the limit, time
-// brings it back, and what is refused or ignored for another reason uses nothing up.
+// TestFloodLimitsAllKinds checks that page views, events and engagement reports share the limit, that it
+// refills with time, and that calls refused or ignored for other reasons do not count.
 func TestFloodLimitsAllKinds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 3, 1)
@@ -252,7 +252,7 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 
 		send(http.StatusNoContent, all...)
 
-		// over the limit
+		// This hit exceeds the limit.
 		send(http.StatusNoContent, all...)
 		p.clock.set(noon.Add(2 * time.Second))
 		send(http.StatusNoContent, all[1], all[2], all[0])
@@ -267,7 +267,8 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 	})
 }
 
-// TestServersAreNotLimited: server-side events are authenticated by the owner's secret.
+// TestServersAreNotLimited checks that server-side events have no flood limit, since the owner's secret
+// authenticates them.
 func TestServersAreNotLimited(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 1, 1)
@@ -287,8 +288,8 @@ func TestServersAreNotLimited(t *testing.T) {
 	})
 }
 
-// TestNoFloodLimitBehindAnUnknownProxy: a loopback peer that forwards others is not limited, one
-// that does not is.
+// TestNoFloodLimitBehindAnUnknownProxy checks that a loopback peer that forwards other addresses is not
+// limited, and one that does not is.
 func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)

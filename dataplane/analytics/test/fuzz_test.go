@@ -12,8 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// contractCodes are all that the two endpoints may answer, by status (analytics contract, section
-// 7).
+// contractCodes are all error codes of the two endpoints, by status (analytics contract, section 7).
 var contractCodes = map[int]string{
 	400: "bad_body bad_json bad_path unknown_event bad_event visitor_required",
 	401: "missing_secret invalid_secret",
@@ -23,7 +22,7 @@ var contractCodes = map[int]string{
 	429: "quota_exceeded",
 }
 
-// fuzzPlane is a plane whose hits go through the whole writer into SQLite.
+// fuzzPlane returns a plane whose hits pass the real writer into SQLite.
 func fuzzPlane(f *testing.F) (*plane, *model.Site) {
 	p := newPlane(f, dbtest.Open(f, dbtest.SQLiteURL(f)))
 	site := p.shop("shop.example")
@@ -33,8 +32,7 @@ func fuzzPlane(f *testing.F) (*plane, *model.Site) {
 	return p, site
 }
 
-// inContract checks an answer against the contract: no 5xx from input, an error is one of its
-// codes.
+// inContract checks that an answer has no 5xx status, and that an error has one of the contract's codes.
 func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 	t.Helper()
 
@@ -61,8 +59,8 @@ func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 	}
 }
 
-// FuzzCollect: any method, headers and body. What they are replaced into makes a valid call
-// reachable from the seeds.
+// FuzzCollect sends any method, headers and body. KEY in the body is replaced by the site's key, so that
+// the seeds lead to valid calls.
 func FuzzCollect(f *testing.F) {
 	p, site := fuzzPlane(f)
 
@@ -105,7 +103,7 @@ func FuzzCollect(f *testing.F) {
 	})
 }
 
-// FuzzServer: any secret and body.
+// FuzzServer sends any secret and body.
 func FuzzServer(f *testing.F) {
 	p, site := fuzzPlane(f)
 	secret := p.secret(site)

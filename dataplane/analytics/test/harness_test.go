@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
-// chrome is an ordinary browser's user agent.
+// chrome is the user agent of an ordinary browser.
 const chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -57,7 +57,7 @@ type plane struct {
 	http  *http.Client
 
 	handler http.Handler // what url leads to
-	stop    func()       // stores what is left, counts of refused calls too
+	stop    func()       // stops the service, which stores all hits and counters
 }
 
 func newPlane(tb testing.TB, d *db.DB) *plane {
@@ -65,7 +65,7 @@ func newPlane(tb testing.TB, d *db.DB) *plane {
 	return newPlaneOn(tb, d, d.HitStore())
 }
 
-// newPlaneOn is newPlane with a store that a test has tampered with.
+// newPlaneOn is newPlane with a given store.
 func newPlaneOn(tb testing.TB, d *db.DB, store db.HitStore) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Store = store })
@@ -113,7 +113,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 	return p
 }
 
-// site makes an account with a site on the domain and a quota.
+// site creates an account with a site on the domain and a quota.
 func (p *plane) site(domain string, quota int64) *model.Site {
 	p.tb.Helper()
 
@@ -220,7 +220,7 @@ func (p *plane) send(c call) *http.Response {
 	return response
 }
 
-// view sends a page view of the site with further payload fields, and expects it to be stored.
+// view sends a page view of the site with further payload fields, which must be accepted.
 func (p *plane) view(site *model.Site, visitor string, fields map[string]any) {
 	p.tb.Helper()
 	if status, code := p.collect(viewCall(site, visitor, fields)); status != http.StatusNoContent {
@@ -236,7 +236,7 @@ func viewCall(site *model.Site, visitor string, fields map[string]any) call {
 	return call{body: body, origin: "https://" + site.Domain, visitor: visitor}
 }
 
-// rows are all stored page views of the site, with their visits.
+// rows returns all stored page views of the site, with their visits.
 func (p *plane) rows(site *model.Site) []db.ExportedPageview {
 	p.tb.Helper()
 	var rows []db.ExportedPageview
@@ -249,7 +249,7 @@ func (p *plane) rows(site *model.Site) []db.ExportedPageview {
 	return rows
 }
 
-// used is the site's count for the month of the clock.
+// used returns the site's usage in the month of the clock.
 func (p *plane) used(site *model.Site) int64 {
 	p.tb.Helper()
 	used, err := p.db.MonthlyUsage(p.tb.Context(), model.At(p.clock.Now()).Month(), []int64{site.ID})
@@ -259,9 +259,9 @@ func (p *plane) used(site *model.Site) int64 {
 	return used[site.ID]
 }
 
-// shop is a site with everything switched on: search, e-commerce and user ids are measured,
-// "signup" is registered and a key event, a conversion webhook is set, 192.0.2.7 and 2001:db8::/32
-// are excluded.
+// shop creates a site with every setting enabled: it measures search, e-commerce and user ids, "signup"
+// is registered and a key event, it has a conversion webhook, and it excludes 192.0.2.7 and
+// 2001:db8::/32.
 func (p *plane) shop(domain string) *model.Site {
 	p.tb.Helper()
 
@@ -293,7 +293,7 @@ func (p *plane) secret(site *model.Site) string {
 	return secret
 }
 
-// event sends an event without properties and expects it to be stored.
+// event sends an event without properties, which must be accepted.
 func (p *plane) event(site *model.Site, visitor, name string) {
 	p.tb.Helper()
 	if status, code := p.collect(eventCall(site, visitor, name, nil, nil)); status != http.StatusNoContent {
@@ -301,7 +301,7 @@ func (p *plane) event(site *model.Site, visitor, name string) {
 	}
 }
 
-// events are all stored events of the site, with their visits.
+// events returns all stored events of the site, with their visits.
 func (p *plane) events(site *model.Site) []db.ExportedEvent {
 	p.tb.Helper()
 	var rows []db.ExportedEvent
@@ -314,7 +314,7 @@ func (p *plane) events(site *model.Site) []db.ExportedEvent {
 	return rows
 }
 
-// deliveries are the site's deliveries, oldest first.
+// deliveries returns the site's deliveries, oldest first.
 func (p *plane) deliveries(site *model.Site) []model.Delivery {
 	p.tb.Helper()
 	deliveries, err := dbtest.Rows[model.Delivery](p.db, "SELECT * FROM deliveries WHERE site_id = ? ORDER BY id", site.ID)
@@ -324,8 +324,8 @@ func (p *plane) deliveries(site *model.Site) []model.Delivery {
 	return deliveries
 }
 
-// rejected ends the service and compares the site's counts of refused and ignored calls, named
-// "endpoint code".
+// rejected stops the service and compares the site's counters of refused and ignored calls, by "endpoint
+// code".
 func (p *plane) rejected(site *model.Site, want map[string]int64) {
 	p.tb.Helper()
 
@@ -347,8 +347,8 @@ func (p *plane) rejected(site *model.Site, want map[string]int64) {
 	}
 }
 
-// await waits until a change that travels through the database's notices has arrived. The contract
-// gives it a second; a busy machine gets more.
+// await waits until a change has taken effect that the database notifies the plane of. The contract
+// allows a second; a busy machine gets more.
 func (p *plane) await(what string, arrived func() bool) {
 	p.tb.Helper()
 	deadline := time.Now().Add(5 * time.Second)
@@ -357,21 +357,20 @@ func (p *plane) await(what string, arrived func() bool) {
 			p.tb.Fatalf("%s has not arrived", what)
 		}
 
-		// the data plane tells nobody that it has heard
+		// The plane reports no event that the test could wait for.
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// awaitNotices waits until the plane hears of changed sites. When it begins to, it reads all sites
-// once more; that may be how it learns of the first change, whose notice is then still on its way,
-// but not of the second.
-func (p *plane) awaitNotices(site *model.Site) {
+// awaitNotifications waits until the plane receives change notifications. When the plane starts to, it
+// invalidates all sites, which may reveal the first change without its notification, but not the second.
+func (p *plane) awaitNotifications(site *model.Site) {
 	p.tb.Helper()
 	for _, domain := range []string{"first.example", "second.example"} {
 		nothing := viewCall(site, "", map[string]any{"t": "engagement"})
 		nothing.origin = "https://" + domain
 
-		// the site as it is now is in memory, and stays fresh while the clock stands
+		// This caches the site, which does not expire while the clock stands.
 		p.collect(nothing)
 
 		if err := p.db.AddSiteDomain(p.tb.Context(), site.AccountID, site.ID, domain); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestEventKinds goes through the kinds of the contract's section 6: each is accepted.
+// TestEventKinds checks that each kind of the contract's section 6 is accepted.
 func TestEventKinds(t *testing.T) {
 	sale := m{"transaction_id": "T", "value": 1, "currency": "EUR"}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -47,8 +47,8 @@ func TestEventKinds(t *testing.T) {
 	})
 }
 
-// TestOwnLinkIsNotOutbound: a click to the site's own, a sub- or an extra domain is answered and
-// not stored.
+// TestOwnLinkIsNotOutbound checks that a click to the site's domain, a subdomain or an extra domain is
+// accepted and not stored.
 func TestOwnLinkIsNotOutbound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -69,8 +69,7 @@ func TestOwnLinkIsNotOutbound(t *testing.T) {
 	})
 }
 
-// TestLimits goes through the contract's table of limits (section 8), each at its edge and one
-// beyond.
+// TestLimits checks each limit of the contract's table (section 8), at the limit and one beyond.
 func TestLimits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -93,14 +92,14 @@ func TestLimits(t *testing.T) {
 			return status(call{body: padded(viewCall(site, "", nil).body.(m), size), origin: "https://shop.example"})
 		}
 
-		// bytes of stored properties of an event sent with so many
+		// kept returns the size of the stored properties of an event with properties of the given size.
 		kept := func(size int) int {
 			p.collect(eventCall(site, "", "signup", m{"x": strings.Repeat("x", size-len(`{"x":""}`))}, nil))
 			events := p.events(site)
 			return len(events[len(events)-1].Properties)
 		}
 
-		// 204 for a setting that is accepted
+		// rule returns 204 for an accepted setting, and 400 for a refused one.
 		rule := func(err error) int {
 			if shown, ok := errors.AsType[*model.Error](err); ok && shown.Kind != model.Internal {
 				return 400
@@ -175,7 +174,7 @@ func TestLimits(t *testing.T) {
 		}
 
 		if _, ok := model.PlanEnterprise.MonthlyPageviews(); ok {
-			t.Error("the volume of ENTERPRISE is agreed, not fixed")
+			t.Error("ENTERPRISE has a fixed volume")
 		}
 	})
 }

@@ -45,8 +45,7 @@ func (p *plane) serverCall(method, authorization, body string) (int, string) {
 	return response.StatusCode, strings.TrimSpace(string(text))
 }
 
-// TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4
-// and 7).
+// TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4 and 7).
 func TestServer(t *testing.T) {
 	const recorded = `{"status":"recorded"}`
 	code := func(code string) string { return `{"error":"` + code + `"}` }
@@ -150,8 +149,8 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// TestServerTiesToTheBrowsersVisit: address and user agent find the visit that the browser started
-// that day (section 4).
+// TestServerTiesToTheBrowsersVisit checks that an event joins the visit of the browser with the same
+// address and user agent on that day (section 4).
 func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -174,7 +173,8 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 	})
 }
 
-// TestServerSecretReplaced: a new key replaces the old one at once, a removed one is dead.
+// TestServerSecretReplaced checks that a new key replaces the old one at once, and that a removed one is
+// refused.
 func TestServerSecretReplaced(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -204,7 +204,7 @@ func TestServerSecretReplaced(t *testing.T) {
 	})
 }
 
-// TestServerQuota: events of servers count like those of browsers.
+// TestServerQuota checks that server-side events count against the quota.
 func TestServerQuota(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

@@ -9,7 +9,7 @@ import (
 
 var start = time.Unix(1_795_262_400, 0) // the beginning of a window of 10 minutes
 
-// ask asks n times at once and returns the difficulty of the last challenge.
+// ask requests n challenges at once and returns the difficulty of the last one.
 func ask(c *Control, sitekey int64, addr string, at time.Time, n int) (difficulty uint32) {
 	for range n {
 		difficulty, _ = c.Challenge(sitekey, netip.MustParseAddr(addr), at)
@@ -17,8 +17,8 @@ func ask(c *Control, sitekey int64, addr string, at time.Time, n int) (difficult
 	return difficulty
 }
 
-// TestDifficultyOfANetwork: the difficulty is the base until 8 challenges in 10 minutes, and
-// doubles with every fourfold of that.
+// TestDifficultyOfANetwork checks that the difficulty is the base up to 8 challenges in 10 minutes, and
+// then grows in proportion to their number.
 func TestDifficultyOfANetwork(t *testing.T) {
 	const base = 1_000
 	for _, test := range []struct {
@@ -40,12 +40,12 @@ func TestDifficultyOfANetwork(t *testing.T) {
 	}
 }
 
-// TestNetworks: IPv4 addresses count by /24, IPv6 ones by /48, all without an address together;
-// sitekeys count apart.
+// TestNetworks checks that IPv4 addresses count by /24, IPv6 addresses by /48, and requests without an
+// address as one network, for each sitekey separately.
 func TestNetworks(t *testing.T) {
 	for _, test := range []struct {
 		first, second string
-		together      bool
+		same          bool
 	}{
 		{"203.0.113.1", "203.0.113.255", true}, {"203.0.113.1", "203.0.114.1", false},
 		{"2001:db8:1:2::3", "2001:db8:1:ffff::1", true}, {"2001:db8:1::1", "2001:db8:2::1", false},
@@ -54,8 +54,8 @@ func TestNetworks(t *testing.T) {
 		c := New(1_000)
 		ask(c, 1, test.first, start, 31)
 
-		if got := ask(c, 1, test.second, start, 1); (got == 4_000) != test.together {
-			t.Errorf("%s, then %s: difficulty %d, together %v", test.first, test.second, got, test.together)
+		if got := ask(c, 1, test.second, start, 1); (got == 4_000) != test.same {
+			t.Errorf("%s, then %s: difficulty %d, same network %v", test.first, test.second, got, test.same)
 		}
 		if got := ask(c, 2, test.first, start, 1); got != 1_000 {
 			t.Errorf("%s for another sitekey: difficulty %d", test.first, got)
@@ -72,8 +72,8 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestPressurePasses: what was asked for goes out of sight within two windows.
-func TestPressurePasses(t *testing.T) {
+// TestLoadPasses checks that requests stop counting within two windows.
+func TestLoadPasses(t *testing.T) {
 	c := New(1_000)
 	ask(c, 1, "203.0.113.1", start, 128)
 
@@ -94,12 +94,12 @@ func TestPressurePasses(t *testing.T) {
 	}
 }
 
-// TestSitekeyAboveItsBaseline: when a sitekey is asked far more than usual, its challenges become
-// harder for everybody.
+// TestSitekeyAboveItsBaseline checks that the challenges of a sitekey with far more requests than usual
+// become harder for all clients.
 func TestSitekeyAboveItsBaseline(t *testing.T) {
 	c := New(1_000)
 
-	// every client in a network of its own
+	// crowd requests challenges for clients of different networks.
 	crowd := func(at time.Time, n int) (difficulty uint32) {
 		for i := range n {
 			difficulty, _ = c.Challenge(1, netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), at)
@@ -115,7 +115,7 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 		t.Errorf("second window: difficulty %d; nothing is known yet", got)
 	}
 
-	// 500 are usual
+	// The baseline is 500 now.
 	at = at.Add(window)
 	for _, test := range []struct {
 		further int
@@ -133,7 +133,7 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 		t.Errorf("afterwards: difficulty %d", got)
 	}
 
-	// for a sitekey that is hardly used, 400 are still nothing to worry about
+	// For a sitekey that is hardly used, 400 challenges are still below the floor.
 	small := New(1_000)
 	for n := range 3 {
 		small.Challenge(1, netip.MustParseAddr("203.0.113.1"), start.Add(time.Duration(n)*window))
@@ -146,8 +146,8 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 	}
 }
 
-// TestRate: a network gets 300 challenges at once and then 5 a second, whatever the sitekeys;
-// others are not concerned.
+// TestRate checks that a network gets 300 challenges at once and then 5 per second, for all sitekeys
+// together, and that other networks are not affected.
 func TestRate(t *testing.T) {
 	c := New(1_000)
 	addr := netip.MustParseAddr("203.0.113.1")
@@ -173,8 +173,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestPressureIsBounded: a flood of networks and sitekeys keeps the counters at their limit.
-func TestPressureIsBounded(t *testing.T) {
+// TestCountersAreBounded checks that a flood of networks and sitekeys keeps the counters at their limit.
+func TestCountersAreBounded(t *testing.T) {
 	c := New(1_000)
 	for i := range counterLimit + 1_000 {
 		c.Challenge(int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
@@ -184,8 +184,8 @@ func TestPressureIsBounded(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: a network that asked while the clock was ahead is not refused until that time
-// comes again.
+// TestClockSetBack checks that a network that requested challenges while the clock was ahead is not
+// refused until that time is reached again.
 func TestClockSetBack(t *testing.T) {
 	addr := netip.MustParseAddr("203.0.113.1")
 	for _, ahead := range []time.Duration{time.Second, time.Minute, time.Hour, 365 * 24 * time.Hour} {
@@ -200,8 +200,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSteps: whatever the clock does, a network never waits longer than for one challenge's
-// refill.
+// TestClockSteps checks that a network never waits longer than one challenge takes to refill, whatever
+// the clock does.
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -223,8 +223,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestBaselineAfterTheClockWasSetBack: a window of which only the end was seen, because the clock
-// was set back into it, does not count as usual: challenges as before do not become harder.
+// TestBaselineAfterTheClockWasSetBack checks that a window of which only the end was counted, because
+// the clock was set back into it, does not change the baseline.
 func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
 	var b baseline
 	add := func(at time.Time, n int) (factor uint32) {
@@ -234,10 +234,10 @@ func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
 		return factor
 	}
 
-	// the clock is ahead when the program starts
+	// The clock is ahead when the program starts.
 	add(start.Add(time.Hour), 10)
 
-	// and is set right at the end of a window
+	// It is corrected at the end of a window.
 	add(start, 10)
 
 	for n := range 5 {
@@ -247,7 +247,7 @@ func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-func BenchmarkPressure(b *testing.B) {
+func BenchmarkChallenge(b *testing.B) {
 	c := New(Default)
 	now := time.Now()
 	b.ReportAllocs()

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// visit is what a form of an office does next: it asks for a challenge, or answers the one that it
-// got.
+// visit is the next step of a form in an office: it requests a challenge, or solves the one that it got.
 type visit struct {
 	at      time.Time
 	answers bool
@@ -29,9 +28,9 @@ func (v *visits) Pop() any {
 	return last
 }
 
-// TestOffice: 50 forms in one network, opened within some minutes and renewed every 3.5 minutes
-// after that, stay near the base difficulty: at most twice while they are opened, or 2.8 times if
-// all are opened within a minute; 1.4 times after that.
+// TestOffice checks that 50 forms in one network, opened within some minutes and then renewed every 3.5
+// minutes, stay near the base difficulty: at most twice while they are opened, or 2.8 times if all are
+// opened within a minute, and 1.4 times after that.
 func TestOffice(t *testing.T) {
 	const base = 1_000
 	addr := netip.MustParseAddr("203.0.113.1")
@@ -83,7 +82,7 @@ func TestOffice(t *testing.T) {
 	}
 }
 
-// solveAll asks and answers n times at once and returns the difficulty of the last challenge.
+// solveAll requests and solves n challenges and returns the difficulty of the last one.
 func solveAll(c *Control, addr string, at time.Time, n int) (difficulty uint32) {
 	for range n {
 		difficulty = ask(c, 1, addr, at, 1)
@@ -92,9 +91,9 @@ func solveAll(c *Control, addr string, at time.Time, n int) (difficulty uint32) 
 	return difficulty
 }
 
-// TestSolvedChallengesStillCount: a client that solves honestly, for tokens that it uses, meets
-// rising difficulty: a quarter of what it would be without any solution. So does one that paces
-// itself like renewals, beyond what an office needs.
+// TestSolvedChallengesStillCount checks that the difficulty rises for a client that solves all its
+// challenges: to a quarter of that without solutions. It also rises for a client that times its requests
+// like renewals, beyond the needs of an office.
 func TestSolvedChallengesStillCount(t *testing.T) {
 	const addr = "203.0.113.1"
 	for _, test := range []struct {
@@ -117,8 +116,8 @@ func TestSolvedChallengesStillCount(t *testing.T) {
 	}
 }
 
-// TestRenewalNeedsAnEarlierSolution: only as many challenges are renewals as were solved 3 to 5
-// minutes before, each once.
+// TestRenewalNeedsAnEarlierSolution checks that each challenge solved 3 to 5 minutes before allows one
+// renewal.
 func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 	at := time.Unix(1_795_262_400, 0)
 	for _, test := range []struct {
@@ -157,16 +156,16 @@ func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 	}
 }
 
-// TestNothingBackWithoutAsking: answers to challenges that the network did not ask for, or not
-// lately, give it nothing back.
-func TestNothingBackWithoutAsking(t *testing.T) {
+// TestNoRefundWithoutRequest checks that a network gets no refund for solutions of challenges that it
+// did not request, or not recently.
+func TestNoRefundWithoutRequest(t *testing.T) {
 	c, addr := New(1_000), netip.MustParseAddr("203.0.113.1")
 	for range 1_000 {
 		c.Solved(1, addr, start, start)
 	}
 
 	if n := c.clients.Len(); n != 0 {
-		t.Errorf("%d counters for a network that asked for nothing", n)
+		t.Errorf("%d counters for a network without requests", n)
 	}
 	if got := ask(c, 1, "203.0.113.1", start, 32); got != 4_000 {
 		t.Errorf("32 challenges after 1,000 foreign answers: difficulty %d, want 4000", got)
@@ -187,14 +186,14 @@ func TestNothingBackWithoutAsking(t *testing.T) {
 		c.Solved(1, addr, start, start)
 	}
 
-	// 33 solved count 8.25, and the 31
+	// 33 solved challenges count 8.25, and 31 more are not solved.
 	if got := ask(c, 1, "203.0.113.1", start, 31); got != 4_000 {
 		t.Errorf("33 asked and 1,000 answered, then 31: difficulty %d, want 4000", got)
 	}
 }
 
-// TestCounterNeverBelowItsSolved: whatever is asked and answered, with whatever clock, a window
-// counts at least the least share of its challenges and at most all of them.
+// TestCounterNeverBelowItsSolved checks that a window counts at least the least units of its challenges
+// and at most all units, for any requests, solutions and clock.
 func TestCounterNeverBelowItsSolved(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 9))

@@ -49,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestKnownToken pins the format: a token that was issued before an update is accepted after it.
+// TestKnownToken pins the format, so that a token that was issued before an update is accepted after it.
 func TestKnownToken(t *testing.T) {
 	r := keyring(t, token.Key{ID: 1, Secret: secret})
 	const known = "AgEUyMIicjo1bwAAAaH9-kZ7AQID_wAAAAAAAAAAAAAAAHd3dy5leGFtcGxlLmNvbbWaL6SUKwUiNlQ3jpU2p5w"
