@@ -46,9 +46,9 @@ func (c *Clients) Addr(r *http.Request) netip.Addr {
 	return addr
 }
 
-// Shared reports whether the client address belongs to a proxy that is not configured: a loopback or
-// private address that forwards other addresses. All clients behind it share this address, so that
-// limits by network must not apply to it.
+// Shared reports whether the client address belongs to a proxy that is not configured: a loopback
+// or private address that forwards other addresses. All clients behind it share this address, so
+// that limits by network must not apply to it.
 func (c *Clients) Shared(r *http.Request) bool {
 	_, shared := findClient(r, c.trusted)
 	return shared

@@ -48,8 +48,8 @@ func TestClientAddr(t *testing.T) {
 	}
 }
 
-// TestShared checks that an address counts as shared if it is loopback or private and forwards other
-// addresses, at any hop.
+// TestShared checks that an address counts as shared if it is loopback or private and forwards
+// other addresses, at any hop.
 func TestShared(t *testing.T) {
 	networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("198.51.100.0/24")}
 	for _, test := range []struct {
@@ -94,8 +94,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestProxyWarning checks that the warning is logged once an hour, and that Warning repeats it for an
-// hour after the last shared address. A clock that is set back suppresses nothing.
+// TestProxyWarning checks that the warning is logged once an hour, and that Warning repeats it for
+// an hour after the last shared address. A clock that is set back suppresses nothing.
 func TestProxyWarning(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	now := noon

@@ -9,6 +9,7 @@ import "net/netip"
 func Network(addr netip.Addr, bits4, bits6 int) netip.Prefix {
 	addr = addr.Unmap()
 	bits := bits6
+
 	if addr.Is4() {
 		bits = bits4
 	}
@@ -17,5 +18,6 @@ func Network(addr netip.Addr, bits4, bits6 int) netip.Prefix {
 	if err != nil {
 		panic(err)
 	}
+
 	return network
 }

@@ -53,6 +53,7 @@ func (l *FailureLog) Error(ctx context.Context, message string, err error, attrs
 	}
 
 	attrs = append(attrs, "error", err)
+
 	if p, ok := errors.AsType[*Panic](err); ok {
 		attrs = append(attrs, "stack", string(p.Stack))
 	}

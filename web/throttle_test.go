@@ -45,6 +45,7 @@ func TestFailureLog(t *testing.T) {
 			t.Errorf("logged %q, want %q", got, want)
 		}
 	}
+
 	if lines := strings.Count(got, "\n"); lines != 1 {
 		t.Errorf("%d lines, want 1", lines)
 	}

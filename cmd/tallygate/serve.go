@@ -350,7 +350,7 @@ func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Now:        time.Now,
 		Store:      a.db.HitStore(),
 		Log:        a.log,
-		Ring:       a.ring(),
+		Notify:     a.ring(),
 	})
 
 	a.captcha, err = captcha.New(captcha.Options{

@@ -3,9 +3,9 @@
 //
 // A hit passes through these files: collect.go and server.go handle the request, payload.go reads
 // its body, sites.go finds its site, and hit.go builds the hit. writer.go then stores it in a batch
-// with others, decide.go decides the outcome of each, and conversion.go writes the bodies of webhook
-// calls. The packages event, visit, channel and bot hold the rules that depend on their arguments
-// alone; visitor computes the pseudonyms.
+// with others, decide.go decides the outcome of each, and conversion.go writes the bodies of
+// webhook calls. The packages event, visit, channel and bot hold the rules that depend on their
+// arguments alone; visitor computes the pseudonyms.
 package analytics
 
 import (
@@ -45,8 +45,8 @@ type Options struct {
 	// any other burst the rate must be positive.
 	FloodBurst, FloodRate int
 
-	// Ring is called with deliveries after they were committed. It must not block. Nil is allowed.
-	Ring func([]model.Delivery)
+	// Notify is called with deliveries after they were committed. It must not block. Nil is allowed.
+	Notify func([]model.Delivery)
 }
 
 // Service answers the analytics endpoints. It is safe for concurrent use.
@@ -105,17 +105,17 @@ func New(o Options) *Service {
 
 		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
 		flood:  newFlood(o.FloodBurst, o.FloodRate),
-		writer: newWriter(o.Store, o.Ring),
+		writer: newWriter(o.Store, o.Notify),
 		cancel: func() {},
 	}
 }
 
-// visitorKeyPeriod is the period in which cached visitor keys are compared with the database and old
-// ones dropped.
+// visitorKeyPeriod is the period in which cached visitor keys are compared with the database and
+// old ones dropped.
 const visitorKeyPeriod = 10 * time.Second
 
-// Start starts the writer, the flushing of counters, and the watch for changed sites and ended days.
-// It is called once.
+// Start starts the writer, the flushing of counters, and the watch for changed sites and ended
+// days. It is called once.
 func (s *Service) Start() {
 	s.writer.queue.Start()
 	s.tally.Start()
@@ -180,7 +180,9 @@ func (s *Service) Stop(ctx context.Context) error {
 }
 
 // visitorOf returns a visitor's pseudonym. No later step gets the address or the user agent.
-func (s *Service) visitorOf(deadline time.Time, site *site, at model.Instant, addr netip.Addr, userAgent string) (model.VisitorID, error) {
+func (s *Service) visitorOf(
+	deadline time.Time, site *site, at model.Instant, addr netip.Addr, userAgent string,
+) (model.VisitorID, error) {
 	key, err := s.visitorKeys.Get(deadline, at.Day())
 	if err != nil {
 		return model.VisitorID{}, errUnavailable(err)
@@ -188,9 +190,9 @@ func (s *Service) visitorOf(deadline time.Time, site *site, at model.Instant, ad
 	return key.ID(site.id, addr, userAgent), nil
 }
 
-// userIDOf returns the stored form of a pseudonymous user id: a keyed hash that is bound to the site,
-// so that ids cannot be linked across sites. It returns nil for a site that does not allow user ids,
-// and for a malformed id.
+// userIDOf returns the stored form of a pseudonymous user id: a keyed hash that is bound to the
+// site, so that ids cannot be linked across sites. It returns nil for a site that does not allow
+// user ids, and for a malformed id.
 func (s *Service) userIDOf(site *site, id string) []byte {
 	if !site.allowUserID || !model.IsUserID(id) {
 		return nil

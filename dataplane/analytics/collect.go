@@ -56,8 +56,8 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readPayload reads the body of a call, and returns its size in bytes. With an error, it returns the
-// members before the fault.
+// readPayload reads the body of a call, and returns its size in bytes. With an error, it returns
+// the members before the fault.
 func readPayload(r *http.Request) (*payload, int, error) {
 	b, tooLarge := jsonbody.ReadStart(r)
 	defer jsonbody.Free(b)
@@ -70,8 +70,8 @@ func readPayload(r *http.Request) (*payload, int, error) {
 
 // countUnreadable counts a call whose body could not be read, for the site that the body names. So
 // an installation that sends only malformed calls shows in the site's notice. A call from a page of
-// another domain is not counted, since the site's owner cannot correct that page. Malformed calls so
-// cost and count no more than well-formed ones.
+// another domain is not counted, since the site's owner cannot correct that page. Malformed calls
+// so cost and count no more than well-formed ones.
 func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key string, err error) {
 	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
 	if unknown != nil || bindDomain(w, r, site) != nil {
@@ -143,9 +143,9 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 	return s.store(r.Context(), h)
 }
 
-// checkEvent applies the event rules. With data-auto="off" the page has disabled automatic events for
-// itself. A malformed name is unknown_event here, and bad_event on server only (analytics contract,
-// section 7).
+// checkEvent applies the event rules. With data-auto="off" the page has disabled automatic events
+// for itself. A malformed name is unknown_event here, and bad_event on server only (analytics
+// contract, section 7).
 func checkEvent(p *payload, site *site) (event.Accepted, error) {
 	if !model.IsEventName(p.event) {
 		return event.Accepted{}, event.ErrUnknown
@@ -156,8 +156,8 @@ func checkEvent(p *payload, site *site) (event.Accepted, error) {
 	return event.Check(p.event, p.properties, &site.events)
 }
 
-// readBody reads a body of 1 to jsonbody.Max bytes (analytics contract, section 8). The caller passes
-// the buffer to jsonbody.Free.
+// readBody reads a body of 1 to jsonbody.Max bytes (analytics contract, section 8). The caller
+// passes the buffer to jsonbody.Free.
 func readBody(r *http.Request) (*bytes.Buffer, error) {
 	b, err := jsonbody.Read(r)
 	if err != nil {
@@ -214,8 +214,8 @@ func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 	return nil
 }
 
-// preflight answers OPTIONS. The script never causes a preflight, but a page's own code may. The site
-// is not known yet, so that every web origin is allowed: the call itself is checked.
+// preflight answers OPTIONS. The script never causes a preflight, but a page's own code may. The
+// site is not known yet, so that every web origin is allowed: the call itself is checked.
 func preflight(w http.ResponseWriter, r *http.Request) error {
 	origin := r.Header.Get("Origin")
 	if _, ok := model.OriginHost(origin); !ok && origin != "" {

@@ -13,9 +13,9 @@ const (
 	// floodQuota is the largest monthly quota with the configured flood limit. For larger quotas,
 	// burst and rate grow in proportion, so that the readers of a large site stay below it.
 	floodQuota = 5_000_000
-	// floodWider is the limit of an IPv6 /48 in multiples of that of a /64. One subscriber often has
-	// a whole /48, which is 65,536 networks of 64 bits, but a mobile operator has one /48 for many
-	// subscribers.
+	// floodWider is the limit of an IPv6 /48 in multiples of that of a /64. One subscriber often
+	// has a whole /48, which is 65,536 networks of 64 bits, but a mobile operator has one /48 for
+	// many subscribers.
 	floodWider = 4
 )
 

@@ -13,9 +13,9 @@ var floodStart = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 // freeSite is a site with the smallest quota.
 var freeSite = &site{id: 1, quota: 10_000}
 
-// TestFloodSparesABusyOffice checks that the limit affects no one in an office of 200 people behind one
-// address. Each views 40 pages per hour with three hits each, and four times a day all of them return
-// within five seconds.
+// TestFloodSparesABusyOffice checks that the limit affects no one in an office of 200 people behind
+// one address. Each views 40 pages per hour with three hits each, and four times a day all of them
+// return within five seconds.
 func TestFloodSparesABusyOffice(t *testing.T) {
 	const people = 200
 	f, addr := newFlood(1_000, 10), netip.MustParseAddr("198.51.100.7")
@@ -48,8 +48,8 @@ func TestFloodSparesABusyOffice(t *testing.T) {
 	}
 }
 
-// TestFloodLeavesAMonth checks how long a client that sends as fast as it can needs to use up a site's
-// monthly quota.
+// TestFloodLeavesAMonth checks how long a client that sends as fast as it can needs to use up a
+// site's monthly quota.
 func TestFloodLeavesAMonth(t *testing.T) {
 	for _, test := range []struct {
 		name  string

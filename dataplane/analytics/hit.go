@@ -47,8 +47,8 @@ func (h *hit) transactionKey() (model.TransactionKey, bool) {
 	return model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}, true
 }
 
-// viewKey returns the key of the page view that the hit is, or that its event names. It reports false
-// for other hits.
+// viewKey returns the key of the page view that the hit is, or that its event names. It reports
+// false for other hits.
 func (h *hit) viewKey() (model.ViewKey, bool) {
 	switch {
 	case h.pageview != nil:
@@ -156,8 +156,8 @@ func pageviewID(s string) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// language returns the language of a browser's language tag such as xx-YY: two lower-case letters, or
-// an empty string.
+// language returns the language of a browser's language tag such as xx-YY: two lower-case letters,
+// or an empty string.
 func language(l string) string {
 	tag, _, _ := strings.Cut(l, "-")
 	if len(tag) != 2 || !isLetter(tag[0]) || !isLetter(tag[1]) {

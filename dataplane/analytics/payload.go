@@ -47,8 +47,8 @@ const (
 	kindEngagement = "engagement"
 )
 
-// parsePayload reads a collection payload, which must name one of the three kinds. With an error, it
-// returns the members before the fault.
+// parsePayload reads a collection payload, which must name one of the three kinds. With an error,
+// it returns the members before the fault.
 func parsePayload(text []byte) (*payload, error) {
 	var p payload
 	o := jsonbody.Open(text)

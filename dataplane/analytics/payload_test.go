@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// FuzzParsePayload checks that no body causes a panic, and that accepted texts can be stored and are
-// within their limits.
+// FuzzParsePayload checks that no body causes a panic, and that accepted texts can be stored and
+// are within their limits.
 func FuzzParsePayload(f *testing.F) {
 	for _, seed := range []string{
 		`{"k":"0123456789abcdef0123456789abcdef","t":"pageview","p":"/a?b#c","r":"https://x.test/","i":"0123456789abcdef","u":{"source":"S","gclid":"g"},"w":390,"l":"de-DE"}`,

@@ -65,6 +65,7 @@ func parseCall(text []byte) (*call, error) {
 	if o.Err() != nil {
 		return nil, errBadJSON
 	}
+
 	return &c, nil
 }
 
@@ -75,8 +76,8 @@ type answer struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Server answers POST /server.php (analytics contract, section 4). It checks, in this order: method,
-// secret, body, JSON, visitor, event, bot or excluded address, transaction, quota.
+// Server answers POST /server.php (analytics contract, section 4). It checks, in this order:
+// method, secret, body, JSON, visitor, event, bot or excluded address, transaction, quota.
 func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return errMethod
@@ -106,8 +107,8 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// siteOfSecret returns the site with the server secret key of the Authorization header. The database
-// stores only hashes of these keys.
+// siteOfSecret returns the site with the server secret key of the Authorization header. The
+// database stores only hashes of these keys.
 func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, error) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	secret = strings.Trim(secret, " \t")

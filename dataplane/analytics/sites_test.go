@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestUnknownKeysDelayNoSite checks that a site whose cache entry is out of date or changed is read at
-// once, by its key and by its secret, while made-up keys occupy all lookups that they may.
+// TestUnknownKeysDelayNoSite checks that a site whose cache entry is out of date or changed is read
+// at once, by its key and by its secret, while made-up keys occupy all lookups that they may.
 func TestUnknownKeysDelayNoSite(t *testing.T) {
 	const flood, limit = 200, 3
 	for _, by := range []string{"site key", "secret"} {

@@ -182,7 +182,8 @@ func drive(b *testing.B, handler http.Handler, requests []string) {
 	b.ReportMetric(float64(len(requests))/b.Elapsed().Seconds(), "req/s")
 }
 
-// discardStore is a store that stores nothing: every claim is the first one, and no account has a quota.
+// discardStore is a store that stores nothing: every claim is the first one, and no account has a
+// quota.
 type discardStore struct{}
 
 func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {

@@ -2,10 +2,10 @@
 // never accepts a challenge or token twice, and stores no address.
 //
 // A token passes through these files: challenge.go issues a challenge, verify.go exchanges its
-// solution for a token, siteverify.go and compat.go redeem the token for the site's server. widget.go
-// holds what the two browser endpoints share, sitekeys.go finds sitekeys, keys.go holds the signing
-// keys, and writer.go consumes challenges and tokens. The packages pow and token define challenges
-// and tokens, and difficulty sets how hard challenges are.
+// solution for a token, siteverify.go and compat.go redeem the token for the site's server.
+// widget.go holds what the two browser endpoints share, sitekeys.go finds sitekeys, keys.go holds
+// the signing keys, and writer.go consumes challenges and tokens. The packages pow and token define
+// challenges and tokens, and difficulty sets how hard challenges are.
 package captcha
 
 import (

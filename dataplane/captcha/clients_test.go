@@ -118,8 +118,8 @@ func (p *plane) play(t *testing.T, request string, key pair, token string) strin
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// TestRecaptchaGo verifies tokens with a library for reCAPTCHA. It is the strictest that we know: it
-// treats an empty list of error codes and an empty timestamp as errors.
+// TestRecaptchaGo verifies tokens with a library for reCAPTCHA. It is the strictest that we know:
+// it treats an empty list of error codes and an empty timestamp as errors.
 func TestRecaptchaGo(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 

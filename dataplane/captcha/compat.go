@@ -13,8 +13,8 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// The error codes of /siteverify (captcha contract, section 7). Client libraries know internal-error
-// as the temporary one.
+// The error codes of /siteverify (captcha contract, section 7). Client libraries know
+// internal-error as the temporary one.
 const (
 	codeMissingSecret   = "missing-input-secret"
 	codeInvalidSecret   = "invalid-input-secret"
@@ -40,13 +40,13 @@ type compatFailure struct {
 	ErrorCodes []string `json:"error-codes"`
 }
 
-// compatCall holds the parameters of a call in the format of other captcha services. Other parameters
-// are ignored.
+// compatCall holds the parameters of a call in the format of other captcha services. Other
+// parameters are ignored.
 type compatCall struct {
 	secret, response, sitekey string
 
-	// badSitekey is set for a sitekey of the wrong JSON type or form encoding. Such a call must fail:
-	// without its sitekey, the check that the caller requested would be skipped.
+	// badSitekey is set for a sitekey of the wrong JSON type or form encoding. Such a call must
+	// fail: without its sitekey, the check that the caller requested would be skipped.
 	badSitekey bool
 }
 
@@ -216,9 +216,9 @@ func (c *compatCall) readJSON(b []byte) bool {
 	return o.Err() == nil
 }
 
-// readForm reads parameters in the form of a query. Of each parameter the first value counts that is
-// not empty. A pair that cannot be decoded is skipped, since its parameter may be an ignored one. An
-// undecodable sitekey makes the call fail.
+// readForm reads parameters in the form of a query. Of each parameter the first value counts that
+// is not empty. A pair that cannot be decoded is skipped, since its parameter may be an ignored
+// one. An undecodable sitekey makes the call fail.
 func (c *compatCall) readForm(s string) {
 	for pair := range strings.SplitSeq(s, "&") {
 		name, value, _ := strings.Cut(pair, "=")

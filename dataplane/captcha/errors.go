@@ -10,13 +10,20 @@ import (
 
 // The errors of the JSON endpoints (captcha contract, section 7). Callers see the messages.
 var (
-	errMethod    = &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed", Message: "Method not allowed: send a POST request."}
-	errBodySize  = &model.Error{Kind: model.Invalid, Code: "bad_body", Message: "The body is larger than 8 KB or incomplete."}
-	errBadJSON   = &model.Error{Kind: model.Invalid, Code: "bad_json", Message: "The body is not one JSON object."}
-	errWork      = &model.Error{Kind: model.Invalid, Code: "invalid_work", Message: "Challenge not found or invalid work: request a new challenge."}
-	errSecret    = &model.Error{Kind: model.Unauthenticated, Code: "wrong_secret", Message: "Wrong secret: it does not match the sitekey."}
-	errDomain    = &model.Error{Kind: model.Forbidden, Code: "domain_not_allowed", Message: "Domain not allowed: the sitekey is bound to other domains."}
-	errSitekey   = &model.Error{Kind: model.NotFound, Code: "unknown_sitekey", Message: "Unknown sitekey."}
+	errMethod = &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed",
+		Message: "Method not allowed: send a POST request."}
+	errBodySize = &model.Error{Kind: model.Invalid, Code: "bad_body",
+		Message: "The body is larger than 8 KB or incomplete."}
+	errBadJSON = &model.Error{Kind: model.Invalid, Code: "bad_json",
+		Message: "The body is not one JSON object."}
+	errWork = &model.Error{Kind: model.Invalid, Code: "invalid_work",
+		Message: "Challenge not found or invalid work: request a new challenge."}
+	errSecret = &model.Error{Kind: model.Unauthenticated, Code: "wrong_secret",
+		Message: "Wrong secret: it does not match the sitekey."}
+	errDomain = &model.Error{Kind: model.Forbidden, Code: "domain_not_allowed",
+		Message: "Domain not allowed: the sitekey is bound to other domains."}
+	errSitekey = &model.Error{Kind: model.NotFound, Code: "unknown_sitekey",
+		Message: "Unknown sitekey."}
 	errNoSitekey = missing("sitekey")
 )
 

@@ -40,8 +40,8 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(text)
 }
 
-// refusal sends a call that must be refused. It checks the status with its headers, and that the body is
-// one sentence.
+// refusal sends a call that must be refused. It checks the status with its headers, and that the
+// body is one sentence.
 func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Response {
 	t.Helper()
 
@@ -141,11 +141,11 @@ func TestErrors(t *testing.T) {
 			{"verify, another domain", call{path: verifyPath, body: work, origin: foreign}, 403},
 			{"the domain comes before the work", call{path: verifyPath, body: with(work, m{"nonce": "x"}), origin: foreign}, 403},
 			// 404: the sitekey does not exist.
-			{"config, nobody's sitekey", call{path: configPath, body: m{"sitekey": unknown}, origin: siteOrigin}, 404},
+			{"config, unknown sitekey", call{path: configPath, body: m{"sitekey": unknown}, origin: siteOrigin}, 404},
 			{"config, sitekey with a newline", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey[:9] + "\n" + key.Sitekey.Sitekey[9:]}, origin: siteOrigin}, 404},
 			{"config, not the form of one", call{path: configPath, body: m{"sitekey": "x"}, origin: siteOrigin}, 404},
-			{"verify, nobody's sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unknown}), origin: siteOrigin}, 404},
-			{"siteverify, nobody's sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown})}, 404},
+			{"verify, unknown sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unknown}), origin: siteOrigin}, 404},
+			{"siteverify, unknown sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown})}, 404},
 			{"siteverify, a secret for a sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": key.secret})}, 404},
 			{"the sitekey comes before the secret", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown, "secret": "x"})}, 404},
 			// 405
@@ -196,8 +196,8 @@ func TestNonceInAnyNotation(t *testing.T) {
 	}
 }
 
-// TestDomainBinding checks that a bound sitekey works on its domains and their subdomains only, and an
-// unbound one on every page (captcha contract, section 5).
+// TestDomainBinding checks that a bound sitekey works on its domains and their subdomains only, and
+// an unbound one on every page (captcha contract, section 5).
 func TestDomainBinding(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	account := p.account("a", model.CaptchaPlanFree)
@@ -317,8 +317,8 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNotCached checks that no cache stores an answer, since a challenge or token is useless to
-// a second client.
+// TestAnswersAreNotCached checks that no cache stores an answer, since a challenge or token is
+// useless to a second client.
 func TestAnswersAreNotCached(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for path, body := range map[string]any{

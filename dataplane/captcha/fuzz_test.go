@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// fuzzPlane returns a plane on SQLite with a bound sitekey. fill replaces a body's placeholders with
-// the values of a valid call.
+// fuzzPlane returns a plane on SQLite with a bound sitekey. fill replaces a body's placeholders
+// with the values of a valid call.
 func fuzzPlane(f *testing.F) (p *plane, fill func(string) string) {
 	p = newPlane(f, dbtest.Open(f, dbtest.SQLiteURL(f)))
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
@@ -38,8 +38,8 @@ func (p *plane) serve(method, target, kind, origin, body string) *httptest.Respo
 	return response
 }
 
-// jsonInContract checks that an answer of a JSON endpoint has no 5xx status, and that a refusal is a
-// sentence.
+// jsonInContract checks that an answer of a JSON endpoint has no 5xx status, and that a refusal is
+// a sentence.
 func jsonInContract(t *testing.T, response *httptest.ResponseRecorder) {
 	t.Helper()
 
@@ -100,8 +100,8 @@ func FuzzSiteverify(f *testing.F) {
 	})
 }
 
-// FuzzCompat sends any method, content type, query and body to the compatible endpoint. It must always
-// answer 200 with either set of fields, and never succeed without the secret.
+// FuzzCompat sends any method, content type, query and body to the compatible endpoint. It must
+// always answer 200 with either set of fields, and never succeed without the secret.
 func FuzzCompat(f *testing.F) {
 	p, fill := fuzzPlane(f)
 

@@ -15,9 +15,9 @@ import (
 const keyID = 1
 
 // previousAccepted is how long after a rotation the previous key is still accepted. A challenge
-// issued just before it can be solved for 10 minutes, its token redeemed for another 5, and processes
-// follow within 5 seconds. After that no genuine token uses the key, and a client that knows it must
-// not be able to sign tokens.
+// issued just before it can be solved for 10 minutes, its token redeemed for another 5, and
+// processes follow within 5 seconds. After that no genuine token uses the key, and a client that
+// knows it must not be able to sign tokens.
 const previousAccepted = pow.Lifetime + token.Lifetime + token.MaxSkew + time.Minute
 
 // keys sign with one application key, and accept signatures of it and of the previous one.

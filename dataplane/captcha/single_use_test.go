@@ -63,8 +63,8 @@ func exactlyOne(t *testing.T, what string, counts map[string]int, n int, good, r
 	}
 }
 
-// parallelRedemption sends each of the consuming calls a hundred times at once, in the given number of
-// rounds.
+// parallelRedemption sends each of the consuming calls a hundred times at once, in the given number
+// of rounds.
 func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 	t.Helper()
 
@@ -93,13 +93,15 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 	}
 }
 
-// TestParallelRedemption checks that exactly one of a hundred requests consumes a token or challenge.
+// TestParallelRedemption checks that exactly one of a hundred requests consumes a token or
+// challenge.
 func TestParallelRedemption(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
 }
 
-// twoPlanes returns two services, each with its own writer and, except on SQLite, its own connections.
-// Their requests have no timeout, since many concurrent claims are slow on a busy machine.
+// twoPlanes returns two services, each with its own writer and, except on SQLite, its own
+// connections. Their requests have no timeout, since many concurrent claims are slow on a busy
+// machine.
 func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	t.Helper()
 	first := dbtest.Open(t, databaseURL)
@@ -209,7 +211,8 @@ func TestQuotaIsExact(t *testing.T) {
 	})
 }
 
-// dyingStore is a real store whose process seems to crash right after a commit: no request is answered.
+// dyingStore is a real store whose process seems to crash right after a commit: no request is
+// answered.
 type dyingStore struct {
 	db.CaptchaStore
 	mu    sync.Mutex
@@ -234,8 +237,8 @@ func (s *dyingStore) set(dying bool) {
 	s.dying = dying
 }
 
-// TestKillBetweenClaimAndAnswer checks that a client that repeats its call after a crash, which lost the
-// answer, is refused. A challenge never gets a second token, nor a token a second success.
+// TestKillBetweenClaimAndAnswer checks that a client that repeats its call after a crash, which
+// lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &dyingStore{CaptchaStore: d.CaptchaStore()}
@@ -265,8 +268,8 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	})
 }
 
-// hang is how long a test waits for an event: far longer than it takes, so that a busy machine does not
-// fail the test.
+// hang is how long a test waits for an event: far longer than it takes, so that a busy machine does
+// not fail the test.
 const hang = time.Minute
 
 // awayStore is a database that is unavailable, or hangs.
@@ -299,7 +302,8 @@ func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 	check(t, "compat", p.compat(key, token), refused("internal-error"))
 }
 
-// TestFailClosed checks that there is no token and no success without the database, in bounded time.
+// TestFailClosed checks that there is no token and no success without the database, in bounded
+// time.
 func TestFailClosed(t *testing.T) {
 	for name, store := range map[string]*awayStore{"error": {err: errors.New("disk full")}, "hang": {hang: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -359,8 +363,9 @@ func (s *stuckStore) Update(ctx context.Context, keys db.CaptchaKeys, decide fun
 	}
 }
 
-// TestRefusedIsNotConsumed checks that the calls of a slow commit and those queued behind it are answered
-// with 503, and that their tokens are neither consumed nor counted once the database has recovered.
+// TestRefusedIsNotConsumed checks that the calls of a slow commit and those queued behind it are
+// answered with 503, and that their tokens are neither consumed nor counted once the database has
+// recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
@@ -421,8 +426,8 @@ func (s *panickyStore) Update(ctx context.Context, keys db.CaptchaKeys, decide f
 	})
 }
 
-// TestPanicIsTemporary checks that a claim that makes its transaction panic is answered with 503 and not
-// consumed, and that other claims are not affected.
+// TestPanicIsTemporary checks that a claim that makes its transaction panic is answered with 503
+// and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
@@ -443,8 +448,8 @@ func TestPanicIsTemporary(t *testing.T) {
 	})
 }
 
-// TestRotatedSecretIsRefused checks that a replaced secret, a deleted sitekey and a new domain binding
-// take effect in every process soon.
+// TestRotatedSecretIsRefused checks that a replaced secret, a deleted sitekey and a new domain
+// binding take effect in every process soon.
 func TestRotatedSecretIsRefused(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
@@ -500,8 +505,8 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 	})
 }
 
-// TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey was
-// cached.
+// TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey
+// was cached.
 func TestAccountDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -521,8 +526,8 @@ func TestAccountDeleted(t *testing.T) {
 	})
 }
 
-// TestDisconnectCancelsTheClaim checks that the token of a client that disconnects while other claims are
-// being committed is not consumed.
+// TestDisconnectCancelsTheClaim checks that the token of a client that disconnects while other
+// claims are being committed is not consumed.
 func TestDisconnectCancelsTheClaim(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -549,14 +554,14 @@ func TestDisconnectCancelsTheClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	gone := make(chan struct{})
+	cancelled := make(chan struct{})
 	go func() {
 		p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
-		close(gone)
+		close(cancelled)
 	}()
 
 	leave()
-	<-gone
+	<-cancelled
 	close(release)
 	check(t, "the first", <-done, valid)
 	check(t, "the one that left", p.siteverify(key, token), valid)
@@ -594,8 +599,8 @@ func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 
-// TestOneDeadlineForAllWaits checks that a call whose sitekey cannot be looked up is answered at its
-// deadline for all waits, not when the lookup times out.
+// TestOneDeadlineForAllWaits checks that a call whose sitekey cannot be looked up is answered at
+// its deadline for all waits, not when the lookup times out.
 func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -632,8 +637,8 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 	})
 }
 
-// TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the sitekey
-// or of the account, in any byte order.
+// TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the
+// sitekey or of the account, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

@@ -45,8 +45,8 @@ type siteverifyAnswer struct {
 }
 
 // Siteverify answers POST /api/v1/pow/siteverify (captcha contract, section 4). It checks, in this
-// order: method, body, JSON, fields, sitekey, secret. A token that is not valid is an answer, not an
-// error.
+// order: method, body, JSON, fields, sitekey, secret. A token that is not valid is an answer, not
+// an error.
 func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return errMethod
@@ -91,8 +91,8 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// redeem consumes a token of the sitekey and counts it, in one committed transaction, or returns why
-// it cannot be consumed.
+// redeem consumes a token of the sitekey and counts it, in one committed transaction, or returns
+// why it cannot be consumed.
 func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, text string) (outcome, *token.Token, error) {
 	now := s.now()
 	t, err := s.keys.read(text, now)

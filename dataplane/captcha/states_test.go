@@ -46,7 +46,8 @@ func (e endpoint) taken(issued time.Time) string {
 	return e.ok(issued)
 }
 
-// eachEndpoint runs a test on both databases and with both endpoints, each with a new plane and account.
+// eachEndpoint runs a test on both databases and with both endpoints, each with a new plane and
+// account.
 func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, account int64, key pair)) {
 	t.Helper()
 
@@ -196,7 +197,7 @@ func TestQuotaStates(t *testing.T) {
 			p.clock.set(noon)
 			redeem("first of the reserve", inReserve)
 			p.clock.set(noon.Add(7*24*time.Hour - time.Microsecond))
-			redeem("after 7 days less a moment", inReserve)
+			redeem("after 7 days less a microsecond", inReserve)
 			p.clock.set(noon.Add(7 * 24 * time.Hour))
 			redeem("after 7 days", exhausted)
 
@@ -283,8 +284,8 @@ func TestQuotaIsShared(t *testing.T) {
 	})
 }
 
-// TestQuotaNotices checks that the owner is notified at 80 % and at 100 %, once each per month, by rows
-// that the worker turns into mails.
+// TestQuotaNotices checks that the owner is notified at 80 % and at 100 %, once each per month, by
+// rows that the worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// widgetCall is the body of a widget's call (captcha contract, section 4). Config needs the sitekey,
-// Verify all members. A member whose value has the wrong JSON type counts as absent.
+// widgetCall is the body of a widget's call (captcha contract, section 4). Config needs the
+// sitekey, Verify all members. A member whose value has the wrong JSON type counts as absent.
 type widgetCall struct {
 	sitekey   string
 	challenge string
@@ -47,7 +47,9 @@ func readWidgetCall(r *http.Request) (call widgetCall, err error) {
 //
 // Every page may read its answer, also a refusal. So the widget on a domain that is not allowed can
 // show the reason, and does not retry as if the server were unavailable.
-func (s *Service) openWidgetCall(w http.ResponseWriter, r *http.Request) (call widgetCall, key *sitekey, hostname string, err error) {
+func (s *Service) openWidgetCall(
+	w http.ResponseWriter, r *http.Request,
+) (call widgetCall, key *sitekey, hostname string, err error) {
 	web.AllowOrigin(w, r, "Retry-After")
 
 	if r.Method != http.MethodPost {

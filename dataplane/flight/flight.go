@@ -1,6 +1,6 @@
 // Package flight deduplicates lookups in the database: concurrent requests for one key share a
-// lookup, and each waits at most until its own deadline. The cache of rules and the visitor keys use
-// it. It caches no result.
+// lookup, and each waits at most until its own deadline. The cache of rules and the visitor keys
+// use it. It caches no result.
 package flight
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// Group deduplicates lookups by key. Its zero value is ready for use. It is safe for concurrent use.
+// Group deduplicates lookups by key. Its zero value is ready for use. It is safe for concurrent
+// use.
 type Group[Value any] struct {
 	flights singleflight.Group
 }
@@ -33,6 +34,7 @@ func (g *Group[Value]) Get(
 			value = loaded
 			return err
 		})
+
 		return value, err
 	})
 

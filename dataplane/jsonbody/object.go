@@ -29,12 +29,13 @@ var ErrJSON = errors.New("jsonbody: not one JSON object")
 //	}
 //	return o.Err()
 //
-// A value that the loop does not read is skipped. After an error Next returns false, and the methods
-// that read values do nothing.
+// A value that the loop does not read is skipped. After an error Next returns false, and the
+// methods that read values do nothing.
 //
 // Object is strict about the JSON: no text after the object, and no key twice. Keys are case
 // sensitive. Within nested values a key may occur twice, as JSON allows. Invalid UTF-8 and lone
-// surrogates become U+FFFD, since browsers produce them when a script cuts a text within a character.
+// surrogates become U+FFFD, since browsers produce them when a script cuts a text within a
+// character.
 type Object struct {
 	decoder jsontext.Decoder
 	text    bytes.Reader
@@ -120,6 +121,7 @@ func (o *Object) Next() bool {
 	if o.depth == 1 && !o.seen.add(o.key) {
 		o.err = ErrJSON
 	}
+
 	return o.err == nil
 }
 
@@ -135,6 +137,7 @@ func (o *Object) Enter() bool {
 		if o.depth == 0 {
 			o.err = ErrJSON
 		}
+
 		return false
 	}
 
@@ -188,8 +191,8 @@ func (o *Object) Exact(s *string) {
 	}
 }
 
-// Text reads a text, cleans it (see model.Clean) and cuts it to limit characters. A value of another
-// type leaves s unchanged.
+// Text reads a text, cleans it (see model.Clean) and cuts it to limit characters. A value of
+// another type leaves s unchanged.
 func (o *Object) Text(s *string, limit int) {
 	if o.err != nil || o.decoder.PeekKind() != '"' {
 		return
@@ -221,6 +224,7 @@ func (o *Object) Raw() []byte {
 		o.err = ErrJSON
 		return nil
 	}
+
 	return value
 }
 

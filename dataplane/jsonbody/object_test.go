@@ -14,6 +14,7 @@ func read(b string) (map[string]string, error) {
 	defer o.Close()
 
 	texts := make(map[string]string)
+
 	for o.Next() {
 		var s string
 		o.Text(&s, 5)
@@ -58,6 +59,7 @@ func TestExact(t *testing.T) {
 		if o.Err() != nil || s != want {
 			t.Errorf("%.40s is read as %.40q, %v; want %.40q", text, s, o.Err(), want)
 		}
+
 		o.Close()
 	}
 }
@@ -77,25 +79,32 @@ func TestNested(t *testing.T) {
 		o := jsonbody.Open([]byte(text))
 		for o.Next() {
 			got.WriteString(o.Key())
+
 			if o.Enter() {
 				got.WriteString("( ")
+
 				for o.Next() {
 					got.WriteString(o.Key())
+
 					if number := o.Number(); number != nil {
 						got.WriteString("=" + string(number))
 					}
+
 					got.WriteString(" ")
 				}
+
 				got.WriteString(")")
 			} else if number := o.Number(); number != nil {
 				got.WriteString("=" + string(number))
 			}
+
 			got.WriteString(" ")
 		}
 
 		if o.Err() != nil {
 			got.WriteString("error")
 		}
+
 		o.Close()
 
 		if got.String() != want {

@@ -18,11 +18,11 @@ const (
 	Limit = ways * sets
 )
 
-// Limiter holds one token bucket for each key. A bucket holds time: it regains one second per second
-// up to its capacity, and each call takes its cost. It is safe for concurrent use.
+// Limiter holds one token bucket for each key. A bucket holds time: it regains one second per
+// second up to its capacity, and each call takes its cost. It is safe for concurrent use.
 //
-// A Limiter keeps Limit buckets in 1.1 MB and never allocates. It stores keys as hashes only, under a
-// seed that each start replaces.
+// A Limiter keeps Limit buckets in 1.1 MB and never allocates. It stores keys as hashes only, under
+// a seed that each start replaces.
 type Limiter struct {
 	capacity time.Duration
 	seed     maphash.Seed
@@ -59,8 +59,8 @@ func New(capacity time.Duration) *Limiter {
 }
 
 // Take takes the cost, which must not exceed the capacity, from the key's bucket and returns 0. If
-// the bucket does not hold the cost, Take takes nothing and returns how long to wait. The wait never
-// exceeds the cost, whatever the clock does.
+// the bucket does not hold the cost, Take takes nothing and returns how long to wait. The wait
+// never exceeds the cost, whatever the clock does.
 func (l *Limiter) Take(now time.Time, key Key, cost time.Duration) (wait time.Duration) {
 	// For readings of time.Now, Sub uses the monotonic clock, which is never set back.
 	at := now.Sub(l.epoch)
@@ -80,9 +80,9 @@ func (l *Limiter) Take(now time.Time, key Key, cost time.Duration) (wait time.Du
 	return 0
 }
 
-// find returns the bucket of the hash and its debt. Without one it returns the bucket to replace: the
-// one with the least debt, since its network gains least from that. So a client cannot refill its own
-// bucket by using many others.
+// find returns the bucket of the hash and its debt. Without one it returns the bucket to replace:
+// the one with the least debt, since its network gains least from that. So a client cannot refill
+// its own bucket by using many others.
 func (s *set) find(hash uint64, at, capacity time.Duration) (_ *bucket, debt time.Duration) {
 	var replaced *bucket
 	least := capacity + 1
@@ -102,8 +102,8 @@ func (s *set) find(hash uint64, at, capacity time.Duration) (_ *bucket, debt tim
 }
 
 // debt returns the time that the bucket lacks. A bucket that lacks more than its capacity was used
-// before the clock was set back. It counts as full, so that no network waits until the wrong time is
-// reached again.
+// before the clock was set back. It counts as full, so that no network waits until the wrong time
+// is reached again.
 func (b *bucket) debt(at, capacity time.Duration) time.Duration {
 	debt := b.full - at
 	if b.hash == 0 || debt < 0 || debt > capacity {

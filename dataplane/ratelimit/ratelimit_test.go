@@ -89,8 +89,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestOtherNetworksRefillNothing checks that a client cannot refill its empty bucket by using many other
-// networks.
+// TestOtherNetworksRefillNothing checks that a client cannot refill its empty bucket by using many
+// other networks.
 func TestOtherNetworksRefillNothing(t *testing.T) {
 	l := ratelimit.New(100 * time.Second)
 	const cost = 100 * time.Millisecond
@@ -109,8 +109,8 @@ func TestOtherNetworksRefillNothing(t *testing.T) {
 	}
 }
 
-// TestManyNetworks checks that nearly Limit buckets are stored at once, and that a new network is granted
-// when the limiter is full.
+// TestManyNetworks checks that nearly Limit buckets are stored at once, and that a new network is
+// granted when the limiter is full.
 func TestManyNetworks(t *testing.T) {
 	l := ratelimit.New(time.Second)
 	for n := range ratelimit.Limit / 2 {

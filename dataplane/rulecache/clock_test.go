@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestClockSetBack checks that entries that were loaded while the clock was ahead, and keys that were
-// unknown then, are looked up again.
+// TestClockSetBack checks that entries that were loaded while the clock was ahead, and keys that
+// were unknown then, are looked up again.
 func TestClockSetBack(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Minute, time.Hour, 365 * 24 * time.Hour} {
 		s, c := newCache()

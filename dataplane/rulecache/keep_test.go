@@ -55,8 +55,8 @@ func TestLostNotificationsAreLogged(t *testing.T) {
 	}
 }
 
-// TestKeepInvalidatesAllCaches checks that all caches follow changes, gaps in the notifications, and
-// the end of the watch.
+// TestKeepInvalidatesAllCaches checks that all caches follow changes, gaps in the notifications,
+// and the end of the watch.
 func TestKeepInvalidatesAllCaches(t *testing.T) {
 	s1, c1 := newCache()
 	s2, c2 := newCache()

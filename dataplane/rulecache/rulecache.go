@@ -1,7 +1,7 @@
-// Package rulecache caches what requests need of rows that change rarely: the rules of sites and the
-// settings of sitekeys, by public key or by secret. The services of the data plane call it. Change
-// notifications invalidate it, and a short TTL bounds the effect of a lost one. It never writes, and
-// knows neither contract.
+// Package rulecache caches what requests need of rows that change rarely: the rules of sites and
+// the settings of sitekeys, by public key or by secret. The services of the data plane call it.
+// Change notifications invalidate it, and a short TTL bounds the effect of a lost one. It never
+// writes, and knows neither contract.
 //
 // A loading cache such as otter could replace only the bounded maps. The caller's own deadline, the
 // invalidation by row id, the TTL that depends on the notifications, the separate space for unknown
@@ -112,8 +112,8 @@ func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
 	})
 }
 
-// cached returns the cached value of a key, or nil for a key that was not found, and whether that is
-// fresh. known reports whether the key has an entry, fresh or not.
+// cached returns the cached value of a key, or nil for a key that was not found, and whether that
+// is fresh. known reports whether the key has an entry, fresh or not.
 func (c *Cache[Value]) cached(key string) (value *Value, fresh, known bool) {
 	e, known := c.entries.Get(key)
 	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
@@ -162,6 +162,7 @@ func (c *Cache[Value]) fetch(ctx context.Context, key string) (*Value, error) {
 
 		return nil, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}

@@ -199,8 +199,8 @@ func TestUnknownKeysEvictNoEntry(t *testing.T) {
 	expect(t, s, c, "a", "1", 60_001)
 }
 
-// TestUnknownKeysAreLimited checks that entries are refreshed while lookups of unknown keys hang, and
-// that further unknown keys are refused.
+// TestUnknownKeysAreLimited checks that entries are refreshed while lookups of unknown keys hang,
+// and that further unknown keys are refused.
 func TestUnknownKeysAreLimited(t *testing.T) {
 	s, c := newCache()
 	expect(t, s, c, "a", "1", 1)

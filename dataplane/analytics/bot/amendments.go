@@ -1,15 +1,15 @@
 package bot
 
-// amendments replaces patterns of the public list that also match a browser, or an app in which people
-// open pages. A replacement still matches the crawler; an empty one drops the pattern.
+// amendments replaces patterns of the public list that also match a browser, or an app in which
+// people open pages. A replacement still matches the crawler; an empty one drops the pattern.
 var amendments = map[string]string{
 	// The built-in browsers of editors, and of the apps of Facebook and Instagram.
 	`Code\/1\.`:        "",
 	`Trae\/`:           "",
 	`MetaIAB Facebook`: "",
 
-	// Site-specific browsers of the Mac, and Slack's app in the Windows store. Other patterns match the
-	// crawlers, which contain their address.
+	// Site-specific browsers of the Mac, and Slack's app in the Windows store. Other patterns match
+	// the crawlers, which contain their address.
 	`Fluid`: "",
 	`Sonic`: "",
 
@@ -17,8 +17,8 @@ var amendments = map[string]string{
 	`Butterfly`: `Butterfly/`, // HTC Butterfly
 	`Fever`:     `^Fever/`,    // Wiko Fever
 
-	// Browsers with the name of their maker's crawler: Sogou Explorer and its mobile browser, Mail.ru's
-	// Amigo.
+	// Browsers with the name of their maker's crawler: Sogou Explorer and its mobile browser,
+	// Mail.ru's Amigo.
 	`Sogou`:    `Sogou .*[sS]pider`,
 	`mail\.ru`: "",
 

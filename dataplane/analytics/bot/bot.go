@@ -1,10 +1,11 @@
-// Package bot detects self-declared bots, crawlers, HTTP libraries and headless browsers by their user
-// agent (analytics contract, section 1). The collect and server endpoints call it once per hit.
+// Package bot detects self-declared bots, crawlers, HTTP libraries and headless browsers by their
+// user agent (analytics contract, section 1). The collect and server endpoints call it once per
+// hit.
 //
 // It has two lists of regular expressions, the public one in patterns.txt (see gen.go) with our
 // amendments and our own in extra.txt, and a few rules about the form of a user agent. It caches no
-// user agent: one pass over the text finds the few expressions that can match at all, and only these
-// are run.
+// user agent: one pass over the text finds the few expressions that can match at all, and only
+// these are run.
 package bot
 
 import (
@@ -12,8 +13,8 @@ import (
 	"sync"
 )
 
-// maxUserAgent is the longest user agent accepted as a browser's, in bytes. The longest real one that
-// we have seen has 588.
+// maxUserAgent is the longest user agent accepted as a browser's, in bytes. The longest real one
+// that we have seen has 588.
 const maxUserAgent = 2048
 
 var patterns = sync.OnceValue(load)
@@ -32,9 +33,9 @@ func Is(userAgent string) bool {
 	return false
 }
 
-// likeABrowser reports whether the user agent has the form that browsers share: several words, and a
-// remark about the operating system, usually in parentheses. That remark contains "compatible" in a
-// few old browsers and in most crawlers.
+// likeABrowser reports whether the user agent has the form that browsers share: several words, and
+// a remark about the operating system, usually in parentheses. That remark contains "compatible" in
+// a few old browsers and in most crawlers.
 func likeABrowser(ua string) bool {
 	if hasPrefix(ua, textBrowsers) {
 		return true
@@ -56,7 +57,8 @@ var (
 	textBrowsers = []string{"Lynx/", "w3m/", "Dillo/"}
 	// compatible lists what follows "compatible;" in browsers.
 	compatible = []string{
-		"ABrowse", "Amiga", "Android", "IBrowse", "Konqueror", "Linux", "MSIE", "Macintosh", "U;", "WOW64", "Windows", "X11", "iPad", "iPhone",
+		"ABrowse", "Amiga", "Android", "IBrowse", "Konqueror", "Linux", "MSIE", "Macintosh", "U;",
+		"WOW64", "Windows", "X11", "iPad", "iPhone",
 	}
 )
 
@@ -69,8 +71,9 @@ func hasPrefix(s string, prefixes []string) bool {
 	return false
 }
 
-// containsMailAddress reports whether there is an @ between a letter or digit and a domain. Apps use an
-// @ as well, before a version (Ecosia's ios@9.2) or a calendar (Instagram's en_SA@calendar=gregorian).
+// containsMailAddress reports whether there is an @ between a letter or digit and a domain. Apps
+// use an @ as well, before a version (Ecosia's ios@9.2) or a calendar (Instagram's
+// en_SA@calendar=gregorian).
 func containsMailAddress(ua string) bool {
 	before, domain, found := strings.Cut(ua, "@")
 	if !found || before == "" || !isLetter(before[len(before)-1]) && !isDigit(before[len(before)-1]) {

@@ -186,8 +186,8 @@ func TestBots(t *testing.T) {
 	}
 }
 
-// The share of user agents that count as bots, in collections of others. A change of the lists that makes
-// these figures worse is not an improvement.
+// The share of user agents that count as bots, in collections of others. A change of the lists that
+// makes these figures worse is not an improvement.
 func TestRates(t *testing.T) {
 	tests := []struct {
 		file          string
@@ -196,7 +196,7 @@ func TestRates(t *testing.T) {
 		remainingOnes string
 	}{
 		{"crawlers", 342, 364, 364, "missed are mostly apps in which people read: Alipay, Naver, DuckDuckGo, Reeder"},
-		{"browsers", 0, 3, 124, "wrong are three apps and a browser for the Amiga that do not say what they run on"},
+		{"browsers", 0, 3, 124, "wrong are three apps and a browser for the Amiga that do not name their operating system"},
 		{"current", 0, 0, 159, ""},
 	}
 	for _, tt := range tests {

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Gen writes patterns.txt from the public list of crawler user agents, an npm package. To update the
-// list:
+// Gen writes patterns.txt from the public list of crawler user agents, an npm package. To update
+// the list:
 //
 //	npm pack crawler-user-agents
 //	go run gen.go -date 2026-11-20 crawler-user-agents-1.60.0.tgz
@@ -67,8 +67,8 @@ func generate(tarball, date string) error {
 	patterns = slices.Compact(patterns)
 
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# User agents of crawlers, as regular expressions.\n# From npm %s %s, fetched %s; made by gen.go, do not edit.\n#\n",
-		about.Name, about.Version, date)
+	fmt.Fprintln(&out, "# User agents of crawlers, as regular expressions.")
+	fmt.Fprintf(&out, "# From npm %s %s, fetched %s; made by gen.go, do not edit.\n#\n", about.Name, about.Version, date)
 
 	for line := range strings.Lines(strings.TrimSpace(string(files["package/LICENSE"]))) {
 		fmt.Fprintln(&out, strings.TrimSpace("# "+strings.TrimSpace(line)))

@@ -17,9 +17,9 @@ var (
 	ownList string
 )
 
-// list is a set of regular expressions that are matched together. Each is indexed by literals of which
-// its matches contain at least one, and each literal by its first three letters. So a text is scanned
-// once, however many expressions there are.
+// list is a set of regular expressions that are matched together. Each is indexed by literals of
+// which its matches contain at least one, and each literal by its first three letters. So a text is
+// scanned once, however many expressions there are.
 type list struct {
 	literals []literal           // ordered by bucket
 	start    [buckets + 1]uint16 // bucket b is literals[start[b]:start[b+1]]
@@ -34,7 +34,8 @@ type literal struct {
 }
 
 const (
-	// width is the number of letters by which literals are indexed, and the least length of a literal.
+	// width is the number of letters by which literals are indexed, and the least length of a
+	// literal.
 	width      = 3
 	bucketBits = 14
 	buckets    = 1 << bucketBits
@@ -126,8 +127,8 @@ func load() *list {
 	return newList(append(found, literal{text: "bot", anyCase: true, check: endsWordBot}))
 }
 
-// endsWordBot reports whether the "bot" at an offset ends a word, in the singular or plural. It excludes
-// CUBOT, a maker of phones.
+// endsWordBot reports whether the "bot" at an offset ends a word, in the singular or plural. It
+// excludes CUBOT, a maker of phones.
 func endsWordBot(text string, at int) bool {
 	before, after := text[:at], text[at+len("bot"):]
 	if after != "" && after[0]|0x20 == 's' {
@@ -171,8 +172,8 @@ func lines(text string) []string {
 	return all
 }
 
-// literals returns the literals of an expression: each match contains at least one. It panics if they
-// are too short, since the lists are part of the program.
+// literals returns the literals of an expression: each match contains at least one. It panics if
+// they are too short, since the lists are part of the program.
 func literals(pattern string) []literal {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -194,8 +195,8 @@ func literals(pattern string) []literal {
 	return found
 }
 
-// required returns literals of which every match of the expression contains at least one, or nil if it
-// finds none.
+// required returns literals of which every match of the expression contains at least one, or nil if
+// it finds none.
 func required(re *syntax.Regexp) []literal {
 	switch re.Op {
 	case syntax.OpLiteral:

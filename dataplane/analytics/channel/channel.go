@@ -1,10 +1,11 @@
-// Package channel determines the marketing channel of a visit from the campaign and the referring site
-// of its first page view (analytics contract, section 2 "Campaign object"). The analytics endpoints
-// call Complete for each campaign, and Of for each possible start of a visit. It is pure.
+// Package channel determines the marketing channel of a visit from the campaign and the referring
+// site of its first page view (analytics contract, section 2 "Campaign object"). The analytics
+// endpoints call Complete for each campaign, and Of for each possible start of a visit. It is pure.
 //
 // The rules are those of Google Analytics 4's default channel grouping, mapped to the contract's
-// thirteen values. The first match wins. Sites are matched by whole host labels, so that microsoft.com
-// does not match t.co, and by map lookups, so that the cost does not grow with the lists.
+// thirteen values. The first match wins. Sites are matched by whole host labels, so that
+// microsoft.com does not match t.co, and by map lookups, so that the cost does not grow with the
+// lists.
 package channel
 
 import (
@@ -33,9 +34,9 @@ const (
 	Unassigned    Channel = "unassigned"
 )
 
-// Complete returns the campaign with source and medium set from its click id, if it has a click id and
-// no source (contract, section 2 "Click id platforms"). The medium is then always cpc. Of several
-// click ids Meta's has the lowest priority, because it is on unpaid links too.
+// Complete returns the campaign with source and medium set from its click id, if it has a click id
+// and no source (contract, section 2 "Click id platforms"). The medium is then always cpc. Of
+// several click ids Meta's has the lowest priority, because it is on unpaid links too.
 func Complete(c model.Campaign) model.Campaign {
 	if c.Source != "" {
 		return c
@@ -60,9 +61,9 @@ func Complete(c model.Campaign) model.Campaign {
 // referrerHost, a lower-case host without port. An empty host means no referrer, or a page of the
 // site itself.
 //
-// Campaign values take precedence over the referrer. A campaign without a source is completed first.
-// If that sets no source, its medium and the referring site decide; without a medium, the referring
-// site alone.
+// Campaign values take precedence over the referrer. A campaign without a source is completed
+// first. If that sets no source, its medium and the referring site decide; without a medium, the
+// referring site alone.
 func Of(c model.Campaign, referrerHost string) Channel {
 	c = Complete(c)
 	source, medium := value(c.Source), value(c.Medium)
@@ -112,8 +113,8 @@ func ofReferrer(host string) Channel {
 	return Referral
 }
 
-// ofCampaign applies the grouping's table in its order, with one exception: e-mail comes first, so that
-// a mailing through a social network or a portal counts as e-mail.
+// ofCampaign applies the grouping's table in its order, with one exception: e-mail comes first, so
+// that a mailing through a social network or a portal counts as e-mail.
 func ofCampaign(source, medium string, from kind) Channel {
 	paid := isPaid(medium)
 	switch {
@@ -157,8 +158,8 @@ func ofCampaign(source, medium string, from kind) Channel {
 	return Unassigned
 }
 
-// isPaid matches the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$. So prepaid is not a paid
-// medium.
+// isPaid matches the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$. So prepaid is not a
+// paid medium.
 func isPaid(medium string) bool {
 	return strings.Contains(medium, "cp") || medium == "ppc" || medium == "retargeting" || strings.HasPrefix(medium, "paid")
 }

@@ -54,8 +54,8 @@ func (v vector) campaign() model.Campaign {
 	return c
 }
 
-// host returns the host of a referrer as the collect handler does: empty for the site's own, which is
-// example.com here.
+// host returns the host of a referrer as the collect handler does: empty for the site's own, which
+// is example.com here.
 func (v vector) host(t *testing.T) string {
 	t.Helper()
 

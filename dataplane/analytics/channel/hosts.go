@@ -19,8 +19,8 @@ const (
 	referral // below a listed host, but not of its kind
 )
 
-// files holds the lists. A line is a host, which matches itself and its subdomains, or a bare name that
-// campaigns use as their source. # starts a comment.
+// files holds the lists. A line is a host, which matches itself and its subdomains, or a bare name
+// that campaigns use as their source. # starts a comment.
 //
 //go:embed hosts/*.txt
 var files embed.FS
@@ -64,8 +64,9 @@ func list(name string) []string {
 // maxHost is the length limit of DNS, including the trailing dot.
 const maxHost = 254
 
-// kindOfHost returns the kind of a host: that of the host itself, or of the nearest parent domain that
-// is listed. It does not look up the last label, which may equal a bare name (blog.google, dns.line).
+// kindOfHost returns the kind of a host: that of the host itself, or of the nearest parent domain
+// that is listed. It does not look up the last label, which may equal a bare name (blog.google,
+// dns.line).
 func kindOfHost(host string) kind {
 	// A longer text is not a host, and could have thousands of labels.
 	if len(host) > maxHost {

@@ -14,8 +14,8 @@ var (
 	hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}$`)
 )
 
-// Every file is sorted, and every entry is well-formed, listed once, and not implied by an entry for a
-// parent domain.
+// Every file is sorted, and every entry is well-formed, listed once, and not implied by an entry
+// for a parent domain.
 func TestLists(t *testing.T) {
 	fewest := map[kind]int{search: 400, social: 400, video: 200, mail: 250, ads: 250, affiliates: 100, referral: 100}
 	inFile := map[string]string{}

@@ -25,8 +25,8 @@ var automaticProperties = map[string]map[string]func(r *reader, key string) erro
 	model.EventSiteSearch:    {"term": keepText(maxTerm)},
 }
 
-// automatic keeps exactly the event's own properties. A property of the wrong type is dropped like an
-// unknown one, since the event still happened.
+// automatic keeps exactly the event's own properties. A property of the wrong type is dropped like
+// an unknown one, since the event still happened.
 func (r *reader) automatic(name string, domains []string) (Accepted, error) {
 	known := automaticProperties[name]
 	err := r.properties(func(key string) error {
@@ -57,8 +57,8 @@ func keepText(limit int) func(r *reader, key string) error {
 	}
 }
 
-// keepHost keeps a host in its normalised form, so that a host is one row of a report. Of an address it
-// keeps the host. A text without a host is dropped, since it may contain personal data.
+// keepHost keeps a host in its normalised form, so that a host is one row of a report. Of an
+// address it keeps the host. A text without a host is dropped, since it may contain personal data.
 func (r *reader) keepHost(key string) error {
 	text, ok, err := r.text()
 	if !ok {

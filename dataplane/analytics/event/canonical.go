@@ -18,12 +18,12 @@ const (
 	// maxProperties is the largest size of properties in their canonical form, in bytes (analytics
 	// contract, section 8).
 	maxProperties = 4_096
-	// maxDepth is the deepest nesting of objects and lists, including the properties themselves. The
-	// databases store any depth. But anyone can send properties, and many JSON parsers fail at some
-	// hundred levels: one hit must not make an owner's whole download unreadable.
+	// maxDepth is the deepest nesting of objects and lists, including the properties themselves.
+	// The databases store any depth. But anyone can send properties, and many JSON parsers fail at
+	// some hundred levels: one hit must not make an owner's whole download unreadable.
 	maxDepth = 64
-	// maxAlike is the most keys of one object that may become equal when characters that no database
-	// stores are replaced.
+	// maxAlike is the most keys of one object that may become equal when characters that no
+	// database stores are replaced.
 	maxAlike = 8
 	// fewMembers is the most keys of an object that are searched linearly.
 	fewMembers = 16
@@ -35,9 +35,9 @@ var (
 )
 
 // canonical reads the text of m or meta once and writes its canonical form: compact, in UTF-8, with
-// each key once. Of a repeated key the last value is kept. Texts and numbers stay as they were sent,
-// with two exceptions: NUL and half surrogates become U+FFFD, and a number beyond a double becomes a
-// text, so that every JSON parser can read it.
+// each key once. Of a repeated key the last value is kept. Texts and numbers stay as they were
+// sent, with two exceptions: NUL and half surrogates become U+FFFD, and a number beyond a double
+// becomes a text, so that every JSON parser can read it.
 type canonical struct {
 	source  bytes.Reader
 	in      jsontext.Decoder
@@ -203,8 +203,8 @@ func (o *object) member(depth int) error {
 	return nil
 }
 
-// readKey reads a key, and returns it as it was sent and as it is stored. A key with half surrogates is
-// not a text: for it, sent is the key's JSON after a byte that no text contains.
+// readKey reads a key, and returns it as it was sent and as it is stored. A key with half
+// surrogates is not a text: for it, sent is the key's JSON after a byte that no text contains.
 func (o *object) readKey() (sent, key string, err error) {
 	raw, err := o.in.ReadValue()
 	if err != nil {
@@ -225,8 +225,8 @@ func (o *object) readKey() (sent, key string, err error) {
 	return sent, storable(sent), nil
 }
 
-// slot returns the key under which a member is stored, and the index of the member that it replaces or
-// -1. A key that became equal to a different one gets a further U+FFFD, so that both are kept.
+// slot returns the key under which a member is stored, and the index of the member that it replaces
+// or -1. A key that became equal to a different one gets a further U+FFFD, so that both are kept.
 func (o *object) slot(sent, key string) (string, int) {
 	for range maxAlike {
 		i := o.find(key)
@@ -300,8 +300,8 @@ func (o *object) close() {
 // storable is model.Storable without a limit, since a text has at most as many characters as bytes.
 func storable(s string) string { return model.Storable(s, len(s)) }
 
-// isDouble reports whether a double can represent a JSON number: it is neither too large, nor so small
-// that it becomes 0.
+// isDouble reports whether a double can represent a JSON number: it is neither too large, nor so
+// small that it becomes 0.
 func isDouble(number []byte) bool {
 	const safe = 300 // digits, without an exponent
 	if len(number) < safe && !bytes.ContainsAny(number, "eE") {

@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of the e-commerce fields. An id or a number beyond its limit is unreadable, because cutting it
-// would change its meaning; a name is cut. An event without a readable required field is bad_event; an
-// unreadable optional field is left out.
+// Limits of the e-commerce fields. An id or a number beyond its limit is unreadable, because
+// cutting it would change its meaning; a name is cut. An event without a readable required field is
+// bad_event; an unreadable optional field is left out.
 const (
 	maxItemID        = 200 // characters
 	maxItemName      = 200 // characters
@@ -59,9 +59,9 @@ var ecommerceFields = map[string]struct{ required, optional field }{
 	model.EventRefund:        {transactionID | value | currency, items},
 }
 
-// ecommerce reads an event's fields and keeps its other properties as they were sent. The fields count
-// even if the properties are too large to be stored. An unreadable optional field is left out, since
-// the sale still happened.
+// ecommerce reads an event's fields and keeps its other properties as they were sent. The fields
+// count even if the properties are too large to be stored. An unreadable optional field is left
+// out, since the sale still happened.
 func (r *reader) ecommerce(name string) (Accepted, error) {
 	event := Accepted{Name: name}
 	fields := ecommerceFields[name]
@@ -91,8 +91,8 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 	return event, nil
 }
 
-// readField reads one of the event's own fields into the event or into the properties. It reports false
-// for an unreadable field.
+// readField reads one of the event's own fields into the event or into the properties. It reports
+// false for an unreadable field.
 func (r *reader) readField(f field, key string, event *Accepted) (ok bool, err error) {
 	switch f {
 	case value:
@@ -110,8 +110,8 @@ func (r *reader) readField(f field, key string, event *Accepted) (ok bool, err e
 	return ok, err
 }
 
-// keepItemField reads one of the four fields that describe an item, and keeps it. It reports false for
-// an unreadable field.
+// keepItemField reads one of the four fields that describe an item, and keeps it. It reports false
+// for an unreadable field.
 func (r *reader) keepItemField(f field, key string) (ok bool, err error) {
 	var text string
 	var n model.Money

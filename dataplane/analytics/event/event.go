@@ -1,7 +1,7 @@
-// Package event holds the rules of events (analytics contract, section 2): which names a site accepts,
-// and which properties of an event are stored. The collect and server endpoints call it with the JSON
-// text of a request. It is pure, and never converts an amount to a float: amounts are read from the
-// text of their number.
+// Package event holds the rules of events (analytics contract, section 2): which names a site
+// accepts, and which properties of an event are stored. The collect and server endpoints call it
+// with the JSON text of a request. It is pure, and never converts an amount to a float: amounts are
+// read from the text of their number.
 package event
 
 import (
@@ -32,16 +32,17 @@ type Accepted struct {
 var (
 	// ErrUnknown is returned for a well-formed name that the site does not accept.
 	ErrUnknown = &model.Error{Kind: model.Invalid, Code: "unknown_event"}
-	// ErrBad is returned for a malformed name, and for required e-commerce fields that are missing or
-	// unreadable.
+	// ErrBad is returned for a malformed name, and for required e-commerce fields that are missing
+	// or unreadable.
 	ErrBad = &model.Error{Kind: model.Invalid, Code: "bad_event"}
 	// ErrOwnLink is returned for an outbound_click to one of the site's own domains. The event is
 	// ignored: collect answers 204, server {"status":"ignored","reason":"own_link"}.
 	ErrOwnLink = errors.New("outbound click to the site's own domain")
 )
 
-// Check applies the rules to an event's name and properties. properties is the JSON text of m or meta:
-// any JSON value, or nil if it is absent. Registering a reserved name does not make it acceptable.
+// Check applies the rules to an event's name and properties. properties is the JSON text of m or
+// meta: any JSON value, or nil if it is absent. Registering a reserved name does not make it
+// acceptable.
 func Check(name string, properties []byte, rules *Rules) (Accepted, error) {
 	if !model.IsEventName(name) {
 		return Accepted{}, ErrBad

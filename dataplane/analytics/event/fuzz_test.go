@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// FuzzCheck checks that no input panics, that accepted events can be stored on both databases, and that
-// the stored properties of a site's own event pass again unchanged.
+// FuzzCheck checks that no input panics, that accepted events can be stored on both databases, and
+// that the stored properties of a site's own event pass again unchanged.
 func FuzzCheck(f *testing.F) {
 	names := []string{
 		"signup", "outbound_click", "file_download", "scroll", "site_search",

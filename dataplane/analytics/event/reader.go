@@ -10,8 +10,8 @@ import (
 )
 
 // reader reads an event's properties and writes those that are kept. Reading and writing fail
-// independently: properties that cannot be stored are dropped, while the fields of the event are still
-// read.
+// independently: properties that cannot be stored are dropped, while the fields of the event are
+// still read.
 type reader struct {
 	canonical canonical
 	source    bytes.Reader
@@ -42,8 +42,8 @@ func (r *reader) release() {
 	readers.Put(r)
 }
 
-// custom keeps the properties of a site's own event as they were sent: the same keys in the same order,
-// and numbers as they were written.
+// custom keeps the properties of a site's own event as they were sent: the same keys in the same
+// order, and numbers as they were written.
 func (r *reader) custom(name string) Accepted {
 	if r.dropped {
 		return Accepted{Name: name}
@@ -59,8 +59,8 @@ func (r *reader) properties(member func(key string) error) error {
 	return r.eachMember(member)
 }
 
-// eachMember reads an object and writes an object. For each member it calls member with the key. member
-// must read the value, and writes key and value if they are kept.
+// eachMember reads an object and writes an object. For each member it calls member with the key.
+// member must read the value, and writes key and value if they are kept.
 func (r *reader) eachMember(member func(key string) error) error {
 	if err := r.copyToken(); err != nil {
 		return err

@@ -147,9 +147,9 @@ func (discard) Update(_ context.Context, keys db.HitKeys, decide func(*db.HitSta
 
 func (discard) Close() error { return nil }
 
-// BenchmarkHandler measures the handler alone, up to the writer and back, without network: the time and
-// allocations of a hit in addition to net/http and the database. It includes the wait for the writer's
-// goroutine.
+// BenchmarkHandler measures the handler alone, up to the writer and back, without network: the time
+// and allocations of a hit in addition to net/http and the database. It includes the wait for the
+// writer's goroutine.
 func BenchmarkHandler(b *testing.B) {
 	d := dbtest.Open(b, dbtest.SQLiteURL(b))
 	p := plane{tb: b, db: d, clock: &clock{now: noon}}

@@ -69,7 +69,7 @@ func TestCollectErrors(t *testing.T) {
 			{"t comes before the key", call{body: body(map[string]any{"t": "x", "k": "x"}), origin: foreign}, 400, "bad_json"},
 			{"no key", call{body: body(map[string]any{"k": nil}), origin: own}, 404, "unknown_site_key"},
 			{"a number for a key", call{body: body(map[string]any{"k": 7}), origin: own}, 404, "unknown_site_key"},
-			{"nobody's key", call{body: body(map[string]any{"k": model.NewSiteKey()}), origin: own}, 404, "unknown_site_key"},
+			{"unknown key", call{body: body(map[string]any{"k": model.NewSiteKey()}), origin: own}, 404, "unknown_site_key"},
 			{"the key and a character", call{body: body(map[string]any{"k": site.SiteKey + "0"}), origin: own}, 404, "unknown_site_key"},
 			{"the key in capitals", call{body: body(map[string]any{"k": "ABCDEF" + site.SiteKey[6:]}), origin: own}, 404, "unknown_site_key"},
 			{"the key and NUL", call{body: body(map[string]any{"k": site.SiteKey + "\x00"}), origin: own}, 404, "unknown_site_key"},
@@ -85,7 +85,7 @@ func TestCollectErrors(t *testing.T) {
 			{"a path without slash", call{body: body(map[string]any{"p": "about"}), origin: own}, 400, "bad_path"},
 			{"an address as a path", call{body: body(map[string]any{"p": "https://example.com/"}), origin: own}, 400, "bad_path"},
 			{"engagement without path", call{body: body(map[string]any{"t": "engagement", "p": nil}), origin: own}, 400, "bad_path"},
-			{"an event nobody registered", call{body: body(map[string]any{"t": "event", "e": "signup"}), origin: own}, 400, "unknown_event"},
+			{"an event that is not registered", call{body: body(map[string]any{"t": "event", "e": "signup"}), origin: own}, 400, "unknown_event"},
 			{"the path comes before the event", call{body: body(map[string]any{"t": "event", "p": "x"}), origin: own}, 400, "bad_path"},
 			{"a bot comes before the path", call{body: body(map[string]any{"p": "x"}), origin: own, agent: "curl/8.5.0"}, 204, ""},
 		} {
@@ -117,8 +117,8 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// TestUnreadableBodiesAreCounted checks that a call whose body cannot be read counts for the site that
-// the body names, if one of the site's pages sent it (analytics contract, section 6).
+// TestUnreadableBodiesAreCounted checks that a call whose body cannot be read counts for the site
+// that the body names, if one of the site's pages sent it (analytics contract, section 6).
 func TestUnreadableBodiesAreCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -177,8 +177,8 @@ func TestUnreadableBodiesAreCounted(t *testing.T) {
 	})
 }
 
-// TestBrokenBodyIsNotCounted checks that a body that is cut off does not count, such as that of a phone
-// that loses its network.
+// TestBrokenBodyIsNotCounted checks that a body that is cut off does not count, such as that of a
+// phone that loses its network.
 func TestBrokenBodyIsNotCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -357,7 +357,7 @@ func TestStoredPageview(t *testing.T) {
 				"content": "Top", "term": "Tea"}}, is(model.Campaign{Source: "newsletter", Medium: "email", Name: "spring", Content: "top", Term: "tea"}, campaign)},
 			{"click ids as sent, source and medium set", map[string]any{"u": map[string]any{"gclid": "AbC"}},
 				is(model.Campaign{Source: "google", Medium: "cpc", Gclid: "AbC"}, campaign)},
-			{"click id beside a source", map[string]any{"u": map[string]any{"source": "partner", "fbclid": "F"}},
+			{"click id with a source", map[string]any{"u": map[string]any{"source": "partner", "fbclid": "F"}},
 				is(model.Campaign{Source: "partner", Fbclid: "F"}, campaign)},
 			{"campaign that is no object", map[string]any{"u": []string{"source"}}, is(model.Campaign{}, campaign)},
 			{"campaign of other types", map[string]any{"u": map[string]any{"source": 7, "medium": []int{1}}}, is(model.Campaign{}, campaign)},
@@ -403,8 +403,8 @@ func TestPageviewIDIsMadeWhenMissing(t *testing.T) {
 	})
 }
 
-// TestVisits goes through the visit rules (analytics contract, section 3) with a fixed clock. Each step
-// is a page view of one visitor. Visits are numbered in the order of their start.
+// TestVisits goes through the visit rules (analytics contract, section 3) with a fixed clock. Each
+// step is a page view of one visitor. Visits are numbered in the order of their start.
 func TestVisits(t *testing.T) {
 	type step struct {
 		at     time.Duration // after 12:00 UTC
@@ -433,7 +433,7 @@ func TestVisits(t *testing.T) {
 			{"campaign appears", []step{{visit: 1}, {at: time.Minute, source: newsletter, visit: 2}, {at: 2 * time.Minute, visit: 2}}},
 			{"click id, which is a source", []step{{source: newsletter, visit: 1}, {at: time.Minute, gclid: "x", visit: 2}, {at: 2 * time.Minute, visit: 2}}},
 			{"another click id of one source", []step{{gclid: "x", visit: 1}, {at: time.Minute, gclid: "y", visit: 1}, {at: 2 * time.Minute, source: "google", visit: 1}}},
-			{"click id beside the source", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: newsletter, gclid: "x", visit: 1}}},
+			{"click id with the source", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: newsletter, gclid: "x", visit: 1}}},
 			{"back to the first campaign", []step{{source: newsletter, visit: 1}, {at: time.Minute, source: "partner", visit: 2}, {at: 2 * time.Minute, source: newsletter, visit: 3}}},
 			{"clock stepped back a little", []step{{visit: 1}, {at: -time.Second, visit: 1}}},
 			{"clock stepped back an hour", []step{{visit: 1}, {at: -time.Hour, visit: 1}}},
@@ -469,8 +469,8 @@ func TestVisits(t *testing.T) {
 	})
 }
 
-// TestVisitKeepsItsAttribution checks that referrer, campaign and channel of a visit are those of its
-// first page view.
+// TestVisitKeepsItsAttribution checks that referrer, campaign and channel of a visit are those of
+// its first page view.
 func TestVisitKeepsItsAttribution(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

@@ -27,8 +27,8 @@ func eventCall(site *model.Site, visitor, name string, properties any, fields ma
 
 type m = map[string]any
 
-// TestCollectEvents goes through the contract's tables of events (section 2) and their errors (section
-// 7). It checks the answer, and the columns of a stored event.
+// TestCollectEvents goes through the contract's tables of events (section 2) and their errors
+// (section 7). It checks the answer, and the columns of a stored event.
 func TestCollectEvents(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -143,8 +143,8 @@ func TestCollectEvents(t *testing.T) {
 	})
 }
 
-// TestTransactionsCountOnce checks that a purchase or refund that is recorded already is ignored, also
-// for many concurrent calls (analytics contract, section 2).
+// TestTransactionsCountOnce checks that a purchase or refund that is recorded already is ignored,
+// also for many concurrent calls (analytics contract, section 2).
 func TestTransactionsCountOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -186,8 +186,8 @@ func TestTransactionsCountOnce(t *testing.T) {
 	})
 }
 
-// TestEventsJoinVisits checks that an event belongs to the visitor's latest visit of the day, and starts
-// one if there is none.
+// TestEventsJoinVisits checks that an event belongs to the visitor's latest visit of the day, and
+// starts one if there is none.
 func TestEventsJoinVisits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -226,8 +226,8 @@ func TestEventsJoinVisits(t *testing.T) {
 	})
 }
 
-// TestManualPageviews checks that a manual page view is ignored within a second of an automatic one on
-// its path (section 3).
+// TestManualPageviews checks that a manual page view is ignored within a second of an automatic one
+// on its path (section 3).
 func TestManualPageviews(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -396,8 +396,8 @@ func TestExcludedAddresses(t *testing.T) {
 	})
 }
 
-// TestPseudonymousUserID checks that user ids are stored as keyed hashes that are bound to the site, and
-// only well-formed ones of sites that allow them.
+// TestPseudonymousUserID checks that user ids are stored as keyed hashes that are bound to the
+// site, and only well-formed ones of sites that allow them.
 func TestPseudonymousUserID(t *testing.T) {
 	id, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -444,8 +444,8 @@ func TestPseudonymousUserID(t *testing.T) {
 	})
 }
 
-// TestRejectionsAreCounted checks that each refused or ignored call of a known site is counted, by day,
-// endpoint and code (section 6).
+// TestRejectionsAreCounted checks that each refused or ignored call of a known site is counted, by
+// day, endpoint and code (section 6).
 func TestRejectionsAreCounted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

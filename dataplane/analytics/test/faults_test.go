@@ -70,8 +70,8 @@ func TestFailedCommitIsNo204(t *testing.T) {
 	})
 }
 
-// hang is the longest time of a request that waits for a stuck database: far longer than it takes, so
-// that a busy machine does not fail the test.
+// hang is the longest time of a request that waits for a stuck database: far longer than it takes,
+// so that a busy machine does not fail the test.
 const hang = 6 * analytics.StoreTimeout
 
 // TestStuckStoreIsBounded checks that no request waits forever for a database that does not answer.
@@ -105,7 +105,7 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 		p := newPlaneOn(t, d, store)
 		site := p.site("example.com", quota)
 		ctx, leave := context.WithCancel(t.Context())
-		gone := make(chan error)
+		ended := make(chan error)
 		go func() {
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/collect.php", strings.NewReader(mustJSON(t, viewCall(site, "", nil).body)))
 			if err == nil {
@@ -113,13 +113,13 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 				request.Header.Set("User-Agent", chrome)
 				_, err = p.http.Do(request) //nolint:bodyclose // there is no response
 			}
-			gone <- err
+			ended <- err
 		}()
 
 		<-entered
 		leave()
 
-		if err := <-gone; !errors.Is(err, context.Canceled) {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Fatalf("the browser got %v, want a cancelled request", err)
 		}
 
@@ -132,8 +132,8 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 	})
 }
 
-// TestOneBadHitFailsAlone checks that a hit that the database refuses, or that makes its transaction
-// panic, fails alone: the other hits of its batch are stored and counted.
+// TestOneBadHitFailsAlone checks that a hit that the database refuses, or that makes its
+// transaction panic, fails alone: the other hits of its batch are stored and counted.
 func TestOneBadHitFailsAlone(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		// This row violates the primary key of its table.
@@ -194,8 +194,8 @@ func oneBadHit(t *testing.T, spoil func(changes *db.HitChanges, pageview int)) {
 	})
 }
 
-// TestConnectionsCut checks that an acknowledged event is stored once and with its delivery while the
-// server repeatedly closes all connections under load, and that the plane recovers.
+// TestConnectionsCut checks that an acknowledged event is stored once and with its delivery while
+// the server repeatedly closes all connections under load, and that the plane recovers.
 func TestConnectionsCut(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -276,8 +276,8 @@ func TestConnectionsCut(t *testing.T) {
 	})
 }
 
-// TestDatabaseRestarted checks that no acknowledged hit is lost when the database crashes and restarts,
-// that hits are refused in between, and that the plane needs no restart.
+// TestDatabaseRestarted checks that no acknowledged hit is lost when the database crashes and
+// restarts, that hits are refused in between, and that the plane needs no restart.
 func TestDatabaseRestarted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -307,9 +307,9 @@ func TestDatabaseRestarted(t *testing.T) {
 	})
 }
 
-// TestPoolExhausted checks that hits are stored while all connections of the control plane's pool are
-// busy, including the first hit of a site and of a day, and counters of refused calls too: the writer has
-// its own connection, and lookups have their own pool.
+// TestPoolExhausted checks that hits are stored while all connections of the control plane's pool
+// are busy, including the first hit of a site and of a day, and counters of refused calls too: the
+// writer has its own connection, and lookups have their own pool.
 func TestPoolExhausted(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -347,9 +347,9 @@ func TestPoolExhausted(t *testing.T) {
 	})
 }
 
-// TestLockWait checks that the waits of hits are bounded while another session locks the site's row, both
-// for the hit that is being stored and for the next one in the queue. Hits that were answered with 503
-// are not stored after the row is unlocked, and later hits are.
+// TestLockWait checks that the waits of hits are bounded while another session locks the site's
+// row, both for the hit that is being stored and for the next one in the queue. Hits that were
+// answered with 503 are not stored after the row is unlocked, and later hits are.
 func TestLockWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
@@ -407,8 +407,8 @@ func TestLockWait(t *testing.T) {
 	})
 }
 
-// TestFloodOfUnknownKeys checks that a flood of different made-up site keys delays no site. The keys are
-// answered with 404, or with 503 if there are too many.
+// TestFloodOfUnknownKeys checks that a flood of different made-up site keys delays no site. The
+// keys are answered with 404, or with 503 if there are too many.
 func TestFloodOfUnknownKeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -449,8 +449,8 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	})
 }
 
-// lockTable locks a table of PostgreSQL exclusively, until the test ends or for some seconds. It returns
-// once it holds the lock.
+// lockTable locks a table of PostgreSQL exclusively, until the test ends or for some seconds. It
+// returns once it holds the lock.
 func lockTable(t *testing.T, p *plane, table string, seconds int) {
 	t.Helper()
 
@@ -470,8 +470,8 @@ func lockTable(t *testing.T, p *plane, table string, seconds int) {
 	})
 }
 
-// TestOneDeadlineForAllWaits checks that a hit that waits for its site and then for the key of its day is
-// answered after StoreTimeout in total.
+// TestOneDeadlineForAllWaits checks that a hit that waits for its site and then for the key of its
+// day is answered after StoreTimeout in total.
 func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))

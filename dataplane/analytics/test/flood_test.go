@@ -125,10 +125,10 @@ func (o *office) check(t *testing.T) {
 	o.p.rejected(o.site, map[string]int64{})
 }
 
-// TestOfficeLosesNothing checks that all hits of 200 people behind one address are stored who use one
-// site for a working day. On Monday at 9:00 all of them open it within five seconds, and after lunch
-// within a minute. The test sends the half hours after these; TestFloodSparesABusyOffice has the whole
-// day.
+// TestOfficeLosesNothing checks that all hits of 200 people behind one address are stored who use
+// one site for a working day. On Monday at 9:00 all of them open it within five seconds, and after
+// lunch within a minute. The test sends the half hours after these; TestFloodSparesABusyOffice has
+// the whole day.
 func TestOfficeLosesNothing(t *testing.T) {
 	const people = 200
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -169,7 +169,8 @@ func TestOfficeLosesNothing(t *testing.T) {
 	})
 }
 
-// TestBusyPageLosesNothing checks that all hits of a page that sends 60 within 5 seconds are stored.
+// TestBusyPageLosesNothing checks that all hits of a page that sends 60 within 5 seconds are
+// stored.
 func TestBusyPageLosesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
@@ -182,9 +183,9 @@ func TestBusyPageLosesNothing(t *testing.T) {
 	})
 }
 
-// TestFlood checks that 10,000 forged page views from one address do not use up the quota of a site with
-// a free plan. The next visitor from another network is stored, and the owner sees the reason for the
-// ignored hits.
+// TestFlood checks that 10,000 forged page views from one address do not use up the quota of a site
+// with a free plan. The next visitor from another network is stored, and the owner sees the reason
+// for the ignored hits.
 func TestFlood(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, floodBurst, floodRate)
@@ -220,8 +221,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// TestFloodLimitsAllKinds checks that page views, events and engagement reports share the limit, that it
-// refills with time, and that calls refused or ignored for other reasons do not count.
+// TestFloodLimitsAllKinds checks that page views, events and engagement reports share the limit,
+// that it refills with time, and that calls refused or ignored for other reasons do not count.
 func TestFloodLimitsAllKinds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 3, 1)
@@ -267,8 +268,8 @@ func TestFloodLimitsAllKinds(t *testing.T) {
 	})
 }
 
-// TestServersAreNotLimited checks that server-side events have no flood limit, since the owner's secret
-// authenticates them.
+// TestServersAreNotLimited checks that server-side events have no flood limit, since the owner's
+// secret authenticates them.
 func TestServersAreNotLimited(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newFloodPlane(t, d, 1, 1)
@@ -288,8 +289,8 @@ func TestServersAreNotLimited(t *testing.T) {
 	})
 }
 
-// TestNoFloodLimitBehindAnUnknownProxy checks that a loopback peer that forwards other addresses is not
-// limited, and one that does not is.
+// TestNoFloodLimitBehindAnUnknownProxy checks that a loopback peer that forwards other addresses is
+// not limited, and one that does not is.
 func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)

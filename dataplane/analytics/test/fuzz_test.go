@@ -12,7 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// contractCodes are all error codes of the two endpoints, by status (analytics contract, section 7).
+// contractCodes are all error codes of the two endpoints, by status (analytics contract, section
+// 7).
 var contractCodes = map[int]string{
 	400: "bad_body bad_json bad_path unknown_event bad_event visitor_required",
 	401: "missing_secret invalid_secret",
@@ -32,7 +33,8 @@ func fuzzPlane(f *testing.F) (*plane, *model.Site) {
 	return p, site
 }
 
-// inContract checks that an answer has no 5xx status, and that an error has one of the contract's codes.
+// inContract checks that an answer has no 5xx status, and that an error has one of the contract's
+// codes.
 func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 	t.Helper()
 
@@ -59,8 +61,8 @@ func inContract(t *testing.T, response *httptest.ResponseRecorder) {
 	}
 }
 
-// FuzzCollect sends any method, headers and body. KEY in the body is replaced by the site's key, so that
-// the seeds lead to valid calls.
+// FuzzCollect sends any method, headers and body. KEY in the body is replaced by the site's key, so
+// that the seeds lead to valid calls.
 func FuzzCollect(f *testing.F) {
 	p, site := fuzzPlane(f)
 

@@ -259,9 +259,9 @@ func (p *plane) used(site *model.Site) int64 {
 	return used[site.ID]
 }
 
-// shop creates a site with every setting enabled: it measures search, e-commerce and user ids, "signup"
-// is registered and a key event, it has a conversion webhook, and it excludes 192.0.2.7 and
-// 2001:db8::/32.
+// shop creates a site with every setting enabled: it measures search, e-commerce and user ids,
+// "signup" is registered and a key event, it has a conversion webhook, and it excludes 192.0.2.7
+// and 2001:db8::/32.
 func (p *plane) shop(domain string) *model.Site {
 	p.tb.Helper()
 
@@ -324,8 +324,8 @@ func (p *plane) deliveries(site *model.Site) []model.Delivery {
 	return deliveries
 }
 
-// rejected stops the service and compares the site's counters of refused and ignored calls, by "endpoint
-// code".
+// rejected stops the service and compares the site's counters of refused and ignored calls, by
+// "endpoint code".
 func (p *plane) rejected(site *model.Site, want map[string]int64) {
 	p.tb.Helper()
 
@@ -362,10 +362,12 @@ func (p *plane) await(what string, arrived func() bool) {
 	}
 }
 
-// awaitNotifications waits until the plane receives change notifications. When the plane starts to, it
-// invalidates all sites, which may reveal the first change without its notification, but not the second.
+// awaitNotifications waits until the plane receives change notifications. When the plane starts to,
+// it invalidates all sites, which may reveal the first change without its notification, but not the
+// second.
 func (p *plane) awaitNotifications(site *model.Site) {
 	p.tb.Helper()
+
 	for _, domain := range []string{"first.example", "second.example"} {
 		nothing := viewCall(site, "", map[string]any{"t": "engagement"})
 		nothing.origin = "https://" + domain

@@ -47,8 +47,8 @@ func TestEventKinds(t *testing.T) {
 	})
 }
 
-// TestOwnLinkIsNotOutbound checks that a click to the site's domain, a subdomain or an extra domain is
-// accepted and not stored.
+// TestOwnLinkIsNotOutbound checks that a click to the site's domain, a subdomain or an extra domain
+// is accepted and not stored.
 func TestOwnLinkIsNotOutbound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -92,7 +92,8 @@ func TestLimits(t *testing.T) {
 			return status(call{body: padded(viewCall(site, "", nil).body.(m), size), origin: "https://shop.example"})
 		}
 
-		// kept returns the size of the stored properties of an event with properties of the given size.
+		// kept returns the size of the stored properties of an event with properties of the given
+		// size.
 		kept := func(size int) int {
 			p.collect(eventCall(site, "", "signup", m{"x": strings.Repeat("x", size-len(`{"x":""}`))}, nil))
 			events := p.events(site)

@@ -45,7 +45,8 @@ func (p *plane) serverCall(method, authorization, body string) (int, string) {
 	return response.StatusCode, strings.TrimSpace(string(text))
 }
 
-// TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4 and 7).
+// TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4
+// and 7).
 func TestServer(t *testing.T) {
 	const recorded = `{"status":"recorded"}`
 	code := func(code string) string { return `{"error":"` + code + `"}` }
@@ -81,7 +82,7 @@ func TestServer(t *testing.T) {
 			{"no secret", "POST", "", with(nil), 401, code("missing_secret")},
 			{"an empty secret", "POST", "Bearer ", with(nil), 401, code("missing_secret")},
 			{"another scheme", "POST", "Basic dXNlcjpwYXNz", with(nil), 401, code("missing_secret")},
-			{"nobody's secret", "POST", "Bearer " + model.NewSecret("svcs_"), with(nil), 401, code("invalid_secret")},
+			{"unknown secret", "POST", "Bearer " + model.NewSecret("svcs_"), with(nil), 401, code("invalid_secret")},
 			{"a secret with a typo", "POST", bearer[:len(bearer)-1] + "!", with(nil), 401, code("invalid_secret")},
 			{"a site key", "POST", "Bearer " + site.SiteKey, with(nil), 401, code("invalid_secret")},
 			{"the secret comes before the body", "POST", "Bearer x", "", 401, code("invalid_secret")},
@@ -106,7 +107,7 @@ func TestServer(t *testing.T) {
 			{"a key twice within meta", "POST", bearer, with(m{"meta": raw(`{"a":1,"a":2}`)}), 200, recorded},
 			{"no event", "POST", bearer, with(m{"event": nil}), 400, code("bad_event")},
 			{"an event name that is none", "POST", bearer, with(m{"event": "Sign up"}), 400, code("bad_event")},
-			{"an event nobody registered", "POST", bearer, with(m{"event": "login"}), 400, code("unknown_event")},
+			{"an event that is not registered", "POST", bearer, with(m{"event": "login"}), 400, code("unknown_event")},
 			{"a page view", "POST", bearer, with(m{"event": "pageview"}), 400, code("unknown_event")},
 			{"e-commerce where it is not measured", "POST", plainBearer, with(m{"event": "purchase", "meta": purchase}), 400, code("unknown_event")},
 			{"search where it is not measured", "POST", plainBearer, with(m{"event": "site_search", "meta": m{"term": "x"}}), 400, code("unknown_event")},
@@ -149,8 +150,8 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// TestServerTiesToTheBrowsersVisit checks that an event joins the visit of the browser with the same
-// address and user agent on that day (section 4).
+// TestServerTiesToTheBrowsersVisit checks that an event joins the visit of the browser with the
+// same address and user agent on that day (section 4).
 func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -173,8 +174,8 @@ func TestServerTiesToTheBrowsersVisit(t *testing.T) {
 	})
 }
 
-// TestServerSecretReplaced checks that a new key replaces the old one at once, and that a removed one is
-// refused.
+// TestServerSecretReplaced checks that a new key replaces the old one at once, and that a removed
+// one is refused.
 func TestServerSecretReplaced(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

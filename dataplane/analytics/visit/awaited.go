@@ -7,10 +7,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// An event names the page view of its page. Browsers send both over several connections, so that the
-// event may arrive first. The visit rule is then applied to the event instead, and the visit awaits
-// the page view, which joins it when it arrives. A visit awaits at most maxAwaited page views; the
-// oldest one is dropped first.
+// An event names the page view of its page. Browsers send both over several connections, so that
+// the event may arrive first. The visit rule is then applied to the event instead, and the visit
+// awaits the page view, which joins it when it arrives. A visit awaits at most maxAwaited page
+// views; the oldest one is dropped first.
 const (
 	maxAwaited = 8
 	idSize     = 8

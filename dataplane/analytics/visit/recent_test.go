@@ -45,8 +45,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRememberIsBounded checks that at most 8 page views are kept, and always the newest one, however
-// many arrive within a second and whatever the clock does.
+// TestRememberIsBounded checks that at most 8 page views are kept, and always the newest one,
+// however many arrive within a second and whatever the clock does.
 func TestRememberIsBounded(t *testing.T) {
 	const longest = 8 * 12
 	random := rand.New(rand.NewPCG(1, 2))

@@ -8,18 +8,18 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Gap is the time without a page view that ends a visit: a page view at least Gap after the visitor's
-// previous one starts a new visit.
+// Gap is the time without a page view that ends a visit: a page view at least Gap after the
+// visitor's previous one starts a new visit.
 const Gap = 30 * time.Minute
 
-// MaxPerDay is the most visits of a visitor on one UTC day. The last one always continues. No person
-// reaches it, and it bounds the rows of a client that sends made-up campaigns.
+// MaxPerDay is the most visits of a visitor on one UTC day. The last one always continues. No
+// person reaches it, and it bounds the rows of a client that sends made-up campaigns.
 const MaxPerDay = 200
 
 // Continues reports whether a page view at the given time belongs to the visitor's current visit.
 // It does not after a Gap, or if the page view has a utm_source or utm_campaign other than the
-// visit's. Values that the page view does not have never end a visit. A clock that stepped back ends
-// no visit either. The day's last visit (MaxPerDay) always continues.
+// visit's. Values that the page view does not have never end a visit. A clock that stepped back
+// ends no visit either. The day's last visit (MaxPerDay) always continues.
 //
 // Visits never cross 00:00 UTC, because the visitor's id changes then.
 func Continues(current *model.Visit, at model.Instant, c *model.Campaign) bool {
@@ -33,8 +33,8 @@ func Continues(current *model.Visit, at model.Instant, c *model.Campaign) bool {
 
 func carriesOther(carried, current string) bool { return carried != "" && carried != current }
 
-// View counts a page view at the given time in the visit. The time of the last page view never moves
-// back, so that a clock that steps back and forth does not split a visit.
+// View counts a page view at the given time in the visit. The time of the last page view never
+// moves back, so that a clock that steps back and forth does not split a visit.
 func View(v *model.Visit, at model.Instant) {
 	v.LastPageviewAt = max(v.LastPageviewAt, at)
 	v.Pageviews++

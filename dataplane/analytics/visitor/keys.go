@@ -26,8 +26,8 @@ type Salts interface {
 	KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([]byte, error)
 }
 
-// Keys caches the keys of today and yesterday. Forget drops older ones: their salts are deleted from
-// the database, and must not survive in memory. It is safe for concurrent use.
+// Keys caches the keys of today and yesterday. Forget drops older ones: their salts are deleted
+// from the database, and must not survive in memory. It is safe for concurrent use.
 type Keys struct {
 	stored Salts
 	secret Secret
@@ -43,8 +43,8 @@ func NewKeys(stored Salts, secret Secret) *Keys {
 	return &Keys{stored: stored, secret: secret, keys: make(map[model.Day]*DayKey), salts: make(map[model.Day][]byte)}
 }
 
-// Get returns the key of a day, or context.DeadlineExceeded at the deadline. The first requests of a
-// day share one lookup, which does not end with the deadline of one of them.
+// Get returns the key of a day, or context.DeadlineExceeded at the deadline. The first requests of
+// a day share one lookup, which does not end with the deadline of one of them.
 func (k *Keys) Get(deadline time.Time, day model.Day) (*DayKey, error) {
 	k.mu.RLock()
 	key := k.keys[day]
@@ -79,8 +79,8 @@ func (k *Keys) put(ctx context.Context, day model.Day, salt []byte) (*DayKey, er
 	return key, nil
 }
 
-// Refresh compares the cached salts with the database, which can lose a salt in a crash. It restores
-// a lost salt, or takes over the one that another process has made since.
+// Refresh compares the cached salts with the database, which can lose a salt in a crash. It
+// restores a lost salt, or takes over the one that another process has made since.
 func (k *Keys) Refresh(ctx context.Context) error {
 	k.mu.RLock()
 	known := maps.Clone(k.salts)
@@ -90,6 +90,7 @@ func (k *Keys) Refresh(ctx context.Context) error {
 	for day, salt := range known {
 		all = errors.Join(all, k.refresh(ctx, day, salt))
 	}
+
 	return all
 }
 
@@ -102,6 +103,7 @@ func (k *Keys) refresh(ctx context.Context, day model.Day, salt []byte) error {
 	if err == nil && !bytes.Equal(current, salt) {
 		_, err = k.put(ctx, day, current)
 	}
+
 	return err
 }
 

@@ -91,8 +91,8 @@ func (s *countedSalts) KeepDaySalt(_ context.Context, _ model.Day, known []byte)
 	return known, nil
 }
 
-// TestForget checks that the keys of yesterday, today and tomorrow stay in memory, and that those of
-// other days are dropped, such as those that were requested while the clock was ahead.
+// TestForget checks that the keys of yesterday, today and tomorrow stay in memory, and that those
+// of other days are dropped, such as those that were requested while the clock was ahead.
 func TestForget(t *testing.T) {
 	const today = model.Day(20_777)
 	salts := &countedSalts{}

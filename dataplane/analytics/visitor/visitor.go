@@ -1,6 +1,6 @@
-// Package visitor computes the pseudonyms of visitors (analytics contract, section 1) and caches the
-// daily keys for them. The analytics endpoints call it. It never stores or logs the address and the
-// user agent: only the pseudonym leaves it.
+// Package visitor computes the pseudonyms of visitors (analytics contract, section 1) and caches
+// the daily keys for them. The analytics endpoints call it. It never stores or logs the address and
+// the user agent: only the pseudonym leaves it.
 package visitor
 
 import (

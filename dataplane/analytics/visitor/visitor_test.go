@@ -21,8 +21,8 @@ const frozenID = "0532fec0db11b354bcb5cb85d2bfff27"
 
 const browser = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"
 
-// TestIDIsFrozen pins the computation. A release that changed it would count every visitor of its day
-// twice.
+// TestIDIsFrozen pins the computation. A release that changed it would count every visitor of its
+// day twice.
 func TestIDIsFrozen(t *testing.T) {
 	id := visitor.NewDayKey(secret, salt, 20777).ID(1, addr, browser)
 	if got, want := hex.EncodeToString(id[:]), frozenID; got != want {

@@ -105,9 +105,9 @@ func (c *Control) SharedChallenge(sitekeyID int64, now time.Time) (difficulty ui
 	return raise(c.base, 0, get(c.sitekeys, sitekeyID).add(now))
 }
 
-// Solved refunds most of what a challenge counted, after its solution was verified and the challenge
-// consumed. It refunds the network that sent the solution, up to the challenges that this network
-// requested in the same window.
+// Solved refunds most of what a challenge counted, after its solution was verified and the
+// challenge consumed. It refunds the network that sent the solution, up to the challenges that this
+// network requested in the same window.
 func (c *Control) Solved(sitekeyID int64, addr netip.Addr, issued, now time.Time) {
 	clientHash := maphash.Comparable(c.seed, client{sitekeyID, networkOf(addr)})
 
@@ -132,9 +132,9 @@ func get[Key comparable, Value any](lru *simplelru.LRU[Key, *Value], key Key) *V
 }
 
 // raise returns the difficulty for a client whose network requested that many challenges of the
-// sitekey in a window, where solved ones count for less. The difficulty grows in proportion to them,
-// in steps of the square root of two: with 16 challenges it is twice the base, with 32 four times.
-// factor multiplies it further.
+// sitekey in a window, where solved ones count for less. The difficulty grows in proportion to
+// them, in steps of the square root of two: with 16 challenges it is twice the base, with 32 four
+// times. factor multiplies it further.
 func raise(base uint32, requested float64, factor uint32) uint32 {
 	difficulty := float64(base) * float64(factor)
 	if steps := math.Floor(2 * math.Log2(requested/free)); steps > 0 {
@@ -184,6 +184,7 @@ func (c *counter) solve(issued, now time.Time) {
 	}
 
 	remaining := uint32(solvedUnits)
+
 	if c.renewals.solve(now) {
 		remaining = renewalUnits
 	}

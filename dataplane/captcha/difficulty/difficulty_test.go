@@ -17,8 +17,8 @@ func ask(c *Control, sitekey int64, addr string, at time.Time, n int) (difficult
 	return difficulty
 }
 
-// TestDifficultyOfANetwork checks that the difficulty is the base up to 8 challenges in 10 minutes, and
-// then grows in proportion to their number.
+// TestDifficultyOfANetwork checks that the difficulty is the base up to 8 challenges in 10 minutes,
+// and then grows in proportion to their number.
 func TestDifficultyOfANetwork(t *testing.T) {
 	const base = 1_000
 	for _, test := range []struct {
@@ -40,8 +40,8 @@ func TestDifficultyOfANetwork(t *testing.T) {
 	}
 }
 
-// TestNetworks checks that IPv4 addresses count by /24, IPv6 addresses by /48, and requests without an
-// address as one network, for each sitekey separately.
+// TestNetworks checks that IPv4 addresses count by /24, IPv6 addresses by /48, and requests without
+// an address as one network, for each sitekey separately.
 func TestNetworks(t *testing.T) {
 	for _, test := range []struct {
 		first, second string
@@ -94,8 +94,8 @@ func TestLoadPasses(t *testing.T) {
 	}
 }
 
-// TestSitekeyAboveItsBaseline checks that the challenges of a sitekey with far more requests than usual
-// become harder for all clients.
+// TestSitekeyAboveItsBaseline checks that the challenges of a sitekey with far more requests than
+// usual become harder for all clients.
 func TestSitekeyAboveItsBaseline(t *testing.T) {
 	c := New(1_000)
 
@@ -146,8 +146,8 @@ func TestSitekeyAboveItsBaseline(t *testing.T) {
 	}
 }
 
-// TestRate checks that a network gets 300 challenges at once and then 5 per second, for all sitekeys
-// together, and that other networks are not affected.
+// TestRate checks that a network gets 300 challenges at once and then 5 per second, for all
+// sitekeys together, and that other networks are not affected.
 func TestRate(t *testing.T) {
 	c := New(1_000)
 	addr := netip.MustParseAddr("203.0.113.1")
@@ -173,7 +173,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestCountersAreBounded checks that a flood of networks and sitekeys keeps the counters at their limit.
+// TestCountersAreBounded checks that a flood of networks and sitekeys keeps the counters at their
+// limit.
 func TestCountersAreBounded(t *testing.T) {
 	c := New(1_000)
 	for i := range counterLimit + 1_000 {
@@ -200,8 +201,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSteps checks that a network never waits longer than one challenge takes to refill, whatever
-// the clock does.
+// TestClockSteps checks that a network never waits longer than one challenge takes to refill,
+// whatever the clock does.
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -223,8 +224,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestBaselineAfterTheClockWasSetBack checks that a window of which only the end was counted, because
-// the clock was set back into it, does not change the baseline.
+// TestBaselineAfterTheClockWasSetBack checks that a window of which only the end was counted,
+// because the clock was set back into it, does not change the baseline.
 func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
 	var b baseline
 	add := func(at time.Time, n int) (factor uint32) {

@@ -3,9 +3,9 @@ package difficulty
 import "time"
 
 // Renewals are recognised by clock and by verified work alone. A widget solves a challenge 3.5
-// minutes after the previous one, or somewhat later in a hidden tab, while its token is still valid.
-// So each solved challenge allows one renewal, 3 to 5 minutes later. A client that solves at another
-// time, or more than it solved before, gets no renewal.
+// minutes after the previous one, or somewhat later in a hidden tab, while its token is still
+// valid. So each solved challenge allows one renewal, 3 to 5 minutes later. A client that solves at
+// another time, or more than it solved before, gets no renewal.
 const (
 	renewalFrom = 3  // minutes of the clock
 	renewalTo   = 5  // minutes of the clock

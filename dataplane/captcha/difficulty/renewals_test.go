@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// visit is the next step of a form in an office: it requests a challenge, or solves the one that it got.
+// visit is the next step of a form in an office: it requests a challenge, or solves the one that it
+// got.
 type visit struct {
 	at      time.Time
 	answers bool
@@ -28,9 +29,9 @@ func (v *visits) Pop() any {
 	return last
 }
 
-// TestOffice checks that 50 forms in one network, opened within some minutes and then renewed every 3.5
-// minutes, stay near the base difficulty: at most twice while they are opened, or 2.8 times if all are
-// opened within a minute, and 1.4 times after that.
+// TestOffice checks that 50 forms in one network, opened within some minutes and then renewed every
+// 3.5 minutes, stay near the base difficulty: at most twice while they are opened, or 2.8 times if
+// all are opened within a minute, and 1.4 times after that.
 func TestOffice(t *testing.T) {
 	const base = 1_000
 	addr := netip.MustParseAddr("203.0.113.1")
@@ -92,8 +93,8 @@ func solveAll(c *Control, addr string, at time.Time, n int) (difficulty uint32) 
 }
 
 // TestSolvedChallengesStillCount checks that the difficulty rises for a client that solves all its
-// challenges: to a quarter of that without solutions. It also rises for a client that times its requests
-// like renewals, beyond the needs of an office.
+// challenges: to a quarter of that without solutions. It also rises for a client that times its
+// requests like renewals, beyond the needs of an office.
 func TestSolvedChallengesStillCount(t *testing.T) {
 	const addr = "203.0.113.1"
 	for _, test := range []struct {
@@ -116,8 +117,8 @@ func TestSolvedChallengesStillCount(t *testing.T) {
 	}
 }
 
-// TestRenewalNeedsAnEarlierSolution checks that each challenge solved 3 to 5 minutes before allows one
-// renewal.
+// TestRenewalNeedsAnEarlierSolution checks that each challenge solved 3 to 5 minutes before allows
+// one renewal.
 func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 	at := time.Unix(1_795_262_400, 0)
 	for _, test := range []struct {
@@ -156,8 +157,8 @@ func TestRenewalNeedsAnEarlierSolution(t *testing.T) {
 	}
 }
 
-// TestNoRefundWithoutRequest checks that a network gets no refund for solutions of challenges that it
-// did not request, or not recently.
+// TestNoRefundWithoutRequest checks that a network gets no refund for solutions of challenges that
+// it did not request, or not recently.
 func TestNoRefundWithoutRequest(t *testing.T) {
 	c, addr := New(1_000), netip.MustParseAddr("203.0.113.1")
 	for range 1_000 {
@@ -192,8 +193,8 @@ func TestNoRefundWithoutRequest(t *testing.T) {
 	}
 }
 
-// TestCounterNeverBelowItsSolved checks that a window counts at least the least units of its challenges
-// and at most all units, for any requests, solutions and clock.
+// TestCounterNeverBelowItsSolved checks that a window counts at least the least units of its
+// challenges and at most all units, for any requests, solutions and clock.
 func TestCounterNeverBelowItsSolved(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 9))

@@ -52,15 +52,15 @@ func New(random io.Reader, current Key, previous ...Key) (*Keyring, error) {
 	return r, nil
 }
 
-// key is a derived key. It pools the state of computations, since setting up an HMAC costs more than
-// using it.
+// key is a derived key. It pools the state of computations, since setting up an HMAC costs more
+// than using it.
 type key struct {
 	id        uint8
 	scratches sync.Pool
 }
 
-// scratch is the state of one computation. Its HMACs have different keys, so that the public targets
-// reveal nothing about the work.
+// scratch is the state of one computation. Its HMACs have different keys, so that the public
+// targets reveal nothing about the work.
 type scratch struct {
 	work, mac hash.Hash
 	challenge [maxSize]byte
@@ -144,10 +144,10 @@ func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time)
 	return Challenge{Challenge: string(text.AppendEncode(written[:0], all)), Salt: string(salt[:]), Difficulty: difficulty}
 }
 
-// Verify checks that nonce solves a challenge that this keyring issued for the sitekey, and that the
-// challenge has not expired. Otherwise it returns, checked in this order, ErrMalformed, ErrForged,
-// ErrSitekey, ErrExpired or ErrNonce. The challenge may be any text. Verify accepts a nonce any
-// number of times.
+// Verify checks that nonce solves a challenge that this keyring issued for the sitekey, and that
+// the challenge has not expired. Otherwise it returns, checked in this order, ErrMalformed,
+// ErrForged, ErrSitekey, ErrExpired or ErrNonce. The challenge may be any text. Verify accepts a
+// nonce any number of times.
 func (r *Keyring) Verify(sitekey, challenge string, nonce uint64, now time.Time) (Work, error) {
 	var buf [maxSize]byte
 	decoded := decode(challenge, &buf)

@@ -4,8 +4,8 @@
 //
 // A challenge hides 16 secret numbers, each below 2*difficulty/16, and contains a short hash of
 // each. The browser finds them one after another by trying every number from 0, and returns one
-// number derived from all of them, the nonce. The server derives the secrets from the challenge with
-// a keyed function, so that it computes the nonce again instead of storing it. The layout:
+// number derived from all of them, the nonce. The server derives the secrets from the challenge
+// with a keyed function, so that it computes the nonce again instead of storing it. The layout:
 //
 //	body      = version u8 | key id u8 | k u8 | flags u8 | difficulty u32 | issued, Unix ms u64 | SHA-256(sitekey)[0:16] | random id [16]
 //	salt      = base64url(id)
@@ -66,8 +66,8 @@ type Challenge struct {
 	Challenge string `json:"challenge"`
 	// Salt is 22 characters of [A-Za-z0-9_-], new for every challenge.
 	Salt string `json:"salt"`
-	// Difficulty is the expected number of hashes until the nonce is found. At most twice as many are
-	// needed.
+	// Difficulty is the expected number of hashes until the nonce is found. At most twice as many
+	// are needed.
 	Difficulty uint32 `json:"difficulty"`
 }
 
@@ -106,8 +106,8 @@ const (
 // text is the encoding of challenges and salts. It is strict, so that a challenge has one text.
 var text = base64.RawURLEncoding.Strict()
 
-// decode decodes a challenge into buf and returns the bytes in use, or nil for a malformed challenge.
-// It does not check the MAC.
+// decode decodes a challenge into buf and returns the bytes in use, or nil for a malformed
+// challenge. It does not check the MAC.
 func decode(challenge string, buf *[maxSize]byte) []byte {
 	if len(challenge) > maxText {
 		return nil

@@ -55,6 +55,7 @@ func readVectors(t testing.TB) (v vectors) {
 
 func (v vectors) keyring(t testing.TB) *Keyring {
 	t.Helper()
+
 	var keys []Key
 	for _, k := range v.Keys {
 		secret, err := hex.DecodeString(k.Secret)
@@ -221,7 +222,7 @@ func TestKeysRotate(t *testing.T) {
 		"same key":                     {newKeyring(t, older), nil},
 		"after the change":             {newKeyring(t, newer, older), nil},
 		"before the change":            {newKeyring(t, older, newer), nil},
-		"old key gone":                 {newKeyring(t, newer), ErrForged},
+		"old key removed":              {newKeyring(t, newer), ErrForged},
 		"other secret under its id":    {newKeyring(t, Key{ID: 1, Secret: newer.Secret}), ErrForged},
 		"same secret under another id": {newKeyring(t, Key{ID: 2, Secret: older.Secret}), ErrForged},
 	} {

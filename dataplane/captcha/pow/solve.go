@@ -2,9 +2,9 @@ package pow
 
 import "encoding/binary"
 
-// Solve finds the nonce as the browser does, on one core, at about ten million hashes per second on a
-// processor with SHA-256 instructions. Only tests and load programs call it. It returns ErrMalformed
-// for a challenge that cannot be read, or that has no solution because it was altered.
+// Solve finds the nonce as the browser does, on one core, at about ten million hashes per second on
+// a processor with SHA-256 instructions. Only tests and load programs call it. It returns
+// ErrMalformed for a challenge that cannot be read, or that has no solution because it was altered.
 func Solve(c Challenge) (nonce uint64, err error) {
 	secrets, seed, err := find(c)
 	if err != nil {

@@ -6,8 +6,8 @@
 //
 //	version u8 | key id u8 | sitekey [8] | issued, Unix ms u64 | random id [16] | host name | HMAC-SHA256(key, all before)[0:16]
 //
-// Numbers are big-endian. The sitekey is a hash of its public text (see SitekeyOf), so that no token
-// reveals how many sitekeys an installation has. With the longest host name a token has 404
+// Numbers are big-endian. The sitekey is a hash of its public text (see SitekeyOf), so that no
+// token reveals how many sitekeys an installation has. With the longest host name a token has 404
 // characters of [A-Za-z0-9_-], so that it needs no escaping anywhere.
 package token
 
@@ -147,8 +147,8 @@ func (r *Keyring) Sign(t *Token) string {
 	return string(out)
 }
 
-// Read returns the token of a text that one of the keys signed, or ErrInvalid. It does not check the
-// token's age.
+// Read returns the token of a text that one of the keys signed, or ErrInvalid. It does not check
+// the token's age.
 func (r *Keyring) Read(signed string) (Token, error) {
 	var buf [maxSize]byte
 
