@@ -28,9 +28,9 @@ import (
 // either Secret or the other two are.
 type Options struct {
 	DB         *db.DB
-	Secret     []byte // application key, from which the other keys are derived unless they are set
-	UserIDKey  []byte // under which pseudonymous user ids are hashed
-	VisitorKey visitor.Secret
+	Secret     []byte         // application key, from which the other keys are derived unless they are set
+	UserIDKey  []byte         // under which pseudonymous user ids are hashed
+	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
 	Store      db.HitStore // the service closes it
@@ -64,10 +64,9 @@ type Service struct {
 	compareClock func(context.Context, func() time.Time) (model.Instant, time.Duration, error)
 
 	visitorKeys *visitor.Keys
-
-	tally  *tally.Tally
-	flood  *flood // nil: no limit
-	writer *writer
+	tally       *tally.Tally
+	flood       *flood // nil: no limit
+	writer      *writer
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -102,11 +101,10 @@ func New(o Options) *Service {
 		compareClock: o.DB.CompareClock,
 
 		visitorKeys: visitor.NewKeys(o.DB, o.VisitorKey),
-
-		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
-		flood:  newFlood(o.FloodBurst, o.FloodRate),
-		writer: newWriter(o.Store, o.Notify),
-		cancel: func() {},
+		tally:       tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
+		flood:       newFlood(o.FloodBurst, o.FloodRate),
+		writer:      newWriter(o.Store, o.Notify),
+		cancel:      func() {},
 	}
 }
 

@@ -32,7 +32,7 @@ func TestCollectErrors(t *testing.T) {
 			return mustJSON(t, all)
 		}
 
-		// padded returns a page view of exactly n bytes.
+		// padding returns a page view of exactly n bytes.
 		padding := func(n int) string {
 			empty := body(map[string]any{"x": ""})
 			return body(map[string]any{"x": strings.Repeat("x", n-len(empty))})
