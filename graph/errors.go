@@ -3,11 +3,8 @@ package graph
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -18,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/web"
 )
 
 // This file is the only place where errors become responses. An error is one of three things: a
@@ -96,35 +94,12 @@ func invalidArgument(field, message string) error {
 type presenter struct {
 	log    *slog.Logger
 	now    func() time.Time
-	stacks *seldom // of panics
-	others *seldom // lines about an unavailable database and about deadlines
+	stacks *web.Throttle // of panics
+	others *web.Throttle // of lines about an unavailable database and about deadlines
 }
 
 func newPresenter(log *slog.Logger, now func() time.Time) presenter {
-	return presenter{log: log, now: now, stacks: &seldom{}, others: &seldom{}}
-}
-
-// seldom passes one of many per second, so that the log of a flood of requests does not fill the
-// disk.
-type seldom struct {
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-// pass reports whether to log this one, and how many were skipped since the last one.
-func (s *seldom) pass(now time.Time) (skipped int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	if since := now.Sub(s.last); since >= 0 && since < time.Second {
-		s.skipped++
-		return 0, false
-	}
-
-	skipped = s.skipped
-	s.last, s.skipped = now, 0
-	return skipped, true
+	return presenter{log: log, now: now, stacks: &web.Throttle{}, others: &web.Throttle{}}
 }
 
 // libraryCodes maps the codes of gqlgen's own errors to the schema's ErrorCode.
@@ -193,7 +168,7 @@ const unavailableRetry = 5 * time.Second
 // temporary returns the response to an error that is no fault of the program: an exceeded deadline,
 // or an unavailable database. It is nil for other errors.
 func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
-	if _, panicked := errors.AsType[*panicError](err); panicked {
+	if _, panicked := errors.AsType[*web.Panic](err); panicked {
 		return nil
 	}
 
@@ -213,7 +188,7 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 	if limits.Disconnected(ctx) {
 		return answer
 	}
-	if skipped, ok := p.others.pass(p.now()); ok {
+	if skipped, ok := p.others.Pass(p.now()); ok {
 		p.log.ErrorContext(ctx, line, "path", graphql.GetPath(ctx).String(), "error", withoutPath(err), "more_since_last", skipped)
 	}
 
@@ -223,7 +198,7 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 // logInternal logs an internal error. Without a panic, it skips errors after the client
 // disconnected: they come from the cancelled context. It logs at most one stack per second.
 func (p presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
-	panicked, isPanic := errors.AsType[*panicError](err)
+	panicked, isPanic := errors.AsType[*web.Panic](err)
 	if limits.Disconnected(ctx) && !isPanic {
 		return
 	}
@@ -231,8 +206,8 @@ func (p presenter) logInternal(ctx context.Context, err error, id string, shown 
 	attrs := []slog.Attr{slog.String("request_id", id), slog.String("path", shown.Path.String())}
 
 	if isPanic {
-		if skipped, ok := p.stacks.pass(p.now()); ok {
-			attrs = append(attrs, slog.String("stack", string(panicked.stack)), slog.Int("stacks_left_out", skipped))
+		if skipped, ok := p.stacks.Pass(p.now()); ok {
+			attrs = append(attrs, slog.String("stack", string(panicked.Stack)), slog.Int("stacks_left_out", skipped))
 		}
 	}
 
@@ -247,15 +222,5 @@ func withoutPath(err error) error {
 	return err
 }
 
-// panicError carries a panic to the presenter.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
 // recovered is gqlgen's recover function.
-func recovered(_ context.Context, value any) error {
-	return &panicError{value: value, stack: debug.Stack()}
-}
+func recovered(_ context.Context, value any) error { return web.NewPanic(value) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 // The number of free attempts of each throttle. A network has more, because an office or a mobile
@@ -141,13 +142,12 @@ func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInL
 	return limits
 }
 
-// networks returns the networks that one client can be assumed to have: an IPv4 address, or an IPv6
-// network of 64 bits and the wide one of 48 bits around it. wide is nil for IPv4.
+// networks returns the networks that count a client's attempts: its IPv4 address, or its IPv6 /64
+// and /48. wide is nil for IPv4. The bytes are part of stored keys.
 func networks(addr netip.Addr) (narrow, wide []byte) {
-	addr = addr.Unmap().WithZone("")
-	if !addr.Is6() {
-		return addr.AsSlice(), nil
+	network := web.Network(addr, 32, 64).Addr()
+	if network.Is6() {
+		wide = web.Network(addr, 32, 48).Addr().AsSlice()
 	}
-	prefix := func(bits int) []byte { return netip.PrefixFrom(addr, bits).Masked().Addr().AsSlice() }
-	return prefix(64), prefix(48)
+	return network.AsSlice(), wide
 }

@@ -5,20 +5,19 @@ package export
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/exported"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/limits/turns"
+	"github.com/tallygate/tallygate/web"
 )
 
 // Path is where the handler is mounted.
@@ -52,11 +51,8 @@ type Options struct {
 type downloads struct {
 	Options
 
-	queue turns.Queue // of downloads, by account
-
-	mu      sync.Mutex
-	logged  time.Time // when a failure was logged last
-	skipped int       // failures since then
+	queue    turns.Queue // of downloads, by account
+	failures *web.FailureLog
 }
 
 // Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in
@@ -70,7 +66,7 @@ type downloads struct {
 func Handler(options Options) http.Handler { return newDownloads(options) }
 
 func newDownloads(options Options) *downloads {
-	return &downloads{Options: options, queue: turns.Queue{
+	return &downloads{Options: options, failures: web.NewFailureLog(options.Log), queue: turns.Queue{
 		Most:       math.MaxInt, // a slow client of one account must not delay another account
 		MostPerKey: runningPerAccount,
 		Line:       waitingInAll,
@@ -298,7 +294,7 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 	}
 
 	if out.begun() {
-		o.log(r.Context(), "export aborted", "rows", rows, "error", err)
+		o.log(r.Context(), "export aborted", err, "rows", rows)
 
 		// The status was already sent: only an aborted connection shows that the file is
 		// incomplete.
@@ -312,70 +308,24 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 // that is away.
 const unavailableRetry = 5 * time.Second
 
-// log logs a failure, at most one a second: an outage must not fill the disk. A caller who has left
-// is not logged.
-func (o *downloads) log(ctx context.Context, line string, attrs ...any) {
-	if ctx.Err() != nil {
-		return
-	}
-
-	o.mu.Lock()
-	now := time.Now()
-	skipped := o.skipped
-
-	quiet := now.Sub(o.logged) < time.Second
-	if quiet {
-		o.skipped++
-	} else {
-		o.logged, o.skipped = now, 0
-	}
-
-	o.mu.Unlock()
-
-	if !quiet {
-		o.Log.ErrorContext(ctx, line, append(attrs, "more_since_last", skipped)...)
+// log logs a failure, unless the client has left.
+func (o *downloads) log(ctx context.Context, message string, err error, attrs ...any) {
+	if ctx.Err() == nil {
+		o.failures.Error(ctx, message, err, attrs...)
 	}
 }
 
-var statusOf = map[model.Kind]int{
-	model.Invalid:          http.StatusBadRequest,
-	model.Unauthenticated:  http.StatusUnauthorized,
-	model.Forbidden:        http.StatusForbidden,
-	model.NotFound:         http.StatusNotFound,
-	model.MethodNotAllowed: http.StatusMethodNotAllowed,
-	model.RateLimited:      http.StatusTooManyRequests,
-}
-
+// fail answers a request with an error instead of rows.
 func (o *downloads) fail(w http.ResponseWriter, r *http.Request, err error) {
-	body := struct {
+	shown := web.Shown(err)
+	if shown.Kind == model.Unavailable {
+		o.log(r.Context(), "export failed", err)
+		shown = &model.Error{Kind: model.Unavailable, Code: "unavailable", RetryAfter: unavailableRetry}
+	}
+
+	w.Header().Del("Content-Disposition")
+	web.WriteError(w, shown, "GET, HEAD", struct {
 		Error     string `json:"error"`
 		Parameter string `json:"parameter,omitempty"`
-	}{Error: "unavailable"}
-
-	status := http.StatusServiceUnavailable
-
-	if shown, ok := errors.AsType[*model.Error](err); ok && statusOf[shown.Kind] != 0 {
-		status, body.Error, body.Parameter = statusOf[shown.Kind], shown.Code, shown.Field
-
-		if shown.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
-		}
-	} else {
-		w.Header().Set("Retry-After", strconv.Itoa(int(unavailableRetry.Seconds())))
-		o.log(r.Context(), "export failed", "error", err)
-	}
-
-	header := w.Header()
-	header.Del("Content-Disposition")
-	header.Set("Content-Type", "application/json")
-	header.Set("X-Content-Type-Options", "nosniff")
-
-	if status == http.StatusMethodNotAllowed {
-		header.Set("Allow", "GET, HEAD")
-	}
-
-	w.WriteHeader(status)
-
-	// the client may have left; nothing to do then
-	_ = json.NewEncoder(w).Encode(body)
+	}{shown.Code, shown.Field})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits/turns"
+	"github.com/tallygate/tallygate/web"
 )
 
 // Request is what the limits keep of one request.
@@ -37,7 +38,7 @@ type requestKey struct{}
 // WithRequest returns a context with the limits of one request, which arrived now from addr. shared
 // means that many clients have that address.
 func (l *Limits) WithRequest(ctx context.Context, addr netip.Addr, shared bool, now time.Time) context.Context {
-	return context.WithValue(ctx, requestKey{}, &Request{limits: l, network: networkOf(addr), shared: shared, now: now})
+	return context.WithValue(ctx, requestKey{}, &Request{limits: l, network: web.Network(addr, 32, 64).Addr().String(), shared: shared, now: now})
 }
 
 // Of returns the limits of a request. It panics on a context without WithRequest.
@@ -45,15 +46,6 @@ func Of(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Request
 
 // Network returns the client's network: an IPv4 address, or an IPv6 network of 64 bits.
 func (r *Request) Network() string { return r.network }
-
-// networkOf returns the network that one client can be assumed to have.
-func networkOf(addr netip.Addr) string {
-	addr = addr.Unmap().WithZone("")
-	if network, err := addr.Prefix(64); addr.Is6() && err == nil {
-		addr = network.Addr()
-	}
-	return addr.String()
-}
 
 // setRetryAfter records the wait that the caller was sent.
 func (r *Request) setRetryAfter(d time.Duration) {
