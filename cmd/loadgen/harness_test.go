@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/instance"
+	"github.com/tallygate/tallygate/cmd/loadgen/report"
+	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/pgserver"
@@ -65,7 +68,7 @@ func tallygate(t *testing.T) string {
 }
 
 // eachBench runs a test with a server that is not started yet, on SQLite and on PostgreSQL.
-func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
+func eachBench(t *testing.T, test func(t *testing.T, b *instance.Instance)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -79,49 +82,49 @@ func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
 	})
 }
 
-func sqliteBench(t *testing.T) *bench {
+func sqliteBench(t *testing.T) *instance.Instance {
 	t.Helper()
 	return newTestBench(t, "")
 }
 
-func newTestBench(t *testing.T, databaseURL string) *bench {
+func newTestBench(t *testing.T, databaseURL string) *instance.Instance {
 	t.Helper()
 
-	b := &bench{dir: t.TempDir(), database: databaseURL}
-	data := filepath.Join(b.dir, "data")
+	b := &instance.Instance{Dir: t.TempDir(), Database: databaseURL}
+	data := filepath.Join(b.Dir, "data")
 
 	if databaseURL == "" {
-		b.database = db.EmbeddedURL(data)
+		b.Database = db.EmbeddedURL(data)
 	}
 
 	var err error
-	if b.server, err = newTallygate(tallygate(t), data, databaseURL); err != nil {
+	if b.Server, err = instance.NewServer(tallygate(t), data, databaseURL); err != nil {
 		t.Fatal(err)
 	}
 
-	t.Cleanup(b.server.kill)
+	t.Cleanup(b.Server.Kill)
 	return b
 }
 
-func (b *bench) mustStart(t *testing.T) {
+func mustStart(t *testing.T, b *instance.Instance) {
 	t.Helper()
-	if err := b.server.start(t.Context()); err != nil {
+	if err := b.Server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// exec runs a statement behind the server's back.
-func (b *bench) exec(t *testing.T, statement string, args ...any) {
+// execSQL runs a statement behind the server's back.
+func execSQL(t *testing.T, b *instance.Instance, statement string, args ...any) {
 	t.Helper()
-	if err := b.withDatabase(func(d *db.DB) error { return dbtest.Exec(d, statement, args...) }); err != nil {
+	if err := b.WithDatabase(func(d *db.DB) error { return dbtest.Exec(d, statement, args...) }); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
 // newTestScene is a scene with everything on.
-func newTestScene(t *testing.T, b *bench, f trafficFlags) *scene {
+func newTestScene(t *testing.T, b *instance.Instance, f traffic.Flags) *traffic.Session {
 	t.Helper()
-	s, err := newOwnScene(t.Context(), b, &f)
+	s, err := traffic.NewOwnSession(t.Context(), b.Server.Target(), &f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +132,7 @@ func newTestScene(t *testing.T, b *bench, f trafficFlags) *scene {
 }
 
 // quiet is a terminal that nobody reads.
-func quiet() terminal { return terminal{out: io.Discard, log: io.Discard} }
+func quiet() report.Terminal { return report.Terminal{Out: io.Discard, Log: io.Discard} }
 
 // requirePrograms makes the test depend on the server programs that it starts itself.
 func requirePrograms(t *testing.T) {
