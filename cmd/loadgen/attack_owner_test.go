@@ -10,11 +10,12 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 )
 
-// TestAttackOwner: a real server refuses most of an owner's flood of changes, and not one hit of
+// TestAttackOwner checks that a server refuses most of an owner's flood of changes, but no hit of
 // another account's site.
 func TestAttackOwner(t *testing.T) {
-	eachBench(t, func(t *testing.T, b *instance.Instance) {
-		c := attack.OwnerCommand{Engine: "test", Connections: 64, Rate: 50, Quiet: 3 * time.Second, Duration: 5 * time.Second}
+	eachInstance(t, func(t *testing.T, b *instance.Instance) {
+		c := attack.OwnerCommand{Engine: "test", Connections: 64, Rate: 50, Quiet: 3 * time.Second,
+			Duration: 5 * time.Second}
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -30,10 +31,12 @@ func TestAttackOwner(t *testing.T) {
 		t.Log(out.String())
 
 		if o.Attacked.FailedShare() > 0 || o.Attacked.Sent() < 200 {
-			t.Errorf("%d hits, %s of them refused; want some 250, none refused", o.Attacked.Sent(), report.Percent(o.Attacked.FailedShare()))
+			t.Errorf("%d hits, %s of them refused; want some 250, none refused",
+				o.Attacked.Sent(), report.Percent(o.Attacked.FailedShare()))
 		}
 		if o.Changes == 0 || o.Refused == 0 || o.Unanswered > 0 {
-			t.Errorf("the attacker made %d changes, had %d requests refused and %d unanswered", o.Changes, o.Refused, o.Unanswered)
+			t.Errorf("the attacker made %d changes, had %d requests refused and %d unanswered",
+				o.Changes, o.Refused, o.Unanswered)
 		}
 	})
 }

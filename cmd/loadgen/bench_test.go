@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 )
 
-// performancePage is a page with the two sections that the program makes.
+// performancePage writes a page with the two generated sections.
 func performancePage(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "performance.md")
@@ -24,7 +24,7 @@ func performancePage(t *testing.T) string {
 	return path
 }
 
-// command runs the program as its user does, and returns what it printed.
+// command runs the program and returns its output.
 func command(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, log strings.Builder
@@ -34,8 +34,7 @@ func command(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestBench measures for moments: the figures mean nothing, but all of them are there, and every
-// hit is found again.
+// TestBench measures very briefly. It checks that every figure is reported and every hit is found.
 func TestBench(t *testing.T) {
 	requirePrograms(t)
 	for _, engine := range []string{"sqlite", "postgres"} {
@@ -48,7 +47,8 @@ func TestBench(t *testing.T) {
 
 func testBench(t *testing.T, engine string) {
 	page := performancePage(t)
-	out := command(t, "bench", "--program", tallygate(t), "--engines", engine, "--connections", "4,32", "--rounds", "1", "--duration", "200ms",
+	out := command(t, "bench", "--program", tallygate(t), "--engines", engine, "--connections", "4,32", "--rounds", "1",
+		"--duration", "200ms",
 		"--rows", "3000", "--json", "--out", page)
 
 	var reports []bench.EngineReport
@@ -57,13 +57,15 @@ func testBench(t *testing.T, engine string) {
 	}
 
 	for _, r := range reports {
-		if r.BulkRate <= 0 || r.IdleMemory < 1<<20 || len(r.Measurements) != 6 || !r.Verdict.OK() || r.Verdict.Acknowledged == 0 ||
+		if r.BulkRate <= 0 || r.IdleMemory < 1<<20 || len(r.Measurements) != 6 || !r.Verdict.OK() ||
+			r.Verdict.Acknowledged == 0 ||
 			!r.Captcha.OK() || r.Captcha.Accepted < 2*load.MinAnswers || r.Captcha.Unknown != 0 {
 			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
 		}
 
 		for _, m := range r.Measurements {
-			if m.Throughput <= 0 || m.OfNoop <= 0 || m.OfBulk > 0 != (m.Mix != "siteverify") || m.P50 <= 0 || m.P99 < m.P50 || m.PeakMemory < 1<<20 || m.FailedShare != 0 || m.BytesPerHit < 0 {
+			if m.Throughput <= 0 || m.OfNoop <= 0 || m.OfBulk > 0 != (m.Mix != "siteverify") || m.P50 <= 0 ||
+				m.P99 < m.P50 || m.PeakMemory < 1<<20 || m.FailedShare != 0 || m.BytesPerHit < 0 {
 				t.Errorf("%+v", m)
 			}
 			if r.Engine == "postgres" && m.LogPerHit <= 0 {
@@ -77,24 +79,27 @@ func testBench(t *testing.T, engine string) {
 		t.Fatal(err)
 	}
 
-	for _, want := range []string{"# Before\n<!-- bench-report: begin -->\n", "| " + engine + " | pageviews | 4 |", "| " + engine + " | realistic | 32 |", "| " + engine + " | siteverify | 32 |", "p50 at most 1 ms", "<!-- bench-report: end -->\nBetween\n"} {
+	for _, want := range []string{"# Before\n<!-- bench-report: begin -->\n", "| " + engine + " | pageviews | 4 |",
+		"| " + engine + " | realistic | 32 |", "| " + engine + " | siteverify | 32 |", "p50 at most 1 ms",
+		"<!-- bench-report: end -->\nBetween\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 
 	if strings.Contains(string(text), "old") {
-		t.Error("the section's old text is still there")
+		t.Error("the section's old text remains")
 	}
 }
 
-// TestGrowth fills two databases and finds the page views that come after that.
+// TestGrowth fills two databases and verifies the page views that follow.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 
 	requirePrograms(t)
 	page := performancePage(t)
-	out := command(t, "growth", "--program", tallygate(t), "--connections", "8", "--rounds", "1", "--duration", "200ms", "--rows", "15000", "--json", "--out", page)
+	out := command(t, "growth", "--program", tallygate(t), "--connections", "8", "--rounds", "1", "--duration", "200ms",
+		"--rows", "15000", "--json", "--out", page)
 
 	var reports []bench.GrowthReport
 	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 2 {
@@ -102,8 +107,9 @@ func TestGrowth(t *testing.T) {
 	}
 
 	for _, r := range reports {
-		// The second half comes from other visitors, so that nearly each hit begins a visit.
-		if r.Empty <= 0 || r.Full <= 0 || r.FirstMs <= 0 || r.PageMs <= 0 || r.Page < 2 || !r.Verdict.OK() || r.Verdict.Acknowledged < r.Measured || r.Verdict.Visits < r.Verdict.Acknowledged*8/10 {
+		// The second half has new visitors, so that nearly each hit starts a visit.
+		if r.Empty <= 0 || r.Full <= 0 || r.FirstMs <= 0 || r.PageMs <= 0 || r.Page < 2 || !r.Verdict.OK() ||
+			r.Verdict.Acknowledged < r.Measured || r.Verdict.Visits < r.Verdict.Acknowledged*8/10 {
 			t.Errorf("%s: %+v, %+v", r.Engine, r, r.Verdict)
 		}
 	}
@@ -123,20 +129,22 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestRunCommand drives a running instance by the command line, and verifies what it noted.
+// TestRunCommand drives a running instance from the command line and verifies the journal.
 func TestRunCommand(t *testing.T) {
-	eachBench(t, func(t *testing.T, b *instance.Instance) {
+	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		mustStart(t, b)
 		journal := filepath.Join(b.Dir, "journal")
-		out := command(t, "run", "--control", "http://"+b.Server.Control, "--data", b.Server.Data, "--duration", "300ms", "--warmup", "50ms",
+		out := command(t, "run", "--control", "http://"+b.Server.Control, "--data", b.Server.Data, "--duration",
+			"300ms", "--warmup", "50ms",
 			"--connections", "4", "--sites", "2", "--journal", journal, "--json")
 
 		var r report.Report
-		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Answers["204"] == 0 || r.Connections != 4 || len(r.Unexpected) != 0 || r.Throughput <= 0 {
+		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Answers["204"] == 0 || r.Connections != 4 ||
+			len(r.Unexpected) != 0 || r.Throughput <= 0 {
 			t.Errorf("%v, %s", err, out)
 		}
 		if out := command(t, "verify", journal); !strings.Contains(out, " 0 lost, 0 duplicated, 0 wrong") {
-			t.Errorf("verify says %s", out)
+			t.Errorf("verify printed %s", out)
 		}
 	})
 }

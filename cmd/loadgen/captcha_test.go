@@ -14,13 +14,13 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// captchaScene is an account with a sitekey on a running server.
-func captchaScene(t *testing.T, b *instance.Instance) *bench.Captcha {
+// captchaSetup starts a server and creates an account with a sitekey.
+func captchaSetup(t *testing.T, b *instance.Instance) *bench.Captcha {
 	t.Helper()
 
 	mustStart(t, b)
-	who := b.Server.Target()
-	a, err := target.NewAccount(who)
+	to := b.Server.Target()
+	a, err := target.NewAccount(to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func captchaScene(t *testing.T, b *instance.Instance) *bench.Captcha {
 		t.Fatal(err)
 	}
 
-	c, err := bench.NewCaptcha(t.Context(), b, who.Email)
+	c, err := bench.NewCaptcha(t.Context(), b, to.Email)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +36,15 @@ func captchaScene(t *testing.T, b *instance.Instance) *bench.Captcha {
 	return c
 }
 
-// TestCaptcha drives the real program by the command line: every token is accepted once, whoever
-// asks again is refused, and the database has counted what was accepted.
+// TestCaptcha drives the program from the command line. It checks that every token is accepted
+// once, that repetitions are refused, and that the database counted the accepted tokens.
 func TestCaptcha(t *testing.T) {
-	eachBench(t, func(t *testing.T, b *instance.Instance) {
+	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		const tokens = 1200
 		mustStart(t, b)
-		who := b.Server.Target()
-		out := command(t, "captcha", "--control", who.Control, "--data", who.Data, "--email", who.Email, "--password", who.Password,
+		to := b.Server.Target()
+		out := command(t, "captcha", "--control", to.Control, "--data", to.Data, "--email", to.Email, "--password",
+			to.Password,
 			"--connections", "16", "--tokens", "1200", "--json")
 
 		var r captcha.Report
@@ -53,11 +54,12 @@ func TestCaptcha(t *testing.T) {
 
 		// A quarter of the challenges and of the tokens is tried twice.
 		v := r.Verdict
-		if !v.OK() || v.Challenges != tokens || v.Tokens != tokens || v.Accepted != tokens || v.Repeats != tokens/4*2 || v.Later != 0 || v.Unknown != 0 || len(r.Unexpected) != 0 {
+		if !v.OK() || v.Challenges != tokens || v.Tokens != tokens || v.Accepted != tokens || v.Repeats != tokens/4*2 ||
+			v.Later != 0 || v.Unknown != 0 || len(r.Unexpected) != 0 {
 			t.Errorf("verdict %+v, unexpected %v", v, r.Unexpected)
 		}
 
-		// which would tell of what was not checked
+		// A note would describe an omitted check.
 		if len(r.Notes) != 0 {
 			t.Errorf("notes %q", r.Notes)
 		}
@@ -84,7 +86,7 @@ func TestCaptcha(t *testing.T) {
 	})
 }
 
-// verifications is what the database has counted of all accounts.
+// verifications returns the database's count over all accounts.
 func verifications(t *testing.T, b *instance.Instance) (n int64, err error) {
 	t.Helper()
 	err = b.WithDatabase(func(d *db.DB) error {
@@ -98,12 +100,12 @@ func verifications(t *testing.T, b *instance.Instance) (n int64, err error) {
 	return n, err
 }
 
-// TestCaptchaOfOthers drives a sitekey whose account nobody tells: that the usage is not compared
-// is noted.
+// TestCaptchaOfOthers checks that a run without the sitekey's account notes that the usage is not
+// compared.
 func TestCaptchaOfOthers(t *testing.T) {
 	t.Parallel()
-	b := sqliteBench(t)
-	c := captchaScene(t, b)
+	b := sqliteInstance(t)
+	c := captchaSetup(t, b)
 	out := command(t, "captcha", "--control", "http://"+b.Server.Control, "--data", b.Server.Data, "--connections", "4",
 		"--tokens", "40", "--sitekey", c.Run.Sitekey, "--secret", c.Run.Secret)
 	if !strings.Contains(out, "40 accepted") || !strings.Contains(out, "note: the account's usage is not compared") {
@@ -111,11 +113,11 @@ func TestCaptchaOfOthers(t *testing.T) {
 	}
 }
 
-// TestCaptchaFaults: rows and counters are changed behind the server's back, and each fault is
-// found as what it is.
+// TestCaptchaFaults changes rows and counters in the database, and checks that each fault is
+// reported as what it is.
 func TestCaptchaFaults(t *testing.T) {
-	eachBench(t, func(t *testing.T, b *instance.Instance) {
-		c := captchaScene(t, b)
+	eachInstance(t, func(t *testing.T, b *instance.Instance) {
+		c := captchaSetup(t, b)
 		c.Run.Load.Connections = 4
 		tickets := c.Run.Obtain(t.Context(), 40)
 		c.Run.Redeem(t.Context(), captcha.Once(tickets[:20]))
@@ -126,7 +128,7 @@ func TestCaptchaFaults(t *testing.T) {
 			t.Fatalf("%+v, %v", v, err)
 		}
 
-		// A token whose row is gone is accepted again; a row of which nobody knows refuses a token.
+		// A token whose row is deleted is accepted again; an unexpected row refuses a token.
 		execSQL(t, b, "DELETE FROM captcha_spent")
 		c.Run.Redeem(t.Context(), captcha.Once(tickets[:20]))
 
@@ -145,12 +147,12 @@ func TestCaptchaFaults(t *testing.T) {
 			t.Errorf("refused: %+v", v)
 		}
 
-		// The plan is used up: that is no fault.
+		// A used-up quota is not a fault.
 		execSQL(t, b, "UPDATE accounts SET captcha_plan = 'FREE'")
 		execSQL(t, b, "UPDATE captcha_usage SET used = 11000, reserve_from = 1, over_quota = 10000")
 		refused := c.Run.Redeem(t.Context(), captcha.Once(tickets[20:]))
 
-		// although the status is 200
+		// Refusals have status 200 too.
 		if refused.Served() != 0 || refused.FailedShare() != 1 {
 			t.Errorf("refused for now, %d of %d count as work", refused.Served(), refused.Sent())
 		}
@@ -158,18 +160,17 @@ func TestCaptchaFaults(t *testing.T) {
 			t.Errorf("over the quota: %+v, %v", v, c.Run.Unexpected.Counts)
 		}
 
-		// Nobody solves an altered challenge, and a wrong secret is nothing that can be answered
-		// here.
+		// An altered challenge has no solution, and a wrong secret is an unexpected response.
 		altered := &captcha.Ticket{Challenge: pow.Challenge{Challenge: "made-up"}}
 		if kept := c.Run.Solve(t.Context(), []*captcha.Ticket{altered}); len(kept) != 0 {
-			t.Error("it is solved")
+			t.Error("an altered challenge is solved")
 		}
 
 		c.Run.Secret = strings.Repeat("x", 20)
 		c.Run.Redeem(t.Context(), captcha.Once(tickets[20:21]))
 
 		if len(c.Run.Unexpected.Counts) != 2 {
-			t.Errorf("surprises %v", c.Run.Unexpected.Counts)
+			t.Errorf("unexpected %v", c.Run.Unexpected.Counts)
 		}
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 )
 
-// TestChaos breaks the real program a few times and loses nothing.
+// TestChaos breaks the program a few times, and checks that nothing is lost.
 func TestChaos(t *testing.T) {
-	eachBench(t, func(t *testing.T, b *instance.Instance) {
+	eachInstance(t, func(t *testing.T, b *instance.Instance) {
 		c := chaos.Command{Engine: "test", Break: []string{"server"}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3}
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
@@ -41,12 +41,13 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-// TestChaosEverything breaks a private PostgreSQL and a private Redis as well. Which of them is
-// decided by the seed; this one breaks both.
+// TestChaosEverything breaks a private PostgreSQL and a private Redis too. The seed was chosen so
+// that both are hit.
 func TestChaosEverything(t *testing.T) {
 	t.Parallel()
 
-	c := chaos.Command{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16, Sites: 3}
+	c := chaos.Command{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16,
+		Sites: 3}
 	requirePrograms(t)
 
 	b, err := instance.New(tallygate(t), c.Engine)

@@ -11,7 +11,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 )
 
-// TestEmptyVariables: an empty environment variable is an unset one.
+// TestEmptyVariables checks that an empty environment variable counts as unset.
 func TestEmptyVariables(t *testing.T) {
 	var want, got commands
 	read := func(cli *commands) {
@@ -25,9 +25,10 @@ func TestEmptyVariables(t *testing.T) {
 		}
 	}
 
-	variables := []string{"LOADGEN_CONTROL", "LOADGEN_DATA", "LOADGEN_EMAIL", "LOADGEN_PASSWORD", "LOADGEN_TOKEN", "LOADGEN_CAPTCHA_SECRET"}
+	variables := []string{"LOADGEN_CONTROL", "LOADGEN_DATA", "LOADGEN_EMAIL", "LOADGEN_PASSWORD", "LOADGEN_TOKEN",
+		"LOADGEN_CAPTCHA_SECRET"}
 	for _, name := range variables {
-		// so that the test's end restores it
+		// Setenv restores the variable after the test.
 		t.Setenv(name, "")
 
 		if err := os.Unsetenv(name); err != nil {
@@ -49,7 +50,8 @@ func TestEmptyVariables(t *testing.T) {
 }
 
 func TestCaptchaCommandLine(t *testing.T) {
-	for _, args := range [][]string{{"--tokens", "0"}, {"--connections", "0"}, {"--connections", "4097"}, {"--sitekey", "x"}, {"--secret", "x"}} {
+	for _, args := range [][]string{{"--tokens", "0"}, {"--connections", "0"}, {"--connections", "4097"},
+		{"--sitekey", "x"}, {"--secret", "x"}} {
 		if status := execute(t.Context(), append([]string{"captcha"}, args...), quiet()); status != 2 {
 			t.Errorf("%q: exit status %d", args, status)
 		}
@@ -79,14 +81,15 @@ func TestChaosCommandLine(t *testing.T) {
 	}
 
 	if status := execute(t.Context(), []string{"verify", t.TempDir() + "/none"}, quiet()); status != 1 {
-		t.Errorf("a journal that is not there: exit status %d, want 1", status)
+		t.Errorf("a missing journal: exit status %d, want 1", status)
 	}
 }
 
-// TestInterrupted: a check that is interrupted has not passed.
+// TestInterrupted checks that an interrupted command fails.
 func TestInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j, err := traffic.CreateJournal(path, traffic.JournalHead{Target: target.Target{Control: "http://127.0.0.1:1", Email: "a@loadgen.example"}})
+	j, err := traffic.CreateJournal(path,
+		traffic.JournalHead{Target: target.Target{Control: "http://127.0.0.1:1", Email: "a@loadgen.example"}})
 	if err != nil || j.Close() != nil {
 		t.Fatal(err)
 	}

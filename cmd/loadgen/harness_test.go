@@ -17,8 +17,8 @@ import (
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
-// asProgram makes the test binary behave as the program itself, so that it can start the empty
-// handler.
+// asProgram is the environment variable that makes the test binary behave as the program, so that
+// it can start the empty handler.
 const asProgram = "LOADGEN_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 
-	// for those that we start
+	// Child processes inherit it.
 	if err := os.Setenv(asProgram, "1"); err != nil {
 		panic(err)
 	}
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program is the tallygate that the tests start, built by the first one that wants it.
+// program is the tallygate that the tests start. The first user builds it.
 var program struct {
 	once sync.Once
 	dir  string
@@ -67,27 +67,27 @@ func tallygate(t *testing.T) string {
 	return filepath.Join(program.dir, "tallygate")
 }
 
-// eachBench runs a test with a server that is not started yet, on SQLite and on PostgreSQL.
-func eachBench(t *testing.T, test func(t *testing.T, b *instance.Instance)) {
+// eachInstance runs a test on SQLite and on PostgreSQL, with a server that is not started yet.
+func eachInstance(t *testing.T, test func(t *testing.T, b *instance.Instance)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, sqliteBench(t))
+		test(t, sqliteInstance(t))
 	})
 
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		databaseURL := dbtest.PostgresURL(t)
-		test(t, newTestBench(t, databaseURL))
+		test(t, newTestInstance(t, databaseURL))
 	})
 }
 
-func sqliteBench(t *testing.T) *instance.Instance {
+func sqliteInstance(t *testing.T) *instance.Instance {
 	t.Helper()
-	return newTestBench(t, "")
+	return newTestInstance(t, "")
 }
 
-func newTestBench(t *testing.T, databaseURL string) *instance.Instance {
+func newTestInstance(t *testing.T, databaseURL string) *instance.Instance {
 	t.Helper()
 
 	b := &instance.Instance{Dir: t.TempDir(), Database: databaseURL}
@@ -113,7 +113,7 @@ func mustStart(t *testing.T, b *instance.Instance) {
 	}
 }
 
-// execSQL runs a statement behind the server's back.
+// execSQL runs a statement directly on the server's database.
 func execSQL(t *testing.T, b *instance.Instance, statement string, args ...any) {
 	t.Helper()
 	if err := b.WithDatabase(func(d *db.DB) error { return dbtest.Exec(d, statement, args...) }); err != nil {
@@ -121,8 +121,8 @@ func execSQL(t *testing.T, b *instance.Instance, statement string, args ...any) 
 	}
 }
 
-// newTestScene is a scene with everything on.
-func newTestScene(t *testing.T, b *instance.Instance, f traffic.Flags) *traffic.Session {
+// newTestSession returns a session with all features.
+func newTestSession(t *testing.T, b *instance.Instance, f traffic.Flags) *traffic.Session {
 	t.Helper()
 	s, err := traffic.NewOwnSession(t.Context(), b.Server.Target(), &f)
 	if err != nil {
@@ -131,10 +131,11 @@ func newTestScene(t *testing.T, b *instance.Instance, f traffic.Flags) *traffic.
 	return s
 }
 
-// quiet is a terminal that nobody reads.
+// quiet returns a terminal that discards all output.
 func quiet() report.Terminal { return report.Terminal{Out: io.Discard, Log: io.Discard} }
 
-// requirePrograms makes the test depend on the server programs that it starts itself.
+// requirePrograms skips the test, or fails it in CI, unless the server programs that it starts are
+// installed.
 func requirePrograms(t *testing.T) {
 	t.Helper()
 	if _, err := pgserver.Bin(); err != nil {

@@ -22,21 +22,21 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// OwnerCommand measures the hits of one account's site while the owner of another account
-// changes settings over many connections, without a pause and whatever the answers are.
+// OwnerCommand measures the hits of one account's site while the owner of another account changes
+// settings over many connections, continuously and regardless of the responses.
 type OwnerCommand struct {
 	Program     string        `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
 	Engine      string        `default:"sqlite" enum:"sqlite,postgres" help:"Database: sqlite, or a private postgres."`
 	Connections int           `default:"200" placeholder:"N" help:"Connections of the attacker, 1 to 4096."`
 	Rate        float64       `default:"50" placeholder:"N" help:"Hits a second of the other account's site, more than 0."`
-	Quiet       time.Duration `default:"15s" placeholder:"TIME" help:"How long is measured before the attack."`
-	Duration    time.Duration `default:"70s" placeholder:"TIME" help:"How long is measured during the attack. An account has its points again after a minute."`
+	Quiet       time.Duration `default:"15s" placeholder:"TIME" help:"Duration of the measurement before the attack."`
+	Duration    time.Duration `default:"70s" placeholder:"TIME" help:"Duration of the measurement during the attack. An account's rate limit refills within a minute."`
 }
 
-// probeConnections is over how many connections the hits come that are measured.
+// probeConnections is the number of connections of the measured hits.
 const probeConnections = 25
 
-// Validate checks what one flag alone cannot tell.
+// Validate checks the limits of the flags.
 func (c *OwnerCommand) Validate() error {
 	switch {
 	case c.Connections < 1 || c.Connections > traffic.MaxConnections:
@@ -52,7 +52,7 @@ func (c *OwnerCommand) Validate() error {
 	return nil
 }
 
-// Run runs the command. It fails when the attack harms the other account's hits.
+// Run prints the outcome. It returns an error if the attack harmed the other account's hits.
 func (c *OwnerCommand) Run(ctx context.Context, term report.Terminal) error {
 	b, err := instance.New(c.Program, c.Engine)
 	if err != nil {
@@ -73,20 +73,20 @@ func (c *OwnerCommand) Run(ctx context.Context, term report.Terminal) error {
 	return outcome.check()
 }
 
-// attackOutcome is what was measured of the other account's hits, and what became of the attacker's
+// attackOutcome is the measurement of the other account's hits, and the counts of the attacker's
 // requests.
 type attackOutcome struct {
 	quiet, Attacked *load.Result
-	requests        int64 // of the attacker
+	requests        int64 // sent by the attacker
 	Unanswered      int64
-	Refused         int64 // requests with at least one change that was refused
-	Changes         int64 // changes that were made
+	Refused         int64 // requests with at least one refused change
+	Changes         int64 // changes made
 }
 
-// worstSlowdown bounds the p99 during an attack, as a multiple of the p99 before.
+// worstSlowdown is the largest accepted p99 during an attack, as a multiple of the p99 before.
 const worstSlowdown = 5
 
-// check fails when hits were refused or slowed down too much.
+// check returns an error if hits were refused or slowed down too much.
 func (o *attackOutcome) check() error {
 	if share := o.Attacked.FailedShare(); share > 0 {
 		return fmt.Errorf("%s of the other account's hits were refused during the attack", report.Percent(share))
@@ -100,25 +100,29 @@ func (o *attackOutcome) check() error {
 	return nil
 }
 
+// Print writes the outcome for people.
 func (o *attackOutcome) Print(w io.Writer, c *OwnerCommand) {
-	fmt.Fprintf(w, "%s: hits of another account's site at %g/s; attacker: one owner, %d connections\n", c.Engine, c.Rate, c.Connections)
+	fmt.Fprintf(w, "%s: hits of another account's site at %g/s; attacker: one owner, %d connections\n",
+		c.Engine, c.Rate, c.Connections)
 	fmt.Fprintf(w, "%-8s %8s %9s %9s %9s %9s\n", "", "hits", "refused", "p50 ms", "p99 ms", "max ms")
 
 	for _, phase := range []struct {
 		name string
 		r    *load.Result
 	}{{"quiet", o.quiet}, {"attack", o.Attacked}} {
-		fmt.Fprintf(w, "%-8s %8d %9s %9.1f %9.1f %9.1f\n", phase.name, phase.r.Sent(), report.Percent(phase.r.FailedShare()),
-			report.Milliseconds(phase.r.Latency.Quantile(0.5)), report.Milliseconds(phase.r.Latency.Quantile(0.99)), report.Milliseconds(phase.r.Latency.Max))
+		fmt.Fprintf(w, "%-8s %8d %9s %9.1f %9.1f %9.1f\n",
+			phase.name, phase.r.Sent(), report.Percent(phase.r.FailedShare()),
+			report.Milliseconds(phase.r.Latency.Quantile(0.5)), report.Milliseconds(phase.r.Latency.Quantile(0.99)),
+			report.Milliseconds(phase.r.Latency.Max))
 	}
 
-	fmt.Fprintf(w, "attacker: %d requests, %d of them refused in part or whole, %d without answer; %d changes made\n",
+	fmt.Fprintf(w, "attacker: %d requests, %d of them partly or wholly refused, %d without answer; %d changes made\n",
 		o.requests, o.Refused, o.Unanswered, o.Changes)
 }
 
-// Attack measures a server that runs already.
+// Attack measures a running server.
 func (c *OwnerCommand) Attack(ctx context.Context, b *instance.Instance) (*attackOutcome, error) {
-	// first: only the first account may sign up
+	// The attacker signs up first, because only the first account may.
 	request, err := c.request(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("make the attacker's request: %w", err)
@@ -142,7 +146,7 @@ func (c *OwnerCommand) Attack(ctx context.Context, b *instance.Instance) (*attac
 		l.Run(attacking, func(int) load.Source { return requests })
 	})
 
-	// the beginning is a part of the attack
+	// There is no warm-up: the start of the attack counts.
 	probe.Warmup, probe.Duration = 0, c.Duration
 	o.Attacked = victim.Phase(ctx, nil, probe, traffic.Mixes["pageviews"])
 	stop()
@@ -153,19 +157,21 @@ func (c *OwnerCommand) Attack(ctx context.Context, b *instance.Instance) (*attac
 	return o, errors.Join(ctx.Err(), o.quiet.Enough())
 }
 
-// victim makes an account with a site in the database. Hits need no more than the site key.
+// victim creates the other account and its site in the database. Its hits need only the site key.
 func (c *OwnerCommand) victim(ctx context.Context, b *instance.Instance) (*traffic.Session, error) {
 	const domain = "victim.example"
 	var made *model.Site
 	err := b.WithDatabase(func(d *db.DB) error {
 		now := model.At(time.Now())
-		user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Victim", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: now},
+		user, err := d.SignUp(ctx, model.SignupsOpen,
+			model.Account{Name: "Victim", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: now},
 			model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: now})
 		if err != nil {
 			return err
 		}
 
-		made, err = d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+		made, err = d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+			Name: domain,
 			Plan: model.PlanEnterprise, MonthlyPageviews: 1_000_000_000, CreatedAt: now})
 
 		return err
@@ -174,18 +180,18 @@ func (c *OwnerCommand) victim(ctx context.Context, b *instance.Instance) (*traff
 		return nil, err
 	}
 
-	return &traffic.Session{Traffic: traffic.Traffic{Seed: 1, Host: b.Server.Data, Visitors: 20_000, Sites: []target.Site{{Key: made.SiteKey, Domain: domain}}}}, nil
+	return &traffic.Session{Traffic: traffic.Traffic{Seed: 1, Host: b.Server.Data, Visitors: 20_000,
+		Sites: []target.Site{{Key: made.SiteKey, Domain: domain}}}}, nil
 }
 
-// The attacker's request holds as many changes, of as many addresses, as the limits of a request
-// and of a site allow.
+// The attacker's request contains as many changes, each of as many addresses, as the limits of a
+// request and a site permit.
 const (
 	attackChanges   = 10
 	attackAddresses = 200
 )
 
-// request signs the attacker up and returns the bytes of the request that is sent again and again,
-// with an API token.
+// request signs the attacker up and returns the request to repeat, authorized by an API token.
 func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byte, error) {
 	a, err := target.NewAccount(b.Server.Target())
 	if err != nil {
@@ -196,7 +202,8 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 	}
 
 	var created struct{ Site target.Site }
-	if err := a.Mutate(ctx, "createSite", "site { id }", map[string]any{"domain": "attacker.example"}, &created); err != nil {
+	if err := a.Mutate(ctx, "createSite", "site { id }", map[string]any{"domain": "attacker.example"},
+		&created); err != nil {
 		return nil, err
 	}
 
@@ -214,7 +221,8 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 	query.WriteString("mutation {")
 
 	for i := range attackChanges {
-		fmt.Fprintf(&query, ` a%d: updateSite(input: {siteId: %q, excludedAddresses: [%s]}) { site { id } }`, i, created.Site.ID, addresses.String())
+		fmt.Fprintf(&query, ` a%d: updateSite(input: {siteId: %q, excludedAddresses: [%s]}) { site { id } }`,
+			i, created.Site.ID, addresses.String())
 	}
 
 	query.WriteString(" }")
@@ -229,7 +237,7 @@ func (c *OwnerCommand) request(ctx context.Context, b *instance.Instance) ([]byt
 	return append([]byte(head), body...), nil
 }
 
-// ownerRequests is the source of all connections of the attacker.
+// ownerRequests is the attacker's source, shared by all connections.
 type ownerRequests struct {
 	request                            []byte
 	sent, unanswered, refused, changes atomic.Int64

@@ -17,18 +17,18 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 )
 
-// VisitorCommand attacks as one anonymous client.
+// VisitorCommand measures another site's hits while one anonymous client sends expensive hits.
 type VisitorCommand struct {
 	Program  string        `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
 	Engines  []string      `default:"sqlite,postgres" enum:"sqlite,postgres" help:"Databases: sqlite, and a private postgres."`
-	Attacks  []string      `default:"manual,campaigns,exhausted" enum:"manual,campaigns,exhausted" help:"What the attacker sends: manual page views or automatic ones, each with a new campaign; or those for a site whose quota is used up."`
+	Attacks  []string      `default:"manual,campaigns,exhausted" enum:"manual,campaigns,exhausted" help:"Kinds of attack: manual or automatic page views, each with a new campaign; or exhausted: page views of a site whose quota is used up."`
 	Rate     float64       `default:"600" placeholder:"N" help:"The attacker's hits a second."`
-	Rounds   int           `default:"3" placeholder:"N" help:"How often calm and attack alternate."`
-	Duration time.Duration `default:"8s" placeholder:"TIME" help:"How long each calm and each attack takes."`
-	Flood    bool          `help:"Leave the limit of hits of one network on, which stops this client. Without it, the client stands for one with many networks."`
+	Rounds   int           `default:"3" placeholder:"N" help:"Number of times that calm and attack alternate."`
+	Duration time.Duration `default:"8s" placeholder:"TIME" help:"Duration of each calm and each attack."`
+	Flood    bool          `help:"Keep the flood limit per network, which stops this client. Without it, the client stands for one with many networks."`
 }
 
-// Validate checks what one flag alone cannot tell.
+// Validate checks the limits of the flags.
 func (c *VisitorCommand) Validate() error {
 	switch {
 	case c.Rate < 1 || c.Rate > 100_000:
@@ -44,11 +44,11 @@ func (c *VisitorCommand) Validate() error {
 
 const (
 	bystanderRate = 50  // hits a second of the other site
-	attackQuota   = 100 // page views of the month of a site that is exhausted on purpose
+	attackQuota   = 100 // monthly page views of a site whose quota is to be used up
 	attackWorkers = 64  // connections of the attacker
 )
 
-// Run runs the command. It fails when a hit of the other site was refused.
+// Run prints the results. It returns an error if a hit of the other site was refused.
 func (c *VisitorCommand) Run(ctx context.Context, term report.Terminal) error {
 	var harmed error
 
@@ -67,7 +67,7 @@ func (c *VisitorCommand) Run(ctx context.Context, term report.Terminal) error {
 	return harmed
 }
 
-// measure starts the program on a fresh database and alternates calm and attack.
+// measure starts the program on an empty database and alternates calm and attack.
 func (c *VisitorCommand) measure(ctx context.Context, engine, attack string) (*attackResult, error) {
 	b, err := instance.New(c.Program, engine)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *VisitorCommand) measure(ctx context.Context, engine, attack string) (*a
 	b.Server.Env["TALLYGATE_ROLES"] = "control,data,worker"
 
 	if c.Flood {
-		// the default
+		// Use the default limit.
 		delete(b.Server.Env, "TALLYGATE_FLOOD_BURST")
 	}
 
@@ -86,7 +86,8 @@ func (c *VisitorCommand) measure(ctx context.Context, engine, attack string) (*a
 		return nil, err
 	}
 
-	s, err := traffic.NewOwnSession(ctx, b.Server.Target(), &traffic.Flags{Mix: "pageviews", Sites: 2, Visitors: 20_000, Seed: 1})
+	s, err := traffic.NewOwnSession(ctx, b.Server.Target(),
+		&traffic.Flags{Mix: "pageviews", Sites: 2, Visitors: 20_000, Seed: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -100,15 +101,16 @@ func (c *VisitorCommand) measure(ctx context.Context, engine, attack string) (*a
 		}
 	}
 
-	return alternate(ctx, c.Rounds, c.Duration, bystanders(b.Server.Data, bystander), func(ctx context.Context) *load.Result {
-		l := load.Load{Addr: b.Server.Data, Connections: attackWorkers, Rate: c.Rate}
-		return l.Run(ctx, func(connection int) load.Source {
-			return &attacker{host: b.Server.Data, site: target, manual: attack != "campaigns", connection: connection}
+	return alternate(ctx, c.Rounds, c.Duration, bystanders(b.Server.Data, bystander),
+		func(ctx context.Context) *load.Result {
+			l := load.Load{Addr: b.Server.Data, Connections: attackWorkers, Rate: c.Rate}
+			return l.Run(ctx, func(connection int) load.Source {
+				return &attacker{host: b.Server.Data, site: target, manual: attack != "campaigns", connection: connection}
+			})
 		})
-	})
 }
 
-// bystanders returns what sends another site's hits at their own pace for a while.
+// bystanders returns a function that sends another site's hits at a fixed rate.
 func bystanders(addr string, site target.Site) func(ctx context.Context, duration time.Duration) *load.Result {
 	round := 0
 	return func(ctx context.Context, duration time.Duration) *load.Result {
@@ -120,9 +122,10 @@ func bystanders(addr string, site target.Site) func(ctx context.Context, duratio
 	}
 }
 
-// alternate measures the bystanders' hits in turn without and with an attack, which runs until its
-// context ends.
-func alternate(ctx context.Context, rounds int, duration time.Duration, bystanders func(context.Context, time.Duration) *load.Result,
+// alternate measures the bystanders' hits in turn without and with an attack. The attack runs until
+// its context ends.
+func alternate(ctx context.Context, rounds int, duration time.Duration,
+	bystanders func(context.Context, time.Duration) *load.Result,
 	attack func(context.Context) *load.Result) (*attackResult, error) {
 	r := &attackResult{calm: newTotals(), attacked: newTotals(), attacker: newTotals()}
 	for range rounds {
@@ -139,16 +142,16 @@ func alternate(ctx context.Context, rounds int, duration time.Duration, bystande
 	return r, ctx.Err()
 }
 
-// attackResult is what the bystanders' hits met without and with the attack.
+// attackResult is the measurement of the bystanders' hits without and with the attack.
 type attackResult struct {
 	calm, attacked, attacker *totals
 }
 
-// totals sums up the results of several rounds.
+// totals is the sum of the results of several rounds.
 type totals struct {
 	latency load.Histogram
 	answers map[string]int64
-	unsent  int64 // those that were due at the end, or that no connection was free for
+	unsent  int64 // hits that were due but not sent
 	elapsed time.Duration
 }
 
@@ -163,7 +166,7 @@ func (t *totals) add(r *load.Result) {
 	}
 }
 
-// refused counts the hits that were not stored.
+// refused returns the number of hits that were not stored.
 func (t *totals) refused() (n int64) {
 	for answer, count := range t.answers {
 		if answer != "204" {
@@ -181,7 +184,8 @@ func (t *totals) sent() (n int64) {
 }
 
 func (t *totals) String() string {
-	return fmt.Sprintf("%5d hits, %d refused, %d too late to be sent, p50 %6.2f ms, p99 %7.2f ms", t.sent(), t.refused(), t.unsent,
+	return fmt.Sprintf("%5d hits, %d refused, %d not sent in time, p50 %6.2f ms, p99 %7.2f ms",
+		t.sent(), t.refused(), t.unsent,
 		report.Milliseconds(t.latency.Quantile(0.5)), report.Milliseconds(t.latency.Quantile(0.99)))
 }
 
@@ -208,8 +212,8 @@ func (r *attackResult) check() error {
 	return nil
 }
 
-// attacker makes page views of one visitor, each with a campaign of its own, which makes each a
-// visit. It stands for a client that nothing but the rules of visits holds off.
+// attacker sends page views of one visitor. Each has a new campaign and therefore starts a visit.
+// It stands for a client that is limited only by the rules of visits.
 type attacker struct {
 	host       string
 	site       target.Site
@@ -224,13 +228,14 @@ func (a *attacker) Next() []byte {
 	if a.manual {
 		x = `"x":1,`
 	}
-	body := fmt.Sprintf(`{"k":%q,"t":"pageview","p":"/",%s"u":{"source":"s%d-%d"}}`, a.site.Key, x, a.connection, a.number)
+	body := fmt.Sprintf(`{"k":%q,"t":"pageview","p":"/",%s"u":{"source":"s%d-%d"}}`,
+		a.site.Key, x, a.connection, a.number)
 	return collectRequest(a.host, a.site.Origin(), "198.51.100.7", body)
 }
 
 func (a *attacker) Done(load.Answer, error) {}
 
-// bystander makes page views of ever new visitors.
+// bystander sends page views of new visitors.
 type bystander struct {
 	host   string
 	site   target.Site
@@ -246,10 +251,11 @@ func (b *bystander) Next() []byte {
 
 func (b *bystander) Done(load.Answer, error) {}
 
-// collectRequest writes a hit as a browser behind a proxy sends it.
+// collectRequest returns a hit as a browser behind a proxy sends it.
 func collectRequest(host, origin, addr, body string) []byte {
-	return fmt.Appendf(nil, "POST /collect.php HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nUser-Agent: %s\r\nX-Forwarded-For: %s\r\n"+
-		"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", host, origin, attackAgent, addr, len(body), body)
+	return fmt.Appendf(nil,
+		"POST /collect.php HTTP/1.1\r\nHost: %s\r\nOrigin: %s\r\nUser-Agent: %s\r\nX-Forwarded-For: %s\r\n"+
+			"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", host, origin, attackAgent, addr, len(body), body)
 }
 
 const attackAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"

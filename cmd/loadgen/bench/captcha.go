@@ -13,14 +13,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Captcha is what a bench redeems tokens with. Its sitekey is made in the database, which is
-// the bench's own.
+// Captcha redeems tokens during a measurement. Its sitekey is created directly in the instance's
+// database.
 type Captcha struct {
 	accountID int64
 	Run       *captcha.Run
 }
 
-// NewCaptcha makes a sitekey for the user's account.
+// NewCaptcha creates a sitekey for the user's account.
 func NewCaptcha(ctx context.Context, b *instance.Instance, email string) (*Captcha, error) {
 	var c Captcha
 	err := b.WithDatabase(func(d *db.DB) error {
@@ -29,7 +29,8 @@ func NewCaptcha(ctx context.Context, b *instance.Instance, email string) (*Captc
 			return err
 		}
 
-		key, secret, err := d.CreateSitekey(ctx, user.AccountID, "Load test", []string{target.CaptchaDomain}, model.At(time.Now()))
+		key, secret, err := d.CreateSitekey(ctx, user.AccountID, "Load test", []string{target.CaptchaDomain},
+			model.At(time.Now()))
 		if err != nil {
 			return err
 		}
@@ -41,22 +42,24 @@ func NewCaptcha(ctx context.Context, b *instance.Instance, email string) (*Captc
 	return &c, err
 }
 
-// tokensPerSecond is how many tokens are prepared for each second of a measurement. A server that
-// is faster has fewer seconds.
+// tokensPerSecond is the number of tokens that are prepared per second of a measurement. A faster
+// server ends its measurement early.
 const tokensPerSecond = 10_000
 
-// obtaining is over how many connections they are prepared: that is not measured.
+// obtaining is the number of connections that prepare tokens, which is not measured.
 const obtaining = 128
 
-// prepare obtains tokens, drives the empty handler with the requests that redeem them, and returns
-// what does redeem them: each once, so that every answer stands for a committed row. Of both a
-// tenth of the answers is warm-up.
-func (c *Captcha) prepare(ctx context.Context, noop *instance.Server, l load.Load) (base *load.Result, phase func() *load.Result, err error) {
+// prepare obtains tokens, sends the redeeming requests to the empty handler, and returns its result
+// and the function that redeems the tokens. Each token is redeemed once, so that every response
+// stands for a committed row. A tenth of the responses of both is warm-up.
+func (c *Captcha) prepare(ctx context.Context, noop *instance.Server,
+	l load.Load) (base *load.Result, phase func() *load.Result, err error) {
 	tokens := min(max(int(tokensPerSecond*l.Duration.Seconds()), 2*load.MinAnswers), 3*captcha.LapTokens)
 	c.Run.Load = load.Load{Addr: c.Run.Load.Addr, Connections: obtaining}
 	attempts := captcha.Once(c.Run.Obtain(ctx, tokens))
 	if len(attempts) < tokens-tokens/10 {
-		return nil, nil, fmt.Errorf("only %d of %d tokens could be had: %v", len(attempts), tokens, c.Run.Results[captcha.Asking].Answers)
+		return nil, nil, fmt.Errorf("only %d of %d tokens were obtained: %v",
+			len(attempts), tokens, c.Run.Results[captcha.Asking].Answers)
 	}
 
 	l.Addr, l.Warmup, l.WarmAnswers = c.Run.Load.Addr, 0, max(int64(len(attempts)/10), 1)
@@ -66,7 +69,7 @@ func (c *Captcha) prepare(ctx context.Context, noop *instance.Server, l load.Loa
 	return base, func() *load.Result { return c.Run.Redeem(ctx, attempts) }, base.AllAccepted()
 }
 
-// Usage is what the database has counted for the account this month.
+// Usage returns the account's usage of this month from the database.
 func (c *Captcha) Usage(ctx context.Context, b *instance.Instance) (u target.CaptchaUsage, err error) {
 	month := model.At(time.Now()).Month()
 	u.Period = fmt.Sprint(month)

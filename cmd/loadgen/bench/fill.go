@@ -14,9 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// filler makes stored page views as the mix would have left them, spread evenly over the days
-// before today: visits of a few page views each, ids of all 64 bits, sites by the same skewed
-// distribution.
+// filler generates stored page views like those of the traffic mix, spread evenly over the days
+// before today: visits of a few page views, ids of 64 bits, sites by the same skewed distribution.
 type filler struct {
 	sites  []int64
 	from   model.Instant
@@ -28,11 +27,11 @@ type filler struct {
 
 const (
 	pageviewsPerVisit = 3
-	filledDays        = 15 // so that most days have all of it in one month, and the busiest part has most of the rows
+	filledDays        = 15 // few enough to lie mostly in one month, whose partition then has most rows
 	fillChunk         = 100_000
 )
 
-// newFiller prepares rows page views that end before today.
+// newFiller returns a filler of rows page views that end before today.
 func newFiller(ids *model.NodeIDs, sites []target.Site, rows int, seed uint64, now time.Time) (*filler, error) {
 	f := &filler{random: rand.New(rand.NewPCG(seed, 1<<32))}
 	for _, s := range sites {
@@ -52,29 +51,33 @@ func newFiller(ids *model.NodeIDs, sites []target.Site, rows int, seed uint64, n
 	return f, nil
 }
 
-// next makes about n page views with their visits.
+// next returns about n page views with their visits.
 func (f *filler) next(n int) db.BulkRows {
 	var rows db.BulkRows
 	for len(rows.Pageviews) < n {
 		at := f.from.Add(time.Duration(f.visits) * f.step)
 		f.visits++
-		v := model.Visit{SiteID: f.sites[f.pick.Uint64()], ID: model.NewTimeID(at), StartedAt: at, LastPageviewAt: at.Add((pageviewsPerVisit - 1) * time.Second),
-			Pageviews: pageviewsPerVisit, Channel: "direct"}
+		v := model.Visit{SiteID: f.sites[f.pick.Uint64()], ID: model.NewTimeID(at), StartedAt: at,
+			LastPageviewAt: at.Add((pageviewsPerVisit - 1) * time.Second),
+			Pageviews:      pageviewsPerVisit, Channel: "direct"}
 
 		binary.LittleEndian.PutUint64(v.Visitor[:], f.random.Uint64())
 		binary.LittleEndian.PutUint64(v.Visitor[8:], f.random.Uint64())
 
 		rows.Visits = append(rows.Visits, v)
 		for i := range pageviewsPerVisit {
-			rows.Pageviews = append(rows.Pageviews, model.Pageview{SiteID: v.SiteID, At: at.Add(time.Duration(i) * time.Second), ID: f.random.Int64() - f.random.Int64(),
-				VisitID: v.ID, Path: traffic.PagePaths[f.random.IntN(len(traffic.PagePaths))], Language: "de", WidthRange: 1440, EngagedMS: 5000, Scroll: 60})
+			rows.Pageviews = append(rows.Pageviews,
+				model.Pageview{SiteID: v.SiteID, At: at.Add(time.Duration(i) * time.Second),
+					ID:      f.random.Int64() - f.random.Int64(),
+					VisitID: v.ID, Path: traffic.PagePaths[f.random.IntN(len(traffic.PagePaths))], Language: "de",
+					WidthRange: 1440, EngagedMS: 5000, Scroll: 60})
 		}
 	}
 
 	return rows
 }
 
-// fill loads rows page views into a database that nobody else uses meanwhile, and prints progress.
+// fill loads rows page views into an otherwise unused database, and prints progress.
 func fill(ctx context.Context, d *db.DB, sites []target.Site, rows int, seed uint64, progress io.Writer) error {
 	ids, err := d.NodeIDs(ctx)
 	if err != nil {

@@ -15,15 +15,16 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// LimitsCommand measures what nothing on this machine can exceed.
+// LimitsCommand measures the upper limits of this machine: the empty handler and the database's
+// bulk copy.
 type LimitsCommand struct {
 	Engine      string        `default:"sqlite" enum:"sqlite,postgres" help:"Database: sqlite, or a private postgres."`
-	Connections int           `default:"128" placeholder:"N" help:"Browsers that send to the empty handler at once."`
-	Duration    time.Duration `default:"5s" placeholder:"TIME" help:"How long the empty handler is measured."`
-	Rows        int           `default:"300000" placeholder:"N" help:"Page views that are copied into an empty database at once."`
+	Connections int           `default:"128" placeholder:"N" help:"Concurrent browsers of the empty handler."`
+	Duration    time.Duration `default:"5s" placeholder:"TIME" help:"Duration of the empty handler's measurement."`
+	Rows        int           `default:"300000" placeholder:"N" help:"Page views copied into an empty database in one transaction."`
 }
 
-// Validate checks the numbers.
+// Validate checks the limits of the flags.
 func (c *LimitsCommand) Validate() error {
 	switch {
 	case c.Connections < 1 || c.Connections > traffic.MaxConnections:
@@ -37,10 +38,10 @@ func (c *LimitsCommand) Validate() error {
 	return nil
 }
 
-// maxBulkRows bounds what is held in memory at once.
+// maxBulkRows is the largest number of rows held in memory at once.
 const maxBulkRows = 5_000_000
 
-// Run runs the command.
+// Run measures and prints both limits.
 func (c *LimitsCommand) Run(ctx context.Context, term report.Terminal) error {
 	noop, err := instance.StartNoop(ctx)
 	if err != nil {
@@ -67,29 +68,36 @@ func (c *LimitsCommand) Run(ctx context.Context, term report.Terminal) error {
 		return err
 	}
 
-	fmt.Fprintf(term.Out, "%s copies %.0f page views a second into empty tables with all indexes, in one transaction.\n", c.Engine, rate)
+	fmt.Fprintf(term.Out,
+		"%s copies %.0f page views a second into empty tables with all indexes, in one transaction.\n", c.Engine, rate)
 	return nil
 }
 
-// noopTraffic is the page views of the mix, which the empty handler answers alike.
+// noopTraffic returns the page views of the mix, addressed to the empty handler.
 func noopTraffic(addr string) *traffic.Traffic {
 	t := &traffic.Traffic{Host: addr, Mix: traffic.Mixes["pageviews"], Visitors: 20_000}
 	for i := range 20 {
-		t.Sites = append(t.Sites, target.Site{Key: fmt.Sprintf("%032x", i), Domain: fmt.Sprintf("load-abcdefgh-%d.example", i)})
+		t.Sites = append(t.Sites, target.Site{Key: fmt.Sprintf("%032x",
+			i), Domain: fmt.Sprintf("load-abcdefgh-%d.example", i)})
 	}
 	return t
 }
 
 // driveNoop measures the empty handler.
-func driveNoop(ctx context.Context, noop *instance.Server, connections int, duration time.Duration) (*load.Result, error) {
+func driveNoop(ctx context.Context, noop *instance.Server, connections int,
+	duration time.Duration) (*load.Result, error) {
 	t := noopTraffic(noop.Data)
-	l := load.Load{Addr: noop.Data, Connections: connections, Warmup: min(duration/5, time.Second), Duration: duration, MinAnswers: load.MinAnswers, Watched: []int{noop.Pid()}}
-	r := l.Run(ctx, func(connection int) load.Source { return &traffic.Visitors{Mixer: traffic.NewMixer(t, connection)} })
+	l := load.Load{Addr: noop.Data, Connections: connections, Warmup: min(duration/5, time.Second), Duration: duration,
+		MinAnswers: load.MinAnswers, Watched: []int{noop.Pid()}}
+	r := l.Run(ctx, func(connection int) load.Source {
+		return &traffic.Visitors{Mixer: traffic.NewMixer(t,
+			connection)}
+	})
 	return r, r.AllAccepted()
 }
 
-// bulkRate is how many page views a second, with their visits, the bench's engine copies into a
-// database of their own.
+// bulkRate returns the number of page views a second, with their visits, that the engine copies
+// into an empty database.
 func bulkRate(ctx context.Context, b *instance.Instance, rows int) (float64, error) {
 	url := db.EmbeddedURL(filepath.Join(b.Dir, "bulk"))
 
@@ -129,7 +137,7 @@ func bulkRate(ctx context.Context, b *instance.Instance, rows int) (float64, err
 	return rate, err
 }
 
-// bulkSites makes the sites of a fresh database.
+// bulkSites creates the sites of an empty database.
 func bulkSites(ctx context.Context, d *db.DB) ([]target.Site, error) {
 	if err := d.Migrate(ctx, time.Now); err != nil {
 		return nil, err
@@ -138,7 +146,8 @@ func bulkSites(ctx context.Context, d *db.DB) ([]target.Site, error) {
 		return nil, err
 	}
 
-	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Bulk"}, model.User{Email: "bulk@loadgen.example", PasswordHash: "-"})
+	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Bulk"},
+		model.User{Email: "bulk@loadgen.example", PasswordHash: "-"})
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +159,9 @@ func bulkSites(ctx context.Context, d *db.DB) ([]target.Site, error) {
 
 	var sites []target.Site
 	for i := range 20 {
-		s, err := d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("bulk-%d.example", i),
-			Name: "Bulk", Plan: model.PlanEnterprise, MonthlyPageviews: 1 << 40})
+		s, err := d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
+			Domain: fmt.Sprintf("bulk-%d.example", i),
+			Name:   "Bulk", Plan: model.PlanEnterprise, MonthlyPageviews: 1 << 40})
 		if err != nil {
 			return nil, err
 		}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// NoopCommand serves the empty handler: it reads the body and answers 204, and so shows what
-// net/http and the client alone take on this machine. It is a process of its own, as the server is,
-// with the same limits.
+// NoopCommand serves the empty handler: it reads the body and responds with 204. It shows the cost
+// of net/http and the client on this machine. Like the server, it is a process of its own with the
+// same timeouts.
 type NoopCommand struct {
-	Addr string `default:"127.0.0.1:8083" placeholder:"HOST:PORT" help:"Where to listen."`
+	Addr string `default:"127.0.0.1:8083" placeholder:"HOST:PORT" help:"Address to listen on."`
 }
 
 // Run serves until ctx ends.
@@ -25,7 +25,7 @@ func (c *NoopCommand) Run(ctx context.Context) error {
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// whatever the client does, there is nothing to lose
+			// A read error loses nothing.
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(http.StatusNoContent)
 		}),

@@ -17,7 +17,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 )
 
-// The steps of a ticket's life, in their order.
+// The steps of a ticket, in order.
 const (
 	Asking = iota
 	solving
@@ -26,34 +26,35 @@ const (
 	stepCount
 )
 
+// StepNames are the names of the steps in reports.
 var StepNames = [stepCount]string{"config", "solve", "verify", "siteverify"}
 
-// Ticket is one challenge and what becomes of it. While a step runs, it belongs to the step.
+// Ticket is one challenge and the results of its steps. While a step runs, only that step uses it.
 type Ticket struct {
 	network   int
 	Challenge pow.Challenge
 	nonce     uint64
 	Token     string
 
-	outcomes [stepCount][outcomeCount]uint16 // of the attempts of each step
+	outcomes [stepCount][outcomeCount]uint16 // attempts of each step by outcome
 }
 
-// outcome is what an answer means for its ticket.
+// outcome is the meaning of a response for its ticket.
 type outcome int
 
 const (
 	taken    outcome = iota // success
 	repeated                // refused because of an earlier success
-	later                   // refused for now, nothing is used up
-	unknown                 // nobody can tell
-	absurd                  // nothing that the server may answer
+	later                   // refused temporarily, nothing is consumed
+	unknown                 // not known: no conclusive response
+	absurd                  // a response that violates the contract
 	outcomeCount
 )
 
 // Run drives the captcha's endpoints, step by step.
 type Run struct {
 	Sitekey, Secret string
-	Load            load.Load // what all steps have in common
+	Load            load.Load // options of all steps
 	network         int       // of the next ticket
 
 	Results    [stepCount]load.Result
@@ -61,17 +62,18 @@ type Run struct {
 	Unexpected load.Unexpected
 }
 
+// NewRun returns a run against the data plane at addr with a sitekey and its secret.
 func NewRun(addr, sitekey, secret string, l load.Load) *Run {
 	l.Addr = addr
-	// Networks are told apart by the server for minutes, also from one run to the next.
+	// The server limits networks for minutes, across runs: start with a random one.
 	return &Run{Sitekey: sitekey, Secret: secret, Load: l, network: rand.IntN(networkCount)}
 }
 
-// networkCount is how many networks 10.0.0.0/8 has, as the server tells them apart.
+// networkCount is the number of networks in 10.0.0.0/8, as the server groups addresses.
 const networkCount = 1 << 16
 
-// Obtain asks for n challenges, solves them and exchanges them for tokens. It returns the tickets
-// that have one.
+// Obtain requests n challenges, solves them and exchanges them for tokens. It returns the tickets
+// that have a token.
 func (r *Run) Obtain(ctx context.Context, n int) []*Ticket {
 	tickets := make([]*Ticket, n)
 	for i := range tickets {
@@ -90,10 +92,10 @@ func (r *Run) Obtain(ctx context.Context, n int) []*Ticket {
 	return tickets
 }
 
-// Redeem has the tokens verified, and returns what was measured. Also what is refused for now is
-// answered with 200, so the attempts tell what failed, and not when: all of it is taken off what
-// was measured.
-func (r *Run) Redeem(ctx context.Context, attempts []attempt) *load.Result {
+// Redeem verifies the tokens and returns the measurement. Temporary refusals have status 200 too,
+// so failures are counted from the outcomes. The outcomes do not show when a call failed, so all
+// failures count as measured.
+func (r *Run) Redeem(ctx context.Context, attempts []Attempt) *load.Result {
 	measured := r.run(ctx, Redeeming, attempts)
 	failed := int64(0)
 	for _, a := range attempts {
@@ -129,40 +131,41 @@ func having(tickets []*Ticket, has func(*Ticket) bool) (kept []*Ticket) {
 	return kept
 }
 
-// attempt is one request for a ticket.
-type attempt struct {
+// Attempt is one request for a ticket.
+type Attempt struct {
 	*Ticket
-	again bool // there is one before it
+	again bool // repeats an earlier attempt
 }
 
-func Once(tickets []*Ticket) []attempt {
-	attempts := make([]attempt, len(tickets))
+// Once returns one attempt for each ticket.
+func Once(tickets []*Ticket) []Attempt {
+	attempts := make([]Attempt, len(tickets))
 	for i, t := range tickets {
 		attempts[i].Ticket = t
 	}
 	return attempts
 }
 
-// withRepeats makes two attempts of each fourth ticket: half of these at the same moment, half much
-// later.
-func withRepeats(tickets []*Ticket) (attempts []attempt) {
-	var late []attempt
+// withRepeats returns two attempts for every fourth ticket and one for the others. Half of the
+// repetitions follow immediately, half come at the end.
+func withRepeats(tickets []*Ticket) (attempts []Attempt) {
+	var late []Attempt
 
 	for i, t := range tickets {
-		attempts = append(attempts, attempt{Ticket: t})
+		attempts = append(attempts, Attempt{Ticket: t})
 
 		switch i % 8 {
 		case 0:
-			attempts = append(attempts, attempt{t, true})
+			attempts = append(attempts, Attempt{t, true})
 		case 4:
-			late = append(late, attempt{t, true})
+			late = append(late, Attempt{t, true})
 		}
 	}
 
 	return append(attempts, late...)
 }
 
-// solvers is how many challenges are solved at once.
+// solvers is the number of challenges that are solved concurrently.
 func solvers() int { return runtime.GOMAXPROCS(0) }
 
 // Solve finds the nonces, and returns the tickets that have one.
@@ -199,7 +202,7 @@ func (r *Run) Solve(ctx context.Context, tickets []*Ticket) []*Ticket {
 	}
 
 	if failed := len(tickets) - len(kept); failed > 0 && ctx.Err() == nil {
-		r.Unexpected.Add(fmt.Sprintf("%d challenges that have no solution", failed))
+		r.Unexpected.Add(fmt.Sprintf("%d challenges without a solution", failed))
 	}
 
 	for i := range results {
@@ -211,9 +214,9 @@ func (r *Run) Solve(ctx context.Context, tickets []*Ticket) []*Ticket {
 	return kept
 }
 
-// run makes the attempts of one step over all connections, as fast as the answers come, and judges
-// the ticket of each that was made.
-func (r *Run) run(ctx context.Context, number int, attempts []attempt) *load.Result {
+// run makes the attempts of one step over all connections without pauses, and counts the outcomes
+// of each ticket.
+func (r *Run) run(ctx context.Context, number int, attempts []Attempt) *load.Result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.Load
 	measured := l.Run(ctx, func(int) load.Source { return &stepSource{step: s} })
@@ -231,42 +234,42 @@ func (r *Run) run(ctx context.Context, number int, attempts []attempt) *load.Res
 
 		switch {
 		case o[taken] > 1:
-			r.Verdict.fault(&r.Verdict.Doubled, "%d of %d attempts to %s succeed", o[taken], o[taken]+o[repeated]+o[later]+o[unknown], StepNames[number])
+			r.Verdict.fault(&r.Verdict.Doubled, "%d of %d attempts of step %s succeeded", o[taken],
+				o[taken]+o[repeated]+o[later]+o[unknown], StepNames[number])
 		case o[taken] == 0 && o[later] == 0 && o[unknown] == 0 && ctx.Err() == nil:
-			r.Verdict.fault(&r.Verdict.Lost, "no attempt to %s succeeds, nor did one before", StepNames[number])
+			r.Verdict.fault(&r.Verdict.Lost, "no attempt of step %s succeeded", StepNames[number])
 		}
 	}
 
 	return measured
 }
 
-// Rehearse makes the same requests of another server, which answers as it likes: nothing is learned
-// from it.
-func (r *Run) Rehearse(ctx context.Context, addr string, pid int, number int, attempts []attempt) *load.Result {
+// Rehearse sends the same requests to another server and ignores its responses.
+func (r *Run) Rehearse(ctx context.Context, addr string, pid int, number int, attempts []Attempt) *load.Result {
 	s := &step{run: r, number: number, attempts: attempts}
 	l := r.Load
 	l.Addr, l.Watched = addr, []int{pid}
 	return l.Run(ctx, func(int) load.Source { return rehearsal{&stepSource{step: s}} })
 }
 
-// rehearsal is one connection's part of a step whose answers do not matter.
+// rehearsal is a source whose responses are ignored.
 type rehearsal struct{ *stepSource }
 
 func (rehearsal) Done(load.Answer, error) {}
 
-// step hands the attempts of one step to the connections, in their order.
+// step distributes the attempts of one step over the connections, in order.
 type step struct {
 	run      *Run
 	number   int
-	attempts []attempt
+	attempts []Attempt
 	given    atomic.Int64
-	mu       sync.Mutex // guards the tickets: two attempts may be under way at once
+	mu       sync.Mutex // guards the tickets: two attempts may be in flight
 }
 
-// stepSource is one connection's part of a step.
+// stepSource is the source of one connection in a step.
 type stepSource struct {
 	*step
-	current       attempt
+	current       Attempt
 	request, body []byte
 }
 
@@ -285,12 +288,14 @@ func (s *stepSource) Next() []byte {
 	case Asking:
 		path, b = "/api/v1/pow/config", fmt.Appendf(b, `{"sitekey":"%s"}`, s.run.Sitekey)
 	case exchanging:
-		path, b = "/api/v1/pow/verify", fmt.Appendf(b, `{"sitekey":"%s","challenge":"%s","nonce":%d}`, s.run.Sitekey, t.Challenge.Challenge, t.nonce)
+		path, b = "/api/v1/pow/verify", fmt.Appendf(b, `{"sitekey":"%s","challenge":"%s","nonce":%d}`, s.run.Sitekey,
+			t.Challenge.Challenge, t.nonce)
 	default:
 		fromBrowser = false
-		path, b = "/api/v1/pow/siteverify", fmt.Appendf(b, `{"sitekey":"%s","secret":"%s","token":"%s"}`, s.run.Sitekey, s.run.Secret, t.Token)
+		path, b = "/api/v1/pow/siteverify",
+			fmt.Appendf(b, `{"sitekey":"%s","secret":"%s","token":"%s"}`, s.run.Sitekey, s.run.Secret, t.Token)
 
-		// by the other door
+		// The repetition uses the compatible endpoint.
 		if s.current.again {
 			path, header = "/siteverify", "Content-Type: application/x-www-form-urlencoded"
 			b = fmt.Appendf(b[:0], "secret=%s&response=%s", s.run.Secret, t.Token)
@@ -298,10 +303,12 @@ func (s *stepSource) Next() []byte {
 	}
 
 	s.body = b
-	s.request = fmt.Appendf(s.request[:0], "POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\nAccept: */*\r\n", path, s.run.Load.Addr, header)
+	s.request = fmt.Appendf(s.request[:0], "POST %s HTTP/1.1\r\nHost: %s\r\n%s\r\nAccept: */*\r\n",
+		path, s.run.Load.Addr, header)
 
 	if fromBrowser {
-		s.request = fmt.Appendf(s.request, "Origin: https://www.%s\r\nUser-Agent: %s\r\nX-Forwarded-For: 10.%d.%d.1\r\n",
+		s.request = fmt.Appendf(s.request,
+			"Origin: https://www.%s\r\nUser-Agent: %s\r\nX-Forwarded-For: 10.%d.%d.1\r\n",
 			target.CaptchaDomain, traffic.Agents[t.network%len(traffic.Agents)], t.network>>8, t.network&255)
 	}
 
@@ -325,11 +332,11 @@ func (s *stepSource) Done(a load.Answer, err error) {
 	}
 }
 
-// judge reads an answer.
+// judge returns the meaning of a response.
 func (s *stepSource) judge(a load.Answer, err error) outcome {
-	says := func(text string) bool { return bytes.Contains(a.Body, []byte(text)) }
+	contains := func(text string) bool { return bytes.Contains(a.Body, []byte(text)) }
 	switch {
-	case err != nil || a.Status == 503 || s.number == Redeeming && says(`"internal-error"`):
+	case err != nil || a.Status == 503 || s.number == Redeeming && contains(`"internal-error"`):
 		return unknown
 	case a.Status == 429:
 		return later
@@ -339,18 +346,18 @@ func (s *stepSource) judge(a load.Answer, err error) outcome {
 		return absurd
 	case s.number != Redeeming:
 		return taken
-	case says(`"valid":true`), says(`"success":true`):
+	case contains(`"valid":true`), contains(`"success":true`):
 		return taken
-	case says(`"quota_exceeded":true`), says(`"quota-exceeded"`):
+	case contains(`"quota_exceeded":true`), contains(`"quota-exceeded"`):
 		return later
-	case says(`"valid":false`), says(`"timeout-or-duplicate"`):
+	case contains(`"valid":false`), contains(`"timeout-or-duplicate"`):
 		return repeated
 	}
 
 	return absurd
 }
 
-// keep keeps what a success brings, and reports whether it is what it should be.
+// keep stores the result of a success in the ticket, and reports whether the response was complete.
 func (s *stepSource) keep(t *Ticket, body []byte) bool {
 	switch s.number {
 	case Asking:

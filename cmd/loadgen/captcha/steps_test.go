@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// TestRefusingServer: a server that refuses everything has no successes.
+// TestRefusingServer checks that a run whose calls are all refused does not pass.
 func TestRefusingServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -31,7 +31,7 @@ func TestRefusingServer(t *testing.T) {
 	}
 }
 
-// TestCaptchaUsage: what is counted is compared with what was accepted, as far as the answers tell.
+// TestCaptchaUsage compares the counted usage with the accepted tokens.
 func TestCaptchaUsage(t *testing.T) {
 	usage := func(period string, verifications int64) target.CaptchaUsage {
 		return target.CaptchaUsage{Period: period, Verifications: verifications}
@@ -56,8 +56,8 @@ func TestCaptchaUsage(t *testing.T) {
 	}
 }
 
-// TestRehearsal: the empty handler gets the very requests that redeem tokens; the first answers are
-// warm-up, and none counts.
+// TestRehearsal checks that the empty handler gets the requests that redeem tokens, that the first
+// responses are warm-up, and that no response counts for the verdict.
 func TestRehearsal(t *testing.T) {
 	var paths sync.Map
 	stub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,14 +75,15 @@ func TestRehearsal(t *testing.T) {
 	run := NewRun("elsewhere.example:1", "key", "secret", load.Load{Connections: 4, WarmAnswers: 400})
 	r := run.Rehearse(t.Context(), stub.Listener.Addr().String(), 0, Redeeming, Once(tickets))
 
-	// others may answer at that moment
+	// Up to three other connections may be answered between the two counts.
 	if n := r.Sent(); n > 600 || n < 600-3 || r.Others != 1000-n || r.AllAccepted() != nil {
 		t.Errorf("%d measured, %d not, %v", n, r.Others, r.AllAccepted())
 	}
 	if _, ok := paths.Load(`/api/v1/pow/siteverify {"sitekey":"key","secret":"secret","token":"same"}`); !ok {
 		t.Error("other requests were sent")
 	}
-	if v := run.Verdict; v.Accepted+v.Lost+v.Unknown != 0 || len(run.Unexpected.Counts) != 0 || tickets[0].outcomes != (Ticket{}).outcomes {
+	if v := run.Verdict; v.Accepted+v.Lost+v.Unknown != 0 || len(run.Unexpected.Counts) != 0 ||
+		tickets[0].outcomes != (Ticket{}).outcomes {
 		t.Errorf("the answers count: %+v", v)
 	}
 

@@ -1,3 +1,5 @@
+// Package chaos kills, pauses and restarts private servers under load, and checks that no
+// acknowledged hit is lost.
 package chaos
 
 import (
@@ -23,20 +25,20 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/verify"
 )
 
-// Command breaks a server of its own under load, again and again, and checks afterwards that
-// nothing that was acknowledged is lost, doubled or miscounted.
+// Command kills, pauses and restarts a private server under load, then checks that no acknowledged
+// hit is lost, duplicated or miscounted.
 type Command struct {
 	Program     string   `default:"bin/tallygate" placeholder:"FILE" help:"The tallygate program."`
 	Engine      string   `default:"sqlite" enum:"sqlite,postgres" help:"Database: sqlite, or a private postgres."`
-	Break       []string `default:"server" enum:"server,postgres,redis" placeholder:"WHAT" help:"What is broken: any of server, postgres, redis. With redis, the worker runs as well."`
-	Rounds      int      `default:"20" placeholder:"N" help:"How often something is broken, 1 to 100000."`
-	Seed        uint64   `default:"1" placeholder:"N" help:"Decides what is broken and when."`
-	Connections int      `default:"64" placeholder:"N" help:"Browsers that send at once."`
-	Sites       int      `default:"10" placeholder:"N" help:"Sites, 1 to 1000."`
+	Break       []string `default:"server" enum:"server,postgres,redis" placeholder:"WHAT" help:"Servers to break: any of server, postgres, redis. With redis, the worker runs too."`
+	Rounds      int      `default:"20" placeholder:"N" help:"Number of outages, 1 to 100000."`
+	Seed        uint64   `default:"1" placeholder:"N" help:"Seed of the random choice of outages."`
+	Connections int      `default:"64" placeholder:"N" help:"Concurrent browsers."`
+	Sites       int      `default:"10" placeholder:"N" help:"Number of sites, 1 to 1000."`
 	JSON        bool     `name:"json" help:"Print the outcome as JSON."`
 }
 
-// Validate checks what one flag alone cannot tell.
+// Validate checks the limits of the flags.
 func (c *Command) Validate() error {
 	switch {
 	case c.Rounds < 1 || c.Rounds > 100_000:
@@ -52,7 +54,7 @@ func (c *Command) Validate() error {
 	return nil
 }
 
-// Outcome is what the command reports.
+// Outcome is the result of the command.
 type Outcome struct {
 	Engine     string           `json:"engine"`
 	Rounds     int              `json:"rounds"`
@@ -63,8 +65,10 @@ type Outcome struct {
 	Verdict    *verify.Verdict  `json:"verdict"`
 }
 
+// OK reports whether no fault was found and every check was made.
 func (o *Outcome) OK() bool { return o.Verdict.Complete() && len(o.Unexpected) == 0 }
 
+// Print writes the outcome for people.
 func (o *Outcome) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d rounds in %.0f s:", o.Engine, o.Rounds, o.Seconds)
 
@@ -78,7 +82,7 @@ func (o *Outcome) Print(w io.Writer) {
 	o.Verdict.Print(w)
 }
 
-// Run runs the command. A fault is an error.
+// Run prints the outcome. It returns an error if a fault was found.
 func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 	b, err := instance.New(c.Program, c.Engine)
 	if err != nil {
@@ -104,9 +108,10 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 	return err
 }
 
-// Play breaks a fresh bench and checks it.
+// Play runs the rounds on a new instance and verifies the hits.
 func (c *Command) Play(ctx context.Context, b *instance.Instance, progress io.Writer) (*Outcome, error) {
-	m := &mayhem{bench: b, random: rand.New(rand.NewPCG(c.Seed, 0)), broken: make(map[string]int), progress: progress, rounds: c.Rounds}
+	m := &mayhem{instance: b, random: rand.New(rand.NewPCG(c.Seed, 0)), broken: make(map[string]int),
+		progress: progress, rounds: c.Rounds}
 
 	if slices.Contains(c.Break, "redis") {
 		if err := m.useRedis(); err != nil {
@@ -129,7 +134,8 @@ func (c *Command) Play(ctx context.Context, b *instance.Instance, progress io.Wr
 	began := time.Now()
 
 	r, err := m.during(ctx, func(ctx context.Context, successes *atomic.Int64) (*load.Result, error) {
-		return s.Drive(ctx, filepath.Join(b.Dir, "journal"), load.Load{Connections: c.Connections, Successes: successes})
+		return s.Drive(ctx, filepath.Join(b.Dir, "journal"),
+			load.Load{Connections: c.Connections, Successes: successes})
 	})
 	if err != nil {
 		return nil, err
@@ -140,37 +146,45 @@ func (c *Command) Play(ctx context.Context, b *instance.Instance, progress io.Wr
 		Answers: r.Answers, Unexpected: s.Unexpected.Counts, Verdict: v}, err
 }
 
-// mayhem breaks things during a load.
+// mayhem breaks servers during a load.
 type mayhem struct {
-	bench    *instance.Instance
-	redis    *instance.Redis // nil without one
+	instance *instance.Instance
+	redis    *instance.Redis // nil unless it is broken too
 	random   *rand.Rand
 	rounds   int
 	events   []event
-	broken   map[string]int // how often, by event
+	broken   map[string]int // count by event
 	progress io.Writer
 }
 
-// event is one way to break something. Afterwards everything runs again.
+// event breaks something and repairs it.
 type event struct {
 	name string
 	do   func(ctx context.Context) error
 }
 
-// eventsOf lists what can happen to the given parts.
-func (m *mayhem) eventsOf(parts []string) []event {
-	server, postgres := m.bench.Server, m.bench.Postgres
+// eventsOf returns the events of the given servers.
+func (m *mayhem) eventsOf(servers []string) []event {
+	server, postgres := m.instance.Server, m.instance.Postgres
 	var all []event
 
-	for _, part := range parts {
-		switch part {
+	for _, name := range servers {
+		switch name {
 		case "server":
 			all = append(all,
 				event{"kill server", func(ctx context.Context) error { server.Kill(); return server.Start(ctx) }},
-				// the hardest: twice as often
+				// A kill is the hardest test, so it is twice as frequent.
 				event{"kill server", func(ctx context.Context) error { server.Kill(); return server.Start(ctx) }},
-				event{"pause server", func(ctx context.Context) error { server.Pause(); m.wait(ctx, longPause); server.Resume(); return nil }},
-				event{"restart server", func(ctx context.Context) error { return errors.Join(server.Stop(), server.Start(ctx)) }})
+				event{"pause server",
+					func(ctx context.Context) error {
+						server.Pause()
+						m.wait(ctx,
+							longPause)
+						server.Resume()
+						return nil
+					}},
+				event{"restart server",
+					func(ctx context.Context) error { return errors.Join(server.Stop(), server.Start(ctx)) }})
 		case "postgres":
 			all = append(all,
 				event{"crash postgres", func(context.Context) error { postgres.Crash(); return postgres.Restart() }},
@@ -183,21 +197,32 @@ func (m *mayhem) eventsOf(parts []string) []event {
 				}})
 		case "redis":
 			all = append(all,
-				event{"kill redis", func(ctx context.Context) error { m.redis.Kill(); m.wait(ctx, shortPause); return m.redis.Start(ctx) }},
-				event{"pause redis", func(ctx context.Context) error { m.redis.Pause(); m.wait(ctx, longPause); m.redis.Resume(); return nil }})
+				event{"kill redis", func(ctx context.Context) error {
+					m.redis.Kill()
+					m.wait(ctx,
+						shortPause)
+					return m.redis.Start(ctx)
+				}},
+				event{"pause redis", func(ctx context.Context) error {
+					m.redis.Pause()
+					m.wait(ctx,
+						longPause)
+					m.redis.Resume()
+					return nil
+				}})
 		}
 	}
 
 	return all
 }
 
-// How long a round lasts, and how long something is paused, at most.
+// The longest wait before an event, and the longest outage.
 const (
 	shortPause = 150 * time.Millisecond
 	longPause  = 800 * time.Millisecond
 )
 
-// wait waits for a random part of limit.
+// wait waits for a random time below limit.
 func (m *mayhem) wait(ctx context.Context, limit time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -205,8 +230,9 @@ func (m *mayhem) wait(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// during breaks things while the load runs, and ends the load when everything runs again.
-func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic.Int64) (*load.Result, error)) (*load.Result, error) {
+// during runs the events while the load runs, and then ends the load.
+func (m *mayhem) during(ctx context.Context, drive func(context.Context, *atomic.Int64) (*load.Result,
+	error)) (*load.Result, error) {
 	var successes atomic.Int64
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -235,12 +261,13 @@ func (m *mayhem) breakThings(ctx context.Context, successes *atomic.Int64) error
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 
-		// at any moment of the work
+		// Strike at a random time.
 		m.wait(ctx, shortPause)
 		e := m.events[m.random.IntN(len(m.events))]
 
 		if m.progress != nil {
-			fmt.Fprintf(m.progress, "round %d of %d: %s after %d successes\n", round+1, m.rounds, e.name, successes.Load())
+			fmt.Fprintf(m.progress, "round %d of %d: %s after %d successes\n",
+				round+1, m.rounds, e.name, successes.Load())
 		}
 		if err := errors.Join(e.do(ctx), ctx.Err()); err != nil {
 			return fmt.Errorf("round %d, %s: %w", round, e.name, err)
@@ -252,21 +279,20 @@ func (m *mayhem) breakThings(ctx context.Context, successes *atomic.Int64) error
 	return m.awaitSuccesses(ctx, successes)
 }
 
-// awaitSuccesses waits until the server serves again as it did: a round without any success would
-// prove nothing.
+// awaitSuccesses waits for 200 more successes, because a round without any would prove nothing.
 func (m *mayhem) awaitSuccesses(ctx context.Context, successes *atomic.Int64) error {
 	enough := successes.Load() + 200
 	ctx, cancel := context.WithTimeout(ctx, instance.StartPatience)
 	defer cancel()
 
 	for successes.Load() < enough {
-		if m.bench.Server.Ended() {
-			return fmt.Errorf("the server ended by itself:\n%s", m.bench.Server.Logged())
+		if m.instance.Server.Ended() {
+			return fmt.Errorf("the server terminated by itself:\n%s", m.instance.Server.Logged())
 		}
 
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no successes:\n%s", strings.TrimSpace(m.bench.Server.Logged()))
+			return fmt.Errorf("no successful calls:\n%s", strings.TrimSpace(m.instance.Server.Logged()))
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -274,7 +300,7 @@ func (m *mayhem) awaitSuccesses(ctx context.Context, successes *atomic.Int64) er
 	return nil
 }
 
-// useRedis gives the server a private Redis, and the role that needs it.
+// useRedis starts a private Redis for the server, and adds the worker role, which uses it.
 func (m *mayhem) useRedis() (err error) {
 	if m.redis, err = instance.NewRedis(); err != nil {
 		return err
@@ -283,7 +309,7 @@ func (m *mayhem) useRedis() (err error) {
 		return err
 	}
 
-	env := m.bench.Server.Env
+	env := m.instance.Server.Env
 	env["TALLYGATE_REDIS_URL"], env["TALLYGATE_ROLES"] = m.redis.URL(), "control,data,worker"
 	return nil
 }

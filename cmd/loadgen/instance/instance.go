@@ -1,3 +1,5 @@
+// Package instance starts private servers for measurements: tallygate, the empty handler,
+// PostgreSQL and Redis. It never touches servers that it did not start.
 package instance
 
 import (

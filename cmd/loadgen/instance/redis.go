@@ -19,6 +19,7 @@ type Redis struct {
 	cmd  *exec.Cmd
 }
 
+// NewRedis chooses a free port for a server. It does not start it.
 func NewRedis() (*Redis, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("redis-server is not installed: %w", err)
@@ -29,11 +30,13 @@ func NewRedis() (*Redis, error) {
 
 func (r *Redis) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) }
 
+// URL returns the server's address, as the settings take it.
 func (r *Redis) URL() string { return "redis://" + r.addr() + "/0" }
 
 // Start starts the server, and waits until it responds.
 func (r *Redis) Start(ctx context.Context) error {
-	cmd := exec.Command("redis-server", "--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning")
+	cmd := exec.Command("redis-server", "--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "no", "--loglevel", "warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := pgserver.StartBound(cmd); err != nil {
 		return err
@@ -77,6 +80,7 @@ func (r *Redis) ping() error {
 	return nil
 }
 
+// Kill terminates the server immediately.
 func (r *Redis) Kill() {
 	if r.cmd != nil {
 		_ = r.cmd.Process.Kill()
@@ -85,5 +89,6 @@ func (r *Redis) Kill() {
 	}
 }
 
+// Pause suspends the server, and Resume continues it.
 func (r *Redis) Pause()  { _ = r.cmd.Process.Signal(syscall.SIGSTOP) }
 func (r *Redis) Resume() { _ = r.cmd.Process.Signal(syscall.SIGCONT) }

@@ -127,6 +127,7 @@ func (s *Server) keep(line []byte) {
 	s.log.Write(line)
 }
 
+// Logged returns the end of the server's log.
 func (s *Server) Logged() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,6 +237,7 @@ func (s *Server) Ended() bool {
 func (s *Server) Pause()  { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 
+// Pid returns the server's process id, or 0 while it is stopped.
 func (s *Server) Pid() int {
 	if s.cmd == nil {
 		return 0

@@ -18,7 +18,8 @@ func TestParseAnswer(t *testing.T) {
 		fails  bool
 	}{
 		{text: "HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n", status: 204, keep: true, whole: true},
-		{text: "HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nbody", status: 400, body: "body", keep: true, whole: true},
+		{text: "HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nbody", status: 400, body: "body", keep: true,
+			whole: true},
 		{text: "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status: 503, whole: true},
 		{text: "HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nbod"},
 		{text: "HTTP/1.1 204 No Con"},
@@ -29,7 +30,8 @@ func TestParseAnswer(t *testing.T) {
 		{text: "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", fails: true},
 	} {
 		a, keep, whole, err := parseAnswer([]byte(test.text))
-		if (err != nil) != test.fails || whole != test.whole || whole && (a.Status != test.status || string(a.Body) != test.body || keep != test.keep) {
+		if (err != nil) != test.fails || whole != test.whole || whole &&
+			(a.Status != test.status || string(a.Body) != test.body || keep != test.keep) {
 			t.Errorf("%q: %+v, keep %v, whole %v, %v", test.text, a, keep, whole, err)
 		}
 	}
@@ -46,7 +48,9 @@ func TestConnection(t *testing.T) {
 
 	long := strings.Repeat("x", 10_000)
 	go func() {
-		for _, pieces := range [][]string{{"HTTP/1.1 2", "04 No Content\r", "\n\r\n"}, {fmt.Sprintf("HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n", len(long)), long[:5000], long[5000:]}, {"HTTP/1.1 "}} {
+		for _, pieces := range [][]string{{"HTTP/1.1 2", "04 No Content\r", "\n\r\n"},
+			{fmt.Sprintf("HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n", len(long)), long[:5000], long[5000:]},
+			{"HTTP/1.1 "}} {
 			c, err := l.Accept()
 			if err != nil {
 				return

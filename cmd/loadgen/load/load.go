@@ -1,3 +1,5 @@
+// Package load drives an HTTP server over many connections and measures its responses. What is sent
+// comes from a Source; the package knows nothing of hits or tokens.
 package load
 
 import (
@@ -59,7 +61,8 @@ func (l *Load) Run(ctx context.Context, newSource func(connection int) Source) *
 	var sending, watching sync.WaitGroup
 
 	for i := range senders {
-		senders[i] = &sender{load: l, number: i, window: w, source: newSource(i), conn: newConnection(l.Addr, requestTimeout),
+		senders[i] = &sender{load: l, number: i, window: w, source: newSource(i),
+			conn:    newConnection(l.Addr, requestTimeout),
 			answers: make(map[outcomeKey]int64), outside: make(map[outcomeKey]int64)}
 	}
 

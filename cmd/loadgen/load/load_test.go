@@ -21,7 +21,8 @@ func TestHistogram(t *testing.T) {
 
 	h.Merge(&second)
 
-	for q, want := range map[float64]time.Duration{0.5: 50 * time.Millisecond, 0.95: 95 * time.Millisecond, 0.99: 99 * time.Millisecond, 0.999: 99900 * time.Microsecond, 1: 100 * time.Millisecond} {
+	for q, want := range map[float64]time.Duration{0.5: 50 * time.Millisecond, 0.95: 95 * time.Millisecond,
+		0.99: 99 * time.Millisecond, 0.999: 99900 * time.Microsecond, 1: 100 * time.Millisecond} {
 		if got := h.Quantile(q); got < want || got > want+want/64+1 {
 			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
@@ -56,12 +57,14 @@ func TestHistogram(t *testing.T) {
 
 // TestRefusalsAreNoWork checks that temporary refusals do not count as throughput.
 func TestRefusalsAreNoWork(t *testing.T) {
-	r := &Result{Elapsed: time.Second, Answers: map[string]int64{"204": 150, "400 bad_json": 50, "503 unavailable": 100, "429 quota_exceeded": 60,
+	r := &Result{Elapsed: time.Second, Answers: map[string]int64{"204": 150, "400 bad_json": 50, "503 unavailable": 100,
+		"429 quota_exceeded":                          60,
 		"503 The service is temporarily unavailable.": 20, NoAnswer: 20}}
 
 	r.CountFailed()
 
-	if r.Sent() != 400 || r.Failed != 200 || r.FailedShare() != 0.5 || r.Served() != 200 || r.Throughput() != 200 || r.Enough() != nil {
+	if r.Sent() != 400 || r.Failed != 200 || r.FailedShare() != 0.5 || r.Served() != 200 || r.Throughput() != 200 ||
+		r.Enough() != nil {
 		t.Errorf("%+v: %d sent, %d served, %f a second, %v", r, r.Sent(), r.Served(), r.Throughput(), r.Enough())
 	}
 
@@ -100,7 +103,8 @@ func TestFailuresOutsideTheMeasurement(t *testing.T) {
 
 	l := Load{Addr: server.Listener.Addr().String(), Connections: 1, WarmAnswers: 1}
 	r := l.Run(ctx, func(int) Source { return greetings{} })
-	if r.Answers["204"] != 8 || r.Failed != 0 || r.Served() != 8 || r.Others != 0 || r.Outside != 2 || r.FailedShare() != 0.2 {
+	if r.Answers["204"] != 8 || r.Failed != 0 || r.Served() != 8 || r.Others != 0 || r.Outside != 2 ||
+		r.FailedShare() != 0.2 {
 		t.Errorf("%+v: the share of failures is %f", r, r.FailedShare())
 	}
 }
@@ -138,7 +142,8 @@ func TestUnsent(t *testing.T) {
 		rate       float64
 		sent, want int64
 	}{{rate: 100, sent: 3, want: 47}, {rate: 100, sent: 50}, {rate: 100, sent: 51}, {sent: 3}} {
-		s := &sender{load: &Load{Rate: test.rate, Connections: 2}, number: 1, window: &window{began: began}, sent: test.sent}
+		s := &sender{load: &Load{Rate: test.rate, Connections: 2}, number: 1, window: &window{began: began},
+			sent: test.sent}
 		if n := s.countUnsent(began.Add(time.Second)); n != test.want {
 			t.Errorf("%+v: %d", test, n)
 		}

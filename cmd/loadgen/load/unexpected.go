@@ -8,6 +8,7 @@ type Unexpected struct {
 	Counts map[string]int64
 }
 
+// Add counts a response under its description.
 func (s *Unexpected) Add(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,3 +1,5 @@
+// Package process reads the CPU time and memory of processes from Linux's /proc. On other systems
+// everything is zero, and reports leave it out.
 package process
 
 import (
@@ -10,9 +12,6 @@ import (
 	"time"
 )
 
-// Package process reads the CPU time and memory of processes from Linux's /proc. On other systems
-// everything is zero, and reports leave it out.
-
 // Stat is the state of a process.
 type Stat struct {
 	parent int
@@ -24,6 +23,7 @@ type Stat struct {
 // platforms.
 const clockTick = 10 * time.Millisecond
 
+// Read returns the state of a process, or false if there is no such process.
 func Read(pid int) (Stat, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

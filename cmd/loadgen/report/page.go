@@ -31,7 +31,8 @@ func ReplaceSection(path, name, text string) error {
 
 // Machine describes the machine and the date of a measurement.
 func Machine() string {
-	return fmt.Sprintf("%s, %d cores, %s/%s, %s", time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return fmt.Sprintf("%s, %d cores, %s/%s, %s",
+		time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
 // Percent formats a share of failures.
@@ -42,6 +43,7 @@ func Percent(share float64) string {
 	return fmt.Sprintf("%.3f %%", 100*share)
 }
 
+// Marked is Percent in bold type, unless the share is 0.
 func Marked(share float64) string {
 	if share == 0 {
 		return "0"
@@ -49,6 +51,7 @@ func Marked(share float64) string {
 	return "**" + Percent(share) + "**"
 }
 
+// YesNo formats a truth value. A no is in bold type.
 func YesNo(yes bool) string {
 	if yes {
 		return "yes"

@@ -24,7 +24,8 @@ func TestReplaceSection(t *testing.T) {
 	}
 
 	got, err := os.ReadFile(page)
-	if want := "Between\n<!-- bench-growth: begin -->\n\nnew\n\n<!-- bench-growth: end -->\nAfter\n"; err != nil || string(got) != want {
+	if want := "Between\n<!-- bench-growth: begin -->\n\nnew\n\n<!-- bench-growth: end -->\nAfter\n"; err != nil ||
+		string(got) != want {
 		t.Errorf("%v, %s", err, got)
 	}
 }

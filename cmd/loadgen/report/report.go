@@ -1,3 +1,4 @@
+// Package report prints the results of a load and formats measurements for Markdown pages.
 package report
 
 import (
@@ -34,6 +35,7 @@ type latencyReport struct {
 	Max  float64 `json:"max"`
 }
 
+// New returns the report of a result.
 func New(r *load.Result, connections int) *Report {
 	report := &Report{
 		Connections: connections,
@@ -59,10 +61,13 @@ func New(r *load.Result, connections int) *Report {
 	return report
 }
 
+// Milliseconds converts a duration, with a resolution of a microsecond.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
+// Print writes the report for people.
 func (r *Report) Print(w io.Writer) {
-	fmt.Fprintf(w, "%.0f calls/s over %d connections in %.1f s; refused temporarily or unanswered: %s\n", r.Throughput, r.Connections, r.Seconds, Percent(r.FailedShare))
+	fmt.Fprintf(w, "%.0f calls/s over %d connections in %.1f s; refused temporarily or unanswered: %s\n",
+		r.Throughput, r.Connections, r.Seconds, Percent(r.FailedShare))
 	fmt.Fprintf(w, "latency in ms: p50 %.2f, p95 %.2f, p99 %.2f, p99.9 %.2f, longest %.2f\n",
 		r.Latency.P50, r.Latency.P95, r.Latency.P99, r.Latency.P999, r.Latency.Max)
 
@@ -86,6 +91,7 @@ func (r *Report) Check() error {
 	return nil
 }
 
+// PrintCounts writes counts under a title, sorted by name. It writes nothing if there are none.
 func PrintCounts(w io.Writer, title string, counts map[string]int64) {
 	if len(counts) == 0 {
 		return
@@ -96,4 +102,5 @@ func PrintCounts(w io.Writer, title string, counts map[string]int64) {
 	}
 }
 
+// Megabytes converts a number of bytes to units of 2^20.
 func Megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -11,7 +11,8 @@ import (
 )
 
 func TestReport(t *testing.T) {
-	r := &load.Result{Elapsed: 2 * time.Second, Answers: map[string]int64{"204": 90, "400 bad_json": 10, load.NoAnswer: 100}, Cost: process.Cost{CPU: time.Second, PeakMemory: 64 << 20}}
+	r := &load.Result{Elapsed: 2 * time.Second, Answers: map[string]int64{"204": 90, "400 bad_json": 10,
+		load.NoAnswer: 100}, Cost: process.Cost{CPU: time.Second, PeakMemory: 64 << 20}}
 	for i := range 100 {
 		r.Latency.Add(time.Duration(i+1) * time.Millisecond)
 	}
@@ -26,14 +27,16 @@ func TestReport(t *testing.T) {
 	if report.Check() == nil {
 		t.Error("an unexpected answer does not make the run fail")
 	}
-	if report.Throughput != 50 || report.Seconds != 2 || report.CPU != 10000 || report.FailedShare != 0.5 || report.Latency.P99 < 99 || report.Latency.P50 > 52 {
+	if report.Throughput != 50 || report.Seconds != 2 || report.CPU != 10000 || report.FailedShare != 0.5 ||
+		report.Latency.P99 < 99 || report.Latency.P50 > 52 {
 		t.Errorf("%+v", report)
 	}
 
 	var out strings.Builder
 	report.Print(&out)
 
-	for _, want := range []string{"50 calls/s over 7 connections", "unanswered: 50.000 %", "p99.9 ", "90  204\n", "100  no answer\n", "UNEXPECTED", "64 MB"} {
+	for _, want := range []string{"50 calls/s over 7 connections", "unanswered: 50.000 %", "p99.9 ", "90  204\n",
+		"100  no answer\n", "UNEXPECTED", "64 MB"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

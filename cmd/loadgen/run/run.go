@@ -1,3 +1,5 @@
+// Package run drives a running instance with realistic traffic and reports throughput, latency and
+// errors.
 package run
 
 import (
@@ -16,11 +18,11 @@ import (
 type Command struct {
 	Traffic     traffic.Flags `embed:""`
 	Target      target.Flags  `embed:""`
-	Journal     string        `default:"loadgen.journal" placeholder:"FILE" help:"Where acknowledged hits are noted for verify."`
-	Rate        float64       `default:"0" placeholder:"N" help:"Hits a second over all connections. 0: as fast as the answers come."`
-	Connections int           `default:"128" placeholder:"N" help:"Browsers that send at once, 1 to 4096."`
+	Journal     string        `default:"loadgen.journal" placeholder:"FILE" help:"File that records acknowledged hits for verify."`
+	Rate        float64       `default:"0" placeholder:"N" help:"Hits a second over all connections. 0: as many as possible."`
+	Connections int           `default:"128" placeholder:"N" help:"Concurrent browsers, 1 to 4096."`
 	JSON        bool          `name:"json" help:"Print the report as JSON."`
-	Pid         int           `placeholder:"PID" help:"Process of the server on this machine, whose CPU and memory are measured."`
+	Pid         int           `placeholder:"PID" help:"Process id of the server on this machine, to measure its CPU time and memory."`
 }
 
 // Validate checks the limits of the flags.
@@ -44,7 +46,8 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 		s.PrintNotes(term.Out)
 	}
 
-	r, err := s.Drive(ctx, c.Journal, load.Load{Connections: c.Connections, Rate: c.Rate, Warmup: c.Traffic.Warmup, Duration: c.Traffic.Duration,
+	r, err := s.Drive(ctx, c.Journal, load.Load{Connections: c.Connections, Rate: c.Rate, Warmup: c.Traffic.Warmup,
+		Duration:   c.Traffic.Duration,
 		MinAnswers: load.MinAnswers, Progress: term.Log, Watched: []int{c.Pid}})
 	if err != nil {
 		return err
@@ -57,7 +60,8 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 		err = json.NewEncoder(term.Out).Encode(report)
 	} else {
 		report.Print(term.Out)
-		fmt.Fprintf(term.Out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n", c.Journal, c.Journal)
+		fmt.Fprintf(term.Out, "The acknowledged hits are in %s; check them with: loadgen verify %s\n",
+			c.Journal, c.Journal)
 	}
 
 	return errors.Join(err, ctx.Err(), r.Enough(), report.Check())

@@ -1,3 +1,5 @@
+// Package target is a client of the instance under load: it signs in, creates sites, and reads
+// usage, deliveries and exports through the public interfaces of the control plane.
 package target
 
 import (
@@ -13,7 +15,7 @@ import (
 	"time"
 )
 
-// Target is a running instance and who we are there.
+// Target is a running instance and the account to use there.
 type Target struct {
 	Control  string `json:"control"` // origin of the control plane
 	Data     string `json:"data"`    // host:port of the data plane
@@ -28,35 +30,37 @@ type Site struct {
 	Key    string `json:"siteKey"`
 	Domain string `json:"domain"`
 	Secret string `json:"secret,omitempty"` // server secret key
-	Used   int64  `json:"used"`             // page views and events of the month before the run
+	Used   int64  `json:"used"`             // page views and events counted this month before the run
 }
 
+// Origin returns the origin of the site's pages.
 func (s *Site) Origin() string { return "https://www." + s.Domain }
 
-// Features are what the target let us set up.
+// Features are the optional features that could be set up on the target.
 type Features struct {
-	OwnEvents   bool `json:"ownEvents"`   // ownEvents are registered
+	OwnEvents   bool `json:"ownEvents"`   // OwnEvents are registered
 	Ecommerce   bool `json:"ecommerce"`   // e-commerce events are measured
-	Conversions bool `json:"conversions"` // there is a conversion webhook, and purchase and ownEvents[0] are key events
+	Conversions bool `json:"conversions"` // a conversion webhook is set; purchase and OwnEvents[0] are key events
 }
 
-// The names that sites register for the mix. The first one is marked as key event.
+// OwnEvents are the event names that each site registers. The first one is marked as key event.
 var OwnEvents = []string{"signup", "newsletter"}
 
-// Account is a client of the control plane.
+// Account is a client of the control plane, signed in as one user.
 type Account struct {
 	Target Target
 	http   *http.Client
-	Notes  []string // what could not be set up, in sentences
+	Notes  []string // features that could not be set up, in sentences
 	wait   func(context.Context, time.Duration) error
 }
 
-// controlTimeout bounds one call of the control plane. Signing in is slow on purpose.
+// controlTimeout is the longest call of the control plane. Signing in is slow by design.
 const controlTimeout = 60 * time.Second
 
-// longestWait bounds the wait for points: they are back within a minute.
+// longestWait is the longest wait for the rate limit, which refills within a minute.
 const longestWait = 2 * time.Minute
 
+// NewAccount returns a client for the target's account. It does not sign in.
 func NewAccount(t Target) (*Account, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -65,7 +69,7 @@ func NewAccount(t Target) (*Account, error) {
 	return &Account{Target: t, http: &http.Client{Jar: jar, Timeout: controlTimeout}, wait: wait}, nil
 }
 
-// wait waits. It fails if ctx ends before.
+// wait waits for d, or returns the error of ctx if that ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -75,25 +79,26 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// UseNewAccount fills in an e-mail address and a password that nobody has, if there are none.
+// UseNewAccount sets a random e-mail address and password if there is neither an address nor a
+// token.
 func (t *Target) UseNewAccount() {
 	if t.Email == "" && t.Token == "" {
 		t.Email, t.Password = "load-"+strings.ToLower(rand.Text()[:12])+"@loadgen.example", rand.Text()
 	}
 }
 
-// callError is an answer of the control plane that is not the one we want.
+// callError is an error that the control plane returned.
 type callError struct {
 	Code, Message string
-	retryAfter    time.Duration // 0: not told
+	retryAfter    time.Duration // 0: not given
 }
 
 func (e *callError) Error() string {
-	return fmt.Sprintf("the control plane says %s: %s", e.Code, e.Message)
+	return fmt.Sprintf("the control plane returned %s: %s", e.Code, e.Message)
 }
 
-// call runs a GraphQL operation and reads its data. When the caller's points are used up, it waits
-// for new ones.
+// call runs a GraphQL operation and decodes its data. When the caller is rate limited, it waits and
+// retries.
 func (a *Account) call(ctx context.Context, query string, variables, data any) error {
 	for {
 		err := a.ask(ctx, query, variables, data)
@@ -107,7 +112,7 @@ func (a *Account) call(ctx context.Context, query string, variables, data any) e
 	}
 }
 
-// ask is one attempt to call.
+// ask makes one attempt to call.
 func (a *Account) ask(ctx context.Context, query string, variables, data any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
@@ -139,7 +144,7 @@ func (a *Account) ask(ctx context.Context, query string, variables, data any) er
 		}
 	}
 	if err := json.NewDecoder(response.Body).Decode(&reply); err != nil {
-		return fmt.Errorf("the control plane answers %s: %w", response.Status, err)
+		return fmt.Errorf("the control plane responded %s: %w", response.Status, err)
 	}
 
 	if len(reply.Errors) > 0 {
@@ -157,18 +162,19 @@ func (a *Account) authorize(r *http.Request) {
 	}
 }
 
-// sharedInputs are the inputs that are not named after their mutation.
+// sharedInputs are the mutations whose input type is not named after them.
 var sharedInputs = map[string]string{"registerEvent": "SiteEventInput", "markKeyEvent": "SiteEventInput"}
 
-// Mutate runs a mutation by the conventions of our schema: one input, and userErrors beside the
-// object. selection is what to read of the payload into data, and may be empty.
+// Mutate runs a mutation of one input, whose payload lists userErrors. It decodes the selected
+// fields of the payload into data. selection may be empty.
 func (a *Account) Mutate(ctx context.Context, name, selection string, input map[string]any, data any) error {
 	inputType, ok := sharedInputs[name]
 	if !ok {
 		inputType = strings.ToUpper(name[:1]) + name[1:] + "Input"
 	}
 
-	query := fmt.Sprintf("mutation ($input: %s!) { payload: %s(input: $input) { %s userErrors { code message } } }", inputType, name, selection)
+	query := fmt.Sprintf("mutation ($input: %s!) { payload: %s(input: $input) { %s userErrors { code message } } }",
+		inputType, name, selection)
 	var reply struct{ Payload json.RawMessage }
 	if err := a.call(ctx, query, map[string]any{"input": input}, &reply); err != nil {
 		return err
@@ -188,7 +194,7 @@ func (a *Account) Mutate(ctx context.Context, name, selection string, input map[
 	return json.Unmarshal(reply.Payload, data)
 }
 
-// SignIn signs in, or up if nobody has the address yet.
+// SignIn signs in, or signs up if the address is unknown.
 func (a *Account) SignIn(ctx context.Context) error {
 	if a.Target.Token != "" {
 		return nil
@@ -202,14 +208,15 @@ func (a *Account) SignIn(ctx context.Context) error {
 
 	input["accountName"] = "Load test"
 	if err := a.Mutate(ctx, "signUp", "", input, nil); err != nil {
-		return fmt.Errorf("neither sign-in nor sign-up succeeds; name an account with --email and --password: %w", err)
+		return fmt.Errorf("neither sign-in nor sign-up succeeds; set --email and --password to an existing account: %w",
+			err)
 	}
 
 	return nil
 }
 
-// PrepareSites makes sites for a run, with everything on that the mix needs. What the target does
-// not permit is left out, with a sentence in notes.
+// PrepareSites creates n sites with every feature that the traffic needs. Features that the target
+// refuses are left out and described in Notes.
 func (a *Account) PrepareSites(ctx context.Context, n int) ([]Site, Features, error) {
 	run := strings.ToLower(rand.Text()[:8])
 	sites := make([]Site, n)
@@ -238,24 +245,27 @@ func (a *Account) PrepareSites(ctx context.Context, n int) ([]Site, Features, er
 
 		set(&f.Ecommerce, "no e-commerce events are sent", "updateSite", map[string]any{"measureEcommerce": true})
 
-		// The name resolves nowhere: deliveries are made and counted, and nobody is bothered.
-		set(&f.Conversions, "no deliveries are checked", "setConversionWebhook", map[string]any{"url": "https://receiver.invalid/conversion"})
+		// The name does not resolve: deliveries are stored and counted, but not sent anywhere.
+		set(&f.Conversions, "no deliveries are checked", "setConversionWebhook",
+			map[string]any{"url": "https://receiver.invalid/conversion"})
 
 		if f.OwnEvents {
 			set(&f.Conversions, "no deliveries are checked", "markKeyEvent", map[string]any{"name": OwnEvents[0]})
 		}
 
 		var rotated struct{ ServerSecret string }
-		a.try(ctx, &servers, "nothing is sent to /server.php", "rotateServerSecret", "serverSecret", map[string]any{"siteId": created.Site.ID}, &rotated)
+		a.try(ctx, &servers, "nothing is sent to /server.php", "rotateServerSecret", "serverSecret",
+			map[string]any{"siteId": created.Site.ID}, &rotated)
 		sites[i].Secret = rotated.ServerSecret
 	}
 
 	return sites, f, nil
 }
 
-// try runs a mutation that the target may not permit. A failure clears the feature, is noted, and
-// spares further attempts.
-func (a *Account) try(ctx context.Context, feature *bool, consequence, name, selection string, input map[string]any, data any) {
+// try runs a mutation that the target may refuse. A refusal clears the feature, is noted, and
+// prevents further attempts.
+func (a *Account) try(ctx context.Context, feature *bool, consequence, name, selection string, input map[string]any,
+	data any) {
 	if !*feature {
 		return
 	}
@@ -269,22 +279,24 @@ func (a *Account) try(ctx context.Context, feature *bool, consequence, name, sel
 	a.Notes = append(a.Notes, fmt.Sprintf("%s: %s: %v", consequence, name, err))
 }
 
-// Usage is what a site has used of its quota.
+// Usage is a site's use of its quota in one month.
 type Usage struct {
 	Period    string // YYYY-MM
 	Pageviews int64
 }
 
+// Usage returns a site's usage of the current month.
 func (a *Account) Usage(ctx context.Context, siteID string) (Usage, error) {
 	var data struct{ Site *struct{ Usage Usage } }
-	err := a.call(ctx, `query ($id: ID!) { site(id: $id) { usage { period pageviews } } }`, map[string]any{"id": siteID}, &data)
+	err := a.call(ctx, `query ($id: ID!) { site(id: $id) { usage { period pageviews } } }`,
+		map[string]any{"id": siteID}, &data)
 	if err != nil || data.Site == nil {
 		return Usage{}, errors.Join(err, fmt.Errorf("read the usage of site %s", siteID))
 	}
 	return data.Site.Usage, nil
 }
 
-// Deliveries counts a site's deliveries of conversions by their events.
+// Deliveries counts a site's conversion deliveries by event.
 func (a *Account) Deliveries(ctx context.Context, siteID string) (map[string]int64, error) {
 	const query = `query ($id: ID!, $after: String) { site(id: $id) { deliveries(first: 100, after: $after) {
 		edges { node { kind event } } pageInfo { hasNextPage endCursor } } } }`

@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// TestReadRows: an export that breaks off is not taken for a whole one.
+// TestReadRows checks that a truncated export is an error.
 func TestReadRows(t *testing.T) {
 	for text, want := range map[string]int{
 		`[]`: 0, `[{"row_id":"1"},{"row_id":"2"}]`: 2,
-		``: -1, `{}`: -1, `[`: -1, `[{"row_id":"1"}`: -1, `[{"row_id":"1"},`: -1, `[{"row_id":"1"},{"ro`: -1, `[{"row_id":"1"}}`: -1,
+		``: -1, `{}`: -1, `[`: -1, `[{"row_id":"1"}`: -1, `[{"row_id":"1"},`: -1, `[{"row_id":"1"},{"ro`: -1,
+		`[{"row_id":"1"}}`: -1,
 	} {
 		rows, last, err := readRows(strings.NewReader(text), func(*Row) error { return nil })
 		if (err != nil) != (want < 0) || err == nil && rows != want || rows == 2 && last != "2" {
@@ -26,13 +27,14 @@ func TestReadRows(t *testing.T) {
 	}
 
 	broken := errors.New("broken")
-	if _, _, err := readRows(io.MultiReader(strings.NewReader(`[{"row_id":"1"}`), iotest.ErrReader(broken)), func(*Row) error { return nil }); !errors.Is(err, broken) {
+	if _, _, err := readRows(io.MultiReader(strings.NewReader(`[{"row_id":"1"}`), iotest.ErrReader(broken)),
+		func(*Row) error { return nil }); !errors.Is(err, broken) {
 		t.Errorf("a broken connection: %v", err)
 	}
 }
 
-// TestPointsUsedUp: who has no points left waits as long as the answer says, and goes on.
-func TestPointsUsedUp(t *testing.T) {
+// TestRateLimit checks that a rate-limited caller waits for the given time and retries.
+func TestRateLimit(t *testing.T) {
 	answers := []string{
 		`{"errors":[{"message":"Used up.","extensions":{"code":"RATE_LIMITED","retryAfter":7}}]}`,
 		`{"data":{"site":{"usage":{"period":"2026-11","pageviews":5}}}}`,

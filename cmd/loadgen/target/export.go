@@ -14,7 +14,7 @@ import (
 	"github.com/tallygate/tallygate/graph/export"
 )
 
-// Row is what verify reads of an exported page view or event.
+// Row is an exported page view or event, as far as verification needs it.
 type Row struct {
 	RowID          string          `json:"row_id"`
 	Time           time.Time       `json:"time"`
@@ -28,10 +28,10 @@ type Row struct {
 	VisitPageviews int             `json:"visit_pageviews"`
 }
 
-// pageSize is how many rows one request of an export takes: the most that are allowed.
+// pageSize is the number of rows per export request: the largest permitted.
 const pageSize = 50_000
 
-// Export calls each with the rows of a site from a moment on.
+// Export calls each with every row of a site since from.
 func (a *Account) Export(ctx context.Context, siteID, kind string, from time.Time, each func(*Row) error) error {
 	cursor := CursorBefore(from)
 	for {
@@ -44,19 +44,21 @@ func (a *Account) Export(ctx context.Context, siteID, kind string, from time.Tim
 	}
 }
 
-// CursorBefore is the cursor before the first row of a moment: the last possible one of the
+// CursorBefore returns the cursor before the first row of a time: the last possible one of the
 // microsecond before. Ids are compared as signed numbers.
-func CursorBefore(moment time.Time) string {
-	return fmt.Sprintf("%d-%016x", moment.UnixMicro()-1, int64(math.MaxInt64))
+func CursorBefore(at time.Time) string {
+	return fmt.Sprintf("%d-%016x", at.UnixMicro()-1, int64(math.MaxInt64))
 }
 
-// ExportPage reads one page of at most limit rows after a cursor, and returns how many there were
-// and the last one's cursor.
-func (a *Account) ExportPage(ctx context.Context, siteID, kind string, from time.Time, cursor string, limit int, each func(*Row) error) (rows int, last string, err error) {
+// ExportPage reads at most limit rows after a cursor. It returns their number and the cursor of the
+// last one.
+func (a *Account) ExportPage(ctx context.Context, siteID, kind string, from time.Time, cursor string, limit int,
+	each func(*Row) error) (rows int, last string, err error) {
 	query := url.Values{"site_id": {siteID}, "type": {kind}, "cursor": {cursor}, "limit": {strconv.Itoa(limit)},
 		"from": {from.UTC().Format(time.DateOnly)}, "to": {time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)}}
 
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Target.Control+export.Path+"?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Target.Control+export.Path+"?"+query.Encode(),
+		nil)
 	if err != nil {
 		return 0, "", err
 	}
@@ -64,7 +66,7 @@ func (a *Account) ExportPage(ctx context.Context, siteID, kind string, from time
 	a.authorize(request)
 	client := *a.http
 
-	// a page may take long; the context bounds it
+	// A page may take long; ctx bounds it.
 	client.Timeout = 0
 	response, err := client.Do(request)
 	if err != nil {
@@ -84,14 +86,14 @@ func (a *Account) ExportPage(ctx context.Context, siteID, kind string, from time
 	return rows, last, nil
 }
 
-// readRows reads an array of rows. One that breaks off is an error.
+// readRows decodes an array of rows. A truncated array is an error.
 func readRows(body io.Reader, each func(*Row) error) (rows int, last string, err error) {
 	in := json.NewDecoder(body)
 	if err := expect(in, '['); err != nil {
 		return 0, "", err
 	}
 
-	// which also ends where nothing can be read any more
+	// More also returns false after a read error, which the next token reports.
 	for in.More() {
 		var r Row
 		if err := in.Decode(&r); err != nil {

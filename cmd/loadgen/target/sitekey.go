@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// CaptchaDomain is what new sitekeys are bound to.
+// CaptchaDomain is the domain that new sitekeys are bound to.
 const CaptchaDomain = "loadgen.example"
 
-// CaptchaUsage is what an account has used of its captcha quota.
+// CaptchaUsage is an account's use of its captcha quota in one month.
 type CaptchaUsage struct {
 	Period        string // YYYY-MM
 	Verifications int64
 }
 
-// CaptchaUsage reads the usage of the account that is signed in.
+// CaptchaUsage returns the usage of the account that is signed in.
 func (a *Account) CaptchaUsage(ctx context.Context) (CaptchaUsage, error) {
 	var data struct {
 		Viewer *struct {
@@ -25,7 +25,7 @@ func (a *Account) CaptchaUsage(ctx context.Context) (CaptchaUsage, error) {
 
 	err := a.call(ctx, `{ viewer { account { captchaUsage { period verifications } } } }`, nil, &data)
 	if err == nil && data.Viewer == nil {
-		err = errors.New("read the account's captcha usage: nobody is signed in")
+		err = errors.New("read the account's captcha usage: not signed in")
 	}
 	if err != nil {
 		return CaptchaUsage{}, err
@@ -34,8 +34,8 @@ func (a *Account) CaptchaUsage(ctx context.Context) (CaptchaUsage, error) {
 	return data.Viewer.Account.CaptchaUsage, nil
 }
 
-// PrepareSitekey makes a sitekey, and puts the account on a plan without limit if that is
-// permitted.
+// PrepareSitekey creates a sitekey, and puts the account on an unlimited plan if the target permits
+// it.
 func (a *Account) PrepareSitekey(ctx context.Context) (sitekey, secret string, err error) {
 	var created struct {
 		Sitekey struct{ Sitekey string }
@@ -44,7 +44,7 @@ func (a *Account) PrepareSitekey(ctx context.Context) (sitekey, secret string, e
 
 	input := map[string]any{"name": "Load test", "domains": []string{CaptchaDomain}}
 	if err := a.Mutate(ctx, "createSitekey", "sitekey { sitekey } secret", input, &created); err != nil {
-		return "", "", fmt.Errorf("create a sitekey; an existing one is named with --sitekey and --secret: %w", err)
+		return "", "", fmt.Errorf("create a sitekey, or set --sitekey and --secret to an existing one: %w", err)
 	}
 
 	var data struct {

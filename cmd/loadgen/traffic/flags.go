@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// Flags say what is sent.
+// Flags select the traffic.
 type Flags struct {
-	Duration time.Duration `default:"10s" placeholder:"TIME" help:"How long is measured."`
-	Warmup   time.Duration `default:"1s" placeholder:"TIME" help:"How long is sent before that."`
-	Mix      string        `default:"realistic" enum:"realistic,pageviews" help:"What is sent: realistic or pageviews."`
-	Sites    int           `default:"20" placeholder:"N" help:"Sites, 1 to 1000. A few get most of the hits."`
-	Visitors int           `default:"20000" placeholder:"N" help:"Visitors of each site."`
+	Duration time.Duration `default:"10s" placeholder:"TIME" help:"Duration of the measurement."`
+	Warmup   time.Duration `default:"1s" placeholder:"TIME" help:"Duration of the warm-up, which is not measured."`
+	Mix      string        `default:"realistic" enum:"realistic,pageviews" help:"Traffic: realistic or pageviews."`
+	Sites    int           `default:"20" placeholder:"N" help:"Number of sites, 1 to 1000. A few get most of the hits."`
+	Visitors int           `default:"20000" placeholder:"N" help:"Number of visitors of each site."`
 	Seed     uint64        `default:"1" placeholder:"N" help:"Two runs with one seed send the same hits."`
 }
 
-// MaxSites bounds the sites of a run.
+// MaxSites is the largest number of sites of a run.
 const MaxSites = 1000
 
+// Check returns an error that names the first flag outside its limits.
 func (f *Flags) Check() error {
 	switch {
 	case f.Duration <= 0 || f.Duration > 24*time.Hour:

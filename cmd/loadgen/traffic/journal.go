@@ -13,9 +13,9 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// Journal is the file in which a run notes each acknowledged hit: a line of JSON on the run, then
-// entrySize bytes per hit. It holds the password of the run's account, so only its owner can read
-// it.
+// Journal is the file that records each acknowledged hit of a run: one line of JSON about the run,
+// then entrySize bytes per hit. It holds the account's password, so its mode is 0600. It is safe
+// for concurrent use.
 type Journal struct {
 	mu   sync.Mutex
 	file *os.File
@@ -23,16 +23,17 @@ type Journal struct {
 	err  error // the first one
 }
 
-// Entry is one acknowledged hit. Engagement and repetition share the mark of what they belong to.
+// Entry is one acknowledged hit. An engagement report has the mark of its page view, a repeated
+// purchase that of the first one.
 type Entry struct {
 	Mark Mark
-	Site uint16 // index in journalHead.Sites
-	Kind kind
+	Site uint16 // index in JournalHead.Sites
+	Kind Kind
 }
 
 const entrySize = 11
 
-// JournalHead tells what the entries belong to.
+// JournalHead describes the run of a journal.
 type JournalHead struct {
 	Target   target.Target   `json:"target"`
 	Run      uint16          `json:"run"`
@@ -42,13 +43,14 @@ type JournalHead struct {
 	Sites    []target.Site   `json:"sites"`
 }
 
+// CreateJournal creates or truncates a journal and writes its head.
 func CreateJournal(path string, head JournalHead) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 
-	// of an old file too
+	// An existing file may have another mode.
 	if err := file.Chmod(0o600); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -61,7 +63,7 @@ func CreateJournal(path string, head JournalHead) (*Journal, error) {
 	return j, nil
 }
 
-// note adds an entry. Errors are told by close.
+// note adds an entry. Close returns write errors.
 func (j *Journal) note(e Entry) {
 	var b [entrySize]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(e.Mark))
@@ -75,13 +77,14 @@ func (j *Journal) note(e Entry) {
 	}
 }
 
+// Close writes the buffered entries and closes the file. It returns the first error of all writes.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return errors.Join(j.err, j.out.Flush(), j.file.Close())
 }
 
-// ReadJournal reads the head and calls each with every entry.
+// ReadJournal reads a journal and calls each with every entry.
 func ReadJournal(path string, each func(Entry) error) (head JournalHead, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -92,10 +95,10 @@ func ReadJournal(path string, each func(Entry) error) (head JournalHead, err err
 	in := bufio.NewReaderSize(file, 64<<10)
 	line, err := in.ReadBytes('\n')
 	if err != nil {
-		return head, fmt.Errorf("%s is no journal: %w", path, err)
+		return head, fmt.Errorf("%s is not a journal: %w", path, err)
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
-		return head, fmt.Errorf("%s is no journal: %w", path, err)
+		return head, fmt.Errorf("%s is not a journal: %w", path, err)
 	}
 
 	var b [entrySize]byte
@@ -106,9 +109,10 @@ func ReadJournal(path string, each func(Entry) error) (head JournalHead, err err
 			return head, fmt.Errorf("%s ends within an entry: %w", path, err)
 		}
 
-		e := Entry{Mark: Mark(binary.LittleEndian.Uint64(b[:])), Site: binary.LittleEndian.Uint16(b[8:]), Kind: kind(b[10])}
+		e := Entry{Mark: Mark(binary.LittleEndian.Uint64(b[:])), Site: binary.LittleEndian.Uint16(b[8:]),
+			Kind: Kind(b[10])}
 		if int(e.Site) >= len(head.Sites) {
-			return head, fmt.Errorf("%s names a site that it does not have", path)
+			return head, fmt.Errorf("%s refers to a site that it does not list", path)
 		}
 		if err := each(e); err != nil {
 			return head, err

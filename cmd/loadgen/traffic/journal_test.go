@@ -11,9 +11,10 @@ import (
 
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	head := JournalHead{Run: 3, Seed: 4, Started: 5, Sites: make([]target.Site, 300), Target: target.Target{Email: "a@b.example", Password: "secret"}}
+	head := JournalHead{Run: 3, Seed: 4, Started: 5, Sites: make([]target.Site, 300),
+		Target: target.Target{Email: "a@b.example", Password: "secret"}}
 
-	if err := os.WriteFile(path, []byte("an old file that everybody may read"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte("an old file that every user can read"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 
@@ -24,7 +25,7 @@ func TestJournal(t *testing.T) {
 
 	var want, got []Entry
 	for i := range 10_000 {
-		e := Entry{Mark: Mark(scramble(uint64(i))), Site: uint16(i % 300), Kind: kind(i % 12)}
+		e := Entry{Mark: Mark(scramble(uint64(i))), Site: uint16(i % 300), Kind: Kind(i % 12)}
 		want = append(want, e)
 		j.note(e)
 	}
@@ -37,7 +38,8 @@ func TestJournal(t *testing.T) {
 		got = nil
 		return ReadJournal(path, func(e Entry) error { got = append(got, e); return nil })
 	}
-	if back, err := read(); err != nil || !slices.Equal(got, want) || back.Run != 3 || back.Target != head.Target || len(back.Sites) != 300 {
+	if back, err := read(); err != nil || !slices.Equal(got, want) || back.Run != 3 || back.Target != head.Target ||
+		len(back.Sites) != 300 {
 		t.Errorf("read %d entries of %d, head %+v, %v", len(got), len(want), back, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {

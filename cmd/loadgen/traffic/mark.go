@@ -2,36 +2,39 @@ package traffic
 
 import "strconv"
 
-// Mark names one hit. It travels inside the hit, as the page view id, in a property or in the
-// transaction id, so that the export shows which hits are stored. It tells the run, the connection,
-// the hit's number and its kind, scrambled so that marks are spread over all 64 bits like the ids
-// that browsers make: the database's indexes are to see nothing easier.
+// Mark identifies one hit. The hit carries it as page view id, in a property or in the transaction
+// id, so that the export shows which hits are stored. It encodes the run, the connection, the hit's
+// number and its kind. The value is scrambled, so that marks are spread over 64 bits like the
+// random ids of browsers and are no easier for the database's indexes.
 type Mark uint64
 
-// parts are what a mark is made of.
-type parts struct {
+// Parts are the contents of a mark.
+type Parts struct {
 	Run        uint16
 	connection uint16 // below 4,096
 	number     uint32 // of the hit on its connection
-	Kind       kind   // below 16
+	Kind       Kind   // below 16
 }
 
+// MaxConnections is the largest number of connections of a run, so that a mark can hold it.
 const MaxConnections = 1 << 12
 
-func newMark(p parts) Mark {
+func newMark(p Parts) Mark {
 	return Mark(scramble(uint64(p.Run)<<48 | uint64(p.connection)<<36 | uint64(p.number)<<4 | uint64(p.Kind)))
 }
 
-func (m Mark) Parts() parts {
+// Parts returns the contents of the mark.
+func (m Mark) Parts() Parts {
 	x := unscramble(uint64(m))
-	return parts{Run: uint16(x >> 48), connection: uint16(x >> 36 & (MaxConnections - 1)), number: uint32(x >> 4), Kind: kind(x & 15)}
+	return Parts{Run: uint16(x >> 48), connection: uint16(x >> 36 & (MaxConnections - 1)), number: uint32(x >> 4),
+		Kind: Kind(x & 15)}
 }
 
-// EngagedMS is how long the page view with this mark is looked at, in milliseconds. It is known
-// beforehand, so that one report that counts twice shows.
+// EngagedMS returns the engagement in milliseconds that is reported for the page view with this
+// mark. It is derived from the mark, so that a report counted twice is noticed.
 func (m Mark) EngagedMS() int { return 1 + int(m%60_000) }
 
-// Append adds the mark's 16 hexadecimal characters.
+// Append appends the mark as 16 hexadecimal digits.
 func (m Mark) Append(b []byte) []byte {
 	const digits = "0123456789abcdef"
 	for shift := 60; shift >= 0; shift -= 4 {
@@ -40,7 +43,7 @@ func (m Mark) Append(b []byte) []byte {
 	return b
 }
 
-// ParseMark reads what append writes.
+// ParseMark parses the result of Append.
 func ParseMark(s string) (Mark, bool) {
 	if len(s) != 16 {
 		return 0, false

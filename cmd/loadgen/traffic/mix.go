@@ -1,3 +1,5 @@
+// Package traffic makes the hits of a run and records the acknowledged ones. Every hit carries a
+// mark, by which package verify finds its row.
 package traffic
 
 import (
@@ -8,43 +10,44 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// kind is what a hit is, and what must become of it.
-type kind uint8
+// Kind is the type of a hit, which decides what the server must do with it.
+type Kind uint8
 
 const (
-	pageview  kind = iota // stored
-	manual                // a page view by the page's own call, of a page that no other kind is of: stored
+	pageview  Kind = iota // stored
+	manual                // a page view sent by the page's own code, of pages used by no other kind: stored
 	own                   // one of the site's own events
-	automatic             // an event that the script sends by itself
+	automatic             // an event that the script sends automatically
 	item                  // an e-commerce event without a transaction
 	purchase
 	refund
 	Bot // answered with success, never stored
 	Bad // refused, never stored
 
-	Engagement // the report on a page view, whose mark it shares
-	repetition // a purchase that was sent before, whose mark it shares
+	Engagement // an engagement report, with the mark of its page view
+	repetition // a repeated purchase, with the mark of the first one
 )
 
 // IsStored reports whether an acknowledged hit of this kind must be found in the database.
-func (k kind) IsStored() bool { return k != Bot && k != Bad }
+func (k Kind) IsStored() bool { return k != Bot && k != Bad }
 
-// share is how many hits of a thousand are of a kind.
+// share is the frequency of a kind, in hits per thousand.
 type share struct {
-	kind     kind
+	kind     Kind
 	permille int
 }
 
-// The mixes by name.
+// Mixes are the traffic mixes by name.
 var Mixes = map[string][]share{
-	// What a few shops and magazines send in a day: a page view brings about a third of an event
-	// and a report or two, one visitor of fifty a purchase, and a little of it all is not meant to
-	// be stored.
+	// A day of a few shops and magazines: about a third of an event and one or two engagement
+	// reports per page view, one purchase per fifty visitors, and a few hits that must not be
+	// stored.
 	"realistic": {
-		{pageview, 600}, {manual, 10}, {Engagement, 240}, {automatic, 60}, {own, 35}, {item, 15}, {purchase, 6}, {repetition, 2},
+		{pageview, 600}, {manual, 10}, {Engagement, 240}, {automatic, 60}, {own, 35}, {item, 15}, {purchase, 6},
+		{repetition, 2},
 		{refund, 1}, {Bot, 20}, {Bad, 11},
 	},
-	// Page views only: the comparison with other programs, and between versions of this one.
+	// Page views only, for comparisons with other programs and other versions.
 	"pageviews": {{pageview, 1000}},
 }
 
@@ -52,11 +55,11 @@ const (
 	paths   = 200   // of each site
 	skus    = 500   // articles of each shop
 	skewed  = 1.2   // exponent of the Zipf distributions
-	flatten = 3     // the most frequent one comes not quite as often as the exponent alone would make it
-	expired = 1_000 // a connection's purchase is repeated while it is at most so many hits old
+	flatten = 3     // lowers the share of the most frequent value
+	expired = 1_000 // hits of the connection after which a purchase is not repeated
 )
 
-// Traffic is what all connections of a run share.
+// Traffic is the part of a run that all connections share.
 type Traffic struct {
 	run          uint16
 	Seed         uint64
@@ -64,38 +67,39 @@ type Traffic struct {
 	Mix          []share
 	Sites        []target.Site
 	Visitors     int // of each site
-	FirstVisitor int // the number of the first visitor: others than those of a run whose number is lower by at least visitors
+	FirstVisitor int // number of the first visitor; Visitors more than in another run: no visitor in common
 	features     target.Features
 }
 
-// hit is one request of the mix.
+// hit is one request.
 type hit struct {
-	kind    kind
+	kind    Kind
 	mark    Mark
-	site    int // index in traffic.sites
+	site    int // index in Traffic.Sites
 	visitor int
-	want    int // HTTP status
-	variant int // kinds have variants
+	want    int // expected HTTP status
+	variant int // selects a variant of the kind
 }
 
-// mixer makes the hits of one connection. What it makes depends on the seed and the connection
-// alone, never on the answers, so that a run can be repeated.
-type mixer struct {
+// Mixer makes the hits of one connection. Its hits depend only on the seed and the connection,
+// never on responses, so that a run can be repeated.
+type Mixer struct {
 	*Traffic
 	connection                 int
 	random                     *rand.Rand
 	sitePick, visitorPick, url *rand.Zipf
 	number                     uint32
-	table                      [1000]kind
+	table                      [1000]Kind
 
-	viewed *hit // a page view that no report was sent for
-	bought *hit // a purchase
+	viewed *hit // last page view without an engagement report
+	bought *hit // last purchase
 
 	body, request []byte
 }
 
-func NewMixer(t *Traffic, connection int) *mixer {
-	m := &mixer{Traffic: t, connection: connection}
+// NewMixer returns the mixer of one connection.
+func NewMixer(t *Traffic, connection int) *Mixer {
+	m := &Mixer{Traffic: t, connection: connection}
 	m.random = rand.New(rand.NewPCG(t.Seed, uint64(connection)))
 	m.sitePick = PickSite(m.random, len(t.Sites))
 	m.visitorPick = rand.NewZipf(m.random, skewed, 1000, uint64(t.Visitors-1))
@@ -112,13 +116,13 @@ func NewMixer(t *Traffic, connection int) *mixer {
 	return m
 }
 
-// PickSite chooses among n sites, of which a few get most of the hits.
+// PickSite returns a generator of site indexes below n. A few sites get most of the hits.
 func PickSite(random *rand.Rand, n int) *rand.Zipf {
 	return rand.NewZipf(random, skewed, flatten, uint64(n-1))
 }
 
-// possible replaces a kind that the target cannot take by one that it can.
-func possible(f target.Features, k kind) kind {
+// possible replaces a kind that the target does not support.
+func possible(f target.Features, k Kind) Kind {
 	switch {
 	case k == own && !f.OwnEvents, (k == item || k == purchase || k == refund || k == repetition) && !f.Ecommerce:
 		return automatic
@@ -126,8 +130,8 @@ func possible(f target.Features, k kind) kind {
 	return k
 }
 
-// hit makes the next hit.
-func (m *mixer) hit() hit {
+// hit returns the next hit.
+func (m *Mixer) hit() hit {
 	m.number++
 	h := hit{kind: m.table[m.random.IntN(len(m.table))], want: 204, variant: m.random.IntN(1 << 16)}
 	switch h.kind {
@@ -148,7 +152,7 @@ func (m *mixer) hit() hit {
 		h.kind = purchase
 	}
 
-	h.mark = newMark(parts{Run: m.run, connection: uint16(m.connection), number: m.number, Kind: h.kind})
+	h.mark = newMark(Parts{Run: m.run, connection: uint16(m.connection), number: m.number, Kind: h.kind})
 	h.site, h.visitor = int(m.sitePick.Uint64()), m.FirstVisitor+int(m.visitorPick.Uint64())
 	switch kept := h; h.kind {
 	case pageview:
@@ -162,36 +166,36 @@ func (m *mixer) hit() hit {
 	return h
 }
 
-// badCall is a call that must be refused.
+// badCall is a call that the server must refuse.
 type badCall struct {
 	status int
-	spoil  func(m *mixer, h *hit) (origin string)
+	spoil  func(m *Mixer, h *hit) (origin string)
 }
 
-// badCalls are what scanners, stale pages and other people's mistakes send.
+// badCalls are typical calls of scanners, outdated pages and misconfigured sites.
 var badCalls = []badCall{
-	{404, func(m *mixer, h *hit) string { // a key that nobody has
+	{404, func(m *Mixer, h *hit) string { // an unknown site key
 		m.pageview(h, fmt.Sprintf("%032x", uint64(h.mark)))
 		return m.Sites[h.site].Origin()
 	}},
-	{403, func(m *mixer, h *hit) string { // a page that is not the site's
+	{403, func(m *Mixer, h *hit) string { // a page of another domain
 		m.pageview(h, m.Sites[h.site].Key)
 		return "https://copied.example"
 	}},
-	{400, func(m *mixer, h *hit) string { // cut off
+	{400, func(m *Mixer, h *hit) string { // a truncated body
 		m.pageview(h, m.Sites[h.site].Key)
 		m.body = m.body[:len(m.body)-2]
 		return m.Sites[h.site].Origin()
 	}},
-	{400, func(m *mixer, h *hit) string { // a name that is not registered
+	{400, func(m *Mixer, h *hit) string { // an unregistered event
 		m.begin(m.Sites[h.site].Key, "event", "/")
 		m.body = append(m.body, `,"e":"unheard_of"}`...)
 		return m.Sites[h.site].Origin()
 	}},
 }
 
-// next makes the bytes of a hit.
-func (m *mixer) next(h *hit) []byte {
+// next returns the bytes of a hit's request.
+func (m *Mixer) next(h *hit) []byte {
 	s := &m.Sites[h.site]
 	agent := Agents[h.visitor%len(Agents)]
 	origin := s.Origin()
@@ -221,21 +225,21 @@ func (m *mixer) next(h *hit) []byte {
 	return m.browserCall(origin, agent, h.visitor)
 }
 
-// begin starts a payload with what every call carries.
-func (m *mixer) begin(key, t, path string) {
+// begin starts a payload with the members of every call.
+func (m *Mixer) begin(key, t, path string) {
 	m.body = fmt.Appendf(m.body[:0], `{"k":"%s","t":"%s","p":"%s"`, key, t, path)
 }
 
-// appendText adds a member whose value is a mark.
-func (m *mixer) appendText(name string, value Mark) {
+// appendText appends a member whose value is a mark.
+func (m *Mixer) appendText(name string, value Mark) {
 	m.body = append(append(append(m.body, `,"`...), name...), `":"`...)
 	m.body = append(value.Append(m.body), '"')
 }
 
-func (m *mixer) pageview(h *hit, key string) {
+func (m *Mixer) pageview(h *hit, key string) {
 	path := m.path(h)
 
-	// soon after an automatic page view of the same page it would be ignored
+	// The server ignores a manual page view soon after an automatic one of the same page.
 	if h.kind == manual {
 		path = "/app" + path
 	}
@@ -254,8 +258,8 @@ func (m *mixer) pageview(h *hit, key string) {
 	m.body = append(m.body, '}')
 }
 
-// event adds an event's name and properties, under the names that the endpoint has for them.
-func (m *mixer) event(h *hit, name, properties string) {
+// event appends an event's name and properties under the endpoint's member names.
+func (m *Mixer) event(h *hit, name, properties string) {
 	v := h.variant
 	sku, price := v%skus, 5+v%200
 	m.body = append(append(append(m.body, `,"`...), name...), `":"`...)
@@ -270,7 +274,8 @@ func (m *mixer) event(h *hit, name, properties string) {
 	case item:
 		m.body = append(append(m.body, []string{"view_item", "add_to_cart"}[v%2]...), `","`...)
 		m.body = append(m.body, properties...)
-		m.body = fmt.Appendf(m.body, `":{"item_id":"sku-%d","item_name":"Article %d","price":%d.99,"quantity":1`, sku, sku, price)
+		m.body = fmt.Appendf(m.body, `":{"item_id":"sku-%d","item_name":"Article %d","price":%d.99,"quantity":1`,
+			sku, sku, price)
 		m.appendText("mark", h.mark)
 	default:
 		event, prefix := "purchase", "T-"
@@ -279,7 +284,8 @@ func (m *mixer) event(h *hit, name, properties string) {
 			event, prefix = "refund", "R-"
 		}
 
-		m.body = fmt.Appendf(m.body, `%s","%s":{"value":%d.98,"currency":"EUR","items":[{"item_id":"sku-%d","price":%d.99,"quantity":2}],"transaction_id":"%s`,
+		m.body = fmt.Appendf(m.body,
+			`%s","%s":{"value":%d.98,"currency":"EUR","items":[{"item_id":"sku-%d","price":%d.99,"quantity":2}],"transaction_id":"%s`,
 			event, properties, 2*price, sku, price, prefix)
 
 		m.body = append(h.mark.Append(m.body), '"')
@@ -288,8 +294,9 @@ func (m *mixer) event(h *hit, name, properties string) {
 	m.body = append(m.body, '}')
 }
 
-// automatic adds one of the events whose properties are fixed; the mark is in one of them.
-func (m *mixer) automatic(h *hit, properties string) {
+// automatic appends an automatic event. Its properties are fixed, so one of their values holds the
+// mark.
+func (m *Mixer) automatic(h *hit, properties string) {
 	if h.variant%2 == 0 {
 		m.body = append(append(append(m.body, `outbound_click","`...), properties...), `":{"host":"`...)
 		m.body = append(h.mark.Append(m.body), `.example.net"`...)
@@ -299,14 +306,14 @@ func (m *mixer) automatic(h *hit, properties string) {
 	m.body = append(h.mark.Append(m.body), `.pdf"`...)
 }
 
-// path is the page of a hit. A report names the page of its page view; which one that was does not
-// matter to the server.
-func (m *mixer) path(h *hit) string {
+// path returns a page. An engagement report may name any page, because the server finds the page
+// view by its id.
+func (m *Mixer) path(h *hit) string {
 	return PagePaths[m.url.Uint64()]
 }
 
-// browserCall wraps the body into the request of a browser behind the trusted proxy.
-func (m *mixer) browserCall(origin, agent string, visitor int) []byte {
+// browserCall wraps the body into the request of a browser behind a trusted proxy.
+func (m *Mixer) browserCall(origin, agent string, visitor int) []byte {
 	b := append(m.request[:0], "POST /collect.php HTTP/1.1\r\nHost: "...)
 	b = append(append(append(b, m.Host...), "\r\nOrigin: "...), origin...)
 	b = append(append(append(b, "\r\nReferer: "...), origin...), "/\r\nUser-Agent: "...)
@@ -319,8 +326,8 @@ func (m *mixer) browserCall(origin, agent string, visitor int) []byte {
 	return m.finish(b)
 }
 
-// serverCall is a purchase as a shop's own server reports it.
-func (m *mixer) serverCall(h *hit) []byte {
+// serverCall returns a purchase that a shop's server reports.
+func (m *Mixer) serverCall(h *hit) []byte {
 	s := &m.Sites[h.site]
 	m.body = append(m.body[:0], `{"ip":"`...)
 	m.body = appendAddress(m.body, h.visitor)
@@ -335,7 +342,7 @@ func (m *mixer) serverCall(h *hit) []byte {
 	return m.finish(b)
 }
 
-func (m *mixer) finish(b []byte) []byte {
+func (m *Mixer) finish(b []byte) []byte {
 	b = append(b, "\r\nContent-Length: "...)
 	b = strconv.AppendInt(b, int64(len(m.body)), 10)
 	b = append(b, "\r\n\r\n"...)
@@ -343,7 +350,7 @@ func (m *mixer) finish(b []byte) []byte {
 	return m.request
 }
 
-// appendAddress adds the visitor's address, out of 10.0.0.0/8.
+// appendAddress appends the visitor's address within 10.0.0.0/8.
 func appendAddress(b []byte, visitor int) []byte {
 	return fmt.Appendf(b, "10.%d.%d.%d", visitor>>16&255, visitor>>8&255, visitor&255)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 )
 
-// Session is a target with sites, ready to be driven.
+// Session is a target with its sites, ready for traffic.
 type Session struct {
 	Account    *target.Account
 	Traffic    Traffic
 	Unexpected load.Unexpected
 
-	connections int // of the run's phases so far
+	connections int // of the run's phases until now
 }
 
-// NewSession signs in and makes the sites.
+// NewSession signs in and creates the sites.
 func NewSession(ctx context.Context, t target.Target, f *Flags) (*Session, error) {
 	a, err := target.NewAccount(t)
 	if err != nil {
@@ -38,8 +38,8 @@ func NewSession(ctx context.Context, t target.Target, f *Flags) (*Session, error
 	}}, err
 }
 
-// NewOwnSession is newScene with a server of our own, where everything can be set up: whatever is
-// missing would pass unchecked.
+// NewOwnSession is NewSession for a private server. There every feature must be available, because
+// a missing one would not be verified.
 func NewOwnSession(ctx context.Context, t target.Target, f *Flags) (*Session, error) {
 	s, err := NewSession(ctx, t, f)
 	if err == nil && len(s.Account.Notes) > 0 {
@@ -48,13 +48,14 @@ func NewOwnSession(ctx context.Context, t target.Target, f *Flags) (*Session, er
 	return s, err
 }
 
+// PrintNotes writes which features could not be set up.
 func (s *Session) PrintNotes(w io.Writer) {
 	for _, note := range s.Account.Notes {
 		fmt.Fprintln(w, "note:", note)
 	}
 }
 
-// Drive sends the traffic over fresh connections and notes what is acknowledged in a new journal.
+// Drive sends the traffic over new connections and records acknowledged hits in a new journal.
 func (s *Session) Drive(ctx context.Context, path string, l load.Load) (*load.Result, error) {
 	j, err := s.Begin(ctx, path)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *Session) Drive(ctx context.Context, path string, l load.Load) (*load.Re
 	return r, j.Close()
 }
 
-// Begin begins a run with its journal.
+// Begin starts a run and creates its journal.
 func (s *Session) Begin(ctx context.Context, path string) (*Journal, error) {
 	for i := range s.Traffic.Sites {
 		used, err := s.Account.Usage(ctx, s.Traffic.Sites[i].ID)
@@ -75,15 +76,15 @@ func (s *Session) Begin(ctx context.Context, path string) (*Journal, error) {
 		s.Traffic.Sites[i].Used = used.Pageviews
 	}
 
-	// Not of the seed: the ids of a repeated run are new, like those that browsers make.
+	// The run's number does not depend on the seed: a repeated run has new ids, as browsers have.
 	s.Traffic.run = uint16(rand.Uint32())
 	s.connections = 0
 	return CreateJournal(path, JournalHead{Target: s.Account.Target, Run: s.Traffic.run, Seed: s.Traffic.Seed,
 		Started: time.Now().UnixMicro(), Features: s.Traffic.features, Sites: s.Traffic.Sites})
 }
 
-// Phase sends a mix, as one of several parts of a run. All phases together have at most
-// maxConnections connections.
+// Phase sends a mix as one phase of a run. All phases together have at most MaxConnections
+// connections.
 func (s *Session) Phase(ctx context.Context, j *Journal, l load.Load, mix []share) *load.Result {
 	t := s.Traffic
 	t.Mix = mix
@@ -92,6 +93,6 @@ func (s *Session) Phase(ctx context.Context, j *Journal, l load.Load, mix []shar
 	s.connections += l.Connections
 
 	return l.Run(ctx, func(connection int) load.Source {
-		return &Visitors{Mixer: NewMixer(&t, first+connection), journal: j, surprises: &s.Unexpected}
+		return &Visitors{Mixer: NewMixer(&t, first+connection), journal: j, unexpected: &s.Unexpected}
 	})
 }

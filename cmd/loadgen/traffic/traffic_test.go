@@ -14,7 +14,8 @@ import (
 func TestMark(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		want := parts{Run: uint16(random.Uint32()), connection: uint16(random.IntN(MaxConnections)), number: random.Uint32(), Kind: kind(random.IntN(16))}
+		want := Parts{Run: uint16(random.Uint32()), connection: uint16(random.IntN(MaxConnections)),
+			number: random.Uint32(), Kind: Kind(random.IntN(16))}
 		m, ok := ParseMark(string(newMark(want).Append(nil)))
 		if got := m.Parts(); !ok || got != want {
 			t.Fatalf("%+v comes back as %+v", want, got)
@@ -33,14 +34,15 @@ func TestMark(t *testing.T) {
 
 func testTraffic(seed uint64) *Traffic {
 	return &Traffic{run: 9, Seed: seed, Host: "stats.example", Mix: Mixes["realistic"], Visitors: 100,
-		Sites:    []target.Site{{Key: "one", Domain: "one.example"}, {Key: "two", Domain: "two.example", Secret: "svcs_x"}, {Key: "three", Domain: "three.example"}},
+		Sites: []target.Site{{Key: "one", Domain: "one.example"},
+			{Key: "two", Domain: "two.example", Secret: "svcs_x"}, {Key: "three", Domain: "three.example"}},
 		features: target.Features{OwnEvents: true, Ecommerce: true}}
 }
 
-// requests makes the first hits of a connection.
-func requests(tr *Traffic, connection, n int) (all []string, kinds map[kind]int) {
+// requests returns the first n hits of a connection.
+func requests(tr *Traffic, connection, n int) (all []string, kinds map[Kind]int) {
 	m := NewMixer(tr, connection)
-	kinds = make(map[kind]int)
+	kinds = make(map[Kind]int)
 	for range n {
 		h := m.hit()
 		kinds[h.kind]++
@@ -50,7 +52,7 @@ func requests(tr *Traffic, connection, n int) (all []string, kinds map[kind]int)
 	return all, kinds
 }
 
-// TestMixIsRepeatable: the seed and the connection decide everything.
+// TestMixIsRepeatable checks that the hits depend only on the seed and the connection.
 func TestMixIsRepeatable(t *testing.T) {
 	const n = 3000
 	first, kinds := requests(testTraffic(1), 5, n)
@@ -80,8 +82,8 @@ func TestMixIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestMixIsWellFormed: every body is JSON, except those that are cut on purpose, and no mark comes
-// twice except where it must.
+// TestMixIsWellFormed checks that every body is JSON unless truncated on purpose, and that marks
+// are unique except where hits share one.
 func TestMixIsWellFormed(t *testing.T) {
 	m := NewMixer(testTraffic(3), 0)
 	marks := make(map[Mark]bool)
@@ -109,7 +111,7 @@ func TestMixIsWellFormed(t *testing.T) {
 	}
 }
 
-// TestMixWithoutFeatures: what the target does not offer is not sent.
+// TestMixWithoutFeatures checks that unsupported hits are not sent.
 func TestMixWithoutFeatures(t *testing.T) {
 	tr := testTraffic(1)
 	tr.features = target.Features{}

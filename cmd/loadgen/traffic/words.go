@@ -2,9 +2,10 @@ package traffic
 
 import "fmt"
 
-// What browsers say. The lists are short, so that the load costs little; a visitor keeps what their
-// number gives them.
+// The values that browsers send. The lists are short to keep the load cheap. A visitor's number
+// selects the visitor's values.
 
+// Agents are user agents of browsers.
 var Agents = []string{
 	"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
 	"Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Mobile/15E148 Safari/604.1",
@@ -22,13 +23,14 @@ var bots = []string{
 	"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36",
 }
 
-// referrers are values of r: mostly none, as within a site.
+// referrers are values of r. Most are null, as for page views within a site.
 var referrers = []string{
-	`null`, `null`, `null`, `null`, `null`, `null`, `"https://www.google.com/"`, `"https://duckduckgo.com/"`, `"https://t.co/abc"`,
+	`null`, `null`, `null`, `null`, `null`, `null`, `"https://www.google.com/"`, `"https://duckduckgo.com/"`,
+	`"https://t.co/abc"`,
 	`"https://news.example.org/2026/11/a-story"`, `null`, `null`, `null`, `null`, `null`, `null`,
 }
 
-// campaigns are values of u: one page view of eight comes from one.
+// campaigns are values of u. One page view of eight has a campaign.
 var campaigns = []string{
 	`{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`, `{}`,
 	`{"source":"newsletter","medium":"email","campaign":"autumn"}`,
@@ -40,6 +42,7 @@ var (
 	languages = []string{"de-DE", "en-US", "fr-FR", "nl-NL", "es-ES"}
 )
 
+// PagePaths are the paths of a site's pages.
 var PagePaths = func() []string {
 	all := make([]string, paths)
 	for i := range all {

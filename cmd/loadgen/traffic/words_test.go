@@ -6,7 +6,7 @@ import (
 	botrule "github.com/tallygate/tallygate/dataplane/analytics/bot"
 )
 
-// TestAgents: the service takes our browsers for browsers and our bots for bots.
+// TestAgents checks that the service classifies the browsers' and the bots' user agents as such.
 func TestAgents(t *testing.T) {
 	for _, agent := range Agents {
 		if botrule.Is(agent) {

@@ -8,13 +8,13 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 )
 
-// Command checks a journal against what is stored.
+// Command compares a journal with the stored rows.
 type Command struct {
 	Journal string `arg:"" default:"loadgen.journal" placeholder:"FILE" help:"Journal of the run."`
 	JSON    bool   `name:"json" help:"Print the verdict as JSON."`
 }
 
-// Run runs the command. A fault is an error.
+// Run prints the verdict. It returns an error if a fault was found.
 func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 	v, err := Journal(ctx, c.Journal)
 	if err != nil {
@@ -34,4 +34,5 @@ func (c *Command) Run(ctx context.Context, term report.Terminal) error {
 	return err
 }
 
+// ErrFaults is the error of a run whose verdict is not OK.
 var ErrFaults = errors.New("hits were lost, duplicated or miscounted, or none was acknowledged")

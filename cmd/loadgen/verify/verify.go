@@ -1,3 +1,4 @@
+// Package verify compares the journal of a run with the rows that the instance stored.
 package verify
 
 import (
@@ -14,25 +15,26 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 )
 
-// Verdict is what became of a run's hits. Lost, Duplicated and Wrong must be zero, Acknowledged
-// must not: nothing sent proves nothing.
+// Verdict is the result of verifying a run. Lost, Duplicated and Wrong must be zero. Acknowledged
+// must not be zero, because a run without hits proves nothing.
 type Verdict struct {
-	Acknowledged int64    `json:"acknowledged"` // hits that were answered with success and have to be there
+	Acknowledged int64    `json:"acknowledged"` // hits that were answered with success and must be stored
 	Stored       int64    `json:"stored"`       // page views and events of the run
-	Unanswered   int64    `json:"unanswered"`   // of those, the ones whose answer got lost: no fault
+	Unanswered   int64    `json:"unanswered"`   // of those, the ones without a response: no fault
 	Lost         int64    `json:"lost"`         // acknowledged, but not stored
 	Duplicated   int64    `json:"duplicated"`   // stored or counted more than once
-	Wrong        int64    `json:"wrong"`        // counters and visits that differ from the rows, rows that must not be there
-	Visits       int64    `json:"visits"`       // whose page views were counted
+	Wrong        int64    `json:"wrong"`        // counters and visits that differ from the rows, and unexpected rows
+	Visits       int64    `json:"visits"`       // visits whose page views were compared
 	Details      []string `json:"details,omitempty"`
-	Unchecked    []string `json:"unchecked,omitempty"` // what could not be checked, in sentences
+	Unchecked    []string `json:"unchecked,omitempty"` // checks that were impossible, in sentences
 }
 
+// OK reports whether hits were acknowledged and no fault was found.
 func (v *Verdict) OK() bool {
 	return v.Acknowledged > 0 && v.Lost == 0 && v.Duplicated == 0 && v.Wrong == 0
 }
 
-// maxDetails bounds the list of faults: the first ones tell the most.
+// maxDetails is the largest number of reported faults.
 const maxDetails = 20
 
 func (v *Verdict) fault(counter *int64, n int64, format string, args ...any) {
@@ -42,9 +44,11 @@ func (v *Verdict) fault(counter *int64, n int64, format string, args ...any) {
 	}
 }
 
-// Complete is ok with nothing left out: a server of our own offers all that is to be checked.
+// Complete reports whether the verdict is OK and nothing was left unchecked, as a private server
+// permits.
 func (v *Verdict) Complete() bool { return v.OK() && len(v.Unchecked) == 0 }
 
+// Add adds another verdict's counts and details.
 func (v *Verdict) Add(other *Verdict) {
 	v.Acknowledged += other.Acknowledged
 	v.Stored += other.Stored
@@ -61,6 +65,7 @@ func (v *Verdict) Add(other *Verdict) {
 	}
 }
 
+// Print writes the verdict for people.
 func (v *Verdict) Print(w io.Writer) {
 	fmt.Fprintf(w, "%d acknowledged, %d stored (%d of them without an answer): %d lost, %d duplicated, %d wrong; %d visits\n",
 		v.Acknowledged, v.Stored, v.Unanswered, v.Lost, v.Duplicated, v.Wrong, v.Visits)
@@ -74,8 +79,8 @@ func (v *Verdict) Print(w io.Writer) {
 	}
 }
 
-// Journal compares a journal with what its target has stored. Nothing may be sent to the run's sites
-// meanwhile.
+// Journal compares a journal with the rows that its target has stored. Nothing else may write to
+// the run's sites during the comparison.
 func Journal(ctx context.Context, path string) (*Verdict, error) {
 	head, err := traffic.ReadJournal(path, func(traffic.Entry) error { return nil })
 	if err != nil {
@@ -93,7 +98,7 @@ func Journal(ctx context.Context, path string) (*Verdict, error) {
 	return JournalAs(ctx, a, path)
 }
 
-// JournalAs is verify with an account that is signed in.
+// JournalAs is Journal with an account that is signed in.
 func JournalAs(ctx context.Context, a *target.Account, path string) (*Verdict, error) {
 	var checks []*siteCheck
 	head, err := traffic.ReadJournal(path, func(e traffic.Entry) error {
@@ -131,13 +136,13 @@ func JournalAs(ctx context.Context, a *target.Account, path string) (*Verdict, e
 	return &all, nil
 }
 
-// siteCheck is the check of one site.
+// siteCheck checks one site.
 type siteCheck struct {
 	Verdict
 	head *traffic.JournalHead
 	site *target.Site
 
-	promised  map[traffic.Mark]bool // the acknowledged hits; true: must be stored
+	promised  map[traffic.Mark]bool // acknowledged hits; true: must be stored
 	reports   map[traffic.Mark]bool // page views whose engagement was acknowledged
 	rows      map[traffic.Mark]int32
 	visits    map[string]visitRows
@@ -145,17 +150,18 @@ type siteCheck struct {
 	inMonth   map[string]int64 // rows by month, YYYY-MM
 }
 
-// visitRows compares a visit's own count with its rows.
+// visitRows holds a visit's own page view counter and the number of its rows.
 type visitRows struct {
 	counted, found int
 }
 
 func newSiteCheck() *siteCheck {
-	return &siteCheck{promised: make(map[traffic.Mark]bool), reports: make(map[traffic.Mark]bool), rows: make(map[traffic.Mark]int32),
+	return &siteCheck{promised: make(map[traffic.Mark]bool), reports: make(map[traffic.Mark]bool),
+		rows:   make(map[traffic.Mark]int32),
 		visits: make(map[string]visitRows), keyEvents: make(map[string]int64), inMonth: make(map[string]int64)}
 }
 
-// acknowledge takes one entry of the journal.
+// acknowledge adds one entry of the journal.
 func (c *siteCheck) acknowledge(e traffic.Entry) {
 	if e.Kind == traffic.Engagement {
 		c.reports[e.Mark] = true
@@ -167,7 +173,8 @@ func (c *siteCheck) acknowledge(e traffic.Entry) {
 func (c *siteCheck) run(ctx context.Context, a *target.Account) error {
 	started := time.UnixMicro(c.head.Started)
 	for _, kind := range []string{"pageviews", "events"} {
-		if err := a.Export(ctx, c.site.ID, kind, started, func(r *target.Row) error { c.row(r); return nil }); err != nil {
+		if err := a.Export(ctx, c.site.ID, kind, started,
+			func(r *target.Row) error { c.row(r); return nil }); err != nil {
 			return err
 		}
 	}
@@ -184,7 +191,7 @@ func (c *siteCheck) run(ctx context.Context, a *target.Account) error {
 	return c.compareDeliveries(ctx, a)
 }
 
-// row takes one exported row.
+// row adds one exported row.
 func (c *siteCheck) row(r *target.Row) {
 	c.Stored++
 	c.inMonth[r.Time.Format("2006-01")]++
@@ -194,7 +201,7 @@ func (c *siteCheck) row(r *target.Row) {
 
 	m, ok := markOf(r)
 	if !ok || m.Parts().Run != c.head.Run {
-		c.fault(&c.Wrong, 1, "site %s: row %s was not sent", c.site.Domain, r.RowID)
+		c.fault(&c.Wrong, 1, "site %s: row %s was not sent by this run", c.site.Domain, r.RowID)
 		return
 	}
 
@@ -209,7 +216,7 @@ func (c *siteCheck) row(r *target.Row) {
 	}
 }
 
-// markOf finds the mark that the hit carried.
+// markOf returns the mark that a stored hit carries.
 func markOf(r *target.Row) (traffic.Mark, bool) {
 	if r.PageviewID != "" {
 		return traffic.ParseMark(r.PageviewID)
@@ -226,7 +233,7 @@ func markOf(r *target.Row) (traffic.Mark, bool) {
 	host, _, _ := strings.Cut(p.Host, ".")
 	file := strings.TrimSuffix(strings.TrimPrefix(p.File, "/files/"), ".pdf")
 
-	// an event has one of the three
+	// Each event has exactly one of the three.
 	return traffic.ParseMark(p.Mark + file + host)
 }
 
@@ -234,15 +241,17 @@ func markOf(r *target.Row) (traffic.Mark, bool) {
 func (c *siteCheck) pageview(r *target.Row, m traffic.Mark) {
 	switch {
 	case r.EngagedMS > m.EngagedMS():
-		c.fault(&c.Duplicated, 1, "site %s: the report on page view %s counts more than once", c.site.Domain, r.PageviewID)
+		c.fault(&c.Duplicated, 1, "site %s: the report on page view %s counts more than once", c.site.Domain,
+			r.PageviewID)
 	case r.EngagedMS != 0 && r.EngagedMS < m.EngagedMS():
-		c.fault(&c.Wrong, 1, "site %s: page view %s has %d ms instead of %d", c.site.Domain, r.PageviewID, r.EngagedMS, m.EngagedMS())
+		c.fault(&c.Wrong, 1, "site %s: page view %s has %d ms instead of %d", c.site.Domain, r.PageviewID, r.EngagedMS,
+			m.EngagedMS())
 	case r.EngagedMS == 0 && c.reports[m] && c.promised[m]:
 		c.fault(&c.Lost, 1, "site %s: the report on page view %s", c.site.Domain, r.PageviewID)
 	}
 
 	if r.VisitStartedAt.UnixMicro() < c.head.Started {
-		// it has page views from before
+		// The visit has page views from before the run.
 		return
 	}
 
@@ -272,27 +281,29 @@ func (c *siteCheck) compareVisits() {
 	c.Visits = int64(len(c.visits))
 	for id, v := range c.visits {
 		if v.counted != v.found {
-			c.fault(&c.Wrong, 1, "site %s: visit %s has %d page views and says %d", c.site.Domain, id, v.found, v.counted)
+			c.fault(&c.Wrong, 1, "site %s: visit %s has %d page views, but its counter is %d", c.site.Domain, id,
+				v.found, v.counted)
 		}
 	}
 }
 
-// compareUsage compares the quota's counter with the rows of its month. What was used before the
-// run belongs to the month in which the run began.
+// compareUsage compares the quota's counter with the rows of its month. Usage before the run counts
+// for the month in which the run started.
 func (c *siteCheck) compareUsage(used target.Usage, started time.Time) {
 	rows := c.inMonth[used.Period]
 	if used.Period == started.UTC().Format("2006-01") {
 		rows += c.site.Used
 	}
 	if used.Pageviews != rows {
-		c.fault(&c.Wrong, max(used.Pageviews-rows, rows-used.Pageviews), "site %s: the counter says %d, there are %d rows", c.site.Domain, used.Pageviews, rows)
+		c.fault(&c.Wrong, max(used.Pageviews-rows, rows-used.Pageviews),
+			"site %s: the counter is %d, but there are %d rows", c.site.Domain, used.Pageviews, rows)
 	}
 }
 
-// compareDeliveries checks that each key event has one delivery.
+// compareDeliveries checks that each key event has exactly one delivery.
 func (c *siteCheck) compareDeliveries(ctx context.Context, a *target.Account) error {
 	if !c.head.Features.Conversions {
-		c.Unchecked = append(c.Unchecked, "deliveries: the target let us set up no conversion webhook")
+		c.Unchecked = append(c.Unchecked, "deliveries: the target refused a conversion webhook")
 		return nil
 	}
 
@@ -302,13 +313,14 @@ func (c *siteCheck) compareDeliveries(ctx context.Context, a *target.Account) er
 	}
 
 	for event := range made {
-		// also those that there should be none of
+		// Include events that should have no delivery.
 		c.keyEvents[event] += 0
 	}
 
 	for event, stored := range c.keyEvents {
 		if n := made[event]; n != stored {
-			c.fault(&c.Wrong, max(n-stored, stored-n), "site %s: %d key events %s have %d deliveries", c.site.Domain, stored, event, n)
+			c.fault(&c.Wrong, max(n-stored, stored-n), "site %s: %d key events %s have %d deliveries", c.site.Domain,
+				stored, event, n)
 		}
 	}
 
