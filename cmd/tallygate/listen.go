@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+)
+
+// The limits of both HTTP servers. A download extends its own write deadline while the reader keeps
+// up.
+
+const (
+	readHeaderTimeout = 5 * time.Second
+
+	readTimeout = 10 * time.Second
+
+	writeTimeout = 30 * time.Second
+
+	idleTimeout = 60 * time.Second
+
+	maxHeaderBytes = 16 << 10
+)
+
+// listen takes the addresses of the roles, and settles the public origins that follow from them.
+func (a *app) listen() error {
+	c := a.config
+	var err error
+
+	if c.Has(RoleControl) {
+		if a.control, err = listen("control", string(c.ControlAddr), &c.BaseURL); err != nil {
+			return err
+		}
+	}
+
+	if c.Has(RoleData) {
+		if a.data, err = listen("data", string(c.DataAddr), &c.AnalyticsURL); err != nil {
+			return err
+		}
+	}
+
+	// A process without one of the roles still names the other's origin, in script tags for
+	// instance.
+	if c.BaseURL == "" {
+		c.BaseURL = "http://" + Origin(c.ControlAddr)
+	}
+	if c.AnalyticsURL == "" {
+		c.AnalyticsURL = "http://" + Origin(c.DataAddr)
+	}
+	if c.CaptchaURL == "" {
+		c.CaptchaURL = c.AnalyticsURL
+	}
+
+	return nil
+}
+
+func listen(role, addr string, origin *Origin) (*server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--%s-addr: %w", role, err)
+	}
+	if *origin == "" {
+		*origin = Origin("http://" + l.Addr().String())
+	}
+
+	return &server{listener: l, url: string(*origin), Server: http.Server{
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		// What net/http has to say comes with the client's address, which no log may have. Our
+		// handlers speak for themselves.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}}, nil
+}
