@@ -13,12 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// drainTimeout bounds the whole way from the signal to the end of the process, and requestsTimeout
-// the part of it that requests under way have. It is longer than a hit can take.
-
+// drainTimeout bounds the time from the signal to the end of the process. requestsTimeout is the
+// share of requests in flight. It is longer than a hit can take.
 const (
-	drainTimeout = 25 * time.Second
-
+	drainTimeout    = 25 * time.Second
 	requestsTimeout = 8 * time.Second
 )
 

@@ -9,19 +9,14 @@ import (
 	"time"
 )
 
-// The limits of both HTTP servers. A download extends its own write deadline while the reader keeps
-// up.
-
+// The limits of all HTTP servers. A download extends its own write deadline while the client keeps
+// reading.
 const (
 	readHeaderTimeout = 5 * time.Second
-
-	readTimeout = 10 * time.Second
-
-	writeTimeout = 30 * time.Second
-
-	idleTimeout = 60 * time.Second
-
-	maxHeaderBytes = 16 << 10
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 60 * time.Second
+	maxHeaderBytes    = 16 << 10 // bytes
 )
 
 // listen takes the addresses of the roles, and settles the public origins that follow from them.
@@ -71,8 +66,10 @@ func listen(role, addr string, origin *Origin) (*server, error) {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		// What net/http has to say comes with the client's address, which no log may have. Our
-		// handlers speak for themselves.
-		ErrorLog: log.New(io.Discard, "", 0),
+		ErrorLog:          discardLog(),
 	}}, nil
 }
+
+// discardLog returns a logger for net/http that writes nothing: its messages contain the client's
+// address, which must not be logged. The handlers log their own errors.
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
@@ -172,11 +172,11 @@ func (p *process) signal(s syscall.Signal) {
 
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
-// demoLogin is how the demo's owner signs in.
-func (p *process) demoLogin(dataDir string) owner {
+// demoLogin returns the credentials of the demo's owner.
+func (p *process) demoLogin(dataDir string) demo.Owner {
 	p.t.Helper()
-	o, err := readOrMakeOwner(filepath.Join(dataDir, demoOwnerFile))
-	if err != nil || o.Email != demoEmail {
+	o, err := demo.ReadOrCreateOwner(dataDir)
+	if err != nil || o.Email != demo.Email {
 		p.t.Fatalf("the demo's owner: %+v, %v", o, err)
 	}
 	return o

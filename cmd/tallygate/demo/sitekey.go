@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-const demoSitekeyName = "Demo form"
+const sitekeyName = "Demo form"
 
-// demoSitekey returns a sitekey of the owner that is bound to the demo's domain, made on the first
-// run, and its secret. Only a secret's hash is stored, so every run gets a new one.
-func demoSitekey(ctx context.Context, d *db.DB, ownerEmail string) (sitekey, secret string, err error) {
+// prepareSitekey returns the owner's sitekey for the demo's domain, created on the first run, and
+// its secret. Only the secret's hash is stored, so every run rotates it.
+func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (sitekey, secret string, err error) {
 	owner, err := d.UserByEmail(ctx, ownerEmail)
 	if err != nil {
 		return "", "", err
@@ -24,13 +24,13 @@ func demoSitekey(ctx context.Context, d *db.DB, ownerEmail string) (sitekey, sec
 	}
 
 	for _, key := range keys {
-		if key.Name == demoSitekeyName {
+		if key.Name == sitekeyName {
 			secret, err := d.RotateSitekeySecret(ctx, owner.AccountID, key.ID)
 			return key.Sitekey, secret, err
 		}
 	}
 
-	key, secret, err := d.CreateSitekey(ctx, owner.AccountID, demoSitekeyName, []string{demoDomain}, model.At(time.Now()))
+	key, secret, err := d.CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain}, model.At(time.Now()))
 	if err != nil {
 		return "", "", err
 	}

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// contactForm is the demo shop's protected form with the back end that every owner writes: it asks
-// the captcha's server, with the secret, what the token of a message is worth (captcha contract,
-// section 4).
+// contactForm is the demo shop's protected form with its back end. The back end verifies each
+// message's token with the secret (captcha contract, section 4).
 type contactForm struct {
 	Captcha string // {captcha_url}, for browsers
 	Sitekey string
 
-	api    string // where the captcha's server listens, for the back end
+	api    string // origin of the captcha's server, for the back end
 	secret string
 	client http.Client
 }
@@ -27,14 +26,14 @@ func newContactForm(captchaURL, api, sitekey, secret string) *contactForm {
 	return &contactForm{Captcha: captchaURL, Sitekey: sitekey, api: api, secret: secret, client: http.Client{Timeout: 10 * time.Second}}
 }
 
-// contactResult is what the page tells about a message that was sent.
+// contactResult is the outcome of a message, as the page shows it.
 type contactResult struct {
 	Accepted bool
-	Reason   string // why not
-	Answer   string // what siteverify said, word for word
+	Reason   string // why the message was refused
+	Answer   string // the response of siteverify, verbatim
 }
 
-// receive checks a message. The message itself goes nowhere.
+// receive verifies a message's token. The message itself is discarded.
 func (f *contactForm) receive(ctx context.Context, message url.Values) contactResult {
 	token := message.Get("service-captcha-response")
 	if token == "" {
@@ -80,14 +79,14 @@ func (f *contactForm) siteverify(ctx context.Context, token string) ([]byte, err
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("siteverify answered %s", response.Status)
+		return nil, fmt.Errorf("siteverify responded %s", response.Status)
 	}
 
 	return bytes.TrimSpace(answer), nil
 }
 
-// policy is the shop's Content-Security-Policy: what the two contracts ask of sites (section 5 of
-// each), and WebAssembly, which makes the captcha's work shorter.
+// policy returns the shop's Content-Security-Policy: what the two contracts require (section 5 of
+// each), and WebAssembly, which speeds up the captcha.
 func policy(scripts, captcha string) string {
 	return fmt.Sprintf("default-src 'self'; script-src 'self' %[1]s %[2]s 'wasm-unsafe-eval'; connect-src 'self' %[1]s %[2]s; "+
 		"worker-src blob:; style-src 'self' %[2]s", scripts, captcha)

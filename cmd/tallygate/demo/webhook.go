@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
-	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -29,23 +28,26 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// webhookReceiver is the back end that an owner writes for webhooks, in small (docs/webhooks.md):
-// it checks who calls, does each thing once, and answers at once. What it was told it keeps in
-// memory, for the page that lists it.
-type webhookReceiver struct {
-	secret   string
-	url      string
-	listener net.Listener // TLS on loopback
+// WebhookReceiver is a minimal back end for webhooks (docs/webhooks.md): it verifies the signature,
+// ignores repetitions and responds at once. It keeps the calls in memory, for the page that lists
+// them.
+type WebhookReceiver struct {
+	Listener net.Listener // TLS on loopback
+	CAFile   string       // PEM file of the authorities that the worker must trust
+	Net      netip.Prefix // network that the worker must be permitted to call
+
+	secret string
+	url    string
 
 	mu       sync.Mutex
 	received []webhookCall // newest first
 }
 
-// webhookCall is a call as the page lists it.
+// webhookCall is a received call, as the page lists it.
 type webhookCall struct {
 	Time  time.Time       `json:"time"`
 	ID    string          `json:"id"`
-	Valid bool            `json:"valid"` // the signature is Tallygate's
+	Valid bool            `json:"valid"` // the signature is valid
 	Body  json.RawMessage `json:"body"`  // null unless valid
 }
 
@@ -55,19 +57,18 @@ const (
 	maxWebhookLen = 64 << 10
 )
 
-// listenForWebhooks takes a free port of loopback, with a certificate that lives as long as the
-// process, and tells config that the worker may call it.
-func listenForWebhooks(c *Config) (*webhookReceiver, error) {
-	certificate, err := throwAwayCertificate(time.Now())
+// ListenForWebhooks listens on a free port of loopback with a new certificate. It writes the
+// certificate, followed by those in caFile unless that is empty, to a file in the data folder.
+func ListenForWebhooks(dataDir, caFile string) (*WebhookReceiver, error) {
+	certificate, err := newCertificate(time.Now())
 	if err != nil {
 		return nil, err
 	}
 
-	trusted := filepath.Join(c.DataDir, "demo-webhook-ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
 
-	if c.WebhookCAFile != "" {
-		others, err := os.ReadFile(c.WebhookCAFile)
+	if caFile != "" {
+		others, err := os.ReadFile(caFile)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +76,8 @@ func listenForWebhooks(c *Config) (*webhookReceiver, error) {
 		text = append(append(text, '\n'), others...)
 	}
 
-	if err := errors.Join(os.MkdirAll(c.DataDir, 0o700), os.WriteFile(trusted, text, 0o600)); err != nil {
+	trusted := filepath.Join(dataDir, "demo-webhook-ca.pem")
+	if err := errors.Join(os.MkdirAll(dataDir, 0o700), os.WriteFile(trusted, text, 0o600)); err != nil {
 		return nil, err
 	}
 
@@ -84,13 +86,17 @@ func listenForWebhooks(c *Config) (*webhookReceiver, error) {
 		return nil, err
 	}
 
-	c.WebhookCAFile = trusted
-	c.WebhookAllowNets = append(c.WebhookAllowNets, Network{netip.MustParsePrefix("127.0.0.1/32")})
-	return &webhookReceiver{secret: rand.Text(), url: "https://" + listener.Addr().String() + webhookPath, listener: listener}, nil
+	return &WebhookReceiver{
+		Listener: listener,
+		CAFile:   trusted,
+		Net:      netip.MustParsePrefix("127.0.0.1/32"),
+		secret:   rand.Text(),
+		url:      "https://" + listener.Addr().String() + webhookPath,
+	}, nil
 }
 
-// throwAwayCertificate is one for loopback that vouches for itself.
-func throwAwayCertificate(now time.Time) (tls.Certificate, error) {
+// newCertificate returns a self-signed certificate for loopback.
+func newCertificate(now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
@@ -106,17 +112,16 @@ func throwAwayCertificate(now time.Time) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
-// server serves the receiver, once it is told to.
-func (w *webhookReceiver) server() *http.Server {
+// Handler returns the handler of webhook calls.
+func (w *WebhookReceiver) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+webhookPath, w.receive)
-	return &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		ErrorLog: log.New(io.Discard, "", 0)}
+	return mux
 }
 
-// receive is the whole of it: read the bytes, check them as they are, note them unless they came
-// before, answer.
-func (w *webhookReceiver) receive(rw http.ResponseWriter, r *http.Request) {
+// receive reads the body, verifies its signature, notes the call unless it is a repetition, and
+// responds.
+func (w *WebhookReceiver) receive(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(rw, r.Body, maxWebhookLen))
 	if err != nil {
 		http.Error(rw, "the body cannot be read", http.StatusBadRequest)
@@ -136,16 +141,16 @@ func (w *webhookReceiver) receive(rw http.ResponseWriter, r *http.Request) {
 	rw.WriteHeader(http.StatusNoContent)
 }
 
-// isSigned reports whether a signature is that of the body under the secret, in constant time.
+// isSigned reports in constant time whether the signature is that of the body under the secret.
 func isSigned(body []byte, secret, signature string) bool {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return hmac.Equal([]byte(signature), []byte("sha256="+hex.EncodeToString(mac.Sum(nil))))
 }
 
-// note keeps a call for the page. A valid one that is repeated, because its answer got lost, is
+// note keeps a call for the page. A valid call that is retried, because its response was lost, is
 // kept once.
-func (w *webhookReceiver) note(call webhookCall) {
+func (w *WebhookReceiver) note(call webhookCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
@@ -158,20 +163,20 @@ func (w *webhookReceiver) note(call webhookCall) {
 	w.received = w.received[:min(len(w.received), keptWebhooks)]
 }
 
-// list answers the page that shows what was received.
-func (w *webhookReceiver) list(rw http.ResponseWriter, _ *http.Request) {
+// list responds with the received calls.
+func (w *WebhookReceiver) list(rw http.ResponseWriter, _ *http.Request) {
 	w.mu.Lock()
 	calls := append([]webhookCall{}, w.received...)
 	w.mu.Unlock()
 	rw.Header().Set("Content-Type", "application/json")
 	rw.Header().Set("Cache-Control", "no-store")
-	// the page asks again in a second
+	// The page polls again in a second.
 	_ = json.NewEncoder(rw).Encode(calls)
 }
 
-// sendConversions makes the receiver the conversion webhook of the owner's site, with e-commerce
-// events on. Address and secret are new in every run.
-func (w *webhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEmail, siteKey string) error {
+// sendConversions sets the receiver as the conversion webhook of the owner's site and enables
+// e-commerce events. The URL and the secret are new in every run.
+func (w *WebhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEmail, siteKey string) error {
 	owner, err := d.UserByEmail(ctx, ownerEmail)
 	if err != nil {
 		return err
@@ -190,5 +195,5 @@ func (w *webhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEm
 		}
 	}
 
-	return errors.New("the demo's site is gone")
+	return errors.New("the demo's site was deleted")
 }

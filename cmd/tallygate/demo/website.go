@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 	"github.com/tallygate/tallygate/graph/export"
 )
 
-// latest downloads today's page views after the cursor that the page has, as the owner would, and
-// hands the JSON on.
-func (d *demo) latest(w http.ResponseWriter, r *http.Request) {
+// latest downloads today's page views after the page's cursor, as the owner would, and passes the
+// JSON on.
+func (d *Demo) latest(w http.ResponseWriter, r *http.Request) {
 	cursor := r.URL.Query().Get("cursor")
 	response, err := d.download(r.Context(), cursor)
 
-	// the session ran out
+	// Sign in again after the session has expired.
 	if err == nil && response.StatusCode == http.StatusUnauthorized {
 		response.Body.Close()
 
@@ -39,20 +39,20 @@ func (d *demo) latest(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(response.StatusCode)
 
-	// the page asks again in a second
+	// The page polls again in a second.
 	_, _ = io.Copy(w, response.Body)
 }
 
-func (d *demo) download(ctx context.Context, cursor string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.control+d.exportPath("pageviews", "json", cursor), nil)
+func (d *Demo) download(ctx context.Context, cursor string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.options.Control+d.exportPath("pageviews", "json", cursor), nil)
 	if err != nil {
 		return nil, err
 	}
 	return d.client.Do(request)
 }
 
-// exportPath is the download of today's rows, of type pageviews or events.
-func (d *demo) exportPath(rows, format, cursor string) string {
+// exportPath returns the path of the download of today's rows, of type pageviews or events.
+func (d *Demo) exportPath(rows, format, cursor string) string {
 	today := time.Now().UTC().Format(time.DateOnly)
 	query := url.Values{"site_id": {d.siteID}, "type": {rows}, "from": {today}, "to": {today}, "format": {format}}
 	if cursor != "" {
@@ -61,21 +61,20 @@ func (d *demo) exportPath(rows, format, cursor string) string {
 	return export.Path + "?" + query.Encode()
 }
 
-//go:embed demo
-var demoFiles embed.FS
+//go:embed icon.svg page.css page.html page.js
+var files embed.FS
 
-var demoPage = template.Must(template.ParseFS(demoFiles, "demo/page.html"))
+var pageTemplate = template.Must(template.ParseFS(files, "page.html"))
 
-// website is the demo shop: a few pages with the script on them, the list of what was stored,
-// something to buy, the list of what the shop's back end was told, and a form that the captcha
-// protects.
-func (d *demo) website() http.Handler {
+// Website returns the handler of the demo shop: pages with the script, the list of stored page
+// views, a product, the list of received webhooks, and a form with a captcha.
+func (d *Demo) Website() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /demo/", http.FileServerFS(demoFiles))
+	mux.Handle("GET /demo/", http.StripPrefix("/demo", http.FileServerFS(files)))
 	mux.HandleFunc("GET /demo/latest.json", d.latest)
-	mux.HandleFunc("GET /demo/webhooks.json", d.webhooks.list)
+	mux.HandleFunc("GET /demo/webhooks.json", d.options.Webhooks.list)
 
-	for path, content := range map[string]demoContent{
+	for path, content := range map[string]pageContent{
 		"/{$}":         {Title: "Home"},
 		"/shop":        {Title: "Shop"},
 		"/shop/kettle": {Title: "A kettle", Buy: true},
@@ -93,37 +92,38 @@ func (d *demo) website() http.Handler {
 			return
 		}
 		result := d.form.receive(r.Context(), r.PostForm)
-		d.page(w, demoContent{Title: "Contact", Form: d.form, Result: &result})
+		d.page(w, pageContent{Title: "Contact", Form: d.form, Result: &result})
 	})
 
 	return mux
 }
 
-// demoContent is what distinguishes a page of the shop.
-type demoContent struct {
+// pageContent holds the differences between the shop's pages.
+type pageContent struct {
 	Title    string
-	Buy      bool           // something is for sale
-	Webhooks bool           // the list of webhooks, instead of that of page views
+	Buy      bool           // the page sells a product
+	Webhooks bool           // the page lists webhooks instead of page views
 	Form     *contactForm   // the protected form
-	Result   *contactResult // of the form, after it was sent
+	Result   *contactResult // of the submitted form
 }
 
 // page writes a page of the shop.
-func (d *demo) page(w http.ResponseWriter, content demoContent) {
+func (d *Demo) page(w http.ResponseWriter, content pageContent) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", policy(d.scripts, d.form.Captcha))
+	header.Set("Content-Security-Policy", policy(d.options.AnalyticsURL, d.form.Captcha))
 	header.Set("Cache-Control", "no-cache")
-	_ = demoPage.Execute(w, struct {
-		demoContent
+	_ = pageTemplate.Execute(w, struct {
+		pageContent
 		Tag                                     template.HTML
 		GraphQL, Email, PageviewsCSV, EventsCSV string
-	}{content, d.tag, d.baseURL + "/graphql", d.owner.Email,
-		d.baseURL + d.exportPath("pageviews", "csv", ""), d.baseURL + d.exportPath("events", "csv", "")}) // the reader may have left
+	}{content, d.tag, d.options.BaseURL + "/graphql", d.owner.Email,
+		d.options.BaseURL + d.exportPath("pageviews", "csv", ""), d.options.BaseURL + d.exportPath("events", "csv", "")}) // the client may have disconnected
 }
 
-func (d *demo) greet(w io.Writer, port string) {
-	shop := "http://" + demoDomain + ":" + port
+// Greet prints the addresses of the running demo and what to try next. port is the website's.
+func (d *Demo) Greet(w io.Writer, port string) {
+	shop := "http://" + Domain + ":" + port
 	fmt.Fprintf(w, `
 Tallygate's demo is running. Press Ctrl+C to stop it.
 
@@ -142,8 +142,8 @@ Five things to try next:
   1. Open the demo shop and click around: every page view appears in the list on the page once it is stored.
   2. Arrive by a campaign, and a new visit with its own channel starts:
      %[1]s/shop?utm_source=newsletter&utm_medium=email&utm_campaign=spring
-  3. Buy the kettle: the purchase is stored, and a moment later a signed webhook has told the shop's back end, with the
-     campaign that led to it. Its page lists what it was told and whether the signature was right.
+  3. Buy the kettle: the purchase is stored, and a second later the shop's back end receives a signed webhook with the
+     campaign that led to it. Its page lists the calls and whether their signatures are valid.
   4. Send the form: the captcha solves itself while you type, and the shop's server checks the token with its secret.
      Send it again by reloading, and the same token is refused.
   5. Sign in and download the rows:
@@ -153,5 +153,5 @@ Five things to try next:
 
 A browser that asks not to be tracked (Do Not Track, Global Privacy Control) sends nothing, here as elsewhere.
 
-`, shop, d.baseURL, d.owner.Email, d.owner.Password, d.siteKey, d.siteID, d.exportPath("pageviews", "csv", ""), d.form.Sitekey)
+`, shop, d.options.BaseURL, d.owner.Email, d.owner.Password, d.siteKey, d.siteID, d.exportPath("pageviews", "csv", ""), d.form.Sitekey)
 }
