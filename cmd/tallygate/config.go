@@ -18,10 +18,10 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// Config is every setting of a serving process. Each can be given as a flag or as an environment
-// variable; `tallygate serve --help` lists them with their defaults and limits. An empty variable
-// is an unset one. Nothing else in the program reads the environment, except for the log format of
-// a start whose settings cannot be read.
+// Config holds all settings of a serving process. Each is a flag or an environment variable;
+// `tallygate serve --help` lists them with defaults and limits, and docs/configuration.md is
+// generated from the tags. An empty variable counts as unset. Nothing else in the program reads the
+// environment, except for the log format of a start whose settings are invalid.
 type Config struct {
 	DataDir            string             `env:"TALLYGATE_DATA_DIR" default:"./tallygate-data" placeholder:"DIR" help:"Folder of the embedded database and the application key."`
 	DatabaseURL        DatabaseURL        `env:"TALLYGATE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL 15 or newer, as postgres://user:password@host:port/name. Empty: a SQLite file in the data folder." docs:"Several processes may share either database, SQLite on one machine only. Each process follows changes made by another one within a second."`
@@ -60,7 +60,7 @@ type Config struct {
 // Has reports whether the process has a role.
 func (c *Config) Has(r Role) bool { return slices.Contains(c.Roles, r) }
 
-// Validate checks what one field alone cannot tell.
+// Validate checks limits and combinations of settings.
 func (c *Config) Validate() error {
 	if len(c.Roles) == 0 {
 		return errors.New("--roles: name at least one of control, data, worker")
@@ -95,15 +95,14 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// The largest flood limits. At one hit a second the larger burst takes 32 years to refill, which a
-// time.Duration still holds.
+// The largest flood limits. At one hit a second the largest burst refills in 32 years, which
+// time.Duration can represent.
 const (
 	maxFloodBurst = 1_000_000_000
 	maxFloodRate  = 1_000_000
 )
 
-// maxRetentionMonths is the largest retention that can be set, ten years. Who wants more keeps
-// everything.
+// maxRetentionMonths is the largest limited retention, ten years.
 const maxRetentionMonths = 120
 
 // maxDrainDelay is the longest wait between the signal to stop and the stop.
@@ -113,7 +112,7 @@ const maxDrainDelay = time.Minute
 // folder.
 func (c *Config) usesDataFolder() bool { return c.DatabaseURL == "" || c.Secret == "" }
 
-// databaseURL is the configured database, or the embedded one.
+// databaseURL returns the address of the configured or embedded database.
 func (c *Config) databaseURL() string {
 	if c.DatabaseURL != "" {
 		return string(c.DatabaseURL)
@@ -121,21 +120,21 @@ func (c *Config) databaseURL() string {
 	return db.EmbeddedURL(c.DataDir)
 }
 
-// Role is a part of the product that a process can play.
+// Role is a part of the service that a process runs.
 type Role string
 
-// The roles. Each may run in any number of processes, together with others or apart.
+// The roles. Each may run in any number of processes, alone or with others.
 const (
 	RoleControl Role = "control"
 	RoleData    Role = "data"
 	RoleWorker  Role = "worker"
 )
 
-// The settings below check themselves when they are read, so that a wrong value stops the start
-// with its name.
+// These types validate themselves when they are parsed, so that an invalid value stops the start
+// with the setting's name.
 var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(SMTPURL), new(Secret), new(Network)}
 
-// UnmarshalText reads a role.
+// UnmarshalText parses a role.
 func (r *Role) UnmarshalText(text []byte) error {
 	*r = Role(strings.TrimSpace(string(text)))
 	if *r != RoleControl && *r != RoleData && *r != RoleWorker {
@@ -147,7 +146,7 @@ func (r *Role) UnmarshalText(text []byte) error {
 // Address is a host and port to listen on.
 type Address string
 
-// UnmarshalText reads an address.
+// UnmarshalText parses an address.
 func (a *Address) UnmarshalText(text []byte) error {
 	if _, err := net.ResolveTCPAddr("tcp", string(text)); err != nil || !strings.Contains(string(text), ":") {
 		return fmt.Errorf("%q is not host:port", text)
@@ -160,7 +159,7 @@ func (a *Address) UnmarshalText(text []byte) error {
 // slash.
 type Origin string
 
-// UnmarshalText reads an origin.
+// UnmarshalText parses an origin.
 func (o *Origin) UnmarshalText(text []byte) error {
 	s := strings.TrimSuffix(string(text), "/")
 	u, err := url.Parse(s)
@@ -174,7 +173,8 @@ func (o *Origin) UnmarshalText(text []byte) error {
 // DatabaseURL is the address of a PostgreSQL server.
 type DatabaseURL string
 
-// UnmarshalText reads a database address. Its errors do not repeat it: it may hold a password.
+// UnmarshalText parses a database address. Its errors do not contain it, because it may hold a
+// password.
 func (d *DatabaseURL) UnmarshalText(text []byte) error {
 	if !hasScheme(string(text), "postgres", "postgresql") {
 		return errors.New("must start with postgres://")
@@ -186,7 +186,8 @@ func (d *DatabaseURL) UnmarshalText(text []byte) error {
 // RedisURL is the address of a Redis server, or of several.
 type RedisURL string
 
-// UnmarshalText reads a Redis address. Its errors do not repeat it: it may hold a password.
+// UnmarshalText parses a Redis address. Its errors do not contain it, because it may hold a
+// password.
 func (r *RedisURL) UnmarshalText(text []byte) error {
 	if err := jobs.CheckRedisURL(string(text)); err != nil {
 		return err
@@ -198,7 +199,8 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 // SMTPURL is the address of a mail server.
 type SMTPURL string
 
-// UnmarshalText reads a mail server's address. Its errors do not repeat it: it may hold a password.
+// UnmarshalText parses a mail server's address. Its errors do not contain it, because it may hold a
+// password.
 func (s *SMTPURL) UnmarshalText(text []byte) error {
 	if _, err := jobs.NewMailServer(string(text), "noreply@localhost", nil); err != nil {
 		return err
@@ -215,7 +217,7 @@ func hasScheme(s string, schemes ...string) bool {
 // Secret is the application key.
 type Secret string
 
-// UnmarshalText reads an application key. Its errors do not repeat it.
+// UnmarshalText parses an application key. Its errors do not contain it.
 func (s *Secret) UnmarshalText(text []byte) error {
 	if n := len(text); n < 32 || n > 1024 {
 		return errors.New("must have 32 to 1024 characters")
@@ -227,7 +229,7 @@ func (s *Secret) UnmarshalText(text []byte) error {
 // Network is a range of addresses; a single address is a range of one.
 type Network struct{ netip.Prefix }
 
-// UnmarshalText reads a network.
+// UnmarshalText parses a network or an address.
 func (n *Network) UnmarshalText(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if addr, err := netip.ParseAddr(s); err == nil {

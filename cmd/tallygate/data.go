@@ -53,7 +53,8 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 	health := http.NewServeMux()
 	a.health(health)
 
-	// The data plane is not behind a ServeMux, which would redirect a path such as //collect.php.
+	// A ServeMux would redirect a path such as //collect.php, so the data plane gets its own
+	// routing.
 	handler := recovering(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz", "/readyz":
@@ -63,7 +64,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 		}
 	}))
 
-	// one plain origin may share the host
+	// With TLS on only one of the origins, the other may share its host.
 	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() {
 		handler = overTLS(handler)
 	}

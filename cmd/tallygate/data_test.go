@@ -70,9 +70,9 @@ func TestAdminData(t *testing.T) {
 
 		d := dbtest.Open(t, databaseURL)
 		file := filepath.Join(t.TempDir(), "copy.sqlite")
-		admin("There is nothing to restore.", "restore-month")
+		admin("Nothing to restore.", "restore-month")
 		admin(`tallygate: "May" is not a month such as 2026-05`, "restore-month", "May")
-		admin("tallygate: there is nothing to restore of 2026-05", "restore-month", "2026-05")
+		admin("tallygate: nothing to restore for 2026-05", "restore-month", "2026-05")
 
 		if d.Dialect() == "sqlite" {
 			admin("Copied to "+file, "backup", file)
@@ -100,7 +100,7 @@ func TestAdminData(t *testing.T) {
 		}
 
 		admin("2026-04\n2026-05\n", "restore-month")
-		admin("2026-05 is back.", "restore-month", "2026-05")
+		admin("2026-05 is restored.", "restore-month", "2026-05")
 		admin("2026-04\n", "restore-month")
 	})
 }

@@ -15,7 +15,7 @@ type migrateCommand struct {
 	Config `embed:""`
 }
 
-// Run migrates and exits.
+// Run migrates the database.
 func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 	d, hold, err := openDatabase(ctx, &c.Config, logger(&c.Config, term.log))
 	if err != nil {
@@ -24,15 +24,15 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 	defer hold.release()
 
 	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
-		return errors.Join(fmt.Errorf("make partitions: %w", err), d.Close())
+		return errors.Join(fmt.Errorf("create partitions: %w", err), d.Close())
 	}
 
 	fmt.Fprintln(term.out, "The schema is up to date.")
 	return d.Close()
 }
 
-// openDatabase takes hold of the data folder, if it is used, and opens and migrates the database.
-// The caller closes the database and then releases the hold.
+// openDatabase locks the data folder if it is used, then opens and migrates the database. The
+// caller closes the database and then releases the hold.
 func openDatabase(ctx context.Context, c *Config, log *slog.Logger) (d *db.DB, hold *folderHold, err error) {
 	if c.usesDataFolder() {
 		if hold, err = holdFolder(ctx, c, log); err != nil {
@@ -56,7 +56,7 @@ func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, 
 
 	if hold != nil && hold.accepted {
 		if err := d.QuickCheck(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("without its log the database is damaged, restore a backup: %w", err), d.Close())
+			return nil, errors.Join(fmt.Errorf("the database is damaged without its log, restore a backup: %w", err), d.Close())
 		}
 	}
 

@@ -184,7 +184,7 @@ func TestLostLog(t *testing.T) {
 				return
 			}
 
-			if status != 0 || !strings.Contains(text, test.want+"; going on without them") {
+			if status != 0 || !strings.Contains(text, test.want+"; continuing without them") {
 				t.Fatalf("exit status %d:\n%s", status, text)
 			}
 			if aside, _ := filepath.Glob(c.database + "-wal.unused-*"); (len(aside) == 1) != (test.name != "removed") {

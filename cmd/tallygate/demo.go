@@ -10,18 +10,17 @@ import (
 	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 )
 
-// demoCommand is serve with an owner, a site and a website to play with. The website is served on a
-// listener of its own, as the owner's would be. The owner signs in, makes the site and downloads
-// rows through the public interfaces.
+// demoCommand runs the service with the demo: an owner, a site, and a website on a listener of its
+// own.
 type demoCommand struct {
 	Config   `embed:""`
-	DemoAddr Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Where the demo website listens. Port 0 picks a free one."`
+	DemoAddr Address `env:"TALLYGATE_DEMO_ADDR" default:"127.0.0.1:8082" placeholder:"HOST:PORT" help:"Address of the demo website. Port 0 picks a free one."`
 }
 
 // demoDataDir keeps the demo's data apart from real data.
 const demoDataDir = "./tallygate-demo"
 
-// AfterApply gives the demo its own data folder, unless one was asked for.
+// AfterApply sets the demo's own data folder unless one was configured.
 func (c *demoCommand) AfterApply() error {
 	if c.DataDir == "./tallygate-data" {
 		c.DataDir = demoDataDir

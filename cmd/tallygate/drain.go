@@ -20,12 +20,12 @@ const (
 	requestsTimeout = 8 * time.Second
 )
 
-// drain ends the process's work in the order that loses nothing:
+// drain stops the process in the order that loses nothing:
 //
-//  1. say "not ready", so that a load balancer stops sending (announceStop, before it);
-//  2. stop accepting on all listeners at once and finish the requests under way, which still need the writer; what takes
-//     longer than its share of the time, such as a download to a slow reader, is cut off;
-//  3. stop the writers, which store whatever a request left behind;
+//  1. report "not ready", so that load balancers stop sending (announceStop, before drain);
+//  2. stop accepting on all listeners at once and finish the requests in flight, which still need
+//     the writers; a request that takes too long, such as a download to a slow client, is cut off;
+//  3. stop the writers, after they have stored what is queued;
 //  4. stop the workers, whose tasks still need the database;
 //  5. close the database (in run).
 func (a *app) drain() error {
@@ -48,13 +48,13 @@ func (a *app) drain() error {
 	return err
 }
 
-// announceStop answers "draining" to readiness checks and serves on for the configured time, so
-// that load balancers take the process out before its listeners close. A second signal ends the
-// wait.
+// announceStop responds with "draining" to readiness checks and continues to serve for the
+// configured time, so that load balancers remove the process before its listeners close. A second
+// signal ends the wait.
 func (a *app) announceStop() {
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(again)
+	second := make(chan os.Signal, 1)
+	signal.Notify(second, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(second)
 
 	a.log.Info("draining", "delay", a.config.DrainDelay.String())
 	a.draining.Store(true)
@@ -68,13 +68,13 @@ func (a *app) announceStop() {
 
 	select {
 	case <-delay.C:
-	case <-again:
+	case <-second:
 		a.log.Info("a second signal ends the wait")
 	}
 }
 
-// leaving ends each connection with its answer while the process drains. A connection that a load
-// balancer keeps would otherwise be closed when the next request is on it.
+// leaving closes each connection after its response while the process drains. Otherwise a load
+// balancer's idle connection would close while the next request is on it.
 func (a *app) leaving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.draining.Load() {
@@ -84,8 +84,8 @@ func (a *app) leaving(next http.Handler) http.Handler {
 	})
 }
 
-// finishRequests stops all listeners. A hit is answered within seconds, whatever happens; only the
-// control plane's requests are ever cut off, and that is no fault.
+// finishRequests stops all listeners and waits for their requests. Every hit finishes in time. Long
+// downloads of the control plane may be cut off, which is not an error.
 func (a *app) finishRequests() error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestsTimeout)
 	defer cancel()

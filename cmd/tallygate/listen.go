@@ -19,7 +19,7 @@ const (
 	maxHeaderBytes    = 16 << 10 // bytes
 )
 
-// listen takes the addresses of the roles, and settles the public origins that follow from them.
+// listen opens the listeners of the roles, and sets the public origins that derive from them.
 func (a *app) listen() error {
 	c := a.config
 	var err error
@@ -36,8 +36,8 @@ func (a *app) listen() error {
 		}
 	}
 
-	// A process without one of the roles still names the other's origin, in script tags for
-	// instance.
+	// A process without one of the roles still needs the other's origin, for instance in script
+	// tags.
 	if c.BaseURL == "" {
 		c.BaseURL = "http://" + Origin(c.ControlAddr)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// app is a process with its roles: opened, but not serving yet.
+// app is a process with its roles, after opening. Nothing is served before run.
 type app struct {
 	config *Config
 	log    *slog.Logger
@@ -29,8 +29,8 @@ type app struct {
 	analytics     *analytics.Service // nil without the data role
 	captcha       *captcha.Service   // nil without the data role
 	jobs          *jobs.Jobs         // nil without the worker role
-	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without a Redis to ring in
-	metrics       *server            // nil unless asked for
+	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without Redis
+	metrics       *server            // nil unless configured
 
 	baseConfigured bool // the base URL is set, not derived from the control address
 
@@ -48,8 +48,8 @@ type server struct {
 	url      string // the public origin
 }
 
-// open checks the configuration against the world: it opens and migrates the database, finds the
-// application key and takes the addresses. Nothing is served before run.
+// open opens and migrates the database, finds the application key, opens the listeners and creates
+// the services of the roles. It does not start them.
 func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) {
 	a := &app{config: c, log: log}
 	a.readiness.check, a.readiness.log = a.checkDatabase, log
@@ -63,10 +63,10 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		return nil, err
 	}
 
-	// Not a reason to stay away: rows without a partition go to the default one, and the worker
+	// The start continues: rows without a partition go to the default partition, and the worker
 	// tries again.
 	if err := a.db.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
-		log.WarnContext(ctx, "make partitions", "error", err)
+		log.WarnContext(ctx, "create partitions", "error", err)
 	}
 	if a.keys, err = openApplicationKeys(ctx, c, a.db, log); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	clients := dataplane.NewClients(prefixes(c.TrustedProxies), log, time.Now)
 	a.warn(clients.Warning)
 
-	// first: the others ring for it
+	// Open the jobs first: the other services notify them.
 	if err := a.openJobs(); err != nil {
 		return nil, err
 	}
@@ -109,10 +109,10 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 	return a, nil
 }
 
-// close gives back what open took. It may follow a half-done open.
+// close releases what open opened, even after a failed open.
 func (a *app) close() {
 	for _, s := range a.servers() {
-		// usually closed by Shutdown already
+		// Shutdown has usually closed it already.
 		_ = s.listener.Close()
 	}
 
@@ -125,7 +125,7 @@ func (a *app) close() {
 	a.hold.release()
 }
 
-// servers are the listeners of this process, by role.
+// servers returns the servers of this process by role.
 func (a *app) servers() map[string]*server {
 	servers := make(map[string]*server, 2)
 

@@ -6,9 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// recovering answers a request whose handler panics with 500, and logs the panic without the
-// client's address. A handler that breaks its answer off on purpose, with http.ErrAbortHandler,
-// goes through.
+// recovering responds with 500 if a handler panics, and logs the panic without the client's
+// address. http.ErrAbortHandler, by which a handler aborts its response, is passed on.
 func recovering(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

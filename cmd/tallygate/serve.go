@@ -65,8 +65,8 @@ func (a *app) run(ctx context.Context) error {
 	return errors.Join(err, a.drain())
 }
 
-// background starts tasks that run until their context ends, and returns what ends them and waits
-// for them.
+// background starts tasks that run until their context ends. stop ends the context and waits for
+// them.
 func (a *app) background(tasks ...func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

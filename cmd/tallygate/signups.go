@@ -6,8 +6,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// warnOfSignUps logs at the start which sign-ups the settings permit that an operator may not
-// expect.
+// warnOfSignUps logs permitted sign-ups that an operator may not expect.
 func (a *app) warnOfSignUps(ctx context.Context) error {
 	c := a.config
 	if c.Signups == model.SignupsOpen && a.sendsNoMail() {
@@ -28,6 +27,6 @@ func (a *app) warnOfSignUps(ctx context.Context) error {
 	return nil
 }
 
-// sendsNoMail reports whether this process knows that no mail is sent. What a worker elsewhere can
-// do is not known here.
+// sendsNoMail reports whether it is certain that no mail is sent. The settings of a worker in
+// another process are unknown.
 func (a *app) sendsNoMail() bool { return a.config.SMTPURL == "" && a.config.Has(RoleWorker) }
