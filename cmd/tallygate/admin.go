@@ -50,7 +50,8 @@ func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 		}
 
 		now := model.At(time.Now())
-		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
+		_, err := d.SignUp(ctx, model.SignupsOpen,
+			model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
 			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
 		if err != nil {
 			return err
@@ -79,7 +80,8 @@ func (c *resetPasswordCommand) Run(ctx context.Context, term terminal) error {
 func printResetLink(ctx context.Context, c *Config, d *db.DB, email string, notify bool, term terminal) error {
 	secret := model.NewSecret(model.ResetPrefix)
 	now := model.At(time.Now())
-	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime), notify); err != nil {
+	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime),
+		notify); err != nil {
 		return err
 	}
 	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s\n", link(c, auth.ResetPage, secret))
@@ -118,11 +120,13 @@ func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
 		}
 
 		secret := model.NewSecret(model.InvitationPrefix)
-		if _, err := d.Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())), nil); err != nil {
+		if _, err := d.Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())),
+			nil); err != nil {
 			return err
 		}
 
-		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n", user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
+		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n",
+			user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
 		return nil
 	})
 }
@@ -143,7 +147,8 @@ func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
 		if err != nil {
 			return err
 		}
-		if err := d.QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest, CreatedAt: model.At(time.Now())}); err != nil {
+		if err := d.QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest,
+			CreatedAt: model.At(time.Now())}); err != nil {
 			return err
 		}
 

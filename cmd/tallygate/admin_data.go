@@ -51,7 +51,9 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 			return fmt.Errorf("nothing to restore for %s", c.Month)
 		}
 
-		fmt.Fprintf(term.out, "%s is restored. Workers whose --retention-months does not cover it remove it again within an hour.\n", c.Month)
+		fmt.Fprintf(term.out,
+			"%s is restored. Workers whose --retention-months does not cover it remove it again within an hour.\n",
+			c.Month)
 		return nil
 	})
 }

@@ -150,7 +150,8 @@ func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]
 }
 
 // applySite creates the site if id is 0, applies the settings, and returns the changes.
-func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id int64, domain string, file siteFile) ([]string, error) {
+func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id int64, domain string,
+	file siteFile) ([]string, error) {
 	var changes []string
 
 	if id == 0 {
@@ -192,7 +193,8 @@ func rulesOf(ctx context.Context, d *db.DB, id int64) (*model.SiteRules, error) 
 }
 
 // changeSite applies all settings of the file that differ from the site's.
-func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
+func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules,
+	file siteFile) error {
 	update := db.SiteUpdate{
 		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
 		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
@@ -224,11 +226,13 @@ func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64
 
 // sameNetworks reports whether two lists have the same entries, in any order.
 func sameNetworks(a, b []netip.Prefix) bool {
-	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Prefix.Compare), slices.SortedFunc(slices.Values(b), netip.Prefix.Compare))
+	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Prefix.Compare),
+		slices.SortedFunc(slices.Values(b), netip.Prefix.Compare))
 }
 
 // changeLists changes domains and events.
-func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
+func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules,
+	file siteFile) error {
 	domains, err := c.domains(file.ExtraDomains)
 	if err != nil {
 		return err
@@ -290,7 +294,8 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 
 // changeWebhooks sets the webhooks' addresses.
 func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, siteID int64, file siteFile) error {
-	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL), c.checkURL("dailyExportUrl", file.DailyExportURL))
+	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL),
+		c.checkURL("dailyExportUrl", file.DailyExportURL))
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,8 @@ func (c *Config) Validate() error {
 	}
 
 	if c.CaptchaDifficulty < captcha.MinDifficulty || c.CaptchaDifficulty > captcha.MaxDifficulty {
-		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, captcha.MinDifficulty, captcha.MaxDifficulty)
+		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d",
+			c.CaptchaDifficulty, captcha.MinDifficulty, captcha.MaxDifficulty)
 	}
 	if c.FloodBurst < 0 || c.FloodBurst > maxFloodBurst {
 		return fmt.Errorf("--flood-burst: %d is not from 0 to %d", c.FloodBurst, maxFloodBurst)
@@ -132,7 +133,8 @@ const (
 
 // These types validate themselves when they are parsed, so that an invalid value stops the start
 // with the setting's name.
-var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(SMTPURL), new(Secret), new(Network)}
+var _ = []encoding.TextUnmarshaler{new(Role), new(Address), new(Origin), new(DatabaseURL), new(RedisURL), new(SMTPURL),
+	new(Secret), new(Network)}
 
 // UnmarshalText parses a role.
 func (r *Role) UnmarshalText(text []byte) error {

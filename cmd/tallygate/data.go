@@ -49,7 +49,8 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 		return err
 	}
 
-	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(), Log: a.log})
+	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(),
+		Log: a.log})
 	health := http.NewServeMux()
 	a.health(health)
 

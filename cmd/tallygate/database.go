@@ -56,7 +56,8 @@ func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, 
 
 	if hold != nil && hold.accepted {
 		if err := d.QuickCheck(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("the database is damaged without its log, restore a backup: %w", err), d.Close())
+			return nil, errors.Join(fmt.Errorf("the database is damaged without its log, restore a backup: %w",
+				err), d.Close())
 		}
 	}
 

@@ -10,9 +10,9 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestDemoPurchaseChromium is what a newcomer does with webhooks: a real browser buys the kettle,
-// having come by a campaign, and the shop's back end is told by a signed call. A second start of
-// the demo, with another address and secret, does the same.
+// TestDemoPurchaseChromium buys the kettle in a real browser after a campaign, and checks that the
+// shop's back end receives a signed call. A second start of the demo, with another address and
+// secret, must do the same.
 func TestDemoPurchaseChromium(t *testing.T) {
 	dir := t.TempDir()
 	for _, run := range []string{"sqlite", "sqlite again", "postgres"} {
@@ -35,7 +35,7 @@ func TestDemoPurchaseChromium(t *testing.T) {
 			page := browsertest.New(t, browsertest.Host("demo.localhost", "http://"+p.addr["demo"])).
 				Open(shop + "/shop/kettle?utm_source=newsletter&utm_medium=email&utm_campaign=spring")
 
-			// the page view is stored, and the script there
+			// Wait for the stored page view, and so for the script.
 			page.WaitFor(`document.querySelectorAll('#rows tr').length > 0`)
 			page.Click("#buy")
 			page.WaitFor(`document.querySelector('#bought').textContent.startsWith('Bought as T-')`)
@@ -45,9 +45,11 @@ func TestDemoPurchaseChromium(t *testing.T) {
 			page.WaitFor(`location.pathname === '/webhooks' && document.querySelectorAll('#calls tr').length > 0`)
 
 			var cells []string
-			page.Eval(`[...document.querySelectorAll('#calls tr:first-child td')].slice(1).map((td) => td.textContent)`, &cells)
+			page.Eval(`[...document.querySelectorAll('#calls tr:first-child td')].slice(1).map((td) => td.textContent)`,
+				&cells)
 
-			if got, want := strings.Join(cells, "; "), "purchase; "+bought+"; 39.9 EUR; email; newsletter / email / spring; valid"; got != want {
+			if got, want := strings.Join(cells, "; "),
+				"purchase; "+bought+"; 39.9 EUR; email; newsletter / email / spring; valid"; got != want {
 				t.Errorf("the shop's back end received %q, want %q", got, want)
 			}
 
@@ -59,12 +61,13 @@ func TestDemoPurchaseChromium(t *testing.T) {
 				SiteKey string `json:"site_key"`
 				Path    string
 			}
-			if err := json.Unmarshal([]byte(body), &call); err != nil || call.Type != "conversion" || call.Path != "/shop/kettle" || len(call.SiteKey) != 32 {
-				t.Errorf("the call says %s, %v", body, err)
+			if err := json.Unmarshal([]byte(body), &call); err != nil || call.Type != "conversion" ||
+				call.Path != "/shop/kettle" || len(call.SiteKey) != 32 {
+				t.Errorf("the call is %s, %v", body, err)
 			}
 
 			for _, message := range page.Console() {
-				t.Errorf("the page's console says %s: %s", message.Level, message.Text)
+				t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
 			}
 
 			for _, barrier := range page.Barriers("html") {

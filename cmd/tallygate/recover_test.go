@@ -11,12 +11,13 @@ import (
 
 func TestRecovering(t *testing.T) {
 	var logged bytes.Buffer
-	server := httptest.NewServer(recovering(slog.New(slog.NewTextHandler(&logged, nil)), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/abort" {
-			panic(http.ErrAbortHandler)
-		}
-		panic("a mistake")
-	})))
+	server := httptest.NewServer(recovering(slog.New(slog.NewTextHandler(&logged, nil)),
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/abort" {
+				panic(http.ErrAbortHandler)
+			}
+			panic("a mistake")
+		})))
 	defer server.Close()
 
 	response, err := http.Get(server.URL + "/")
@@ -26,7 +27,8 @@ func TestRecovering(t *testing.T) {
 
 	response.Body.Close()
 
-	if response.StatusCode != http.StatusInternalServerError || !strings.Contains(logged.String(), "a mistake") || strings.Contains(logged.String(), "127.0.0.1") {
+	if response.StatusCode != http.StatusInternalServerError || !strings.Contains(logged.String(), "a mistake") ||
+		strings.Contains(logged.String(), "127.0.0.1") {
 		t.Errorf("status %d, log %q; want 500 and the panic without the address", response.StatusCode, logged.String())
 	}
 

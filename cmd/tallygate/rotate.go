@@ -41,10 +41,12 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	fmt.Fprintf(term.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
 
 	if len(result.Unreadable) > 0 {
-		fmt.Fprintf(term.out, "Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
+		fmt.Fprintf(term.out,
+			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
 	}
 
-	fmt.Fprintln(term.out, "Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that the README names under \"Change the application key\".")
+	fmt.Fprintln(term.out,
+		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that the README names under \"Change the application key\".")
 	return nil
 }
 
@@ -55,7 +57,8 @@ func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rota
 		return db.Rotation{}, err
 	}
 	if k.previous == nil {
-		return db.Rotation{}, errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
+		return db.Rotation{},
+			errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
 	}
 
 	d, hold, err := openDatabase(ctx, c, log)
@@ -75,7 +78,8 @@ func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (db.Rota
 		return db.Rotation{}, err
 	}
 	if state.Current == k.current.Fingerprint() && state.Previous != k.previous.Fingerprint() {
-		return db.Rotation{}, errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
+		return db.Rotation{},
+			errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
 	}
 	if err := k.match(state); err != nil {
 		return db.Rotation{}, err

@@ -10,8 +10,9 @@ import (
 func (a *app) warnOfSignUps(ctx context.Context) error {
 	c := a.config
 	if c.Signups == model.SignupsOpen && a.sendsNoMail() {
-		a.log.WarnContext(ctx, "sign-ups are open (TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL): "+
-			"accounts are created without verifying the address; use this on closed networks only")
+		a.log.WarnContext(ctx,
+			"sign-ups are open (TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL): "+
+				"accounts are created without verifying the address; use this on closed networks only")
 	}
 
 	anybody, err := a.db.HasUsers(ctx)
@@ -20,8 +21,9 @@ func (a *app) warnOfSignUps(ctx context.Context) error {
 	}
 
 	if !isLoopback(hostOf(a.control.listener.Addr().String())) || Origin(a.control.url).isPublic() {
-		a.log.WarnContext(ctx, "there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
-			"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME")
+		a.log.WarnContext(ctx,
+			"there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
+				"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME")
 	}
 
 	return nil

@@ -128,7 +128,8 @@ func (d *Demo) authenticate(ctx context.Context) error {
 			Viewer     *struct{ ID string }
 			UserErrors []struct{ Code, Message string }
 		}
-		if last = d.query(ctx, mutation, map[string]any{"email": d.owner.Email, "password": d.owner.Password}, &data); last != nil {
+		if last = d.query(ctx, mutation, map[string]any{"email": d.owner.Email, "password": d.owner.Password},
+			&data); last != nil {
 			continue
 		}
 
@@ -150,7 +151,8 @@ func (d *Demo) findOrCreateSite(ctx context.Context) error {
 	var found struct {
 		Sites struct{ Edges []struct{ Node site } }
 	}
-	if err := d.query(ctx, `{ sites(first: 100) { edges { node { id siteKey domain scriptTag } } } }`, nil, &found); err != nil {
+	if err := d.query(ctx, `{ sites(first: 100) { edges { node { id siteKey domain scriptTag } } } }`, nil,
+		&found); err != nil {
 		return err
 	}
 
@@ -190,7 +192,8 @@ func (d *Demo) query(ctx context.Context, query string, variables map[string]any
 		return err
 	}
 
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.options.Control+"/graphql", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.options.Control+"/graphql",
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

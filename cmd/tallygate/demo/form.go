@@ -23,7 +23,8 @@ type contactForm struct {
 }
 
 func newContactForm(captchaURL, api, sitekey, secret string) *contactForm {
-	return &contactForm{Captcha: captchaURL, Sitekey: sitekey, api: api, secret: secret, client: http.Client{Timeout: 10 * time.Second}}
+	return &contactForm{Captcha: captchaURL, Sitekey: sitekey, api: api, secret: secret,
+		client: http.Client{Timeout: 10 * time.Second}}
 }
 
 // contactResult is the outcome of a message, as the page shows it.
@@ -62,7 +63,8 @@ func (f *contactForm) siteverify(ctx context.Context, token string) ([]byte, err
 		return nil, err
 	}
 
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.api+"/api/v1/pow/siteverify", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.api+"/api/v1/pow/siteverify",
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

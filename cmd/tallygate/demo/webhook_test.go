@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestWebhookReceiver: the shop's back end believes calls that are signed with its secret only, and
-// notes each of them once.
+// TestWebhookReceiver checks that the shop's back end accepts only calls signed with its secret,
+// and keeps each of them once.
 func TestWebhookReceiver(t *testing.T) {
 	w := &WebhookReceiver{secret: "key"}
 	const body = `{"type":"conversion"}`
@@ -56,11 +56,13 @@ func TestWebhookReceiver(t *testing.T) {
 
 	var listed []webhookCall
 	if err := json.Unmarshal(answer.Body.Bytes(), &listed); err != nil || len(listed) != 5 {
-		t.Fatalf("listed are %d calls, %v; want the signed one and the four refused ones: %s", len(listed), err, answer.Body)
+		t.Fatalf("listed are %d calls, %v; want the signed one and the four refused ones: %s",
+			len(listed), err, answer.Body)
 	}
 
 	for i, call := range listed {
-		if last := i == len(listed)-1; call.Valid != last || string(call.Body) != map[bool]string{true: body, false: "null"}[last] {
+		if last := i == len(listed)-1; call.Valid != last ||
+			string(call.Body) != map[bool]string{true: body, false: "null"}[last] {
 			t.Errorf("call %d is listed as %+v", i, call)
 		}
 	}
@@ -74,8 +76,8 @@ func TestWebhookReceiver(t *testing.T) {
 	}
 }
 
-// TestDemoTrustsOtherAuthoritiesToo: what the settings allow webhooks stays allowed beside the
-// demo's receiver.
+// TestDemoTrustsOtherAuthoritiesToo checks that configured authorities remain trusted together with
+// the demo's certificate.
 func TestDemoTrustsOtherAuthoritiesToo(t *testing.T) {
 	other := httptest.NewTLSServer(http.NotFoundHandler())
 	defer other.Close()

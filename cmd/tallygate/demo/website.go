@@ -44,7 +44,8 @@ func (d *Demo) latest(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Demo) download(ctx context.Context, cursor string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.options.Control+d.exportPath("pageviews", "json", cursor), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		d.options.Control+d.exportPath("pageviews", "json", cursor), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,8 @@ func (d *Demo) page(w http.ResponseWriter, content pageContent) {
 		Tag                                     template.HTML
 		GraphQL, Email, PageviewsCSV, EventsCSV string
 	}{content, d.tag, d.options.BaseURL + "/graphql", d.owner.Email,
-		d.options.BaseURL + d.exportPath("pageviews", "csv", ""), d.options.BaseURL + d.exportPath("events", "csv", "")}) // the client may have disconnected
+		d.options.BaseURL + d.exportPath("pageviews", "csv", ""),
+		d.options.BaseURL + d.exportPath("events", "csv", "")}) // the client may have disconnected
 }
 
 // Greet prints the addresses of the running demo and what to try next. port is the website's.

@@ -15,14 +15,16 @@ import (
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
 
-// TestControlRingsInRealRedis: what is asked for by hand wakes the workers at once. No worker runs
-// here whose sweeper could ring instead.
-func TestControlRingsInRealRedis(t *testing.T) {
+// TestControlNotifiesRealRedis checks that a manual request wakes the workers immediately. No
+// worker runs here whose sweeper could notify instead.
+func TestControlNotifiesRealRedis(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		redisURL := redistest.URL(t)
 		a := serve(t, &Config{
-			DataDir: t.TempDir(), DatabaseURL: DatabaseURL(databaseURL), RedisURL: RedisURL(redisURL), Roles: []Role{RoleControl},
-			Signups: model.SignupsOpen, DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree, ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:8081",
+			DataDir: t.TempDir(), DatabaseURL: DatabaseURL(databaseURL), RedisURL: RedisURL(redisURL),
+			Roles:   []Role{RoleControl},
+			Signups: model.SignupsOpen, DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree,
+			ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:8081",
 		})
 
 		jar, err := cookiejar.New(nil)
@@ -40,7 +42,8 @@ func TestControlRingsInRealRedis(t *testing.T) {
 		}
 
 		owner.do(`mutation { setConversionWebhook(input: {siteId: "`+site.ID+`", url: "https://shop.example/hook"}) { userErrors { code } } }`, &sent)
-		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`, &sent)
+		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`,
+			&sent)
 
 		ids, err := a.db.NodeIDs(t.Context())
 		if err != nil {
@@ -63,7 +66,7 @@ func TestControlRingsInRealRedis(t *testing.T) {
 		inspector := asynq.NewInspectorFromRedisClient(client)
 		want := fmt.Sprintf("1:%d:1", id)
 
-		// the bell rings after the answer
+		// The notification follows the response.
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			tasks, err := inspector.ListPendingTasks("deliveries")
 			if err == nil && len(tasks) == 1 && tasks[0].ID == want {
@@ -76,8 +79,8 @@ func TestControlRingsInRealRedis(t *testing.T) {
 	})
 }
 
-// TestReadyWithoutQueueRealRedis: while Redis is away the process is ready, and says in a warning
-// and in a metric that the queue is not, until it is back.
+// TestReadyWithoutQueueRealRedis checks that the process is ready while Redis is unreachable, and
+// reports the queue's state in a warning and a metric until it returns.
 func TestReadyWithoutQueueRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -104,7 +107,8 @@ func TestReadyWithoutQueueRealRedis(t *testing.T) {
 		}
 	}
 
-	const well, away = "ok\n", "ok\nwarning: the job queue (Redis) is unavailable; this worker takes due work from the database\n"
+	const well, away = "ok\n",
+		"ok\nwarning: the job queue (Redis) is unavailable; this worker takes due work from the database\n"
 	await(well, "\ntallygate_queue_up 1\n")
 	server.Kill()
 	await(away, "\ntallygate_queue_up 0\n")

@@ -15,17 +15,18 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// seenWithin is when another process must have seen a change. It is well below the age at which it
-// reads everything again, 10 s, and leaves a busy machine some time; what it took is logged.
+// seenWithin is the time within which another process must notice a change. It is well below the
+// interval at which it reloads everything, 10 s, and leaves time for a busy machine. The measured
+// time is logged.
 const seenWithin = 5 * time.Second
 
-// follower is a data process that others' changes must reach.
+// follower is a data process that must notice other processes' changes.
 type follower struct {
 	t    *testing.T
 	data string // address
 }
 
-// post sends JSON and returns status and answer.
+// post sends JSON and returns the status and the response.
 func (f *follower) post(path, bearer string, body any) string {
 	f.t.Helper()
 
@@ -66,13 +67,13 @@ func (f *follower) event(secret, name string) string {
 		"user_agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"})
 }
 
-// redeem asks about a token that is none, with a sitekey's secret.
+// redeem verifies an invalid token with a sitekey's secret.
 func (f *follower) redeem(sitekey, secret string) string {
 	return f.post("/api/v1/pow/siteverify", "", map[string]string{"sitekey": sitekey, "secret": secret, "token": "x"})
 }
 
-// sees makes a change elsewhere and waits until the follower's answer has changed with it. The
-// answer before it was read just before, so that it is in the follower's memory.
+// sees makes a change in another process and waits until the follower's response changes. It reads
+// the response before the change first, so that the follower has it in memory.
 func (f *follower) sees(what string, answer func() string, before, after string, change func()) {
 	f.t.Helper()
 
@@ -93,9 +94,9 @@ func (f *follower) sees(what string, answer func() string, before, after string,
 	}
 }
 
-// TestChangesReachAnotherProcess: what an owner changes through one process, or the operator by a
-// command, another process on the same database follows at once: replaced secrets are dead, deleted
-// keys unknown, new settings in force.
+// TestChangesReachAnotherProcess checks that a process notices at once what an owner changes
+// through another process, or the operator by a command: replaced secrets, deleted keys, new
+// settings.
 func TestChangesReachAnotherProcess(t *testing.T) {
 	t.Parallel()
 
@@ -125,7 +126,8 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 
 		mutate(`rotateServerSecret(input: {siteId: "` + site.ID + `"}) { serverSecret }`)()
 		mutate(`createSitekey(input: {name: "form", domains: ["shop.example"]}) { sitekey { id sitekey } secret }`)()
-		serverSecret, key, keySecret := made.RotateServerSecret.ServerSecret, made.CreateSitekey.Sitekey, made.CreateSitekey.Secret
+		serverSecret, key, keySecret := made.RotateServerSecret.ServerSecret, made.CreateSitekey.Sitekey,
+			made.CreateSitekey.Secret
 		event := func() string { return f.event(serverSecret, "lead") }
 		redeem := func() string { return f.redeem(key.Sitekey, keySecret) }
 
@@ -153,11 +155,13 @@ func TestChangesReachAnotherProcess(t *testing.T) {
 			return f.post("/collect.php", "", map[string]any{"k": site.SiteKey, "t": "pageview", "p": "/"})
 		}
 
-		f.sees("a deleted site", pageview, "204", `404 {"error":"unknown_site_key"}`, mutate(`deleteSite(input: {siteId: "`+site.ID+`"}) { userErrors { code } }`))
+		f.sees("a deleted site", pageview, "204", `404 {"error":"unknown_site_key"}`,
+			mutate(`deleteSite(input: {siteId: "`+site.ID+`"}) { userErrors { code } }`))
 
 		f.sees("a replaced captcha secret", redeem, `200 {"valid":false`, `401 `,
 			mutate(`rotateSitekeySecret(input: {sitekeyId: "`+key.ID+`"}) { secret }`))
 
-		f.sees("a deleted sitekey", redeem, `401 `, `404 `, mutate(`deleteSitekey(input: {sitekeyId: "`+key.ID+`"}) { userErrors { code } }`))
+		f.sees("a deleted sitekey", redeem, `401 `, `404 `,
+			mutate(`deleteSitekey(input: {sitekeyId: "`+key.ID+`"}) { userErrors { code } }`))
 	})
 }
