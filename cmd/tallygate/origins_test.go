@@ -209,7 +209,7 @@ func TestStrictTransport(t *testing.T) {
 				}
 			}
 
-			if n := strings.Count(p.logged(), "the public origin is plain http"); n != len(test.warned) {
+			if n := strings.Count(p.logged(), "the public origin is http;"); n != len(test.warned) {
 				t.Errorf("%d warnings, want %d:\n%s", n, len(test.warned), p.logged())
 			}
 
