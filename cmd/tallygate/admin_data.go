@@ -11,7 +11,7 @@ import (
 
 type backupCommand struct {
 	Config `embed:""`
-	File   string `arg:"" help:"The new file. One that exists is an error."`
+	File   string `arg:"" help:"The new file, which must not exist."`
 }
 
 // Run copies the database.
@@ -30,8 +30,8 @@ type restoreMonthCommand struct {
 	Month  string `arg:"" optional:"" placeholder:"YYYY-MM" help:"The month, for instance 2026-05."`
 }
 
-// Run attaches the month's partitions again. A worker whose retention is still the same detaches
-// them within the hour.
+// Run attaches the month's partitions again. A worker with the same retention detaches them within
+// an hour.
 func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		if c.Month == "" {
@@ -48,10 +48,12 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("there is nothing to restore of %s", c.Month)
+			return fmt.Errorf("nothing to restore for %s", c.Month)
 		}
 
-		fmt.Fprintf(term.out, "%s is back. Workers whose --retention-months does not cover it take it away again within the hour.\n", c.Month)
+		fmt.Fprintf(term.out,
+			"%s is restored. Workers whose --retention-months does not cover it remove it again within an hour.\n",
+			c.Month)
 		return nil
 	})
 }
@@ -67,7 +69,7 @@ func listDetached(ctx context.Context, d *db.DB, term terminal) error {
 	}
 
 	if len(months) == 0 {
-		fmt.Fprintln(term.out, "There is nothing to restore.")
+		fmt.Fprintln(term.out, "Nothing to restore.")
 	}
 
 	return nil

@@ -17,8 +17,12 @@ import (
 // ourModule is how the import path of every package of this repository begins.
 const ourModule = "github.com/tallygate/tallygate/"
 
-// areas are the parts of the repository, each with what it may import beside itself. A leaf may not
-// even import itself: it is one package, or a few that do not know each other.
+// areas are the areas of the repository, each with those it may import in addition to itself. A
+// leaf may not import itself either: it is one package, or a few independent ones.
+//
+// The rules are not in depguard, because it cannot distinguish tests outside a package (package
+// x_test), which may import more, and does not check the root's entries. Through golangci-lint it
+// would also add several hundred modules to the build.
 var areas = map[string]struct {
 	mayImport []string
 	leaf      bool
@@ -33,34 +37,36 @@ var areas = map[string]struct {
 	"frontend-assets": {leaf: true},
 }
 
-// The reasons, as the messages give them.
+// The reasons, as printed in the messages.
 const (
 	apartReason = "graph, dataplane and jobs never import each other, so that each can run in a process of its own; " +
 		"what two of them need is a domain rule (it moves down to db/model) or a row that the other one reads (it moves to db)"
-	cmdReason = "only cmd knows everybody, and nobody knows cmd"
+	cmdReason = "only cmd imports every area, and no area imports cmd"
 	dbReason  = "imports point from the edges to the middle (cmd -> graph | dataplane | jobs -> db -> db/model): " +
-		"the database serves every caller alike and knows none"
-	modelReason = "db/model imports nothing of ours: entities and their rules stand at the bottom, so that every layer can use them " +
+		"the database serves every caller alike and depends on none"
+	modelReason = "db/model imports no other area: entities and their rules stand at the bottom, so that every layer can use them " +
 		"and a test of a rule is a table"
 	leafReason  = "frontend-assets is a leaf: the files are built, embedded and tested without the server"
 	serveReason = "frontend-assets is for those that serve files (cmd, graph, dataplane)"
 	sqlReason   = "SQL and bun appear only under db/: there the two dialects are kept equal, " +
-		"and nobody else can hold a transaction open or forget whose rows they are"
-	webReason      = "web is what the HTTP edges (cmd, graph, dataplane) do alike: it knows errors and addresses, and no endpoint or database"
-	edgeReason     = "web is for those that answer HTTP requests (cmd, graph, dataplane)"
+		"and no other package can hold a transaction open or omit the tenant"
+	webReason = "web holds what the HTTP edges (cmd, graph, dataplane) share: " +
+		"errors and addresses, no endpoint and no database"
+	edgeReason     = "web is for packages that answer HTTP requests (cmd, graph, dataplane)"
 	testOnlyReason = "it exists for tests: only _test.go files and other test-only packages import it"
 	outsideReason  = "packages live below graph, dataplane, jobs, web, db, frontend-assets or cmd, so that a newcomer finds them"
 	topLevelReason = "a newcomer reads the folder list and knows the product; " +
-		"a new entry needs a noun that the product already uses, or a place below an existing one"
+		"a new entry needs a noun that the product already uses, or a folder below an existing one"
 )
 
-// apart are the areas that nothing brings together, not even a test of one of them.
+// apart are the areas that never import each other, not even in tests of one of them.
 var apart = []string{"graph", "dataplane", "jobs"}
 
 // testOnly are the packages that help tests.
 var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/test/typedclient", "jobs/redistest"}
 
-// onlyUnderDB are the packages, with everything below them, that speak SQL.
+// onlyUnderDB are the packages for SQL. Only packages under db/ may import them or packages below
+// them.
 var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite"}
 
 // topLevel is the repository's root; beside these there may be dot-files.
@@ -99,7 +105,7 @@ func TestLayoutTopLevel(t *testing.T) {
 	}
 }
 
-// goFile is what the rules look at.
+// goFile is a source file, as far as the rules need it.
 type goFile struct {
 	path     string // from the module's root, with slashes
 	external bool   // of a package x_test
@@ -129,8 +135,8 @@ func violations(f goFile) []string {
 
 // objection returns the reason against one import, or nothing.
 func objection(f goFile, imported string) string {
-	ours, isOurs := strings.CutPrefix(imported, ourModule)
-	if !isOurs {
+	internal, isInternal := strings.CutPrefix(imported, ourModule)
+	if !isInternal {
 		speaksSQL := slices.ContainsFunc(onlyUnderDB, func(p string) bool { return within(imported, p) })
 		if speaksSQL && !within(f.dir(), "db") {
 			return sqlReason
@@ -139,11 +145,11 @@ func objection(f goFile, imported string) string {
 		return ""
 	}
 
-	if slices.Contains(testOnly, ours) && !f.isTest() && !slices.Contains(testOnly, f.dir()) {
+	if slices.Contains(testOnly, internal) && !f.isTest() && !slices.Contains(testOnly, f.dir()) {
 		return testOnlyReason
 	}
 
-	from, to := areaOf(f.dir()), areaOf(ours)
+	from, to := areaOf(f.dir()), areaOf(internal)
 	bothApart := from != to && slices.Contains(apart, from) && slices.Contains(apart, to)
 	switch {
 	case bothApart:
@@ -155,7 +161,7 @@ func objection(f goFile, imported string) string {
 	case slices.Contains(areas[from].mayImport, to):
 		return ""
 	case f.external:
-		// nothing depends on it, so it may use what it needs to set its scene
+		// No package depends on an external test, so it may import any helper.
 		return ""
 	case to == "cmd":
 		return cmdReason
@@ -186,11 +192,11 @@ func areaOf(dir string) string {
 	return longest
 }
 
-// within says whether a path is that of a folder or lies below it.
+// within reports whether a path is a folder or lies below it.
 func within(p, folder string) bool { return p == folder || strings.HasPrefix(p, folder+"/") }
 
-// allowedAtTop says whether a name may stand in the root: it is listed, a dot-file, or never
-// committed.
+// allowedAtTop reports whether a name may be in the root: it is listed, a dot-file, or ignored by
+// git.
 func allowedAtTop(name string, ignored []string) bool {
 	return slices.Contains(topLevel, name) || strings.HasPrefix(name, ".") ||
 		slices.ContainsFunc(ignored, func(pattern string) bool {
@@ -303,14 +309,13 @@ func readImports(name string) (goFile, error) {
 	return f, nil
 }
 
-// TestLayoutRules shows the rules one import at a time: what each forbids, and what it must leave
-// alone.
+// TestLayoutRules checks the rules one import at a time: what each forbids, and what it permits.
 func TestLayoutRules(t *testing.T) {
 	const external = true
 	tests := []struct {
 		file     string
 		external bool
-		imported string // without our module's path when it is ours
+		imported string // without our module's path when it is internal
 		reason   string // empty: allowed
 	}{
 		{"cmd/tallygate/serve.go", false, "graph/auth", ""},
@@ -352,7 +357,7 @@ func TestLayoutRules(t *testing.T) {
 		{"db/sites.go", false, "cmd/tallygate/demo", cmdReason},
 		{"jobs/quota.go", false, "frontend-assets", serveReason},
 
-		// Leaves import nothing of ours.
+		// Leaves import no other area.
 		{"db/model/site.go", false, "db", modelReason},
 		{"db/model/site.go", false, "graph/schema", modelReason},
 		{"db/model/site.go", false, "db/model/plan", modelReason},
@@ -401,7 +406,7 @@ func TestLayoutRules(t *testing.T) {
 		{"dataplane/collect_test.go", external, "frontend-assets/browsertest", ""},
 		{"jobs/redistest/redistest.go", false, "db/dbtest", ""},
 
-		// An external test sets its scene with what it needs.
+		// An external test imports what it needs.
 		{"db/hits_test.go", external, "dataplane/analytics", ""},
 		{"frontend-assets/svc_pageview_test.go", external, "dataplane", ""},
 	}
@@ -418,12 +423,14 @@ func TestLayoutRules(t *testing.T) {
 			want = []string{fmt.Sprintf("%s imports %s: %s", test.file, imported, test.reason)}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s (external test: %v) imports %s:\n got %q\nwant %q", test.file, test.external, imported, got, want)
+			t.Errorf("%s (external test: %v) imports %s:\n got %q\nwant %q",
+				test.file, test.external, imported, got, want)
 		}
 	}
 
 	// Each forbidden import has its own message.
-	got := violations(goFile{path: "jobs/quota.go", imports: []string{"database/sql", ourModule + "db", ourModule + "graph"}})
+	got := violations(goFile{path: "jobs/quota.go",
+		imports: []string{"database/sql", ourModule + "db", ourModule + "graph"}})
 	if len(got) != 2 {
 		t.Errorf("two forbidden imports of three give %q", got)
 	}
@@ -444,7 +451,8 @@ func TestLayoutTopLevelRule(t *testing.T) {
 	for name, want := range map[string]bool{
 		"graph": true, "go.mod": true, "README.md": true, "docs": true, ".ci": true, ".gitignore": true,
 		"tallygate-data": true, "cpu.prof": true,
-		"util": false, "internal": false, "pkg": false, "main.go": false, "Makefile.bak": false, "notes.txt": false, "go.work": false,
+		"util": false, "internal": false, "pkg": false, "main.go": false, "Makefile.bak": false, "notes.txt": false,
+		"go.work": false,
 	} {
 		if got := allowedAtTop(name, ignored); got != want {
 			t.Errorf("%s allowed at the top: %v, want %v", name, got, want)

@@ -17,8 +17,8 @@ type rotateSecretCommand struct {
 	Config `embed:""`
 }
 
-// Run replaces the application key in the database: by the configured one or, where the key is a
-// file in the data folder, by a new one that it makes.
+// Run replaces the application key in the database by the configured one. If the key is a file in
+// the data folder, it creates a new one.
 func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	log := logger(&c.Config, term.log)
 	rotate := rotateConfigured
@@ -41,21 +41,24 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	fmt.Fprintf(term.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
 
 	if len(result.Unreadable) > 0 {
-		fmt.Fprintf(term.out, "Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
+		fmt.Fprintf(term.out,
+			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
 	}
 
-	fmt.Fprintln(term.out, "Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that the README names under \"Change the application key\".")
+	fmt.Fprintln(term.out,
+		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that the README names under \"Change the application key\".")
 	return nil
 }
 
-// rotateConfigured is for keys that are given as settings. Processes may run.
+// rotateConfigured rotates keys that are given as settings. Other processes may run.
 func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
 	k, err := findApplicationKeys(c)
 	if err != nil {
 		return db.Rotation{}, err
 	}
 	if k.previous == nil {
-		return db.Rotation{}, errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
+		return db.Rotation{},
+			errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
 	}
 
 	d, hold, err := openDatabase(ctx, c, log)
@@ -75,7 +78,8 @@ func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (db.Rota
 		return db.Rotation{}, err
 	}
 	if state.Current == k.current.Fingerprint() && state.Previous != k.previous.Fingerprint() {
-		return db.Rotation{}, errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
+		return db.Rotation{},
+			errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
 	}
 	if err := k.match(state); err != nil {
 		return db.Rotation{}, err
@@ -89,8 +93,8 @@ func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (db.Rota
 	return d.RotateApplicationKey(ctx, model.At(time.Now()))
 }
 
-// rotateFile is for a key that is a file in the data folder. No process may run, since it would
-// keep the previous key only.
+// rotateFile rotates a key that is a file in the data folder. No other process may run, since it
+// would know only the previous key.
 func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
 	hold, err := holdFolderAlone(ctx, c, log)
 	if err != nil {
@@ -113,15 +117,15 @@ func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, 
 	return r.result, errors.Join(err, d.Close())
 }
 
-// fileRotation replaces a key in the data folder. Its steps may be interrupted anywhere: a process
-// that starts then finds a key that the database uses, and running the steps again goes on where
-// they stopped.
+// fileRotation replaces a key in the data folder. It may be interrupted between any steps: a
+// process that starts then finds a key that the database uses, and running the steps again
+// continues where they stopped.
 type fileRotation struct {
 	dir    string
 	db     *db.DB
 	result db.Rotation
 
-	resumed bool // an earlier run wrote the files
+	resumed bool // an interrupted run wrote the files
 }
 
 func (r *fileRotation) steps() []func(context.Context) error {
@@ -162,7 +166,7 @@ func (r *fileRotation) begin(ctx context.Context) error {
 	return nil
 }
 
-// keepPrevious copies the key. A process that starts now ignores the copy.
+// keepPrevious copies the key to its second file. A process that starts now ignores the copy.
 func (r *fileRotation) keepPrevious(context.Context) error {
 	if r.resumed {
 		return nil
@@ -176,7 +180,7 @@ func (r *fileRotation) keepPrevious(context.Context) error {
 	return replaceSecret(r.dir, previousSecretFile, key)
 }
 
-// writeNew writes the new key. A process that starts now uses the previous one still, as the
+// writeNew writes the new key. A process that starts now still uses the previous one, as the
 // database does.
 func (r *fileRotation) writeNew(context.Context) error {
 	if r.resumed {
@@ -185,7 +189,7 @@ func (r *fileRotation) writeNew(context.Context) error {
 	return replaceSecret(r.dir, secretFile, newSecretKey())
 }
 
-// replace changes the database.
+// replace rotates the key in the database.
 func (r *fileRotation) replace(ctx context.Context) error {
 	k, err := findApplicationKeys(&Config{DataDir: r.dir})
 	if err == nil {

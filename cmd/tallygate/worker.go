@@ -14,12 +14,13 @@ import (
 	"github.com/tallygate/tallygate/web"
 )
 
-// openJobs makes the worker, or what the other roles need to ring for one elsewhere.
+// openJobs opens the worker, or the connection by which the other roles notify a worker in another
+// process.
 func (a *app) openJobs() error {
 	c := a.config
 	if !c.Has(RoleWorker) {
 		if c.RedisURL == "" {
-			// the workers find by themselves what is due
+			// The workers poll the database.
 			return nil
 		}
 
@@ -62,7 +63,7 @@ func (a *app) openJobs() error {
 	return a.openMetrics()
 }
 
-// certificates adds a file's certificates to those that the system trusts. Without a file it is
+// certificates returns the system's certificates and those in a file. Without a file it returns
 // nil.
 func certificates(file string) (*x509.CertPool, error) {
 	if file == "" {
@@ -85,8 +86,7 @@ func certificates(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// openMetrics takes the address of the metrics, which is another than those that the public
-// reaches.
+// openMetrics opens the metrics listener, which is separate from the public ones.
 func (a *app) openMetrics() error {
 	var origin Origin
 	var err error
@@ -107,8 +107,7 @@ func (a *app) openMetrics() error {
 	return nil
 }
 
-// ring is what tells the workers of new deliveries, in this process or elsewhere; nil when nothing
-// does.
+// ring returns the function that notifies the workers of new deliveries, or nil if there is none.
 func (a *app) ring() func([]model.Delivery) {
 	switch {
 	case a.jobs != nil:

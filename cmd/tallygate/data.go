@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	assets "github.com/tallygate/tallygate/frontend-assets"
+
+	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/web"
+)
+
+func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
+	userIDKey, err := a.db.UserIDKey(ctx)
+	if err != nil {
+		return err
+	}
+
+	a.analytics = analytics.New(analytics.Options{
+		DB:         a.db,
+		UserIDKey:  userIDKey,
+		VisitorKey: a.db.VisitorKey,
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
+		FloodBurst: a.config.FloodBurst,
+		FloodRate:  a.config.FloodRate,
+		Now:        time.Now,
+		Store:      a.db.HitStore(),
+		Log:        a.log,
+		Notify:     a.ring(),
+	})
+
+	a.captcha, err = captcha.New(captcha.Options{
+		DB:         a.db,
+		Secret:     a.keys.current,
+		Rotation:   a.keys.rotation,
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
+		Difficulty: a.config.CaptchaDifficulty,
+		Now:        time.Now,
+		Store:      a.db.CaptchaStore(),
+		Log:        a.log,
+
+		NoTestSitekey: !a.config.CaptchaTestSitekey,
+	})
+	if err != nil {
+		return err
+	}
+
+	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(),
+		Log: a.log})
+	health := http.NewServeMux()
+	a.health(health)
+
+	// A ServeMux would redirect a path such as //collect.php, so the data plane gets its own
+	// routing.
+	handler := web.Recover(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz":
+			health.ServeHTTP(w, r)
+		default:
+			data.ServeHTTP(w, r)
+		}
+	}))
+
+	// With TLS on only one of the origins, the other may share its host.
+	if a.config.AnalyticsURL.isHTTPS() && a.config.CaptchaURL.isHTTPS() {
+		handler = overTLS(handler)
+	}
+
+	a.data.Handler = a.leaving(handler)
+	return nil
+}
