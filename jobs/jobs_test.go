@@ -17,16 +17,16 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 func TestMain(m *testing.M) {
 	if fate := os.Getenv(fateVariable); fate != "" {
-		// the test binary as a worker, to be killed
+		// The test binary is a worker, which a test kills.
 		work(fate)
 	}
 
-	// unless the command line says otherwise: these tests mostly wait
+	// A default that the command line can change: these tests mostly wait.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// patience bounds every wait for a task. Tasks run within a second or two; after a queue came back
-// within a minute.
+// patience bounds every wait for a task. A task runs within two seconds, or within a minute after an
+// outage of the queue.
 const patience = 60 * time.Second
 
 // clock is a clock that tests set.
@@ -59,7 +59,7 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, log slog.Handler) *jobs.Jobs {
+func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, log slog.Handler) *jobs.Worker {
 	t.Helper()
 	if log == nil {
 		log = slog.NewTextHandler(t.Output(), nil)
@@ -67,8 +67,8 @@ func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, 
 	return startWorkerWith(t, jobs.Options{DB: d, RedisURL: redisURL, Now: now, Log: slog.New(log)})
 }
 
-// startWorkerWith starts a worker whose clock is the database's, too.
-func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
+// startWorkerWith starts a worker. Its clock is also the database's.
+func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Worker {
 	t.Helper()
 	dbtest.SetClock(o.DB, o.Now)
 
@@ -81,8 +81,8 @@ func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
 	return j
 }
 
-// run starts a worker and stops it with the test.
-func run(t *testing.T, j *jobs.Jobs) {
+// run starts a worker and stops it when the test ends.
+func run(t *testing.T, j *jobs.Worker) {
 	t.Helper()
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func run(t *testing.T, j *jobs.Jobs) {
 	})
 }
 
-// litter leaves what housekeeping has to clean away at noon, beside what it must keep.
+// litter writes rows that housekeeping must delete at noon, and rows that it must keep.
 func litter(t *testing.T, d *db.DB) {
 	t.Helper()
 
@@ -127,7 +127,7 @@ func litter(t *testing.T, d *db.DB) {
 	}
 }
 
-// left counts what is left: sessions, sign-in failures, day salts.
+// left counts the remaining sessions, sign-in failures and day salts.
 func left(t *testing.T, d *db.DB) [3]int {
 	t.Helper()
 
@@ -148,7 +148,7 @@ func left(t *testing.T, d *db.DB) [3]int {
 	return n
 }
 
-// await waits until what is left is as wanted.
+// await waits until the remaining rows are as wanted.
 func await(t *testing.T, d *db.DB, want [3]int) {
 	t.Helper()
 	awaitThat(t, func() (string, bool) {
@@ -157,29 +157,29 @@ func await(t *testing.T, d *db.DB, want [3]int) {
 	})
 }
 
-// awaitThat waits until done reports true; else it fails with what done last said.
+// awaitThat waits until done reports true, or fails with its last message.
 func awaitThat(t *testing.T, done func() (string, bool)) {
 	t.Helper()
 
 	deadline := time.After(patience)
 
 	for {
-		said, ok := done()
+		message, ok := done()
 		if ok {
 			return
 		}
 
 		select {
 		case <-deadline:
-			t.Fatal(said)
+			t.Fatal(message)
 		case <-time.After(20 * time.Millisecond):
-			// rows tell nobody that they come or go
+			// A change of rows is not notified.
 		}
 	}
 }
 
-// clean is what housekeeping leaves of the litter: the valid session, the recent failure, the salts
-// of today and yesterday.
+// clean is what remains of the litter: the valid session, the recent failure, and the salts of today
+// and yesterday.
 var clean = [3]int{1, 1, 2}
 
 func TestHousekeepingEmbedded(t *testing.T) {
@@ -199,8 +199,7 @@ func TestHousekeepingRealRedis(t *testing.T) {
 	})
 }
 
-// TestRetention: the worker keeps as many whole months as it is told, and everything when it is not
-// told.
+// TestRetention: the worker keeps as many whole months as configured, and everything by default.
 func TestRetention(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -213,7 +212,7 @@ func TestRetention(t *testing.T) {
 		}
 
 		for _, step := range []struct{ months, want int }{{0, 4}, {12, 3}, {1, 2}} {
-			// A usage row that goes in any case shows that the tasks ran.
+			// A usage row that is deleted in any case shows that the tasks ran.
 			if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202001, 1)"); err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +238,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// TestPartitionsAhead: the worker makes the coming months' partitions.
+// TestPartitionsAhead: the worker creates the coming months' partitions.
 func TestPartitionsAhead(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	startWorker(t, d, "", (&clock{now: noon.AddDate(0, 6, 0)}).Now, nil)
@@ -249,8 +248,8 @@ func TestPartitionsAhead(t *testing.T) {
 	})
 }
 
-// TestDaySaltDiesOnTime: a salt is destroyed 24 h after its day ended, and not before.
-func TestDaySaltDiesOnTime(t *testing.T) {
+// TestDaySaltIsDestroyedOnTime: a salt is destroyed 24 h after its day ended, and not before.
+func TestDaySaltIsDestroyedOnTime(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		today := model.At(noon).Day()
 		if _, err := d.DaySalt(t.Context(), today); err != nil {
@@ -269,8 +268,8 @@ func TestDaySaltDiesOnTime(t *testing.T) {
 	})
 }
 
-// TestFlushRealRedis: a Redis that forgets everything delays the work of a period at most until the
-// next one.
+// TestFlushRealRedis: a Redis that loses its data delays the work of a period at most until the next
+// one.
 func TestFlushRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -302,7 +301,7 @@ func TestStartWithoutRealRedis(t *testing.T) {
 		litter(t, d)
 
 		if err := j.Ping(t.Context()); err == nil {
-			t.Error("Ping gives no error without a Redis")
+			t.Error("Ping returns no error without a Redis")
 		}
 
 		server.Start()
@@ -314,8 +313,8 @@ func TestStartWithoutRealRedis(t *testing.T) {
 	})
 }
 
-// TestRestartRealRedis: the worker goes on by itself when a Redis that was killed under it is there
-// again, and says both in one line each.
+// TestRestartRealRedis: the worker continues by itself when a Redis that was killed runs again, and
+// logs both in one line each.
 func TestRestartRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -330,25 +329,25 @@ func TestRestartRealRedis(t *testing.T) {
 		before := logged.all()
 		server.Kill()
 
-		// takes up to two seconds, in which the worker's own parts fail as well
+		// Each ping takes up to two seconds, in which the worker's own commands fail as well.
 		ping := func() {
 			t.Helper()
 			if err := j.Ping(t.Context()); err == nil {
-				t.Fatal("Ping gives no error while Redis is away")
+				t.Fatal("Ping returns no error while Redis is unavailable")
 			}
 		}
 
 		awaitThat(t, func() (string, bool) {
 			ping()
-			return "no line says that the queue is away", logged.of("the queue is away; workers take due work from the database") > 0
+			return "no log line about the outage", logged.of("the queue is unavailable; workers take due work from the database") > 0
 		})
 
 		for range 3 {
 			ping()
 		}
 
-		if away, all := logged.of("the queue is away; workers take due work from the database"), logged.all()-before; away != 1 || all > 2 {
-			t.Errorf("%d lines say that the queue is away, among %d in all; want 1 of at most 2", away, all)
+		if outages, all := logged.of("the queue is unavailable; workers take due work from the database"), logged.all()-before; outages != 1 || all > 2 {
+			t.Errorf("%d log lines about the outage, of %d in all; want 1 of at most 2", outages, all)
 		}
 
 		if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("another")); err != nil {
@@ -358,8 +357,8 @@ func TestRestartRealRedis(t *testing.T) {
 		server.Start()
 		await(t, d, clean)
 
-		if n := logged.of("the queue is back"); n != 1 {
-			t.Errorf("%d lines say that the queue is back, want 1", n)
+		if n := logged.of("the queue is available again"); n != 1 {
+			t.Errorf("%d log lines about the end of the outage, want 1", n)
 		}
 	})
 }
@@ -375,14 +374,14 @@ func TestTwoWorkersRealRedis(t *testing.T) {
 		server := redistest.New(t)
 		counted := &countHandler{}
 
-		var workers []*jobs.Jobs
+		var workers []*jobs.Worker
 		for range 2 {
 			workers = append(workers, startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted))
 		}
 
 		await(t, d, clean)
 
-		// what was done is logged after it was done
+		// A task is logged after it is done: Stop waits for that.
 		for _, j := range workers {
 			if err := j.Stop(t.Context()); err != nil {
 				t.Fatal(err)
@@ -451,10 +450,10 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 	}
 }
 
-// TestStopWithASilentRedis: a Redis that accepts connections and never answers does not hold the
-// process.
+// TestStopWithASilentRedis: a Redis that accepts connections and never answers does not keep a worker
+// from stopping.
 func TestStopWithASilentRedis(t *testing.T) {
-	// nobody accepts: the kernel does, and nothing comes back
+	// The kernel accepts connections, and nothing answers.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -478,7 +477,7 @@ func TestStopWithASilentRedis(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatItCannotUse(t *testing.T) {
+func TestNewChecksOptions(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	log := slog.New(slog.DiscardHandler)
 	for _, test := range []struct {
@@ -503,8 +502,8 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 	}
 }
 
-// TestUserRealRedis: a Redis that knows users lets the worker in as the user of its URL; a wrong
-// password only makes it wait.
+// TestUserRealRedis: the worker authenticates as the user of its URL; with a wrong password it only
+// waits.
 func TestUserRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -520,7 +519,7 @@ func TestUserRealRedis(t *testing.T) {
 
 		refused := startWorker(t, d, as("worker:wrong"), (&clock{now: noon}).Now, slog.DiscardHandler)
 		if err := refused.Ping(t.Context()); err == nil {
-			t.Error("Ping gives no error with a wrong password")
+			t.Error("Ping returns no error with a wrong password")
 		}
 		if err := server.Client().ACLSetUser(t.Context(), "default", "off").Err(); err != nil {
 			t.Fatal(err)

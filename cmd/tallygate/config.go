@@ -15,7 +15,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/queue"
 )
 
 // Config is every setting of a serving process. Each can be given as a flag or as an environment
@@ -188,7 +189,7 @@ type RedisURL string
 
 // UnmarshalText reads a Redis address. Its errors do not repeat it: it may hold a password.
 func (r *RedisURL) UnmarshalText(text []byte) error {
-	if err := jobs.CheckRedisURL(string(text)); err != nil {
+	if err := queue.CheckURL(string(text)); err != nil {
 		return err
 	}
 	*r = RedisURL(text)
@@ -200,7 +201,7 @@ type SMTPURL string
 
 // UnmarshalText reads a mail server's address. Its errors do not repeat it: it may hold a password.
 func (s *SMTPURL) UnmarshalText(text []byte) error {
-	if _, err := jobs.NewMailServer(string(text), "noreply@localhost", nil); err != nil {
+	if _, err := mail.NewServer(string(text), "noreply@localhost", nil); err != nil {
 		return err
 	}
 	*s = SMTPURL(text)

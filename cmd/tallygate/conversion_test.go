@@ -21,7 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 // shop is a running service, its roles together or apart, with a site whose purchases are told to a
@@ -198,7 +198,7 @@ func TestConversion(t *testing.T) {
 						s.await(id)
 					}
 
-					text := awaitMetric(t, s.worker.metrics.url, `tallygate_delivery_attempts_total{kind="conversion",error=""} 3`)
+					text := awaitMetric(t, s.worker.metrics.url, `tallygate_delivery_attempts_total{error="",kind="conversion"} 3`)
 					for _, line := range []string{"tallygate_deliveries{state=\"due\"} ", "tallygate_oldest_due_delivery_seconds ", `tallygate_queue_tasks{queue="deliveries",state="archived"} 0`} {
 						if !strings.Contains(text, line) {
 							t.Errorf("the metrics have no %s:\n%s", line, text)

@@ -55,7 +55,7 @@ const (
 var apart = []string{"graph", "dataplane", "jobs"}
 
 // testOnly are the packages that help tests.
-var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/typedclient", "jobs/redistest"}
+var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/typedclient", "jobs/queue/redistest"}
 
 // onlyUnderDB are the packages, with everything below them, that speak SQL.
 var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite"}
@@ -333,7 +333,7 @@ func TestLayoutRules(t *testing.T) {
 		{"jobs/quota.go", false, "dataplane/batch", apartReason},
 		{"jobs/quota_test.go", false, "dataplane/batch", apartReason},
 		{"dataplane/collect_test.go", external, "graph", apartReason},
-		{"graph/limits_test.go", external, "jobs/redistest", apartReason},
+		{"graph/limits_test.go", external, "jobs/queue/redistest", apartReason},
 
 		// Imports point to the middle.
 		{"db/sites.go", false, "graph", dbReason},
@@ -372,7 +372,7 @@ func TestLayoutRules(t *testing.T) {
 		// Test-only packages stay out of the program.
 		{"cmd/tallygate/demo.go", false, "db/dbtest", testOnlyReason},
 		{"frontend-assets/handler.go", false, "frontend-assets/browsertest", testOnlyReason},
-		{"jobs/jobs.go", false, "jobs/redistest", testOnlyReason},
+		{"jobs/worker.go", false, "jobs/queue/redistest", testOnlyReason},
 		{"cmd/tallygate/serve.go", false, "graph/typedclient", testOnlyReason},
 		{"db/testing.go", false, "db/dbtest", testOnlyReason},
 		{"cmd/tallygate/process_test.go", false, "db/dbtest", ""},
@@ -380,7 +380,7 @@ func TestLayoutRules(t *testing.T) {
 		{"dataplane/harness_test.go", false, "db/dbtest", ""},
 		{"dataplane/collect_test.go", external, "db/dbtest", ""},
 		{"dataplane/collect_test.go", external, "frontend-assets/browsertest", ""},
-		{"jobs/redistest/redistest.go", false, "db/dbtest", ""},
+		{"jobs/queue/redistest/redistest.go", false, "db/dbtest", ""},
 
 		// An external test sets its scene with what it needs.
 		{"db/hits_test.go", external, "dataplane/analytics", ""},

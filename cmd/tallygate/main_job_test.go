@@ -10,7 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 // TestMainJobChromium is the product's main job end to end: an owner gets a site key over GraphQL,

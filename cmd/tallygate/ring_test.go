@@ -12,7 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 // TestControlRingsInRealRedis: what is asked for by hand wakes the workers at once. No worker runs

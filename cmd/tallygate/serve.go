@@ -30,6 +30,7 @@ import (
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/queue"
 )
 
 type serveCommand struct {
@@ -93,8 +94,8 @@ type app struct {
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role
 	captcha       *captcha.Service   // nil without the data role
-	jobs          *jobs.Jobs         // nil without the worker role
-	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without a Redis to ring in
+	jobs          *jobs.Worker       // nil without the worker role
+	notifier      *queue.Notifier    // of a process whose workers are elsewhere; nil without a Redis
 	metrics       *server            // nil unless asked for
 
 	baseConfigured bool // the base URL is set, not derived from the control address
@@ -303,7 +304,7 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
 		GraphiQL:          graphiQL,
-		Ring:              a.ring(),
+		Ring:              a.notify(),
 	})
 	if err != nil {
 		return err
@@ -349,7 +350,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 		Now:        time.Now,
 		Store:      a.db.HitStore(),
 		Log:        a.log,
-		Ring:       a.ring(),
+		Ring:       a.notify(),
 	})
 
 	a.captcha, err = captcha.New(captcha.Options{
@@ -405,8 +406,8 @@ func (a *app) run(ctx context.Context) error {
 		a.captcha.Start()
 	}
 
-	if a.bell != nil {
-		a.bell.Start()
+	if a.notifier != nil {
+		a.notifier.Start()
 	}
 
 	if a.jobs != nil {
@@ -471,8 +472,8 @@ func (a *app) drain() error {
 	if a.jobs != nil {
 		err = errors.Join(err, a.jobs.Stop(ctx))
 	}
-	if a.bell != nil {
-		err = errors.Join(err, a.bell.Stop())
+	if a.notifier != nil {
+		err = errors.Join(err, a.notifier.Stop())
 	}
 
 	a.log.Info("stopped", "clean", err == nil)

@@ -11,9 +11,12 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
-// openJobs makes the worker, or what the other roles need to ring for one elsewhere.
+// openJobs creates the worker, or what the other roles need to notify workers in other processes.
 func (a *app) openJobs() error {
 	c := a.config
 	if !c.Has(RoleWorker) {
@@ -23,7 +26,7 @@ func (a *app) openJobs() error {
 		}
 
 		var err error
-		a.bell, err = jobs.NewBell(string(c.RedisURL), a.log)
+		a.notifier, err = queue.NewNotifier(string(c.RedisURL), a.log)
 		return err
 	}
 
@@ -35,10 +38,10 @@ func (a *app) openJobs() error {
 		return fmt.Errorf("--mail-from: %q is not an e-mail address", c.MailFrom)
 	}
 
-	var mail *jobs.MailServer
+	var server *mail.Server
 
 	if c.SMTPURL != "" {
-		if mail, err = jobs.NewMailServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
+		if server, err = mail.NewServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
 			return err
 		}
 	}
@@ -51,7 +54,7 @@ func (a *app) openJobs() error {
 		RetentionMonths:    c.RetentionMonths,
 		WebhookNets:        prefixes(c.WebhookAllowNets),
 		WebhookAuthorities: authorities,
-		Mail:               mail,
+		Mail:               server,
 		BaseURL:            string(c.BaseURL),
 	})
 	if err != nil || c.MetricsAddr == "" {
@@ -106,14 +109,14 @@ func (a *app) openMetrics() error {
 	return nil
 }
 
-// ring is what tells the workers of new deliveries, in this process or elsewhere; nil when nothing
-// does.
-func (a *app) ring() func([]model.Delivery) {
+// notify returns the function that asks the workers, in this process or in others, for the first
+// attempts of new deliveries. It is nil if there is no such way.
+func (a *app) notify() func([]model.Delivery) {
 	switch {
 	case a.jobs != nil:
-		return a.jobs.Ring
-	case a.bell != nil:
-		return a.bell.Ring
+		return a.jobs.Notify
+	case a.notifier != nil:
+		return func(deliveries []model.Delivery) { webhook.Notify(a.notifier.Notify, deliveries) }
 	}
 	return nil
 }

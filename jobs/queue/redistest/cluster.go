@@ -18,19 +18,19 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// Cluster is a Redis cluster of three masters on loopback. It ends with the test.
+// Cluster is a Redis cluster of three masters on loopback. It is stopped when the test ends.
 type Cluster struct {
 	tb    testing.TB
 	addrs []string
 }
 
-// NewCluster starts a cluster and waits until it serves.
+// NewCluster starts a cluster and waits until it is ready.
 func NewCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 
 	c := &Cluster{tb: tb}
 
-	// the nodes talk among themselves on a second port
+	// The nodes use a second port among themselves.
 	var firstBus int
 	for i := range 3 {
 		bus, err := dbtest.FreePort()
@@ -79,7 +79,7 @@ func NewCluster(tb testing.TB) *Cluster {
 	return c
 }
 
-// URL is the cluster's address.
+// URL returns the cluster's URL.
 func (c *Cluster) URL() string { return "redis-cluster://" + strings.Join(c.addrs, ",") }
 
 // Client returns a client of the cluster, closed with the test.
@@ -89,8 +89,8 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// Sentinel is a Redis master with a replica, watched by a sentinel that puts the replica in its
-// place. It ends with the test.
+// Sentinel is a Redis master with a replica, watched by a sentinel that promotes the replica when the
+// master fails. It is stopped when the test ends.
 type Sentinel struct {
 	tb              testing.TB
 	addr            string
@@ -98,7 +98,7 @@ type Sentinel struct {
 	processes       map[string]*exec.Cmd
 }
 
-// NewSentinel starts all three and waits until the sentinel knows the others.
+// NewSentinel starts the three servers and waits until the sentinel knows the others.
 func NewSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
 
@@ -128,22 +128,23 @@ func NewSentinel(tb testing.TB) *Sentinel {
 	return s
 }
 
-// URL is the sentinel's address with the master's name.
+// URL returns the sentinel's URL with the master's name.
 func (s *Sentinel) URL() string { return "redis-sentinel://" + s.addr + "/0?master=main" }
 
-// KillMaster ends the master at once, with all it knows.
+// KillMaster kills the master. Its data is lost.
 func (s *Sentinel) KillMaster() {
 	cmd := s.processes[s.master]
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 }
 
+// start starts a redis-server and waits until it answers.
 func start(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
 	return startIn(tb, map[string]*exec.Cmd{}, args...)
 }
 
-// startIn starts a redis-server, notes it by its address and waits until it answers.
+// startIn starts a redis-server, adds it to processes by its address and waits until it answers.
 func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (addr string) {
 	tb.Helper()
 
@@ -165,7 +166,7 @@ func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (add
 
 	tb.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		// again, for one that a test ended
+		// A test may have killed it already.
 		_ = cmd.Wait()
 	})
 
