@@ -3,6 +3,7 @@ module github.com/tallygate/tallygate
 go 1.26.0
 
 require (
+	code.dny.dev/ssrf v0.3.0
 	github.com/99designs/gqlgen v0.17.94
 	github.com/Khan/genqlient v0.8.1
 	github.com/alecthomas/kong v1.17.0
