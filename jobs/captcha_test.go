@@ -11,6 +11,7 @@ import (
 
 // TestConsumedIsDeleted: the worker deletes consumed challenges and tokens a while after they expired.
 func TestConsumedIsDeleted(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		edge := model.At(noon).Add(-db.SpentRetention)
 		for i, at := range []model.Instant{edge - 1, edge, model.At(noon)} {

@@ -106,6 +106,8 @@ func metric(t *testing.T, j *jobs.Worker, name string) string {
 // TestWrongWorkerClockDeletesNothing: a worker whose clock differs from the database's deletes nothing
 // and reports that. The database's clock is the real one here.
 func TestWrongWorkerClockDeletesNothing(t *testing.T) {
+	t.Parallel()
+
 	for _, wrong := range []time.Duration{425 * 24 * time.Hour, 55 * time.Minute, 61 * time.Second, -425 * 24 * time.Hour} {
 		t.Run(wrong.String(), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -143,6 +145,8 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 // TestWrongDatabaseClockDeletesNothing: nothing is deleted after the clock of the database server
 // jumped, or with SQLite that of the machine.
 func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
+	t.Parallel()
+
 	for _, test := range []struct {
 		jump  time.Duration
 		level slog.Level
@@ -191,6 +195,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 // TestConsumedStaysConsumed: a token that was consumed before the clock jumped ahead by 55 minutes is
 // refused also after the clock was corrected.
 func TestConsumedStaysConsumed(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
@@ -233,6 +238,8 @@ func TestConsumedStaysConsumed(t *testing.T) {
 // TestWrongWorkerClockKeepsTheSchedule: a worker whose clock is wrong sends what is due by the
 // database's clock, signs with that time, and schedules the next attempt after the usual pause.
 func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
+	t.Parallel()
+
 	a := newAuthority(t)
 	for _, wrong := range []time.Duration{425 * 24 * time.Hour, -425 * 24 * time.Hour} {
 		t.Run(wrong.String(), func(t *testing.T) {

@@ -183,6 +183,7 @@ func awaitThat(t *testing.T, done func() (string, bool)) {
 var clean = [3]int{1, 1, 2}
 
 func TestHousekeepingEmbedded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
 		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
@@ -201,6 +202,7 @@ func TestHousekeepingRealRedis(t *testing.T) {
 
 // TestRetention: the worker keeps as many whole months as configured, and everything by default.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 		for id, at := range []time.Time{thisMonth.AddDate(-3, 0, 0), thisMonth.AddDate(0, -2, 0), thisMonth.AddDate(0, -1, 0), thisMonth} {
@@ -240,6 +242,8 @@ func TestRetention(t *testing.T) {
 
 // TestPartitionsAhead: the worker creates the coming months' partitions.
 func TestPartitionsAhead(t *testing.T) {
+	t.Parallel()
+
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	startWorker(t, d, "", (&clock{now: noon.AddDate(0, 6, 0)}).Now, nil)
 	awaitThat(t, func() (string, bool) {
@@ -250,6 +254,7 @@ func TestPartitionsAhead(t *testing.T) {
 
 // TestDaySaltIsDestroyedOnTime: a salt is destroyed 24 h after its day ended, and not before.
 func TestDaySaltIsDestroyedOnTime(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		today := model.At(noon).Day()
 		if _, err := d.DaySalt(t.Context(), today); err != nil {
@@ -430,6 +435,8 @@ func (c *countHandler) all() int {
 }
 
 func TestStopTwiceAndWithoutStart(t *testing.T) {
+	t.Parallel()
+
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	j, err := jobs.New(jobs.Options{DB: d, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -453,6 +460,8 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 // TestStopWithASilentRedis: a Redis that accepts connections and never answers does not keep a worker
 // from stopping.
 func TestStopWithASilentRedis(t *testing.T) {
+	t.Parallel()
+
 	// The kernel accepts connections, and nothing answers.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
