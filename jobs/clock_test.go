@@ -68,7 +68,10 @@ func wantLive(t *testing.T, d *db.DB) {
 		}
 	}
 
-	today, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM sites JOIN rejections ON day = daily_export_day")
+	today, err := dbtest.Rows[struct{ N int }](
+		d,
+		"SELECT count(*) AS n FROM sites JOIN rejections ON day = daily_export_day",
+	)
 	if err != nil || today[0].N != 1 {
 		t.Errorf("the next day to export is not today, %v", err)
 	}
@@ -113,7 +116,14 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				live(t, d, model.At(time.Now()))
 				log := &lastHandler{}
-				j, err := jobs.New(jobs.Options{DB: d, Now: func() time.Time { return time.Now().Add(wrong) }, Log: slog.New(log), RetentionMonths: 6})
+				j, err := jobs.New(
+					jobs.Options{
+						DB:              d,
+						Now:             func() time.Time { return time.Now().Add(wrong) },
+						Log:             slog.New(log),
+						RetentionMonths: 6,
+					},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -134,7 +144,9 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 
 				var seconds float64
 				got := metric(t, j, "tallygate_clock_difference_seconds")
-				if _, err := fmt.Sscanf(got, "tallygate_clock_difference_seconds %g", &seconds); err != nil || seconds < wrong.Seconds()-1 || seconds > wrong.Seconds()+1 {
+				if _, err := fmt.Sscanf(got, "tallygate_clock_difference_seconds %g", &seconds); err != nil ||
+					seconds < wrong.Seconds()-1 ||
+					seconds > wrong.Seconds()+1 {
 					t.Errorf("%s, %v; want %g", got, err, wrong.Seconds())
 				}
 			})
@@ -169,7 +181,8 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 				runAll(t, j)
 				wantLive(t, d)
 
-				if got := j.ClockWarning(); !strings.HasPrefix(got, "the database's clock jumped by ") || !strings.HasSuffix(got, "nothing is deleted") {
+				if got := j.ClockWarning(); !strings.HasPrefix(got, "the database's clock jumped by ") ||
+					!strings.HasSuffix(got, "nothing is deleted") {
 					t.Errorf("warning %q", got)
 				}
 				if log.level != test.level || log.n != 1 {
@@ -211,10 +224,14 @@ func TestConsumedStaysConsumed(t *testing.T) {
 			store := d.CaptchaStore()
 			defer store.Close()
 
-			err := store.Update(t.Context(), db.CaptchaKeys{Spent: []model.SpentKey{token}}, func(s *db.CaptchaState) *db.CaptchaChanges {
-				first = s.Claimed[token]
-				return &db.CaptchaChanges{}
-			})
+			err := store.Update(
+				t.Context(),
+				db.CaptchaKeys{Spent: []model.SpentKey{token}},
+				func(s *db.CaptchaState) *db.CaptchaChanges {
+					first = s.Claimed[token]
+					return &db.CaptchaChanges{}
+				},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +265,10 @@ func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 				site := newSite(t, d, "shop.example", r.URL, "signed with a secret")
 				delivery, later := due(t, d, site, noon), due(t, d, site, noon.Add(time.Minute))
 				clock := &clock{now: noon}
-				startQuick(t, d, a, func() time.Time { return clock.Now().Add(wrong) }, func(*jobs.Settings) { dbtest.SetClock(d, clock.Now) })
+				startQuick(
+					t, d, a, func() time.Time { return clock.Now().Add(wrong) },
+					func(*jobs.Settings) { dbtest.SetClock(d, clock.Now) },
+				)
 
 				var log dbtest.DeliveryLog
 				awaitThat(t, func() (string, bool) {

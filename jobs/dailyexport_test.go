@@ -65,8 +65,12 @@ func TestDailyExport(t *testing.T) {
 			if err := json.Unmarshal([]byte(call.body), &b); err != nil {
 				t.Fatal(err)
 			}
-			if b.Type != "daily_export" || b.SiteKey != site.SiteKey || b.Date != "2026-11-20" || b.Parts != 2 || len(b.Rows) != []int{0, 5000, 1}[b.Part] {
-				t.Errorf("call %d: %s %s %s, part %d of %d with %d rows", i, b.Type, b.SiteKey, b.Date, b.Part, b.Parts, len(b.Rows))
+			if b.Type != "daily_export" || b.SiteKey != site.SiteKey || b.Date != "2026-11-20" || b.Parts != 2 ||
+				len(b.Rows) != []int{0, 5000, 1}[b.Part] {
+				t.Errorf(
+					"call %d: %s %s %s, part %d of %d with %d rows", i, b.Type, b.SiteKey, b.Date, b.Part, b.Parts,
+					len(b.Rows),
+				)
 			}
 			if before, again := seen[b.Part]; again && before != call.body {
 				t.Errorf("part %d has other bytes at its second attempt", b.Part)
@@ -133,8 +137,11 @@ func fill(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 	t.Helper()
 
 	visit := model.NewTimeID(day.Start())
-	err := dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
-		siteID, visit, []byte("visitor"), day.Start())
+	err := dbtest.Exec(
+		d,
+		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
+		siteID, visit, []byte("visitor"), day.Start(),
+	)
 	if err == nil {
 		err = dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path, properties)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)

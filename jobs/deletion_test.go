@@ -20,8 +20,11 @@ func TestErasuresFinish(t *testing.T) {
 
 		at := model.At(noon)
 		for i, subject := range [][]byte{model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(site.ID, userID), []byte("another"), nil} {
-			err := dbtest.Exec(d, "INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
-				site.ID, model.FirstTimeID(at)+int64(i), []byte{byte(i)}, at, at, subject)
+			err := dbtest.Exec(
+				d,
+				"INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
+				site.ID, model.FirstTimeID(at)+int64(i), []byte{byte(i)}, at, at, subject,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

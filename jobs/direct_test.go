@@ -96,7 +96,14 @@ func TestQueueAwayRealRedis(t *testing.T) {
 					}
 
 					// The deliveries, the one before the outage and a part of the daily export.
-					return fmt.Sprintf("%d of %d calls, %d of %d mails", len(calls), n+2, len(mails), n), len(calls) == n+2 && len(mails) == n
+					return fmt.Sprintf(
+							"%d of %d calls, %d of %d mails",
+							len(calls),
+							n+2,
+							len(mails),
+							n,
+						), len(calls) == n+2 &&
+							len(mails) == n
 				}
 
 				awaitThat(t, outcome)
@@ -114,7 +121,8 @@ func TestQueueAwayRealRedis(t *testing.T) {
 
 				for _, j := range workers {
 					awaitThat(t, func() (string, bool) {
-						return "the outage has not ended", j.QueueWarning() == "" && strings.Contains(metricsOf(t, j), "\ntallygate_queue_up 1\n")
+						return "the outage has not ended", j.QueueWarning() == "" &&
+							strings.Contains(metricsOf(t, j), "\ntallygate_queue_up 1\n")
 					})
 				}
 

@@ -23,9 +23,17 @@ import (
 func backlog(tb testing.TB, d *db.DB, siteID int64, n int) {
 	tb.Helper()
 	at := model.At(noon)
-	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+	err := dbtest.Exec(
+		d,
+		`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-SELECT ?, ? + n, 'conversion', 'purchase', 'pending', 0, ?, ?, '{"type":"conversion"}' FROM numbers`, n-1, siteID, model.FirstTimeID(at), at, at)
+SELECT ?, ? + n, 'conversion', 'purchase', 'pending', 0, ?, ?, '{"type":"conversion"}' FROM numbers`,
+		n-1,
+		siteID,
+		model.FirstTimeID(at),
+		at,
+		at,
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -198,10 +206,18 @@ FROM sites CROSS JOIN numbers WHERE id = ?`, n, r.URL, r.URL, at.Day(), site.ID)
 		t.Fatal(err)
 	}
 
-	err = dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+	err = dbtest.Exec(
+		d,
+		`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
 WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
 SELECT id, ? + n, ?, 'event', 'pending', 0, ?, ?, ? FROM sites CROSS JOIN numbers WHERE name = 'silent'`,
-		deliveries, model.FirstTimeID(at), kind, at, at, body)
+		deliveries,
+		model.FirstTimeID(at),
+		kind,
+		at,
+		at,
+		body,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +269,10 @@ func TestExportsDelayNoOther(t *testing.T) {
 		shop := newSite(t, d, "shop.example", newReceiver(t, a, status(200)).URL, "")
 		silent, answer := silentReceiver(t, a)
 		j, now := startCrowded(t, d, a, slots, answer)
-		silentSites(t, d, shop, silent, slots+5, model.DeliveryDailyExport, fmt.Sprintf(`{"day":%d,"part":1,"parts":1}`, model.At(noon).Day()-1), 1)
+		silentSites(
+			t, d, shop, silent, slots+5, model.DeliveryDailyExport,
+			fmt.Sprintf(`{"day":%d,"part":1,"parts":1}`, model.At(noon).Day()-1), 1,
+		)
 		checkServed(t, d, j, now, shop, bound)
 	})
 }

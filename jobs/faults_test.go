@@ -131,7 +131,10 @@ func TestFaultsRealRedis(t *testing.T) {
 		})
 
 		all, twice := checkOutcome(t, d, sites, r, func(call received) bool { return call.status == 200 })
-		t.Logf("%d rounds: %d deliveries in %v, %d calls, %d arrived twice", faultRounds, all, time.Since(began).Round(time.Second), len(r.all()), twice)
+		t.Logf(
+			"%d rounds: %d deliveries in %v, %d calls, %d arrived twice", faultRounds, all,
+			time.Since(began).Round(time.Second), len(r.all()), twice,
+		)
 	})
 }
 
@@ -171,7 +174,10 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 		})
 
 		if len(log.Attempts) != 2 || log.State != model.DeliveryDelivered || len(r.all()) != 1 {
-			t.Errorf("%s after %d attempts and %d calls, want delivered after two and one", log.State, len(log.Attempts), len(r.all()))
+			t.Errorf(
+				"%s after %d attempts and %d calls, want delivered after two and one", log.State, len(log.Attempts),
+				len(r.all()),
+			)
 		}
 	})
 }
@@ -256,13 +262,16 @@ func TestLostInACallRealRedis(t *testing.T) {
 			return fmt.Sprintf("asynq has not canceled the call's task, %v", err), logged.of("task failed") > failed
 		})
 
-		if log := logOf(t, d, held, called.ID); log.State != model.DeliveryPending || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptUnfinished {
+		if log := logOf(t, d, held, called.ID); log.State != model.DeliveryPending || len(log.Attempts) != 1 ||
+			log.Attempts[0].Error != model.AttemptUnfinished {
 			t.Errorf("during the call: delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
 
 		answer()
 
-		if log := awaitEnd(t, d, held, called.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 || log.Attempts[0].Error != "" || log.Attempts[0].Status != 200 {
+		if log := awaitEnd(t, d, held, called.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 ||
+			log.Attempts[0].Error != "" ||
+			log.Attempts[0].Status != 200 {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
 		if len(silent.all()) != 1 || len(r.all()) != n {
@@ -281,7 +290,8 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		r, well := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
-		site, other := newSite(t, d, "shop.example", r.URL, "a secret of the site"), newSite(t, d, "other.example", well.URL, "a secret of the site")
+		site := newSite(t, d, "shop.example", r.URL, "a secret of the site")
+		other := newSite(t, d, "other.example", well.URL, "a secret of the site")
 		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = (SELECT conversion_webhook_secret FROM sites WHERE id = ?) WHERE id = ?", other.ID, site.ID); err != nil {
 			// The encryption binds the secret to its site.
 			t.Fatal(err)
@@ -309,7 +319,8 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		log := awaitEnd(t, d, site, delivery.ID)
-		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts || log.Delivery.Attempts != model.MaxAttempts {
+		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts ||
+			log.Delivery.Attempts != model.MaxAttempts {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
 
@@ -335,7 +346,8 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
 			t.Fatal(err)
 		}
-		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != model.MaxAttempts+1 {
+		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered ||
+			len(log.Attempts) != model.MaxAttempts+1 {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
 		if calls := r.all(); len(calls) != 1 || calls[0].header.Get("X-Service-Signature") == "" {

@@ -206,8 +206,14 @@ func TestRetention(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 		for id, at := range []time.Time{thisMonth.AddDate(-3, 0, 0), thisMonth.AddDate(0, -2, 0), thisMonth.AddDate(0, -1, 0), thisMonth} {
-			err := dbtest.Exec(d, `INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
-				VALUES (1, ?, ?, 1, 0, 0, 0, ?, '/')`, model.At(at), id, false)
+			err := dbtest.Exec(
+				d,
+				`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+				VALUES (1, ?, ?, 1, 0, 0, 0, ?, '/')`,
+				model.At(at),
+				id,
+				false,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,8 +235,15 @@ func TestRetention(t *testing.T) {
 				if err := errors.Join(err, err2); err != nil {
 					t.Fatal(err)
 				}
-				return fmt.Sprintf("keeping %d months: %d old usage rows and %d page views left, want 0 and %d", step.months, usage, pageviews, step.want),
-					usage == 0 && pageviews == step.want
+				return fmt.Sprintf(
+						"keeping %d months: %d old usage rows and %d page views left, want 0 and %d",
+						step.months,
+						usage,
+						pageviews,
+						step.want,
+					),
+					usage == 0 &&
+						pageviews == step.want
 			})
 
 			if err := worker.Stop(t.Context()); err != nil {
@@ -344,14 +357,17 @@ func TestRestartRealRedis(t *testing.T) {
 
 		awaitThat(t, func() (string, bool) {
 			ping()
-			return "no log line about the outage", logged.of("the queue is unavailable; workers take due work from the database") > 0
+			return "no log line about the outage", logged.of(
+				"the queue is unavailable; workers take due work from the database",
+			) > 0
 		})
 
 		for range 3 {
 			ping()
 		}
 
-		if outages, all := logged.of("the queue is unavailable; workers take due work from the database"), logged.all()-before; outages != 1 || all > 2 {
+		if outages, all := logged.of("the queue is unavailable; workers take due work from the database"), logged.all()-before; outages != 1 ||
+			all > 2 {
 			t.Errorf("%d log lines about the outage, of %d in all; want 1 of at most 2", outages, all)
 		}
 
@@ -381,7 +397,10 @@ func TestTwoWorkersRealRedis(t *testing.T) {
 
 		var workers []*jobs.Worker
 		for range 2 {
-			workers = append(workers, startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted))
+			workers = append(
+				workers,
+				startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted),
+			)
 		}
 
 		await(t, d, clean)
@@ -470,7 +489,9 @@ func TestStopWithASilentRedis(t *testing.T) {
 	defer silent.Close()
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	j, err := jobs.New(jobs.Options{DB: d, RedisURL: "redis://" + silent.Addr().String(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	j, err := jobs.New(
+		jobs.Options{DB: d, RedisURL: "redis://" + silent.Addr().String(), Now: time.Now, Log: slog.New(slog.DiscardHandler)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,22 +205,42 @@ func TestMails(t *testing.T) {
 			`captcha verifications of the account "Shop" have reached 100 % of the month's quota of 1,000,000 in November 2026.`},
 		{"quota_100", `{"product":"captcha","month":"2026-11"}`, // from an older version, or without a quota
 			"The monthly quota is used up: captcha of your account", "captcha verifications of your account have reached 100 % of the month's quota in November 2026"},
-		{"delivery_failed", `{"account":"Shop","site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
+		{
+			"delivery_failed",
+			`{"account":"Shop","site":"shop.example","kind":"conversion","event":"purchase","attempts":5,"error":"timeout"}`,
 			"A webhook call failed: analytics of shop.example",
-			`the event purchase of shop.example, a site of the account "Shop", could not be delivered in 5 attempts. The last error was: timeout`},
-		{"delivery_failed", `{"account":"x.example","site":"shop.example","kind":"daily_export","event":"2026-11-19","attempts":1,"error":"410"}`,
+			`the event purchase of shop.example, a site of the account "Shop", could not be delivered in 5 attempts. The last error was: timeout`,
+		},
+		{
+			"delivery_failed",
+			`{"account":"x.example","site":"shop.example","kind":"daily_export","event":"2026-11-19","attempts":1,"error":"410"}`,
 			"A webhook call failed: analytics of shop.example",
-			`the daily export of 2026-11-19 of shop.example, a site of the account "x·example", could not be delivered in 1 attempt. The`},
+			`the daily export of 2026-11-19 of shop.example, a site of the account "x·example", could not be delivered in 1 attempt. The`,
+		},
 		{"invitation", `{"url":"https://app.example/i?a=1&b=2","account":"<b>Me</b>\r\nBcc: x@example.com"}`,
 			`You are invited to "<b>Me</b>Bcc: x·example·com"`, "https://app.example/i?a=1&b=2"},
-		{"password_reset", `{"url":"https://app.example/r?t=x","account":"Me"}`, "Set a new password", "https://app.example/r?t=x"},
+		{
+			"password_reset",
+			`{"url":"https://app.example/r?t=x","account":"Me"}`,
+			"Set a new password",
+			"https://app.example/r?t=x",
+		},
 		{"sign_up", `{"url":"https://app.example/c?t=x"}`, "Confirm your sign-up", "https://app.example/c?t=x"},
 		{"sign_up_known", `{"url":"https://app.example/"}`, "You have an account already", "requestPasswordReset"},
-		{"webhook_changed", `{"site":"shop.example","kind":"daily_export","by":"the API token \"ci\" of me@example.com","at":1795168800000000,"old":"old.example","new":"new.example","last":true}`,
-			"A webhook address was changed: shop.example", "was changed by the API token \"ci\" of me@example.com, on 2026-11-20 10:00:00 UTC.\r\n\r\nThey are sent to new.example; before, they were sent to old.example."},
+		{
+			"webhook_changed",
+			`{"site":"shop.example","kind":"daily_export","by":"the API token \"ci\" of me@example.com","at":1795168800000000,"old":"old.example","new":"new.example","last":true}`,
+			"A webhook address was changed: shop.example",
+			"was changed by the API token \"ci\" of me@example.com, on 2026-11-20 10:00:00 UTC.\r\n\r\nThey are sent to new.example; before, they were sent to old.example.",
+		},
 		{"password_changed", `{"at":1795168800000000,"tokens":["\"ci\" (READ, ends in wxyz)"],"page":"https://app.example/"}`,
 			"Your password was changed", "These API tokens are still valid: \"ci\" (READ, ends in wxyz). To revoke one"},
-		{"operator_link", `{}`, "A link to set a new password was made for you", "Links that you got earlier do not work any more."},
+		{
+			"operator_link",
+			`{}`,
+			"A link to set a new password was made for you",
+			"Links that you got earlier do not work any more.",
+		},
 		{"test", `{}`, "Test", "only shows that mails arrive"},
 	}
 	for _, scheme := range []string{"smtp", "smtps"} {
@@ -247,19 +267,22 @@ func TestMails(t *testing.T) {
 					k := kinds[n]
 					header, text, html := parts(t, raw)
 					subject, err := new(mime.WordDecoder).DecodeHeader(header.Get("Subject"))
-					if err != nil || subject != k.subject || header.Get("Bcc") != "" || header.Get("From") == "" || header.Get("Message-ID") == "" {
+					if err != nil || subject != k.subject || header.Get("Bcc") != "" || header.Get("From") == "" ||
+						header.Get("Message-ID") == "" {
 						t.Errorf("%s: header %v, want subject %q", k.kind, header, k.subject)
 					}
 					if !strings.Contains(text, k.contains) {
 						t.Errorf("%s: text %q does not contain %q", k.kind, text, k.contains)
 					}
 
-					if !strings.Contains(text, "sent by Tallygate at https://app.example.") || !strings.Contains(html, "sent by Tallygate at https://app.example.") {
+					if !strings.Contains(text, "sent by Tallygate at https://app.example.") ||
+						!strings.Contains(html, "sent by Tallygate at https://app.example.") {
 						t.Errorf("%s: %q and %q do not name the installation", k.kind, text, html)
 					}
 
 					linksHome := strings.HasPrefix(k.kind, "quota") || k.kind == "delivery_failed"
-					if linksHome && (!strings.Contains(text, "Go to the service:\r\nhttps://app.example/\r\n") || !strings.Contains(html, `<a href="https://app.example/">`)) {
+					if linksHome &&
+						(!strings.Contains(text, "Go to the service:\r\nhttps://app.example/\r\n") || !strings.Contains(html, `<a href="https://app.example/">`)) {
 						t.Errorf("%s: %q and %q do not link to the installation", k.kind, text, html)
 					}
 					if !strings.HasPrefix(html, "<!doctype html>") || strings.Contains(html, "<b>Me") {
@@ -343,7 +366,11 @@ func TestMailsRefused(t *testing.T) {
 
 	a := newAuthority(t)
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later"}
-	unknown := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such mailbox: nobody@example.com"}
+	unknown := &smtp.SMTPError{
+		Code:         550,
+		EnhancedCode: smtp.EnhancedCode{5, 1, 1},
+		Message:      "no such mailbox: nobody@example.com",
+	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := &clock{now: noon}
 		box := newMailbox(t, a, false, func(to string, n int) error {
@@ -370,7 +397,8 @@ func TestMailsRefused(t *testing.T) {
 		if err := j.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s := lines.String(); !strings.Contains(s, "status 550 5.1.1") || !strings.Contains(s, "status 451 4.3.0") || strings.Contains(s, "@example.com") {
+		if s := lines.String(); !strings.Contains(s, "status 550 5.1.1") || !strings.Contains(s, "status 451 4.3.0") ||
+			strings.Contains(s, "@example.com") {
 			t.Errorf("logged %s", s)
 		}
 	})
@@ -444,7 +472,10 @@ func TestMailsWithoutServer(t *testing.T) {
 		if mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails"); err != nil || mails[0].Data != "{}" {
 			t.Errorf("mails are %+v, %v", mails, err)
 		}
-		if s := lines.String(); !strings.Contains(s, "no mail server is configured") || !strings.Contains(s, "kind=password_reset") || strings.Contains(s, "app.example") || strings.Contains(s, "owner@") {
+		if s := lines.String(); !strings.Contains(s, "no mail server is configured") ||
+			!strings.Contains(s, "kind=password_reset") ||
+			strings.Contains(s, "app.example") ||
+			strings.Contains(s, "owner@") {
 			t.Errorf("logged %s", s)
 		}
 	})
@@ -577,18 +608,22 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 	defer store.Close()
 
 	key := model.CaptchaUsageKey{AccountID: accountID, Month: 202611}
-	err := store.Update(t.Context(), db.CaptchaKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *db.CaptchaState) *db.CaptchaChanges {
-		usage := state.Usage[key]
-		usage.Used = n - 1
-		changes := &db.CaptchaChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{}}
+	err := store.Update(
+		t.Context(),
+		db.CaptchaKeys{Usage: []model.CaptchaUsageKey{key}},
+		func(state *db.CaptchaState) *db.CaptchaChanges {
+			usage := state.Usage[key]
+			usage.Used = n - 1
+			changes := &db.CaptchaChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{}}
 
-		if threshold := usage.Count(model.At(noon)); threshold != 0 {
-			changes.Notices = []db.CaptchaNotice{{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: model.At(noon)}}
-		}
+			if threshold := usage.Count(model.At(noon)); threshold != 0 {
+				changes.Notices = []db.CaptchaNotice{{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: model.At(noon)}}
+			}
 
-		changes.Usage[key] = usage
-		return changes
-	})
+			changes.Usage[key] = usage
+			return changes
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

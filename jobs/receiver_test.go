@@ -37,7 +37,9 @@ func newAuthority(tb testing.TB) *authority {
 	tb.Helper()
 	a := &authority{pool: x509.NewCertPool()}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(
+			1,
+		), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
 
@@ -109,7 +111,9 @@ func newReceiver(tb testing.TB, a *authority, answer func(n int, w http.Response
 }
 
 // newReceiverOn is newReceiver with a given listener.
-func newReceiverOn(tb testing.TB, a *authority, l net.Listener, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+func newReceiverOn(
+	tb testing.TB, a *authority, l net.Listener, answer func(n int, w http.ResponseWriter, r *http.Request),
+) *receiver {
 	tb.Helper()
 
 	r := &receiver{}
@@ -133,7 +137,9 @@ func newReceiverOn(tb testing.TB, a *authority, l net.Listener, answer func(n in
 
 	r.Config.ErrorLog = log.New(io.Discard, "", 0)
 	r.EnableHTTP2 = true
-	r.TLS = &tls.Config{Certificates: []tls.Certificate{a.certificate(tb, "hook.example", "rebind.example", "mixed.example")}}
+	r.TLS = &tls.Config{
+		Certificates: []tls.Certificate{a.certificate(tb, "hook.example", "rebind.example", "mixed.example")},
+	}
 	r.StartTLS()
 	tb.Cleanup(r.Close)
 
@@ -216,9 +222,21 @@ var nextDue atomic.Int64 // a counter, since random ids may collide
 func due(tb testing.TB, d *db.DB, site *model.Site, at time.Time) *model.Delivery {
 	tb.Helper()
 	i := model.At(at)
-	delivery := &model.Delivery{SiteID: site.ID, ID: model.FirstTimeID(i) + nextDue.Add(1), Body: fmt.Sprintf(`{"type":"conversion","n":%d}`, i)}
-	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
-VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`, site.ID, delivery.ID, i, i, delivery.Body)
+	delivery := &model.Delivery{
+		SiteID: site.ID,
+		ID:     model.FirstTimeID(i) + nextDue.Add(1),
+		Body:   fmt.Sprintf(`{"type":"conversion","n":%d}`, i),
+	}
+	err := dbtest.Exec(
+		d,
+		`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`,
+		site.ID,
+		delivery.ID,
+		i,
+		i,
+		delivery.Body,
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -32,7 +32,9 @@ func TestClusterRealRedis(t *testing.T) {
 
 		for range 3 {
 			delivery := due(t, d, site, noon)
-			j.Notify([]model.Delivery{{SiteID: site.ID, ID: delivery.ID, Kind: model.DeliveryConversion, NextAttemptAt: model.At(noon)}})
+			j.Notify(
+				[]model.Delivery{{SiteID: site.ID, ID: delivery.ID, Kind: model.DeliveryConversion, NextAttemptAt: model.At(noon)}},
+			)
 
 			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
 				t.Errorf("delivery %+v", log.Delivery)
@@ -103,7 +105,12 @@ func TestToolsRealRedis(t *testing.T) {
 		delivery := due(t, d, site, noon)
 		awaitThat(t, func() (string, bool) {
 			tasks, err := inspector.ListPendingTasks("deliveries")
-			return fmt.Sprintf("pending tasks %v, %v", tasks, err), len(tasks) > 0 && tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
+			return fmt.Sprintf(
+					"pending tasks %v, %v",
+					tasks,
+					err,
+				), len(tasks) > 0 &&
+					tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
 		})
 
 		if err := inspector.UnpauseQueue("deliveries"); err != nil {

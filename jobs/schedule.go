@@ -21,7 +21,8 @@ func (w *Worker) newSchedule() []queue.Periodic {
 		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: w.whenCertain(w.deleteSpent)},
 		{Name: "housekeeping:day-salts", Every: time.Hour, Run: w.whenCertain(w.destroyDaySalts)},
 		{Name: "housekeeping:partitions", Every: time.Hour, Run: w.now(w.ensurePartitions)},
-		{Name: "housekeeping:old-data", Every: time.Hour, Run: w.whenCertain(w.dropOldData)}, // hourly, because a busy table may refuse it
+		// Hourly, because a busy table may refuse it.
+		{Name: "housekeeping:old-data", Every: time.Hour, Run: w.whenCertain(w.dropOldData)},
 		{Name: "housekeeping:detached", Every: time.Hour, Run: w.whenCertain(w.dropDetached)},
 		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: w.now(w.correctSchedule)},
 		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: w.whenCertain(w.correctDates)},

@@ -69,9 +69,15 @@ func (s *nameServer) serve() {
 
 			switch {
 			case addr.Is4() && question.Type == dnsmessage.TypeA:
-				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
+				message.Answers = append(
+					message.Answers,
+					dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}},
+				)
 			case addr.Is6() && question.Type == dnsmessage.TypeAAAA:
-				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
+				message.Answers = append(
+					message.Answers,
+					dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}},
+				)
 			}
 		}
 
@@ -92,10 +98,14 @@ func TestBlockedAtConnect(t *testing.T) {
 
 	a := newAuthority(t)
 	denied := map[string][]string{
-		"loopback.example": {"127.0.0.1"}, "mapped.example": {"::ffff:127.0.0.1"}, "six.example": {"::1"}, "any.example": {"0.0.0.0"},
+		"loopback.example": {
+			"127.0.0.1",
+		}, "mapped.example": {"::ffff:127.0.0.1"}, "six.example": {"::1"}, "any.example": {"0.0.0.0"},
 		"private.example": {"10.0.0.1"}, "meta.example": {"169.254.169.254"}, "cgnat.example": {"100.100.100.200"},
 		"nat64.example": {"64:ff9b::7f00:1"}, "sixtofour.example": {"2002:7f00:1::1"}, "teredo.example": {"2001:0:7f00:1::1"},
-		"compatible.example": {"::127.0.0.1"}, "site.example": {"fec0::1"}, "unique.example": {"fd00::1"}, "link.example": {"fe80::1"},
+		"compatible.example": {
+			"::127.0.0.1",
+		}, "site.example": {"fec0::1"}, "unique.example": {"fd00::1"}, "link.example": {"fe80::1"},
 		"both.example": {"127.0.0.1", "::1"},
 	}
 

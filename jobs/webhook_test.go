@@ -26,7 +26,9 @@ import (
 const speed = 2000
 
 // startQuick starts a worker for receivers on loopback that sweeps often.
-func startQuick(t *testing.T, d *db.DB, a *authority, now func() time.Time, change ...func(*jobs.Settings)) *jobs.Worker {
+func startQuick(
+	t *testing.T, d *db.DB, a *authority, now func() time.Time, change ...func(*jobs.Settings),
+) *jobs.Worker {
 	t.Helper()
 
 	dbtest.SetClock(d, now)
@@ -151,7 +153,10 @@ func TestReceivers(t *testing.T) {
 		for i, c := range cases {
 			log := awaitEnd(t, d, all[i].site, all[i].delivery.ID)
 			if log.State != c.state || len(log.Attempts) != c.tries || int(log.Delivery.Attempts) != c.tries {
-				t.Errorf("%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts), log.Delivery.Attempts, c.state, c.tries)
+				t.Errorf(
+					"%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts),
+					log.Delivery.Attempts, c.state, c.tries,
+				)
 				continue
 			}
 
@@ -167,7 +172,8 @@ func TestReceivers(t *testing.T) {
 				}
 
 				for _, call := range calls {
-					if call.body != all[i].delivery.Body || call.id() != calls[0].id() || call.header.Get("Content-Type") != "application/json" {
+					if call.body != all[i].delivery.Body || call.id() != calls[0].id() ||
+						call.header.Get("Content-Type") != "application/json" {
 						t.Errorf("%s: call %+v, want the body %s and the id of the first call", c.name, call, all[i].delivery.Body)
 					}
 				}
@@ -278,7 +284,8 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 		if err != nil || len(mails) != len(sites) {
 			t.Fatalf("%d mails, %v; want one for each site: %+v", len(mails), err, mails)
 		}
-		if m := mails[0]; m.Recipient != "owner@"+sites[0].Domain && m.Recipient != "owner@"+sites[1].Domain && m.Recipient != "owner@"+sites[2].Domain {
+		if m := mails[0]; m.Recipient != "owner@"+sites[0].Domain && m.Recipient != "owner@"+sites[1].Domain &&
+			m.Recipient != "owner@"+sites[2].Domain {
 			t.Errorf("mail to %s", m.Recipient)
 		}
 	})
@@ -332,8 +339,12 @@ func TestSignatures(t *testing.T) {
 
 				log := awaitEnd(t, d, site, delivery.ID)
 				calls := r.all()
-				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.Attempts != 2 || !log.Attempts[2].Manual || log.Attempts[1].Manual {
-					t.Fatalf("%d calls, delivery %+v, attempts %+v; want three calls, the last one manual", len(calls), log.Delivery, log.Attempts)
+				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.Attempts != 2 || !log.Attempts[2].Manual ||
+					log.Attempts[1].Manual {
+					t.Fatalf(
+						"%d calls, delivery %+v, attempts %+v; want three calls, the last one manual", len(calls), log.Delivery,
+						log.Attempts,
+					)
 				}
 				if got := log.Attempts[2].Answer; got != "answer 2" {
 					t.Errorf("the stored response is %q, want %q", got, "answer 2")
@@ -363,7 +374,8 @@ func TestSignatures(t *testing.T) {
 						t.Errorf("call %d: another body passes the check, too", i)
 					}
 
-					if call.id() != ids.OfDelivery(delivery.SiteID, delivery.ID) || strings.Contains(call.id(), ".") || call.body != delivery.Body {
+					if call.id() != ids.OfDelivery(delivery.SiteID, delivery.ID) || strings.Contains(call.id(), ".") ||
+						call.body != delivery.Body {
 						t.Errorf("call %d has id %q and body %s", i, call.id(), call.body)
 					}
 				}

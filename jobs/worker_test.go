@@ -125,7 +125,9 @@ func (s *faultyStore) ClaimDelivery(
 }
 
 // FinishAttempt implements webhook.Store.
-func (s *faultyStore) FinishAttempt(ctx context.Context, claim *db.Claim, result db.AttemptResult, now model.Instant) error {
+func (s *faultyStore) FinishAttempt(
+	ctx context.Context, claim *db.Claim, result db.AttemptResult, now model.Instant,
+) error {
 	s.sent()
 	return s.Store.FinishAttempt(ctx, claim, result, now)
 }
@@ -194,7 +196,9 @@ func describe(attempts []*model.DeliveryAttempt) string {
 // checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed
 // after exactly five attempts. No receiver got it twice, unless a worker died before it recorded the
 // first call. It returns how many deliveries there are and how many arrived twice.
-func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool) (all, twice int) {
+func checkOutcome(
+	t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool,
+) (all, twice int) {
 	t.Helper()
 
 	calls, successes := map[string]int{}, map[string]int{}
@@ -230,7 +234,10 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 			case log.State == model.DeliveryDelivered && successes[id] == 0:
 				t.Errorf("%s is recorded as delivered, and the receiver never accepted it", id)
 			case log.State == model.DeliveryFailed && (log.Delivery.Attempts != model.MaxAttempts || successes[id] > unfinished):
-				t.Errorf("%s failed after %d attempts, %d unfinished, and %d successes", id, log.Delivery.Attempts, unfinished, successes[id])
+				t.Errorf(
+					"%s failed after %d attempts, %d unfinished, and %d successes", id, log.Delivery.Attempts, unfinished,
+					successes[id],
+				)
 			case log.State == model.DeliveryPending:
 				t.Errorf("%s is still pending: %+v", id, log.Delivery)
 			}
@@ -243,7 +250,10 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 				twice += more
 
 				if more > unfinished {
-					t.Errorf("%s arrived %d times, and %d attempts are unfinished: %s", id, successes[id], unfinished, describe(log.Attempts))
+					t.Errorf(
+						"%s arrived %d times, and %d attempts are unfinished: %s", id, successes[id], unfinished,
+						describe(log.Attempts),
+					)
 				}
 			}
 		}

@@ -154,7 +154,8 @@ func isRefused(err error) bool {
 // recipient.
 func fault(err error) string {
 	if failure, ok := errors.AsType[*mail.SendError](err); ok {
-		return strings.TrimSpace(fmt.Sprintf("%s, status %d %s", failure.Reason, failure.ErrorCode(), failure.EnhancedStatusCode()))
+		return strings.TrimSpace(fmt.Sprintf("%s, status %d %s",
+			failure.Reason, failure.ErrorCode(), failure.EnhancedStatusCode()))
 	}
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		return fmt.Sprintf("the server answered with status %d", answer.Code)

@@ -55,7 +55,8 @@ func (q *Queue) Measure(r prometheus.Registerer) error {
 		}
 
 		for state, n := range map[string]int{
-			"pending": info.Pending, "active": info.Active, "scheduled": info.Scheduled, "retry": info.Retry, "archived": info.Archived,
+			"pending": info.Pending, "active": info.Active, "scheduled": info.Scheduled,
+			"retry": info.Retry, "archived": info.Archived,
 		} {
 			tasks.WithLabelValues(queue, state).Set(float64(n))
 		}

@@ -26,8 +26,9 @@ type servers struct {
 }
 
 var (
-	errURL      = errors.New("the Redis URL cannot be read")
-	errScheme   = errors.New("the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, or with rediss for TLS")
+	errURL    = errors.New("the Redis URL cannot be read")
+	errScheme = errors.New("the Redis URL must start with redis://, redis-sentinel:// or redis-cluster://, " +
+		"or with rediss for TLS")
 	errDatabase = errors.New("the Redis URL names a database, and a cluster has only one")
 	errMaster   = errors.New("the Redis URL must name the master that the sentinels watch: ?master=name")
 )

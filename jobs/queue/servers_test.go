@@ -29,12 +29,19 @@ func TestURLs(t *testing.T) {
 
 		switch {
 		case s.single != nil:
-			got, user, password, tls = fmt.Sprintf("%s db %d", s.single.Addr, s.single.DB), s.single.Username, s.single.Password, s.single.TLSConfig != nil
+			got, user, password, tls = fmt.Sprintf(
+				"%s db %d", s.single.Addr, s.single.DB,
+			), s.single.Username, s.single.Password, s.single.TLSConfig != nil
 		case s.cluster != nil:
-			got, user, password, tls = fmt.Sprintf("cluster %v", s.cluster.Addrs), s.cluster.Username, s.cluster.Password, s.cluster.TLSConfig != nil
+			got, user, password, tls = fmt.Sprintf(
+				"cluster %v",
+				s.cluster.Addrs,
+			), s.cluster.Username, s.cluster.Password, s.cluster.TLSConfig != nil
 		default:
 			f := s.sentinel
-			got, user, password, tls = fmt.Sprintf("sentinel %s %v db %d", f.MasterName, f.SentinelAddrs, f.DB), f.Username, f.Password, f.TLSConfig != nil
+			got, user, password, tls = fmt.Sprintf(
+				"sentinel %s %v db %d", f.MasterName, f.SentinelAddrs, f.DB,
+			), f.Username, f.Password, f.TLSConfig != nil
 		}
 
 		if user+password != "" {

@@ -51,14 +51,18 @@ type Store interface {
 	// DueDeliveries returns the lane's due deliveries, the longest due ones first.
 	DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]db.DueDelivery, error)
 	// ClaimDelivery leases the lane's longest due delivery, and returns nil if there is none.
-	ClaimDelivery(ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (*db.Claim, error)
+	ClaimDelivery(
+		ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+	) (*db.Claim, error)
 	// FinishAttempt records the outcome of a claim's attempt.
 	FinishAttempt(ctx context.Context, claim *db.Claim, result db.AttemptResult, now model.Instant) error
 
 	// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
 	DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*db.ExportedEvent) error) error
 	// PlanDailyExports writes the deliveries of the days before a day.
-	PlanDailyExports(ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error)) (int, error)
+	PlanDailyExports(
+		ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
+	) (int, error)
 	// DeliveryBacklog counts the deliveries that wait.
 	DeliveryBacklog(ctx context.Context, now model.Instant) (db.Backlog, error)
 }

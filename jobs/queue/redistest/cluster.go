@@ -41,7 +41,8 @@ func NewCluster(tb testing.TB) *Cluster {
 			firstBus = bus
 		}
 
-		c.addrs = append(c.addrs, start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(bus)))
+		c.addrs = append(c.addrs, start(tb,
+			"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(bus)))
 	}
 
 	const slots = 16384
@@ -72,7 +73,8 @@ func NewCluster(tb testing.TB) *Cluster {
 	for _, client := range clients {
 		await(tb, ctx, "the cluster", func() bool {
 			info, err := client.ClusterInfo(ctx).Result()
-			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+			return err == nil && strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, "cluster_known_nodes:3")
 		})
 	}
 
@@ -106,7 +108,10 @@ func NewSentinel(tb testing.TB) *Sentinel {
 	s.master = startIn(tb, s.processes)
 	host, port, _ := net.SplitHostPort(s.master)
 	s.replica = startIn(tb, s.processes, "--replicaof", host+" "+port)
-	config := fmt.Sprintf("sentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", host, port)
+	config := fmt.Sprintf(`sentinel monitor main %s %s 1
+sentinel down-after-milliseconds main 500
+sentinel failover-timeout main 2000
+`, host, port)
 
 	file := filepath.Join(tb.TempDir(), "sentinel.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -157,7 +162,8 @@ func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (add
 		tb.Fatal(err)
 	}
 
-	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", tb.TempDir(), "--loglevel", "warning")
+	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "",
+		"--dir", tb.TempDir(), "--loglevel", "warning")
 	cmd := exec.Command("redis-server", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := dbtest.StartBound(cmd); err != nil {

@@ -72,8 +72,8 @@ func (s *Server) Client() *redis.Client {
 func (s *Server) Start() {
 	s.tb.Helper()
 
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--dir", s.tb.TempDir(), "--loglevel", "warning")
+	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", s.tb.TempDir(), "--loglevel", "warning")
 
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := dbtest.StartBound(s.cmd); err != nil {
