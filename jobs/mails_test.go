@@ -481,23 +481,6 @@ func TestMailsWithoutServer(t *testing.T) {
 	})
 }
 
-func TestMailServerAddress(t *testing.T) {
-	for _, address := range []string{"", "http://mail.example", "smtp://", "smtps://mail.example?tls=none", "smtp://mail.example:port", "smtp://mail.example/box"} {
-		if _, err := jobmail.NewServer(address, "noreply@example.com", nil); err == nil {
-			t.Errorf("%q is accepted", address)
-		}
-	}
-
-	if _, err := jobmail.NewServer("smtp://mail.example", "nobody", nil); err == nil {
-		t.Error("a sender without @ is accepted")
-	}
-
-	_, err := jobmail.NewServer("smtp://user:hunter2@mail example", "noreply@example.com", nil)
-	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("error %v", err)
-	}
-}
-
 // TestQuotaMails: of two workers that check the quotas at the same time, one mails the owner, once at
 // 80 % and once at 100 %, and also the captcha's notices.
 func TestQuotaMails(t *testing.T) {

@@ -45,6 +45,8 @@ const (
 	serveReason = "frontend-assets is for those that serve files (cmd, graph, dataplane)"
 	sqlReason   = "SQL and bun appear only under db/: there the two dialects are kept equal, " +
 		"and nobody else can hold a transaction open or forget whose rows they are"
+	queueReason = "asynq, go-redis and miniredis appear only under jobs/queue/: other packages submit tasks, " +
+		"and do not depend on how these reach a worker"
 	testOnlyReason = "it exists for tests: only _test.go files and other test-only packages import it"
 	outsideReason  = "packages live below graph, dataplane, jobs, db, frontend-assets or cmd, so that a newcomer finds them"
 	topLevelReason = "a newcomer reads the folder list and knows the product; " +
@@ -59,6 +61,9 @@ var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/typed
 
 // onlyUnderDB are the packages, with everything below them, that speak SQL.
 var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite"}
+
+// onlyUnderQueue are the packages, with everything below them, that carry tasks.
+var onlyUnderQueue = []string{"github.com/hibiken/asynq", "github.com/redis/go-redis", "github.com/alicebob/miniredis"}
 
 // topLevel is the repository's root; beside these there may be dot-files.
 var topLevel = []string{"graph", "dataplane", "jobs", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
@@ -131,6 +136,11 @@ func objection(f goFile, imported string) string {
 		speaksSQL := slices.ContainsFunc(onlyUnderDB, func(p string) bool { return within(imported, p) })
 		if speaksSQL && !within(f.dir(), "db") {
 			return sqlReason
+		}
+
+		carriesTasks := slices.ContainsFunc(onlyUnderQueue, func(p string) bool { return within(imported, p) })
+		if carriesTasks && !within(f.dir(), "jobs/queue") && !f.isTest() {
+			return queueReason
 		}
 
 		return ""
@@ -368,6 +378,12 @@ func TestLayoutRules(t *testing.T) {
 		{"db/migrations/embed.go", false, "database/sql", ""},
 		{"db/dbtest/postgres.go", false, "github.com/jackc/pgx/v5", ""},
 		{"dataplane/routes.go", false, "github.com/uptrace/bunrouter", ""},
+
+		// Only jobs/queue carries tasks.
+		{"jobs/webhook/deliver.go", false, "github.com/hibiken/asynq", queueReason},
+		{"cmd/tallygate/serve.go", false, "github.com/redis/go-redis/v9", queueReason},
+		{"jobs/queue/queue.go", false, "github.com/hibiken/asynq", ""},
+		{"jobs/faults_test.go", external, "github.com/hibiken/asynq", ""},
 
 		// Test-only packages stay out of the program.
 		{"cmd/tallygate/demo.go", false, "db/dbtest", testOnlyReason},
