@@ -9,9 +9,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestConsumedIsDeleted: the worker deletes consumed challenges and tokens a while after they expired.
+// TestConsumedIsDeleted: the worker deletes consumed challenges and tokens a while after they
+// expired.
 func TestConsumedIsDeleted(t *testing.T) {
 	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		edge := model.At(noon).Add(-db.SpentRetention)
 		for i, at := range []model.Instant{edge - 1, edge, model.At(noon)} {

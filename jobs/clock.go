@@ -30,9 +30,9 @@ type timekeeper interface {
 	TrustedNow(context.Context) (model.Instant, error)
 }
 
-// clock is the database's clock, which all workers share: they decide everything by it. The clock of
-// this process is only compared with it. A difference means that one of the two is wrong, and then
-// nothing is deleted.
+// clock is the database's clock, which all workers share: they decide everything by it. The clock
+// of this process is only compared with it. A difference means that one of the two is wrong, and
+// then nothing is deleted.
 type clock struct {
 	db  timekeeper
 	now func() time.Time // this process's clock
@@ -148,6 +148,7 @@ func (c *clock) measure(r prometheus.Registerer) {
 		Name: "tallygate_clock_jump_seconds",
 		Help: "By how much the database's clock jumped, while it is not trusted for that.",
 	})
+
 	if jump != nil {
 		jumped.Set(jump.By().Seconds())
 	}
@@ -156,6 +157,7 @@ func (c *clock) measure(r prometheus.Registerer) {
 		Name: "tallygate_deletions_held",
 		Help: "1 while nothing is deleted because the time is not certain.",
 	})
+
 	if c.Warning() != "" {
 		held.Set(1)
 	}

@@ -91,6 +91,7 @@ func runAll(t *testing.T, j *jobs.Worker) {
 // metric returns a metric's line.
 func metric(t *testing.T, j *jobs.Worker, name string) string {
 	t.Helper()
+
 	var b strings.Builder
 
 	// The error is that the worker is not started: numbers of the queue are left out.
@@ -106,8 +107,8 @@ func metric(t *testing.T, j *jobs.Worker, name string) string {
 	return ""
 }
 
-// TestWrongWorkerClockDeletesNothing: a worker whose clock differs from the database's deletes nothing
-// and reports that. The database's clock is the real one here.
+// TestWrongWorkerClockDeletesNothing: a worker whose clock differs from the database's deletes
+// nothing and reports that. The database's clock is the real one here.
 func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 	t.Parallel()
 
@@ -185,6 +186,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 					!strings.HasSuffix(got, "nothing is deleted") {
 					t.Errorf("warning %q", got)
 				}
+
 				if log.level != test.level || log.n != 1 {
 					t.Errorf("logged %d times, last %v %q; want once as %v", log.n, log.level, log.message, test.level)
 				}
@@ -205,10 +207,11 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestConsumedStaysConsumed: a token that was consumed before the clock jumped ahead by 55 minutes is
-// refused also after the clock was corrected.
+// TestConsumedStaysConsumed: a token that was consumed before the clock jumped ahead by 55 minutes
+// is refused also after the clock was corrected.
 func TestConsumedStaysConsumed(t *testing.T) {
 	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
@@ -273,8 +276,8 @@ func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 				var log dbtest.DeliveryLog
 				awaitThat(t, func() (string, bool) {
 					log = logOf(t, d, site, delivery.ID)
-					// Both fields are of one row: the delivery and its attempts are read one after the
-					// other.
+					// Both fields are of one row: the delivery and its attempts are read one after
+					// the other.
 					return "no attempt has ended", log.ClaimedUntil == 0 && log.NextAttemptAt > model.At(noon)
 				})
 

@@ -13,8 +13,9 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// TestDailyExport: when a day has ended, its events arrive in signed parts of at most 5,000 rows as in
-// the download. Each part has the same bytes at each attempt and from each worker, and arrives once.
+// TestDailyExport: when a day has ended, its events arrive in signed parts of at most 5,000 rows as
+// in the download. Each part has the same bytes at each attempt and from each worker, and arrives
+// once.
 func TestDailyExport(t *testing.T) {
 	t.Parallel()
 
@@ -65,6 +66,7 @@ func TestDailyExport(t *testing.T) {
 			if err := json.Unmarshal([]byte(call.body), &b); err != nil {
 				t.Fatal(err)
 			}
+
 			if b.Type != "daily_export" || b.SiteKey != site.SiteKey || b.Date != "2026-11-20" || b.Parts != 2 ||
 				len(b.Rows) != []int{0, 5000, 1}[b.Part] {
 				t.Errorf(
@@ -72,6 +74,7 @@ func TestDailyExport(t *testing.T) {
 					len(b.Rows),
 				)
 			}
+
 			if before, again := seen[b.Part]; again && before != call.body {
 				t.Errorf("part %d has other bytes at its second attempt", b.Part)
 			}
@@ -92,8 +95,8 @@ func TestDailyExport(t *testing.T) {
 	})
 }
 
-// TestFailingExportPlan: a site whose exports cannot be planned is logged, and the exports of the other
-// sites arrive. Its own arrive when a later run can plan them.
+// TestFailingExportPlan: a site whose exports cannot be planned is logged, and the exports of the
+// other sites arrive. Its own arrive when a later run can plan them.
 func TestFailingExportPlan(t *testing.T) {
 	t.Parallel()
 

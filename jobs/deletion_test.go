@@ -14,6 +14,7 @@ import (
 // TestErasuresFinish: the worker finishes a requested erasure, and keeps the rows of other users.
 func TestErasuresFinish(t *testing.T) {
 	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "", "")
 		userID := strings.Repeat("0a", 32)
@@ -47,10 +48,11 @@ func TestErasuresFinish(t *testing.T) {
 	})
 }
 
-// TestDeletedSitesArePurged: the worker deletes the rows of a deleted site, however many there are, and
-// expired secrets; the rows of other sites remain.
+// TestDeletedSitesArePurged: the worker deletes the rows of a deleted site, however many there are,
+// and expired secrets; the rows of other sites remain.
 func TestDeletedSitesArePurged(t *testing.T) {
 	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction deletes
 		at := model.At(noon)

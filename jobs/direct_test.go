@@ -14,9 +14,9 @@ import (
 	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// TestQueueAwayRealRedis: while Redis is dead, or does not answer, two workers still send deliveries,
-// mails and daily exports, and operators can see the outage. When Redis returns, empty or with its
-// data, nothing is sent again.
+// TestQueueAwayRealRedis: while Redis is dead, or does not answer, two workers still send
+// deliveries, mails and daily exports, and operators can see the outage. When Redis returns, empty
+// or with its data, nothing is sent again.
 func TestQueueAwayRealRedis(t *testing.T) {
 	t.Parallel()
 

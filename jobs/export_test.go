@@ -68,8 +68,8 @@ func Allow(networks ...netip.Prefix) func(*Settings) {
 	return func(s *Settings) { s.WebhookNets = networks }
 }
 
-// OccupyAllBut replaces a worker's schedule by tasks that hold all of its slots but n until release is
-// closed. Each calls begun when it first runs; the queue repeats a task whose lease it could not
+// OccupyAllBut replaces a worker's schedule by tasks that hold all of its slots but n until release
+// is closed. Each calls begun when it first runs; the queue repeats a task whose lease it could not
 // extend in time.
 func OccupyAllBut(n int, begun func(), release <-chan struct{}) func(*Settings) {
 	return func(s *Settings) {
@@ -89,9 +89,6 @@ func OccupyAllBut(n int, begun func(), release <-chan struct{}) func(*Settings) 
 
 // Slots is how many tasks a worker runs at once.
 const Slots = queue.Concurrency
-
-// ActiveDeliveries returns how many tasks of deliveries hold a slot.
-func (w *Worker) ActiveDeliveries() (int, error) { return w.queue.Active(queue.Deliveries) }
 
 // RunSchedule runs each task of the schedule once, without a queue.
 func (w *Worker) RunSchedule(ctx context.Context) error {

@@ -22,9 +22,9 @@ import (
 // faultRounds is the number of faults on each database.
 const faultRounds = 55
 
-// TestFaultsRealRedis: whatever happens to Redis and to the workers, no due delivery is lost, and none
-// is sent more often than the schedule allows. Two workers, each with its own schedule, run all the
-// time.
+// TestFaultsRealRedis: whatever happens to Redis and to the workers, no due delivery is lost, and
+// none is sent more often than the schedule allows. Two workers, each with its own schedule, run
+// all the time.
 func TestFaultsRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -138,8 +138,8 @@ func TestFaultsRealRedis(t *testing.T) {
 	})
 }
 
-// TestPausedWorkerRealRedis: a worker that was paused between its claim and its call, for longer than
-// the lease, does not make the call when it continues: another worker has made it.
+// TestPausedWorkerRealRedis: a worker that was paused between its claim and its call, for longer
+// than the lease, does not make the call when it continues: another worker has made it.
 func TestPausedWorkerRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -182,8 +182,8 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 	})
 }
 
-// TestClockSteps: a clock that is set by an hour and back while deliveries are in progress loses none
-// and repeats none.
+// TestClockSteps: a clock that is set by an hour and back while deliveries are in progress loses
+// none and repeats none.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 
@@ -218,10 +218,10 @@ func TestClockSteps(t *testing.T) {
 	})
 }
 
-// TestLostInACallRealRedis: a Redis that is lost during a call and returns empty ends neither the call
-// nor its claim, and neither does asynq when it cancels the call's task. No delivery is lost or made
-// twice: not that one, and none of those that became due during the outage and were made without
-// Redis.
+// TestLostInACallRealRedis: a Redis that is lost during a call and returns empty ends neither the
+// call nor its claim, and neither does asynq when it cancels the call's task. No delivery is lost
+// or made twice: not that one, and none of those that became due during the outage and were made
+// without Redis.
 func TestLostInACallRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -274,6 +274,7 @@ func TestLostInACallRealRedis(t *testing.T) {
 			log.Attempts[0].Status != 200 {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
+
 		if len(silent.all()) != 1 || len(r.all()) != n {
 			t.Errorf("%d and %d calls, want 1 and %d", len(silent.all()), len(r.all()), n)
 		}
@@ -291,6 +292,7 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		clock := &clock{now: noon}
 		r, well := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
 		site := newSite(t, d, "shop.example", r.URL, "a secret of the site")
+
 		other := newSite(t, d, "other.example", well.URL, "a secret of the site")
 		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = (SELECT conversion_webhook_secret FROM sites WHERE id = ?) WHERE id = ?", other.ID, site.ID); err != nil {
 			// The encryption binds the secret to its site.
@@ -346,10 +348,12 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
 			t.Fatal(err)
 		}
+
 		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered ||
 			len(log.Attempts) != model.MaxAttempts+1 {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
+
 		if calls := r.all(); len(calls) != 1 || calls[0].header.Get("X-Service-Signature") == "" {
 			t.Errorf("calls %+v, want one that is signed", calls)
 		}

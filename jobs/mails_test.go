@@ -28,8 +28,8 @@ import (
 	jobmail "github.com/tallygate/tallygate/jobs/mail"
 )
 
-// mailbox is an SMTP server that requires TLS and a password. refuse returns the response to the nth
-// command with a recipient.
+// mailbox is an SMTP server that requires TLS and a password. refuse returns the response to the
+// nth command with a recipient.
 type mailbox struct {
 	addr   string
 	refuse func(to string, n int) error
@@ -148,6 +148,7 @@ func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobmail.S
 	}
 
 	dbtest.SetClock(d, now)
+
 	j, err := jobs.NewWith(jobs.Options{DB: d, Now: now, Log: slog.New(log), Mail: server, BaseURL: "https://app.example"},
 		jobs.Quick(50*time.Millisecond, time.Minute))
 	if err != nil {
@@ -168,6 +169,7 @@ func queueMail(t *testing.T, d *db.DB, kind, recipient, data string) {
 // states returns the states and attempts of all mails, in the order of their ids.
 func states(t *testing.T, d *db.DB) string {
 	t.Helper()
+
 	mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails ORDER BY id")
 	if err != nil {
 		t.Fatal(err)
@@ -271,6 +273,7 @@ func TestMails(t *testing.T) {
 						header.Get("Message-ID") == "" {
 						t.Errorf("%s: header %v, want subject %q", k.kind, header, k.subject)
 					}
+
 					if !strings.Contains(text, k.contains) {
 						t.Errorf("%s: text %q does not contain %q", k.kind, text, k.contains)
 					}
@@ -285,6 +288,7 @@ func TestMails(t *testing.T) {
 						(!strings.Contains(text, "Go to the service:\r\nhttps://app.example/\r\n") || !strings.Contains(html, `<a href="https://app.example/">`)) {
 						t.Errorf("%s: %q and %q do not link to the installation", k.kind, text, html)
 					}
+
 					if !strings.HasPrefix(html, "<!doctype html>") || strings.Contains(html, "<b>Me") {
 						t.Errorf("%s: HTML %q", k.kind, html)
 					}
@@ -330,9 +334,9 @@ func parts(t *testing.T, raw string) (header mail.Header, text, html string) {
 	return message.Header, all[0], all[1]
 }
 
-// untilDue sets the clock to the time at which the next mail is due, unless one is due or being sent.
-// The clock does not run, so a mail that is being sent is due again at the end of its claim, in
-// exactly two minutes. No pause between two attempts has that length.
+// untilDue sets the clock to the time at which the next mail is due, unless one is due or being
+// sent. The clock does not run, so a mail that is being sent is due again at the end of its claim,
+// in exactly two minutes. No pause between two attempts has that length.
 func untilDue(t *testing.T, d *db.DB, now *clock) {
 	t.Helper()
 
@@ -371,6 +375,7 @@ func TestMailsRefused(t *testing.T) {
 		EnhancedCode: smtp.EnhancedCode{5, 1, 1},
 		Message:      "no such mailbox: nobody@example.com",
 	}
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := &clock{now: noon}
 		box := newMailbox(t, a, false, func(to string, n int) error {
@@ -397,6 +402,7 @@ func TestMailsRefused(t *testing.T) {
 		if err := j.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+
 		if s := lines.String(); !strings.Contains(s, "status 550 5.1.1") || !strings.Contains(s, "status 451 4.3.0") ||
 			strings.Contains(s, "@example.com") {
 			t.Errorf("logged %s", s)
@@ -429,8 +435,8 @@ func TestMailsRefused(t *testing.T) {
 	})
 }
 
-// TestMailsEndWithTheirLinks: a mail is not retried if its link will have expired by then, and no link
-// is stored after the last attempt.
+// TestMailsEndWithTheirLinks: a mail is not retried if its link will have expired by then, and no
+// link is stored after the last attempt.
 func TestMailsEndWithTheirLinks(t *testing.T) {
 	t.Parallel()
 
@@ -472,6 +478,7 @@ func TestMailsWithoutServer(t *testing.T) {
 		if mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails"); err != nil || mails[0].Data != "{}" {
 			t.Errorf("mails are %+v, %v", mails, err)
 		}
+
 		if s := lines.String(); !strings.Contains(s, "no mail server is configured") ||
 			!strings.Contains(s, "kind=password_reset") ||
 			strings.Contains(s, "app.example") ||
@@ -481,8 +488,8 @@ func TestMailsWithoutServer(t *testing.T) {
 	})
 }
 
-// TestQuotaMails: of two workers that check the quotas at the same time, one mails the owner, once at
-// 80 % and once at 100 %, and also the captcha's notices.
+// TestQuotaMails: of two workers that check the quotas at the same time, one mails the owner, once
+// at 80 % and once at 100 %, and also the captcha's notices.
 func TestQuotaMails(t *testing.T) {
 	t.Parallel()
 
@@ -529,9 +536,9 @@ func TestQuotaMails(t *testing.T) {
 	})
 }
 
-// TestQuotaMailsOfALoweredPlan: an account whose plan is lowered below its usage gets the mails of 80 %
-// and 100 %, although its quota is used up and nothing is counted any more. Two workers send each
-// mail once.
+// TestQuotaMailsOfALoweredPlan: an account whose plan is lowered below its usage gets the mails of
+// 80 % and 100 %, although its quota is used up and nothing is counted any more. Two workers send
+// each mail once.
 func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 	t.Parallel()
 
@@ -578,8 +585,8 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 	})
 }
 
-// verifyCaptchas sets an account's plan and counts verifications as the data plane does. The last one
-// is counted alone, so that it writes its notice.
+// verifyCaptchas sets an account's plan and counts verifications as the data plane does. The last
+// one is counted alone, so that it writes its notice.
 func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaPlan, n int64) {
 	t.Helper()
 

@@ -35,6 +35,7 @@ type authority struct {
 
 func newAuthority(tb testing.TB) *authority {
 	tb.Helper()
+
 	a := &authority{pool: x509.NewCertPool()}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(
@@ -140,6 +141,7 @@ func newReceiverOn(
 	r.TLS = &tls.Config{
 		Certificates: []tls.Certificate{a.certificate(tb, "hook.example", "rebind.example", "mixed.example")},
 	}
+
 	r.StartTLS()
 	tb.Cleanup(r.Close)
 
@@ -166,8 +168,8 @@ func status(code int) func(int, http.ResponseWriter, *http.Request) {
 // loopback is the network of the receivers.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 
-// fastClock is a clock that runs factor times as fast as the machine's, so that hours of retries pass
-// in seconds.
+// fastClock is a clock that runs factor times as fast as the machine's, so that hours of retries
+// pass in seconds.
 type fastClock struct {
 	start  time.Time
 	began  time.Time
@@ -221,12 +223,14 @@ var nextDue atomic.Int64 // a counter, since random ids may collide
 // due writes a conversion that is due at a time.
 func due(tb testing.TB, d *db.DB, site *model.Site, at time.Time) *model.Delivery {
 	tb.Helper()
+
 	i := model.At(at)
 	delivery := &model.Delivery{
 		SiteID: site.ID,
 		ID:     model.FirstTimeID(i) + nextDue.Add(1),
 		Body:   fmt.Sprintf(`{"type":"conversion","n":%d}`, i),
 	}
+
 	err := dbtest.Exec(
 		d,
 		`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)

@@ -50,8 +50,8 @@ func TestClusterRealRedis(t *testing.T) {
 	})
 }
 
-// TestSentinelRealRedis: when the master dies, the worker continues with the replica that the sentinel
-// promotes.
+// TestSentinelRealRedis: when the master dies, the worker continues with the replica that the
+// sentinel promotes.
 func TestSentinelRealRedis(t *testing.T) {
 	t.Parallel()
 

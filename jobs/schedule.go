@@ -9,34 +9,34 @@ import (
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
-// newSchedule returns all periodic tasks. A task that deletes or that happens once must not run
-// while the time is uncertain; the others only delay work if they err.
-func (w *Worker) newSchedule() []queue.Periodic {
+// newSchedule returns all periodic tasks, which read the time from c. A task that deletes or that
+// happens once must not run while the time is uncertain; the others only delay work if they err.
+func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
 	return []queue.Periodic{
-		{Name: "housekeeping:sessions", Every: time.Hour, Run: w.whenCertain(w.deleteSessions)},
-		{Name: "housekeeping:sign-in-failures", Every: time.Hour, Run: w.whenCertain(w.deleteSignInFailures)},
-		{Name: "housekeeping:expired-secrets", Every: time.Hour, Run: w.whenCertain(w.deleteExpiredSecrets)},
-		{Name: "housekeeping:deleted-sites", Every: time.Minute, Run: w.whenCertain(w.purgeDeletedSites)},
-		{Name: "housekeeping:user-erasures", Every: time.Minute, Run: w.now(w.eraseUsers)},
-		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: w.whenCertain(w.deleteSpent)},
-		{Name: "housekeeping:day-salts", Every: time.Hour, Run: w.whenCertain(w.destroyDaySalts)},
-		{Name: "housekeeping:partitions", Every: time.Hour, Run: w.now(w.ensurePartitions)},
+		{Name: "housekeeping:sessions", Every: time.Hour, Run: c.whenCertain(h.deleteSessions)},
+		{Name: "housekeeping:sign-in-failures", Every: time.Hour, Run: c.whenCertain(h.deleteSignInFailures)},
+		{Name: "housekeeping:expired-secrets", Every: time.Hour, Run: c.whenCertain(h.deleteExpiredSecrets)},
+		{Name: "housekeeping:deleted-sites", Every: time.Minute, Run: c.whenCertain(h.purgeDeletedSites)},
+		{Name: "housekeeping:user-erasures", Every: time.Minute, Run: c.withNow(h.eraseUsers)},
+		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: c.whenCertain(h.deleteSpent)},
+		{Name: "housekeeping:day-salts", Every: time.Hour, Run: c.whenCertain(h.destroyDaySalts)},
+		{Name: "housekeeping:partitions", Every: time.Hour, Run: c.withNow(h.ensurePartitions)},
 		// Hourly, because a busy table may refuse it.
-		{Name: "housekeeping:old-data", Every: time.Hour, Run: w.whenCertain(w.dropOldData)},
-		{Name: "housekeeping:detached", Every: time.Hour, Run: w.whenCertain(w.dropDetached)},
-		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: w.now(w.correctSchedule)},
-		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: w.whenCertain(w.correctDates)},
-		{Name: "housekeeping:old-records", Every: 24 * time.Hour, Run: w.whenCertain(w.deleteOldRecords)},
-		{Name: "exports:plan", Every: 5 * time.Minute, Run: w.whenCertain(w.planDailyExports)},
-		{Name: "quotas:note", Every: 5 * time.Minute, Run: w.now(w.noteQuotas)},
+		{Name: "housekeeping:old-data", Every: time.Hour, Run: c.whenCertain(h.dropOldData)},
+		{Name: "housekeeping:detached", Every: time.Hour, Run: c.whenCertain(h.dropDetached)},
+		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: c.withNow(h.correctSchedule)},
+		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: c.whenCertain(h.correctDates)},
+		{Name: "housekeeping:old-records", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldRecords)},
+		{Name: "exports:plan", Every: 5 * time.Minute, Run: c.whenCertain(h.planDailyExports)},
+		{Name: "quotas:note", Every: 5 * time.Minute, Run: c.withNow(h.noteQuotas)},
 	}
 }
 
 // whenCertain runs a task with the database's time if that is certain. Otherwise the task waits for
 // its next period.
-func (w *Worker) whenCertain(task func(context.Context, model.Instant) error) func(context.Context) error {
+func (c *clock) whenCertain(task func(context.Context, model.Instant) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		now, err := w.clock.Certain(ctx)
+		now, err := c.Certain(ctx)
 		if errors.Is(err, errUncertain) {
 			return nil
 		}
@@ -48,10 +48,10 @@ func (w *Worker) whenCertain(task func(context.Context, model.Instant) error) fu
 	}
 }
 
-// now runs a task with the database's time, certain or not.
-func (w *Worker) now(task func(context.Context, model.Instant) error) func(context.Context) error {
+// withNow runs a task with the database's time, certain or not.
+func (c *clock) withNow(task func(context.Context, model.Instant) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		now, err := w.clock.Now(ctx)
+		now, err := c.Now(ctx)
 		if err != nil {
 			return err
 		}

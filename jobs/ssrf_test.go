@@ -129,8 +129,8 @@ func TestBlockedAtConnect(t *testing.T) {
 		sites["literal"] = newSite(t, d, "literal.example", r.URL, "")
 		sites["port"] = newSite(t, d, "port.example", "https://93.184.216.34:22/", "")
 
-		// A name without an address looks the same. Otherwise tenants could find out which names exist
-		// in the operator's network.
+		// A name without an address looks the same. Otherwise tenants could find out which names
+		// exist in the operator's network.
 		sites["nowhere"] = newSite(t, d, "nowhere.example", "https://nowhere.example:"+port+"/", "")
 		ids := map[string]int64{}
 		for name, site := range sites {

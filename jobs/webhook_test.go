@@ -44,8 +44,8 @@ func startQuick(
 	return j
 }
 
-// refusingAddress returns an address that refuses connections while the test runs: a socket is bound
-// to it and does not listen.
+// refusingAddress returns an address that refuses connections while the test runs: a socket is
+// bound to it and does not listen.
 func refusingAddress(t *testing.T) string {
 	t.Helper()
 
@@ -157,6 +157,7 @@ func TestReceivers(t *testing.T) {
 					"%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts),
 					log.Delivery.Attempts, c.state, c.tries,
 				)
+
 				continue
 			}
 
@@ -186,7 +187,8 @@ func TestReceivers(t *testing.T) {
 	})
 }
 
-// TestSlowReceiver: a response that does not arrive in time is a timeout, whatever it would have been.
+// TestSlowReceiver: a response that does not arrive in time is a timeout, whatever it would have
+// been.
 func TestSlowReceiver(t *testing.T) {
 	t.Parallel()
 
@@ -284,6 +286,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 		if err != nil || len(mails) != len(sites) {
 			t.Fatalf("%d mails, %v; want one for each site: %+v", len(mails), err, mails)
 		}
+
 		if m := mails[0]; m.Recipient != "owner@"+sites[0].Domain && m.Recipient != "owner@"+sites[1].Domain &&
 			m.Recipient != "owner@"+sites[2].Domain {
 			t.Errorf("mail to %s", m.Recipient)
@@ -291,8 +294,8 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 	})
 }
 
-// TestSignatures: both signatures are right, with a secret of either form, at each attempt and for a
-// manual redelivery. The library of Standard Webhooks checks the second one.
+// TestSignatures: both signatures are right, with a secret of either form, at each attempt and for
+// a manual redelivery. The library of Standard Webhooks checks the second one.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 
@@ -346,6 +349,7 @@ func TestSignatures(t *testing.T) {
 						log.Attempts,
 					)
 				}
+
 				if got := log.Attempts[2].Answer; got != "answer 2" {
 					t.Errorf("the stored response is %q, want %q", got, "answer 2")
 				}
@@ -388,8 +392,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's setting allows,
-// the site's owners see the status and not the response.
+// TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's setting
+// allows, the site's owners see the status and not the response.
 func TestPrivateAnswersAreNotShown(t *testing.T) {
 	t.Parallel()
 
@@ -452,8 +456,8 @@ func TestTestWebhook(t *testing.T) {
 	})
 }
 
-// TestWebhookRemoved: what was due for an address that was removed fails without a call and without a
-// mail.
+// TestWebhookRemoved: what was due for an address that was removed fails without a call and without
+// a mail.
 func TestWebhookRemoved(t *testing.T) {
 	t.Parallel()
 

@@ -56,16 +56,13 @@ type settings struct {
 
 // Worker runs the schedule, and takes tasks from the queue.
 type Worker struct {
-	db       *db.DB
-	log      *slog.Logger
 	clock    *clock
 	queue    *queue.Queue
 	webhooks *webhook.Deliverer
 	mails    *mail.Mailer
 
-	schedule        []queue.Periodic
-	sweepEvery      time.Duration
-	retentionMonths int
+	schedule   []queue.Periodic
+	sweepEvery time.Duration
 
 	start, stop sync.Once
 	ctx         context.Context // ends when Stop is called
@@ -90,9 +87,8 @@ func newWorker(s settings) (*Worker, error) {
 	}
 
 	w := &Worker{
-		db: s.DB, log: s.Log, queue: tasks, clock: &clock{db: s.DB, now: s.Now, log: s.Log},
-		sweepEvery: cmp.Or(s.sweepEvery, sweepEvery), retentionMonths: s.RetentionMonths,
-		ended: make(chan struct{}),
+		clock: &clock{db: s.DB, now: s.Now, log: s.Log}, queue: tasks,
+		sweepEvery: cmp.Or(s.sweepEvery, sweepEvery), ended: make(chan struct{}),
 	}
 
 	o := s.webhook
@@ -107,7 +103,9 @@ func newWorker(s settings) (*Worker, error) {
 	})
 
 	if w.schedule = s.schedule; w.schedule == nil {
-		w.schedule = w.newSchedule()
+		w.schedule = newSchedule(w.clock, &housekeeping{
+			db: s.DB, log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths,
+		})
 	}
 
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -126,6 +124,7 @@ func (w *Worker) begin() error {
 	for _, task := range w.schedule {
 		w.queue.Handle(task.Name, func(ctx context.Context, _ []byte) error { return task.Run(ctx) })
 	}
+
 	if err := w.queue.Start(w.ctx); err != nil {
 		return err
 	}

@@ -83,6 +83,7 @@ func work(text string) {
 			}
 		}
 	}
+
 	faults.sent = func() {
 		if after.Add(1) == f.DieAfter {
 			signal(syscall.SIGKILL)
@@ -106,8 +107,8 @@ func work(text string) {
 	select {}
 }
 
-// faultyStore calls a function after each claim, and another one before the outcome of its attempt is
-// recorded.
+// faultyStore calls a function after each claim, and another one before the outcome of its attempt
+// is recorded.
 type faultyStore struct {
 	webhook.Store
 	claimed, sent func()
@@ -194,8 +195,8 @@ func describe(attempts []*model.DeliveryAttempt) string {
 }
 
 // checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed
-// after exactly five attempts. No receiver got it twice, unless a worker died before it recorded the
-// first call. It returns how many deliveries there are and how many arrived twice.
+// after exactly five attempts. No receiver got it twice, unless a worker died before it recorded
+// the first call. It returns how many deliveries there are and how many arrived twice.
 func checkOutcome(
 	t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool,
 ) (all, twice int) {

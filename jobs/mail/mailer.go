@@ -1,9 +1,9 @@
-// Package mail sends the mails that wait in the database. Package jobs starts its sweep and runs its
-// tasks; package queue carries them.
+// Package mail sends the mails that wait in the database. Package jobs starts its sweep and runs
+// its tasks; package queue carries them.
 //
-// A mail is a row with a kind and the kind's data. The package composes the text, hands it to an SMTP
-// server and records the outcome. It never decides who gets a mail, and never logs a recipient, a
-// link or what the server said.
+// A mail is a row with a kind and the kind's data. The package composes the text, hands it to an
+// SMTP server and records the outcome. It never decides who gets a mail, and never logs a
+// recipient, a link or what the server said.
 package mail
 
 import (
@@ -82,6 +82,7 @@ func New(o Options) *Mailer {
 			Help: "Attempts of this process to send a mail.",
 		}, []string{"outcome"}),
 	}
+
 	o.Queue.Handle(taskType, m.handle)
 
 	return m

@@ -157,6 +157,7 @@ func fault(err error) string {
 		return strings.TrimSpace(fmt.Sprintf("%s, status %d %s",
 			failure.Reason, failure.ErrorCode(), failure.EnhancedStatusCode()))
 	}
+
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		return fmt.Sprintf("the server answered with status %d", answer.Code)
 	}

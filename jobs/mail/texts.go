@@ -39,8 +39,8 @@ func withData[Data any](compose func(*Data) *text) func([]byte) (*text, error) {
 	}
 }
 
-// accountName returns an account's name for the middle of a sentence. A mail of an older version has
-// none.
+// accountName returns an account's name for the middle of a sentence. A mail of an older version
+// has none.
 func accountName(name string) string {
 	if name == "" {
 		return "your account"
@@ -91,7 +91,8 @@ func monthName(month string) string {
 	return at.Format("January 2006")
 }
 
-// pastQuota returns what happens beyond 100 %. The captcha has a reserve (captcha contract, section 3).
+// pastQuota returns what happens beyond 100 %. The captcha has a reserve (captcha contract, section
+// 3).
 func pastQuota(d *model.QuotaMail) string {
 	if d.Product == model.ProductCaptcha {
 		return "they are accepted up to 110 %, for at most 7 days; " +
@@ -143,8 +144,8 @@ func deliveryFailedText(d *model.DeliveryFailedMail) *text {
 	}
 }
 
-// invitationText returns a mail to an address whose owner may not know the account: it shows no more
-// of the account than MailName.
+// invitationText returns a mail to an address whose owner may not know the account: it shows no
+// more of the account than MailName.
 func invitationText(d *model.LinkMail) *text {
 	account := model.MailName(d.Account)
 	return &text{

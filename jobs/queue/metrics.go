@@ -8,15 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Active returns how many tasks of a queue the workers run at present.
-func (q *Queue) Active(queue string) (int, error) {
-	info, err := asynq.NewInspectorFromRedisClient(q.redis).GetQueueInfo(queue)
-	if err != nil {
-		return 0, err
-	}
-	return info.Active, nil
-}
-
 // Measure registers the queue's state as metrics. Numbers that Redis does not return are left out.
 // The error is that of Redis; it is nil while tallygate_queue_up is 0, which reports the outage.
 func (q *Queue) Measure(r prometheus.Registerer) error {

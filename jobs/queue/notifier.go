@@ -90,10 +90,11 @@ func (n *Notifier) run(ctx context.Context, client *asynq.Client) {
 	}
 }
 
-// enqueueAll enqueues the first task and all others that wait, but of those with one payload no more
-// than can run at once.
+// enqueueAll enqueues the first task and all others that wait, but of those with one payload no
+// more than can run at once.
 func (n *Notifier) enqueueAll(ctx context.Context, client *asynq.Client, task Task) error {
-	enqueued := make(map[any]int) // by payload
+	// by payload
+	enqueued := make(map[any]int)
 	for {
 		if enqueued[task.Payload]++; enqueued[task.Payload] <= task.Parallel {
 			if err := enqueue(ctx, client, task); err != nil {

@@ -101,7 +101,8 @@ func isOutage(err error) bool {
 
 	code, _, _ := strings.Cut(reply.Error(), " ")
 	switch code {
-	case "NOAUTH", "WRONGPASS", "NOPERM", // it does not let us in
+	case "NOAUTH", "WRONGPASS", "NOPERM",
+		// it does not let us in
 		"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", // it is not ready, or not the master
 		"OOM", "MISCONF", "NOREPLICAS": // it takes no writes
 		return true

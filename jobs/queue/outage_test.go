@@ -46,7 +46,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestFailuresTakeTime: a Redis that refuses at once does not make the worker retry without a pause.
+// TestFailuresTakeTime: a Redis that refuses at once does not make the worker retry without a
+// pause.
 func TestFailuresTakeTime(t *testing.T) {
 	m := &monitor{log: slog.New(slog.DiscardHandler)}
 	for _, test := range []struct {
@@ -65,8 +66,8 @@ func TestFailuresTakeTime(t *testing.T) {
 	}
 }
 
-// TestOutageIsLoggedOnce: a short outage is not logged; a longer one is logged when it begins and when
-// it ends, whatever else fails meanwhile.
+// TestOutageIsLoggedOnce: a short outage is not logged; a longer one is logged when it begins and
+// when it ends, whatever else fails meanwhile.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines strings.Builder

@@ -43,8 +43,8 @@ const (
 	// queue.
 	drainTimeout = 15 * time.Second
 
-	// neverArchive is more retries than a task can use up. asynq archives a task that has none left,
-	// and keeps its ID.
+	// neverArchive is more retries than a task can use up. asynq archives a task that has none
+	// left, and keeps its ID.
 	neverArchive = 1_000_000
 
 	// stuckAfter is how long a task may be overdue before it is enqueued again under another ID.
@@ -67,8 +67,8 @@ type Task struct {
 	// IDs.
 	Overdue time.Duration
 
-	// Parallel is how many tasks with this payload can run at once in a process. A Notifier does not
-	// enqueue more of them together.
+	// Parallel is how many tasks with this payload can run at once in a process. A Notifier does
+	// not enqueue more of them together.
 	Parallel int
 }
 
@@ -116,6 +116,7 @@ func New(o Options) (*Queue, error) {
 		notifier: newNotifier(), direct: newDirect(o.Log),
 		monitor: &monitor{log: o.Log}, started: make(chan struct{}),
 	}
+
 	q.throttled = &throttledLog{log: o.Log, now: o.Now, outage: q.monitor.failedRecently}
 
 	if o.RedisURL != "" {
@@ -227,6 +228,7 @@ func (q *Queue) Submit(task Task) {
 	if !q.failing() {
 		err := enqueue(q.ctx, q.client, task)
 		q.record(err)
+
 		if err == nil {
 			return
 		}
@@ -246,6 +248,7 @@ func enqueue(ctx context.Context, client *asynq.Client, task Task) error {
 	}
 
 	id := task.ID
+
 	if again := bits.Len64(uint64(max(0, task.Overdue) / stuckAfter)); again > 0 {
 		id = fmt.Sprintf("%s:again%d", id, again)
 	}

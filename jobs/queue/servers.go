@@ -73,6 +73,7 @@ func parseURL(rawURL string) (*servers, error) {
 	setTimeouts(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout)
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = noMaintenanceNotices()
+
 	return &servers{single: o}, nil
 }
 
@@ -88,6 +89,7 @@ func parseSentinel(scheme, rest string) (*servers, error) {
 	// In a sentinel URL of go-redis the user is the sentinels', and that of the Redis servers is a
 	// parameter. In ours it is the other way round.
 	query.Set("master_name", query.Get("master"))
+
 	if u.User != nil {
 		password, _ := u.User.Password()
 		query.Set("username", u.User.Username())
@@ -95,6 +97,7 @@ func parseSentinel(scheme, rest string) (*servers, error) {
 	}
 
 	u.User = url.UserPassword(query.Get("sentinel_user"), query.Get("sentinel_password"))
+
 	for _, ours := range []string{"master", "sentinel_user", "sentinel_password"} {
 		query.Del(ours)
 	}
@@ -108,6 +111,7 @@ func parseSentinel(scheme, rest string) (*servers, error) {
 	setTimeouts(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout)
 	o.ContextTimeoutEnabled = true
 	checkEachName(o.TLSConfig)
+
 	return &servers{sentinel: o}, nil
 }
 
@@ -123,6 +127,7 @@ func parseCluster(scheme, rest string) (*servers, error) {
 		if _, err := strconv.Atoi(database); err != nil {
 			return nil, errURL
 		}
+
 		return nil, errDatabase
 	}
 
@@ -136,6 +141,7 @@ func parseCluster(scheme, rest string) (*servers, error) {
 	o.ContextTimeoutEnabled = true
 	o.MaintNotificationsConfig = noMaintenanceNotices()
 	checkEachName(o.TLSConfig)
+
 	return &servers{cluster: o}, nil
 }
 

@@ -50,8 +50,8 @@ func (d *Deliverer) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, err
 	return append(body, "]}"...), err
 }
 
-// PlanDailyExports writes the deliveries of the days that have ended, and returns how many. A day is
-// planned once and never again, so now must be certain. If a site cannot be planned, that is
+// PlanDailyExports writes the deliveries of the days that have ended, and returns how many. A day
+// is planned once and never again, so now must be certain. If a site cannot be planned, that is
 // logged, and the other sites are planned all the same.
 func (d *Deliverer) PlanDailyExports(ctx context.Context, now model.Instant) (int, error) {
 	failures := 0

@@ -27,7 +27,8 @@ import (
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
-// TaskType is the type of the tasks that Handle runs. It is the same in all versions of the program.
+// TaskType is the type of the tasks that Handle runs. It is the same in all versions of the
+// program.
 const TaskType = "deliveries:send"
 
 const (
@@ -131,6 +132,7 @@ func New(o Options) *Deliverer {
 			Help: "Calls of owners' addresses by this process; error is empty for those that were delivered.",
 		}, []string{"kind", "error"}),
 	}
+
 	o.Queue.Handle(TaskType, d.handle)
 
 	return d
@@ -208,8 +210,8 @@ func (d *Deliverer) sweepLane(ctx context.Context, lane model.Lane, now model.In
 	return nil
 }
 
-// handle runs a task: it sends what is due in the lane. It returns no error, since the sweep submits
-// the work again.
+// handle runs a task: it sends what is due in the lane. It returns no error, since the sweep
+// submits the work again.
 func (d *Deliverer) handle(ctx context.Context, payload []byte) error {
 	var lane model.Lane
 	if err := json.Unmarshal(payload, &lane); err == nil && lane.SiteID != 0 {
@@ -370,6 +372,7 @@ func (d *Deliverer) MeasureBacklog(ctx context.Context, r prometheus.Registerer,
 		Name: "tallygate_deliveries",
 		Help: "Deliveries that wait, and those of them that are due.",
 	}, []string{"state"})
+
 	deliveries.WithLabelValues("pending").Set(float64(backlog.Pending))
 	deliveries.WithLabelValues("due").Set(float64(backlog.Due))
 
@@ -377,6 +380,7 @@ func (d *Deliverer) MeasureBacklog(ctx context.Context, r prometheus.Registerer,
 		Name: "tallygate_oldest_due_delivery_seconds",
 		Help: "For how long the longest due delivery has been due.",
 	})
+
 	if backlog.Oldest != 0 {
 		oldest.Set(now.Sub(backlog.Oldest).Seconds())
 	}

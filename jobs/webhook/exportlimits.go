@@ -36,6 +36,7 @@ func (l *exportLimits) begin() *exportBody {
 	if l.bytes.Load() >= exportBytes || !l.parts.TryAcquire(1) {
 		return nil
 	}
+
 	if !l.writing.TryAcquire(1) {
 		l.parts.Release(1)
 		return nil

@@ -29,13 +29,13 @@ const (
 	knownLanes   = 10_000          // lanes whose health is remembered
 )
 
-// healthSlots is how many deliveries all lanes of each health together have at once in this process.
-// Slow lanes, and those that may turn out to be slow, leave a quarter of the worker to the others
-// and to mails.
+// healthSlots is how many deliveries all lanes of each health together have at once in this
+// process. Slow lanes, and those that may turn out to be slow, leave a quarter of the worker to the
+// others and to mails.
 var healthSlots = [healths]int{unknown: 128, responsive: queue.Concurrency, slow: 64}
 
-// laneSlots is how many deliveries of one lane this process sends at once, so that no receiver takes
-// all slots.
+// laneSlots is how many deliveries of one lane this process sends at once, so that no receiver
+// takes all slots.
 func laneSlots(kind string) int {
 	if kind == model.DeliveryConversion {
 		return 8
@@ -137,8 +137,9 @@ func (l *lanes) isSlow(lane model.Lane) bool {
 }
 
 // claim calls a function that claims one of the lane's deliveries and returns its id, or 0. The
-// caller must hold a slot of the lane. sending are the deliveries that this process is sending: they
-// must not be claimed, even if the clock was set meanwhile and their leases seem to have ended.
+// caller must hold a slot of the lane. sending are the deliveries that this process is sending:
+// they must not be claimed, even if the clock was set meanwhile and their leases seem to have
+// ended.
 func (l *lanes) claim(lane model.Lane, claim func(sending []int64) int64) {
 	l.mu.Lock()
 	state := l.lane[lane]

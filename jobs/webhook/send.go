@@ -216,8 +216,8 @@ func isHangUp(err error) bool {
 	return ok
 }
 
-// streamReset receives net/http's HTTP/2 stream error, which is not exported. net/http's error has an
-// As method that fills any type with these fields.
+// streamReset receives net/http's HTTP/2 stream error, which is not exported. net/http's error has
+// an As method that fills any type with these fields.
 type streamReset struct {
 	StreamID uint32
 	Code     uint32
@@ -226,7 +226,8 @@ type streamReset struct {
 
 func (streamReset) Error() string { return "the stream was reset" }
 
-// retryAfter returns the pause that a receiver asked for in either form of the Retry-After header, or
+// retryAfter returns the pause that a receiver asked for in either form of the Retry-After header,
+// or
 // 0. Only responses with status 429 and 503 count.
 func retryAfter(response *http.Response, now time.Time) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {

@@ -41,6 +41,7 @@ func TestSign(t *testing.T) {
 
 			header := http.Header{}
 			sign(header, test.secret, "message", at, body)
+
 			if got := header.Get("webhook-signature"); got != want {
 				t.Errorf("signature %q, want %q", got, want)
 			}
@@ -66,6 +67,7 @@ func BenchmarkSign(b *testing.B) {
 			sign(http.Header{}, "correct horse battery staple", "message", at, body)
 		}
 	})
+
 	b.Run("library", func(b *testing.B) {
 		b.ReportAllocs()
 		signer, _ := standardwebhooks.NewWebhookRaw([]byte("correct horse battery staple"))

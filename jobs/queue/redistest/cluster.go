@@ -91,8 +91,8 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// Sentinel is a Redis master with a replica, watched by a sentinel that promotes the replica when the
-// master fails. It is stopped when the test ends.
+// Sentinel is a Redis master with a replica, watched by a sentinel that promotes the replica when
+// the master fails. It is stopped when the test ends.
 type Sentinel struct {
 	tb              testing.TB
 	addr            string
@@ -164,6 +164,7 @@ func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (add
 
 	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "",
 		"--dir", tb.TempDir(), "--loglevel", "warning")
+
 	cmd := exec.Command("redis-server", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := dbtest.StartBound(cmd); err != nil {

@@ -1,6 +1,6 @@
-// Package redistest provides tests with a real Redis: that of TALLYGATE_TEST_REDIS_URL, or a private
-// server started from the installed redis-server, which a test may kill and restart. Only tests
-// import it.
+// Package redistest provides tests with a real Redis: that of TALLYGATE_TEST_REDIS_URL, or a
+// private server started from the installed redis-server, which a test may kill and restart. Only
+// tests import it.
 package redistest
 
 import (
