@@ -9,9 +9,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSpentIsForgotten: the worker forgets used challenges and tokens once they have been useless
-// for long.
-func TestSpentIsForgotten(t *testing.T) {
+// TestConsumedIsDeleted: the worker deletes consumed challenges and tokens a while after they
+// expired.
+func TestConsumedIsDeleted(t *testing.T) {
+	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		edge := model.At(noon).Add(-db.SpentRetention)
 		for i, at := range []model.Instant{edge - 1, edge, model.At(noon)} {
@@ -26,7 +28,7 @@ func TestSpentIsForgotten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return fmt.Sprintf("%d used ones are remembered, want 2", n), n == 2
+			return fmt.Sprintf("%d consumed ones remain, want 2", n), n == 2
 		})
 	})
 }

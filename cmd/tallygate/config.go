@@ -15,7 +15,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/queue"
 )
 
 // Config holds all settings of a serving process. Each is a flag or an environment variable;
@@ -190,7 +191,7 @@ type RedisURL string
 // UnmarshalText parses a Redis address. Its errors do not contain it, because it may hold a
 // password.
 func (r *RedisURL) UnmarshalText(text []byte) error {
-	if err := jobs.CheckRedisURL(string(text)); err != nil {
+	if err := queue.CheckURL(string(text)); err != nil {
 		return err
 	}
 	*r = RedisURL(text)
@@ -203,7 +204,7 @@ type SMTPURL string
 // UnmarshalText parses a mail server's address. Its errors do not contain it, because it may hold a
 // password.
 func (s *SMTPURL) UnmarshalText(text []byte) error {
-	if _, err := jobs.NewMailServer(string(text), "noreply@localhost", nil); err != nil {
+	if _, err := mail.NewServer(string(text), "noreply@localhost", nil); err != nil {
 		return err
 	}
 	*s = SMTPURL(text)

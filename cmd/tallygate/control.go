@@ -52,7 +52,7 @@ func (a *app) openControl(clients *web.Clients) error {
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
 		GraphiQL:          graphiQL,
-		Notify:            a.ring(),
+		Notify:            a.notify(),
 	})
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 // shop is a running service, in one process or several, with a site whose purchases are sent to a
@@ -214,7 +214,7 @@ func TestConversion(t *testing.T) {
 					}
 
 					text := awaitMetric(t, s.worker.metrics.url,
-						`tallygate_delivery_attempts_total{kind="conversion",error=""} 3`)
+						`tallygate_delivery_attempts_total{error="",kind="conversion"} 3`)
 					for _, line := range []string{"tallygate_deliveries{state=\"due\"} ",
 						"tallygate_oldest_due_delivery_seconds ",
 						`tallygate_queue_tasks{queue="deliveries",state="archived"} 0`} {

@@ -30,7 +30,7 @@ func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
 		Now:        time.Now,
 		Store:      a.db.HitStore(),
 		Log:        a.log,
-		Notify:     a.ring(),
+		Notify:     a.notify(),
 	})
 
 	a.captcha, err = captcha.New(captcha.Options{

@@ -40,8 +40,8 @@ func (a *app) drain() error {
 	if a.jobs != nil {
 		err = errors.Join(err, a.jobs.Stop(ctx))
 	}
-	if a.bell != nil {
-		err = errors.Join(err, a.bell.Stop())
+	if a.notifier != nil {
+		err = errors.Join(err, a.notifier.Stop())
 	}
 
 	a.log.Info("stopped", "clean", err == nil)

@@ -52,7 +52,9 @@ const (
 		"and no other package can hold a transaction open or omit the tenant"
 	webReason = "web holds what the HTTP edges (cmd, graph, dataplane) share: " +
 		"errors and addresses, no endpoint and no database"
-	edgeReason     = "web is for packages that answer HTTP requests (cmd, graph, dataplane)"
+	edgeReason  = "web is for packages that answer HTTP requests (cmd, graph, dataplane)"
+	queueReason = "asynq, go-redis and miniredis appear only under jobs/queue/: other packages submit tasks, " +
+		"and do not depend on how these reach a worker"
 	testOnlyReason = "it exists for tests: only _test.go files and other test-only packages import it"
 	outsideReason  = "packages live below graph, dataplane, jobs, web, db, frontend-assets or cmd, so that a newcomer finds them"
 	topLevelReason = "a newcomer reads the folder list and knows the product; " +
@@ -63,11 +65,14 @@ const (
 var apart = []string{"graph", "dataplane", "jobs"}
 
 // testOnly are the packages that help tests.
-var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/test/typedclient", "jobs/redistest"}
+var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/test/typedclient", "jobs/queue/redistest"}
 
 // onlyUnderDB are the packages for SQL. Only packages under db/ may import them or packages below
 // them.
 var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite"}
+
+// onlyUnderQueue are the packages, with everything below them, that carry tasks.
+var onlyUnderQueue = []string{"github.com/hibiken/asynq", "github.com/redis/go-redis", "github.com/alicebob/miniredis"}
 
 // topLevel is the repository's root; beside these there may be dot-files.
 var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
@@ -140,6 +145,11 @@ func objection(f goFile, imported string) string {
 		speaksSQL := slices.ContainsFunc(onlyUnderDB, func(p string) bool { return within(imported, p) })
 		if speaksSQL && !within(f.dir(), "db") {
 			return sqlReason
+		}
+
+		carriesTasks := slices.ContainsFunc(onlyUnderQueue, func(p string) bool { return within(imported, p) })
+		if carriesTasks && !within(f.dir(), "jobs/queue") && !f.isTest() {
+			return queueReason
 		}
 
 		return ""
@@ -345,7 +355,7 @@ func TestLayoutRules(t *testing.T) {
 		{"jobs/quota.go", false, "dataplane/batch", apartReason},
 		{"jobs/quota_test.go", false, "dataplane/batch", apartReason},
 		{"dataplane/collect_test.go", external, "graph", apartReason},
-		{"graph/limits_test.go", external, "jobs/redistest", apartReason},
+		{"graph/limits_test.go", external, "jobs/queue/redistest", apartReason},
 
 		// Imports point to the middle.
 		{"db/sites.go", false, "graph", dbReason},
@@ -393,10 +403,16 @@ func TestLayoutRules(t *testing.T) {
 		{"db/dbtest/postgres.go", false, "github.com/jackc/pgx/v5", ""},
 		{"dataplane/routes.go", false, "github.com/uptrace/bunrouter", ""},
 
+		// Only jobs/queue carries tasks.
+		{"jobs/webhook/deliver.go", false, "github.com/hibiken/asynq", queueReason},
+		{"cmd/tallygate/serve.go", false, "github.com/redis/go-redis/v9", queueReason},
+		{"jobs/queue/queue.go", false, "github.com/hibiken/asynq", ""},
+		{"jobs/faults_test.go", external, "github.com/hibiken/asynq", ""},
+
 		// Test-only packages stay out of the program.
 		{"cmd/tallygate/demo.go", false, "db/dbtest", testOnlyReason},
 		{"frontend-assets/handler.go", false, "frontend-assets/browsertest", testOnlyReason},
-		{"jobs/jobs.go", false, "jobs/redistest", testOnlyReason},
+		{"jobs/worker.go", false, "jobs/queue/redistest", testOnlyReason},
 		{"cmd/tallygate/serve.go", false, "graph/test/typedclient", testOnlyReason},
 		{"db/testing.go", false, "db/dbtest", testOnlyReason},
 		{"cmd/tallygate/process_test.go", false, "db/dbtest", ""},
@@ -404,7 +420,7 @@ func TestLayoutRules(t *testing.T) {
 		{"dataplane/harness_test.go", false, "db/dbtest", ""},
 		{"dataplane/collect_test.go", external, "db/dbtest", ""},
 		{"dataplane/collect_test.go", external, "frontend-assets/browsertest", ""},
-		{"jobs/redistest/redistest.go", false, "db/dbtest", ""},
+		{"jobs/queue/redistest/redistest.go", false, "db/dbtest", ""},
 
 		// An external test imports what it needs.
 		{"db/hits_test.go", external, "dataplane/analytics", ""},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 // TestMainJobChromium tests the main use end to end: an owner gets a site key over GraphQL, a real

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 // TestControlNotifiesRealRedis checks that a manual request wakes the workers immediately. No

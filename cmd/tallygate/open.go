@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -28,8 +29,8 @@ type app struct {
 	control, data *server            // nil without the role
 	analytics     *analytics.Service // nil without the data role
 	captcha       *captcha.Service   // nil without the data role
-	jobs          *jobs.Jobs         // nil without the worker role
-	bell          *jobs.Bell         // of a process whose workers are elsewhere; nil without Redis
+	jobs          *jobs.Worker       // nil without the worker role
+	notifier      *queue.Notifier    // of a process whose workers are elsewhere; nil without Redis
 	metrics       *server            // nil unless configured
 
 	baseConfigured bool // the base URL is set, not derived from the control address

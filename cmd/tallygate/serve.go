@@ -34,8 +34,8 @@ func (a *app) run(ctx context.Context) error {
 		a.captcha.Start()
 	}
 
-	if a.bell != nil {
-		a.bell.Start()
+	if a.notifier != nil {
+		a.notifier.Start()
 	}
 
 	if a.jobs != nil {

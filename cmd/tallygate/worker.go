@@ -11,6 +11,9 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/jobs/webhook"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -25,7 +28,7 @@ func (a *app) openJobs() error {
 		}
 
 		var err error
-		a.bell, err = jobs.NewBell(string(c.RedisURL), a.log)
+		a.notifier, err = queue.NewNotifier(string(c.RedisURL), a.log)
 		return err
 	}
 
@@ -37,10 +40,10 @@ func (a *app) openJobs() error {
 		return fmt.Errorf("--mail-from: %q is not an e-mail address", c.MailFrom)
 	}
 
-	var mail *jobs.MailServer
+	var server *mail.Server
 
 	if c.SMTPURL != "" {
-		if mail, err = jobs.NewMailServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
+		if server, err = mail.NewServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
 			return err
 		}
 	}
@@ -53,7 +56,7 @@ func (a *app) openJobs() error {
 		RetentionMonths:    c.RetentionMonths,
 		WebhookNets:        prefixes(c.WebhookAllowNets),
 		WebhookAuthorities: authorities,
-		Mail:               mail,
+		Mail:               server,
 		BaseURL:            string(c.BaseURL),
 	})
 	if err != nil || c.MetricsAddr == "" {
@@ -107,13 +110,14 @@ func (a *app) openMetrics() error {
 	return nil
 }
 
-// ring returns the function that notifies the workers of new deliveries, or nil if there is none.
-func (a *app) ring() func([]model.Delivery) {
+// notify returns the function that asks the workers, in this process or in others, for the first
+// attempts of new deliveries. It is nil if there is no such way.
+func (a *app) notify() func([]model.Delivery) {
 	switch {
 	case a.jobs != nil:
-		return a.jobs.Ring
-	case a.bell != nil:
-		return a.bell.Ring
+		return a.jobs.Notify
+	case a.notifier != nil:
+		return func(deliveries []model.Delivery) { webhook.Notify(a.notifier.Notify, deliveries) }
 	}
 	return nil
 }

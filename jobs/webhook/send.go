@@ -1,14 +1,10 @@
-package jobs
+package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -16,7 +12,6 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,51 +20,54 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of one call of an owner's address.
+// Limits of one call.
 const (
-	callTimeout   = 10 * time.Second // until the answer's header has come
+	callTimeout   = 10 * time.Second // until the response's header has arrived
 	dialTimeout   = 5 * time.Second
 	tlsTimeout    = 5 * time.Second
-	answerTimeout = time.Second // for the part of the answer's body that is kept
+	answerTimeout = time.Second // for the stored beginning of the response's body
 	maxHeader     = 16 << 10
 )
 
-// sender calls owners' addresses. It connects to hosts on the internet only, over verified TLS,
-// follows no redirect, uses no proxy and reads no more than it keeps.
+// sender calls receivers. It connects only to hosts on the internet and in the allowed networks,
+// over verified TLS, follows no redirect, uses no proxy and reads no more than it stores.
 type sender struct {
-	client  *http.Client
-	dialer  *net.Dialer
-	timeout time.Duration                  // for one call
-	shows   func(receiver netip.Addr) bool // whether the site's owners may see the receiver's answer
-	now     func() time.Time
+	client     *http.Client
+	timeout    time.Duration                  // of one call
+	showAnswer func(receiver netip.Addr) bool // see Options
+	now        func() time.Time
 }
 
-// errBlocked is the refusal to connect to an address.
-var errBlocked = errors.New("the address may not be called")
+// errBlocked is returned instead of connecting to an address that must not be called.
+var errBlocked = errors.New("the address must not be called")
 
-// newSender returns a sender that may call the allowed networks beside the internet, and trusts the
-// authorities; nil means the system's.
-func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() time.Time) *sender {
+func newSender(o Options) *sender {
 	dialer := &net.Dialer{
-		Timeout: dialTimeout,
-		// The last moment before the connection: whatever the name led to when it was checked, this
-		// is where it leads to now.
+		Timeout:  dialTimeout,
+		Resolver: o.Resolver,
+		// The check is made for the address that is connected to, after name resolution: a name may
+		// lead elsewhere than when it was set.
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
-			if err != nil || !model.MayCall(to, allowed) {
+			if err != nil || !model.MayCall(to, o.AllowedNets) {
 				return errBlocked
 			}
 			return nil
 		},
 	}
 
-	return &sender{now: now, dialer: dialer, timeout: callTimeout, shows: model.IsPublic, client: &http.Client{
+	s := &sender{now: o.Clock.Estimate, timeout: cmp.Or(o.CallTimeout, callTimeout), showAnswer: o.ShowAnswer}
+	if s.showAnswer == nil {
+		s.showAnswer = model.IsPublic
+	}
+
+	s.client = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy:                  nil, // with one, only the proxy's own address could be checked
+			Proxy:                  nil, // behind a proxy only the proxy's own address could be checked
 			DialContext:            dialer.DialContext,
 			ForceAttemptHTTP2:      true,
-			TLSClientConfig:        &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+			TLSClientConfig:        &tls.Config{RootCAs: o.Authorities, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    tlsTimeout,
 			MaxResponseHeaderBytes: maxHeader,
 			DisableCompression:     true,
@@ -77,12 +75,14 @@ func newSender(allowed []netip.Prefix, authorities *x509.CertPool, now func() ti
 			MaxIdleConnsPerHost:    2,
 			IdleConnTimeout:        30 * time.Second,
 		},
-	}}
+	}
+
+	return s
 }
 
 // send makes one attempt of a delivery with the given body.
 func (s *sender) send(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
-	// not the program's clock: only time that passes matters here
+	// The monotonic clock: only elapsed time matters here.
 	began := time.Now()
 	result := s.call(ctx, c, body)
 	result.Duration = time.Since(began)
@@ -120,13 +120,12 @@ func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 		RetryAfter: retryAfter(response, s.now()),
 	}
 
-	// The answer of a host in a private network that the operator allowed is not for every tenant
-	// to read.
-	if addr := receiver.Load(); addr == nil || !s.shows(addr.AddrPort().Addr()) {
+	// What a host in a private network responds is not shown to the tenants.
+	if addr := receiver.Load(); addr == nil || !s.showAnswer(addr.AddrPort().Addr()) {
 		return result
 	}
 
-	// what the status says is decided; the rest is for the log
+	// The body does not change the outcome: it is only stored for the site's users.
 	timer := time.AfterFunc(answerTimeout, cancel)
 	defer timer.Stop()
 
@@ -135,43 +134,7 @@ func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 	return result
 }
 
-// sign sets the headers that name and, with a secret, sign a message: the contract's
-// X-Service-Signature over the body alone (analytics contract, section 5), and those of Standard
-// Webhooks, which also protect against replay.
-func sign(header http.Header, secret, id string, at time.Time, body []byte) {
-	timestamp := strconv.FormatInt(at.Unix(), 10)
-	header.Set("webhook-id", id)
-	header.Set("webhook-timestamp", timestamp)
-
-	if secret == "" {
-		return
-	}
-
-	header.Set("X-Service-Signature", "sha256="+hex.EncodeToString(mac([]byte(secret), body)))
-	signature := mac(standardKey(secret), []byte(id), []byte("."), []byte(timestamp), []byte("."), body)
-	header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(signature))
-}
-
-// standardKey is the key of Standard Webhooks: of a secret in their form, whsec_ and base64, the
-// bytes it encodes; of any other one its own bytes.
-func standardKey(secret string) []byte {
-	if encoded, ok := strings.CutPrefix(secret, model.StandardSecretPrefix); ok {
-		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(key) > 0 {
-			return key
-		}
-	}
-	return []byte(secret)
-}
-
-func mac(key []byte, parts ...[]byte) []byte {
-	h := hmac.New(sha256.New, key)
-	for _, part := range parts {
-		h.Write(part)
-	}
-	return h.Sum(nil)
-}
-
-// classOfStatus is the class of the failure that a status means, or empty for success.
+// classOfStatus returns the class of failure of a status, or "" for success.
 func classOfStatus(status int) string {
 	switch {
 	case status >= 200 && status < 300:
@@ -191,7 +154,7 @@ func classOfStatus(status int) string {
 	return model.AttemptBadAnswer
 }
 
-// failure is the result of an attempt without an answer.
+// failure returns the result of an attempt without a response.
 func failure(err error) db.AttemptResult {
 	if errors.Is(err, errBlocked) {
 		return db.AttemptResult{Error: model.AttemptNoAddress, Reason: model.ReasonBlocked}
@@ -202,7 +165,7 @@ func failure(err error) db.AttemptResult {
 	return db.AttemptResult{Error: classOf(err)}
 }
 
-// classOf is the class of an attempt that had an address to call, and no answer.
+// classOf returns the class of failure of a call without a response.
 func classOf(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return model.AttemptTimeout
@@ -221,6 +184,7 @@ func classOf(err error) string {
 	return model.AttemptBadAnswer
 }
 
+// isTLS reports whether no trusted TLS connection was made.
 func isTLS(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
@@ -236,12 +200,12 @@ func isTLS(err error) bool {
 		return true
 	}
 
-	// an alert of the other side
+	// The receiver sent a TLS alert.
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// isHangUp reports whether the other side ended the connection, or HTTP/2's stream.
+// isHangUp reports whether the receiver closed the connection, or the HTTP/2 stream.
 func isHangUp(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, end) {
@@ -252,8 +216,8 @@ func isHangUp(err error) bool {
 	return ok
 }
 
-// streamReset is how net/http shows its own error of HTTP/2 to those that ask for a type with these
-// fields.
+// streamReset receives net/http's HTTP/2 stream error, which is not exported. net/http's error has
+// an As method that fills any type with these fields.
 type streamReset struct {
 	StreamID uint32
 	Code     uint32
@@ -262,8 +226,9 @@ type streamReset struct {
 
 func (streamReset) Error() string { return "the stream was reset" }
 
-// retryAfter is for how long a receiver asked to be left alone, in either form of the header; 0 for
-// not at all. It counts for the two answers that mean it.
+// retryAfter returns the pause that a receiver asked for in either form of the Retry-After header,
+// or
+// 0. Only responses with status 429 and 503 count.
 func retryAfter(response *http.Response, now time.Time) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return 0

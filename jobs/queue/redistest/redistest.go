@@ -1,5 +1,6 @@
-// Package redistest gives tests a real Redis: the one named by TALLYGATE_TEST_REDIS_URL, or a
-// private server started from the installed redis-server, which a test may kill and start again.
+// Package redistest provides tests with a real Redis: that of TALLYGATE_TEST_REDIS_URL, or a
+// private server started from the installed redis-server, which a test may kill and restart. Only
+// tests import it.
 package redistest
 
 import (
@@ -20,14 +21,14 @@ import (
 // patience bounds the wait for a server to answer.
 const patience = 20 * time.Second
 
-// Server is a private Redis on loopback, without persistence. It ends with the test.
+// Server is a private Redis on loopback, without persistence. It is stopped when the test ends.
 type Server struct {
 	tb   testing.TB
 	port int
 	cmd  *exec.Cmd
 }
 
-// New starts a private server. Without redis-server on the PATH the test is skipped, or fails when
+// New starts a private server. Without redis-server on the PATH the test is skipped, or fails if
 // CI=true.
 func New(tb testing.TB) *Server {
 	tb.Helper()
@@ -48,7 +49,7 @@ func New(tb testing.TB) *Server {
 	return s
 }
 
-// URL returns the address of a Redis for a test that does not stop it.
+// URL returns the URL of a Redis for a test that does not stop it.
 func URL(tb testing.TB) string {
 	tb.Helper()
 	if u := os.Getenv("TALLYGATE_TEST_REDIS_URL"); u != "" {
@@ -57,7 +58,7 @@ func URL(tb testing.TB) string {
 	return New(tb).URL()
 }
 
-// URL is the server's address; it stays the same when the server is started again.
+// URL returns the server's URL, which does not change when the server is restarted.
 func (s *Server) URL() string { return fmt.Sprintf("redis://127.0.0.1:%d/0", s.port) }
 
 // Client returns a client of the server, closed with the test.
@@ -67,12 +68,12 @@ func (s *Server) Client() *redis.Client {
 	return client
 }
 
-// Start starts the server, empty, and waits until it answers.
+// Start starts an empty server and waits until it answers.
 func (s *Server) Start() {
 	s.tb.Helper()
 
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--dir", s.tb.TempDir(), "--loglevel", "warning")
+	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", s.tb.TempDir(), "--loglevel", "warning")
 
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := dbtest.StartBound(s.cmd); err != nil {
@@ -92,7 +93,7 @@ func (s *Server) Start() {
 	}
 }
 
-// Kill ends the server at once, with all it knows.
+// Kill kills the server. Its data is lost.
 func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
@@ -102,10 +103,10 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// Pause stops the server's process: connections stay open and nothing is answered.
+// Pause suspends the server's process: connections stay open and get no answer.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume continues a paused server, with all it knows.
+// Resume continues a paused server. Its data is kept.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal syscall.Signal) {

@@ -18,19 +18,19 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// Cluster is a Redis cluster of three masters on loopback. It ends with the test.
+// Cluster is a Redis cluster of three masters on loopback. It is stopped when the test ends.
 type Cluster struct {
 	tb    testing.TB
 	addrs []string
 }
 
-// NewCluster starts a cluster and waits until it serves.
+// NewCluster starts a cluster and waits until it is ready.
 func NewCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 
 	c := &Cluster{tb: tb}
 
-	// the nodes talk among themselves on a second port
+	// The nodes use a second port among themselves.
 	var firstBus int
 	for i := range 3 {
 		bus, err := dbtest.FreePort()
@@ -41,7 +41,8 @@ func NewCluster(tb testing.TB) *Cluster {
 			firstBus = bus
 		}
 
-		c.addrs = append(c.addrs, start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(bus)))
+		c.addrs = append(c.addrs, start(tb,
+			"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", strconv.Itoa(bus)))
 	}
 
 	const slots = 16384
@@ -72,14 +73,15 @@ func NewCluster(tb testing.TB) *Cluster {
 	for _, client := range clients {
 		await(tb, ctx, "the cluster", func() bool {
 			info, err := client.ClusterInfo(ctx).Result()
-			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+			return err == nil && strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, "cluster_known_nodes:3")
 		})
 	}
 
 	return c
 }
 
-// URL is the cluster's address.
+// URL returns the cluster's URL.
 func (c *Cluster) URL() string { return "redis-cluster://" + strings.Join(c.addrs, ",") }
 
 // Client returns a client of the cluster, closed with the test.
@@ -89,8 +91,8 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return client
 }
 
-// Sentinel is a Redis master with a replica, watched by a sentinel that puts the replica in its
-// place. It ends with the test.
+// Sentinel is a Redis master with a replica, watched by a sentinel that promotes the replica when
+// the master fails. It is stopped when the test ends.
 type Sentinel struct {
 	tb              testing.TB
 	addr            string
@@ -98,7 +100,7 @@ type Sentinel struct {
 	processes       map[string]*exec.Cmd
 }
 
-// NewSentinel starts all three and waits until the sentinel knows the others.
+// NewSentinel starts the three servers and waits until the sentinel knows the others.
 func NewSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
 
@@ -106,7 +108,10 @@ func NewSentinel(tb testing.TB) *Sentinel {
 	s.master = startIn(tb, s.processes)
 	host, port, _ := net.SplitHostPort(s.master)
 	s.replica = startIn(tb, s.processes, "--replicaof", host+" "+port)
-	config := fmt.Sprintf("sentinel monitor main %s %s 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", host, port)
+	config := fmt.Sprintf(`sentinel monitor main %s %s 1
+sentinel down-after-milliseconds main 500
+sentinel failover-timeout main 2000
+`, host, port)
 
 	file := filepath.Join(tb.TempDir(), "sentinel.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -128,22 +133,23 @@ func NewSentinel(tb testing.TB) *Sentinel {
 	return s
 }
 
-// URL is the sentinel's address with the master's name.
+// URL returns the sentinel's URL with the master's name.
 func (s *Sentinel) URL() string { return "redis-sentinel://" + s.addr + "/0?master=main" }
 
-// KillMaster ends the master at once, with all it knows.
+// KillMaster kills the master. Its data is lost.
 func (s *Sentinel) KillMaster() {
 	cmd := s.processes[s.master]
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 }
 
+// start starts a redis-server and waits until it answers.
 func start(tb testing.TB, args ...string) (addr string) {
 	tb.Helper()
 	return startIn(tb, map[string]*exec.Cmd{}, args...)
 }
 
-// startIn starts a redis-server, notes it by its address and waits until it answers.
+// startIn starts a redis-server, adds it to processes by its address and waits until it answers.
 func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (addr string) {
 	tb.Helper()
 
@@ -156,7 +162,9 @@ func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (add
 		tb.Fatal(err)
 	}
 
-	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", tb.TempDir(), "--loglevel", "warning")
+	args = append(args, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "",
+		"--dir", tb.TempDir(), "--loglevel", "warning")
+
 	cmd := exec.Command("redis-server", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := dbtest.StartBound(cmd); err != nil {
@@ -165,7 +173,7 @@ func startIn(tb testing.TB, processes map[string]*exec.Cmd, args ...string) (add
 
 	tb.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		// again, for one that a test ended
+		// A test may have killed it already.
 		_ = cmd.Wait()
 	})
 

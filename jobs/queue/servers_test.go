@@ -1,12 +1,12 @@
-package jobs
+package queue
 
 import (
 	"fmt"
 	"testing"
 )
 
-// TestRedisURLs: each form of address leads to the servers it names.
-func TestRedisURLs(t *testing.T) {
+// TestURLs: each form of URL is read as the servers that it names.
+func TestURLs(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"redis://h", "h:6379 db 0"},
 		{"redis://h:7000/2", "h:7000 db 2"},
@@ -18,7 +18,7 @@ func TestRedisURLs(t *testing.T) {
 		{"redis-sentinel://u:p@h,i/3?master=m&sentinel_user=su&sentinel_password=sp", "sentinel m [h:26379 i:26379] db 3 user u p su sp"},
 		{"rediss-sentinel://:p%2Fq@h?master=m", "sentinel m [h:26379] db 0 user  p/q TLS"},
 	} {
-		s, err := parseRedisURL(test.url)
+		s, err := parseURL(test.url)
 		if err != nil {
 			t.Errorf("%s: %v", test.url, err)
 			continue
@@ -29,12 +29,19 @@ func TestRedisURLs(t *testing.T) {
 
 		switch {
 		case s.single != nil:
-			got, user, password, tls = fmt.Sprintf("%s db %d", s.single.Addr, s.single.DB), s.single.Username, s.single.Password, s.single.TLSConfig != nil
+			got, user, password, tls = fmt.Sprintf(
+				"%s db %d", s.single.Addr, s.single.DB,
+			), s.single.Username, s.single.Password, s.single.TLSConfig != nil
 		case s.cluster != nil:
-			got, user, password, tls = fmt.Sprintf("cluster %v", s.cluster.Addrs), s.cluster.Username, s.cluster.Password, s.cluster.TLSConfig != nil
+			got, user, password, tls = fmt.Sprintf(
+				"cluster %v",
+				s.cluster.Addrs,
+			), s.cluster.Username, s.cluster.Password, s.cluster.TLSConfig != nil
 		default:
 			f := s.sentinel
-			got, user, password, tls = fmt.Sprintf("sentinel %s %v db %d", f.MasterName, f.SentinelAddrs, f.DB), f.Username, f.Password, f.TLSConfig != nil
+			got, user, password, tls = fmt.Sprintf(
+				"sentinel %s %v db %d", f.MasterName, f.SentinelAddrs, f.DB,
+			), f.Username, f.Password, f.TLSConfig != nil
 		}
 
 		if user+password != "" {
@@ -54,7 +61,7 @@ func TestRedisURLs(t *testing.T) {
 
 	for _, bad := range []string{"", "redis", "redis://", "redis-other://h", "redisx://h", "redis-cluster://", "redis-cluster://h,,i", "redis-sentinel://h",
 		"redis-cluster://h/1", "redis-cluster://h:x", "redis-sentinel://h?master=m&x=y"} {
-		if err := CheckRedisURL(bad); err == nil {
+		if err := CheckURL(bad); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
