@@ -384,7 +384,7 @@ func TestLayoutRules(t *testing.T) {
 
 		// An external test sets its scene with what it needs.
 		{"db/hits_test.go", external, "dataplane/analytics", ""},
-		{"frontend-assets/svc_pageview_test.go", external, "dataplane", ""},
+		{"frontend-assets/test/script/pageview_test.go", external, "dataplane", ""},
 	}
 	for _, test := range tests {
 		imported := test.imported

@@ -162,6 +162,14 @@ func (p *Page) Eval(expression string, value any) {
 	}
 }
 
+// Text evaluates a JavaScript expression whose value is a string, and returns the value.
+func (p *Page) Text(expression string) string {
+	p.browser.t.Helper()
+	var value string
+	p.Eval(expression, &value)
+	return value
+}
+
 // WaitFor waits until a JavaScript expression is true in the page, also across a change of the
 // page.
 //

@@ -1,4 +1,4 @@
-package assets_test
+package script_test
 
 import (
 	"fmt"
@@ -132,7 +132,7 @@ func TestChromiumWaysToSend(t *testing.T) {
 		h := w.next()
 		w.expect(page, h, `{"t": "pageview", "p": "/", "r": null}`)
 
-		if got := text(page, "ways.join()"); got != test.want {
+		if got := page.Text("ways.join()"); got != test.want {
 			t.Errorf("%s: sent by %s, want %s", name, got, test.want)
 		}
 		if got := h.header.Get("Cookie"); got != "" {

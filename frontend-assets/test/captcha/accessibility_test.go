@@ -1,4 +1,4 @@
-package assets_test
+package captcha_test
 
 import (
 	"context"
@@ -133,7 +133,7 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	if got := heard(); got != "checkbox Verification failed. Try again (The captcha is set up incorrectly: the server's reason) focused=true checked=false; status  live=polite" {
 		t.Errorf("error: %s", got)
 	}
-	if got := text(page, `document.querySelector('[role=status]').textContent + getComputedStyle(document.activeElement).outlineStyle`); got != "The captcha is set up incorrectly: the server's reasonsolid" {
+	if got := page.Text(`document.querySelector('[role=status]').textContent + getComputedStyle(document.activeElement).outlineStyle`); got != "The captcha is set up incorrectly: the server's reasonsolid" {
 		t.Errorf("error: beneath, and the focus ring: %s", got)
 	}
 
@@ -149,7 +149,7 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	page.Do(chromedp.KeyEvent(kb.Enter))
 	page.Do(chromedp.KeyEvent(kb.Tab))
 
-	if got := text(page, `document.activeElement.id`); got != "send" {
+	if got := page.Text(`document.activeElement.id`); got != "send" {
 		t.Errorf("after the widget comes %q, want the form's own button", got)
 	}
 
@@ -179,7 +179,7 @@ func TestChromiumCaptchaSaysAnErrorOnce(t *testing.T) {
 	s.is(page, "done")
 	s.hasCalled("config", "config", "config", "config", "config", "config", "verify")
 
-	if got := text(page, `said.join('; ')`); got != unreachable+"; Verified" {
+	if got := page.Text(`said.join('; ')`); got != unreachable+"; Verified" {
 		t.Errorf("it said %s", got)
 	}
 }
@@ -190,28 +190,28 @@ func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
 	s.showState(page, "verifying", "/hangs", `document.querySelector('[name=email]').focus()`)
 
 	animation := `getComputedStyle(document.querySelector('.svc-captcha-box')).animationName`
-	if got := text(page, animation); got != "svc-captcha-turn" {
+	if got := page.Text(animation); got != "svc-captcha-turn" {
 		t.Errorf("animation %q", got)
 	}
 
 	colours := `((s) => s.backgroundColor + ' ' + s.color)(getComputedStyle(document.querySelector('.service-captcha button')))`
-	if got := text(page, colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
+	if got := page.Text(colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
 		t.Errorf("light: %s", got)
 	}
 
 	preferring(page, "prefers-reduced-motion", "reduce", "prefers-color-scheme", "dark")
 
-	if got := text(page, animation); got != "none" {
+	if got := page.Text(animation); got != "none" {
 		t.Errorf("with reduced motion: animation %q", got)
 	}
-	if got := text(page, colours); got != "rgb(18, 18, 18) rgb(255, 255, 255)" {
+	if got := page.Text(colours); got != "rgb(18, 18, 18) rgb(255, 255, 255)" {
 		t.Errorf("dark: %s", got)
 	}
 
 	// A page that is light whatever the visitor prefers has a light widget.
 	page.Eval(`document.documentElement.style.colorScheme = 'light'`, nil)
 
-	if got := text(page, colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
+	if got := page.Text(colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
 		t.Errorf("on a light page: %s", got)
 	}
 
@@ -219,7 +219,7 @@ func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
 	page.Eval(`document.querySelector('#send').insertAdjacentHTML('beforebegin',
 		'<style>button { color: red; background: red; text-transform: uppercase; padding: 9em; display: none } form button { color: red }</style>')`, nil)
 
-	if got := text(page, colours+` + getComputedStyle(document.querySelector('.service-captcha button')).textTransform`); got != "rgb(255, 255, 255) rgb(0, 0, 0)none" {
+	if got := page.Text(colours + ` + getComputedStyle(document.querySelector('.service-captcha button')).textTransform`); got != "rgb(255, 255, 255) rgb(0, 0, 0)none" {
 		t.Errorf("with the page's rules for buttons: %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package assets_test
+package script_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // What the script costs the page's main thread, in its processor time, as medians over all runs:
 //
-//	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets
+//	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets/test/script
 //
 // "load" compiles and runs the script, which sends the page view; "fetch" is the browser's part of
 // that. "scroll" is a scroll event. "layout" is a scroll event on a page that has just changed, so

@@ -1,10 +1,11 @@
-package assets_test
+package captcha_test
 
 import (
 	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,6 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
-	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
@@ -68,7 +68,7 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 			if got := s.called()[before:]; len(got) < len(test.calls) || !slices.Equal(got[:len(test.calls)], test.calls) {
 				t.Errorf("called %v, want %v", got, test.calls)
 			}
-			if got := text(page, `[document.querySelector('button').getAttribute('aria-checked'), document.querySelector('input[type=hidden]')].join()`); got != "false," {
+			if got := page.Text(`[document.querySelector('button').getAttribute('aria-checked'), document.querySelector('input[type=hidden]')].join()`); got != "false," {
 				t.Errorf("checked and field: %s", got)
 			}
 
@@ -79,7 +79,7 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 				page.Click(".service-captcha button")
 				s.is(page, "done")
 
-				if note := text(page, widgetNote); note != "Verified" {
+				if note := page.Text(widgetNote); note != "Verified" {
 					t.Errorf("mended, it still says %q", note)
 				}
 			}
@@ -130,7 +130,7 @@ func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
 			var pauses []float64
 			page.Eval("pauses", &pauses)
 
-			if got := text(page, `states.filter((each, i) => each !== states[i - 1]).join(' ').replace(/is-/g, '')`); got != test.states || len(pauses) != len(test.pauses) {
+			if got := page.Text(`states.filter((each, i) => each !== states[i - 1]).join(' ').replace(/is-/g, '')`); got != test.states || len(pauses) != len(test.pauses) {
 				t.Fatalf("states %q and pauses %v, want %q and %v", got, pauses, test.states, test.pauses)
 			}
 
@@ -182,12 +182,17 @@ func TestChromiumCaptchaGathersNothingWhileItTries(t *testing.T) {
 // is.
 func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
 	s := newCaptchaSite(t, nil)
-	script := "<script>" + string(body(t, get(t, assets.Handler(), "GET", "/captcha.js"))) + "</script>"
+	source, err := os.ReadFile("../../dist/captcha.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	script := "<script>" + string(source) + "</script>"
 	form := "<!doctype html>" + strings.Replace(captchaForm(""), captchaScript, script, 1)
 	page := s.browser.Open("data:text/html;charset=utf-8;base64," + base64.StdEncoding.EncodeToString([]byte(form)))
 	s.is(page, "idle")
 
-	if got := text(page, "location.origin"); got != "null" {
+	if got := page.Text("location.origin"); got != "null" {
 		t.Fatalf("the page's origin is %s", got)
 	}
 
@@ -207,7 +212,7 @@ func TestChromiumCaptchaIsSilentAboutAShortWait(t *testing.T) {
 	page.Click("input[name=email]")
 	s.is(page, "done")
 
-	if got := text(page, `String(window.failed)`); got != "null" {
+	if got := page.Text(`String(window.failed)`); got != "null" {
 		t.Error("it showed an error")
 	}
 }
@@ -291,7 +296,7 @@ func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 	page.Click("input[name=email]")
 	page.WaitFor(`waits.length > 0`)
 
-	if got := text(page, `String(waits[0] >= 1)`); got != "true" {
+	if got := page.Text(`String(waits[0] >= 1)`); got != "true" {
 		t.Error("the page cannot read Retry-After")
 	}
 
@@ -300,7 +305,7 @@ func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 	s.mu.Unlock()
 	s.is(page, "done")
 
-	if n := len(s.called()) - before; n < 3 || !s.verify(text(page, widgetToken)) {
+	if n := len(s.called()) - before; n < 3 || !s.verify(page.Text(widgetToken)) {
 		t.Errorf("%d calls, and the token must be valid", n)
 	}
 }
@@ -337,7 +342,7 @@ func TestChromiumCaptchaOfflineThenOnline(t *testing.T) {
 	// without a press
 	s.is(page, "done")
 
-	if !s.verify(text(page, widgetToken)) {
+	if !s.verify(page.Text(widgetToken)) {
 		t.Error("the token is not valid")
 	}
 
@@ -362,11 +367,11 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	changed := func(page *browsertest.Page, old string) string {
 		t.Helper()
 		page.WaitFor(fmt.Sprintf(`%s && %[1]s !== %q`, widgetToken, old))
-		return text(page, widgetToken)
+		return page.Text(widgetToken)
 	}
 
 	page := open()
-	first := text(page, widgetToken)
+	first := page.Text(widgetToken)
 	s.later(page, 3*time.Minute)
 	page.Eval("beat()", nil)
 	s.hasCalled("config", "verify")
@@ -382,7 +387,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	// asked again it just goes on
 	page.Eval("(beat(), beat())", nil)
 
-	if got := text(page, widgetToken+` + document.querySelector('.service-captcha').className`); got != first+"service-captcha is-done" {
+	if got := page.Text(widgetToken + ` + document.querySelector('.service-captcha').className`); got != first+"service-captcha is-done" {
 		t.Errorf("during renewal: %q, want %q, done", got, first)
 	}
 
@@ -391,7 +396,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	if !s.verify(first) || !s.verify(second) {
 		t.Error("both tokens must be good")
 	}
-	if got := text(page, `document.querySelector('.service-captcha').className + [changes, touched]`); got != "service-captcha is-done0,0" {
+	if got := page.Text(`document.querySelector('.service-captcha').className + [changes, touched]`); got != "service-captcha is-done0,0" {
 		t.Errorf("after renewal: %s", got)
 	}
 
@@ -401,7 +406,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	s.answer("/config", func(http.ResponseWriter) bool { return false })
 	s.later(page, 10*time.Minute)
 
-	if got := text(page, `(document.dispatchEvent(new Event('visibilitychange')), `+widgetToken+` + document.querySelector('.service-captcha').className)`); got != "service-captcha is-verifying" {
+	if got := page.Text(`(document.dispatchEvent(new Event('visibilitychange')), ` + widgetToken + ` + document.querySelector('.service-captcha').className)`); got != "service-captcha is-verifying" {
 		t.Errorf("after a sleep: %q", got)
 	}
 
@@ -420,7 +425,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 		page.WaitFor("true")
 	}
 
-	if got := text(page, `document.querySelector('.service-captcha').className`); got != "service-captcha is-done" || text(page, widgetToken) != third {
+	if got := page.Text(`document.querySelector('.service-captcha').className`); got != "service-captcha is-done" || page.Text(widgetToken) != third {
 		t.Errorf("while renewal fails: %s", got)
 	}
 
@@ -428,7 +433,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	page.Eval("beat()", nil)
 	s.is(page, "error")
 
-	if got := text(page, widgetToken); got != "" {
+	if got := page.Text(widgetToken); got != "" {
 		t.Errorf("the field still has %q", got)
 	}
 
@@ -440,7 +445,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	}
 
 	// A clock that was set back tells nothing about the token's age.
-	before := text(page, widgetToken)
+	before := page.Text(widgetToken)
 	page.Eval(`(later(-3600000), beat())`, nil)
 	changed(page, before)
 	noComplaints(t, page, "503")
@@ -456,18 +461,18 @@ func TestChromiumCaptchaInAHiddenTab(t *testing.T) {
 	s.is(page, "done")
 	other := s.browser.NewPage()
 	page.WaitFor("document.hidden")
-	token := text(page, widgetToken)
+	token := page.Text(widgetToken)
 	renewed := func() bool {
 		page.Eval("beat()", nil)
 		calls := len(s.called())
-		return calls > 0 && text(page, `document.querySelector('.service-captcha').className`) != "" && calls%2 == 0 && token != text(page, widgetToken)
+		return calls > 0 && page.Text(`document.querySelector('.service-captcha').className`) != "" && calls%2 == 0 && token != page.Text(widgetToken)
 	}
 
 	for range 3 {
 		s.later(page, 4*time.Minute)
 		page.Eval("beat()", nil)
 		page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
-		token = text(page, widgetToken)
+		token = page.Text(widgetToken)
 	}
 
 	calls := len(s.called())
@@ -484,7 +489,7 @@ func TestChromiumCaptchaInAHiddenTab(t *testing.T) {
 	other.WaitFor("document.hidden")
 	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
 
-	if !s.verify(text(page, widgetToken)) {
+	if !s.verify(page.Text(widgetToken)) {
 		t.Error("the token is not valid")
 	}
 }
@@ -495,7 +500,7 @@ func TestChromiumCaptchaAfterGoingBack(t *testing.T) {
 	s.is(page, "idle")
 	page.Click("input[name=email]")
 	s.is(page, "done")
-	token := text(page, widgetToken)
+	token := page.Text(widgetToken)
 	page.Eval(`(window.same = true, dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true})))`, nil)
 
 	// the old one went with the form

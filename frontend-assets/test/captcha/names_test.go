@@ -1,4 +1,4 @@
-package assets_test
+package captcha_test
 
 import (
 	"fmt"
@@ -72,7 +72,7 @@ func TestChromiumCaptchaSurvivesEveryDocumentName(t *testing.T) {
 	page.Eval(`Document.prototype.querySelector.call(document, 'input[name=email]').focus()`, nil)
 	page.WaitFor(`state() === 'service-captcha is-done'`)
 
-	if token := text(page, `serviceCaptcha.getResponse()`); !s.verify(token) {
+	if token := page.Text(`serviceCaptcha.getResponse()`); !s.verify(token) {
 		t.Errorf("the token %q is not valid", token)
 	}
 
@@ -136,14 +136,14 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 		if function == "Element.prototype.append" {
 			want = ""
 		}
-		if got := text(page, `document.querySelector('#bad .service-captcha').textContent`); got != want {
+		if got := page.Text(`document.querySelector('#bad .service-captcha').textContent`); got != want {
 			t.Errorf("%s: the widget says %q, want %q", function, got, want)
 		}
 
 		page.Eval(`document.querySelector('#good input').focus()`, nil)
 		page.WaitFor(`document.querySelector('#good .is-done')`)
 
-		if token := text(page, `serviceCaptcha.getResponse('#good')`); !s.verify(token) {
+		if token := page.Text(`serviceCaptcha.getResponse('#good')`); !s.verify(token) {
 			t.Errorf("%s: the other widget's token %q is not valid", function, token)
 		}
 

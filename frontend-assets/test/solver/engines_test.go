@@ -1,4 +1,4 @@
-package assets_test
+package solver_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package assets_test
+package captcha_test
 
 import (
 	"net/http"
@@ -51,14 +51,14 @@ func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 			page.Goto("http://www.shop.test" + test.path)
 			s.is(page, "idle")
 
-			if got := text(page, dressed); got != "true" {
+			if got := page.Text(dressed); got != "true" {
 				t.Error("the widget has no style")
 			}
 
 			page.Click("input[name=email]")
 			s.is(page, "done")
 
-			if !s.verify(text(page, widgetToken)) {
+			if !s.verify(page.Text(widgetToken)) {
 				t.Error("the token is not valid")
 			}
 
@@ -90,7 +90,7 @@ func TestChromiumCaptchaStyle(t *testing.T) {
 		page := s.browser.Open("http://www.shop.test" + path)
 		s.is(page, "idle")
 
-		if got := text(page, dressed+` + ' ' + (document.adoptedStyleSheets.length + document.querySelectorAll('head style:not([id])').length)`); got != want {
+		if got := page.Text(dressed + ` + ' ' + (document.adoptedStyleSheets.length + document.querySelectorAll('head style:not([id])').length)`); got != want {
 			t.Errorf("%s: dressed, and sheets of ours: %s, want %s", path, got, want)
 		}
 
@@ -103,7 +103,7 @@ func TestChromiumCaptchaStyle(t *testing.T) {
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 
-	if got := text(page, dressed+` + document.adoptedStyleSheets.length + document.querySelectorAll('head > style').length`); got != "true01" {
+	if got := page.Text(dressed + ` + document.adoptedStyleSheets.length + document.querySelectorAll('head > style').length`); got != "true01" {
 		t.Errorf("without adopted sheets: %s", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 			page.Click("input[name=email]")
 			s.is(page, "done")
 
-			if !s.verify(text(page, widgetToken)) {
+			if !s.verify(page.Text(widgetToken)) {
 				t.Error("the token is not valid")
 			}
 
@@ -251,7 +251,7 @@ func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 	waited := func(page *browsertest.Page, times int) {
 		t.Helper()
 		for range times {
-			if got := text(page, `String(wait()) + document.querySelector('.service-captcha').className`); got != "1service-captcha is-verifying" {
+			if got := page.Text(`String(wait()) + document.querySelector('.service-captcha').className`); got != "1service-captcha is-verifying" {
 				t.Fatalf("waits and state: %s", got)
 			}
 		}
@@ -268,7 +268,7 @@ func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 
 	s.is(page, "done")
 
-	if !s.verify(text(page, widgetToken)) {
+	if !s.verify(page.Text(widgetToken)) {
 		t.Error("the token is not valid")
 	}
 
@@ -282,7 +282,7 @@ func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 	page.Eval("wait()", nil)
 	s.says(page, failed, "This browser cannot do the verification")
 
-	if got := text(page, "String(waits.size)"); got != "0" {
+	if got := page.Text("String(waits.size)"); got != "0" {
 		t.Errorf("it still waits for %s things", got)
 	}
 

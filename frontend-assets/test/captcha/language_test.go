@@ -1,4 +1,4 @@
-package assets_test
+package captcha_test
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ var captchaLanguages = map[string][2]string{
 }
 
 func TestCaptchaTextsAreComplete(t *testing.T) {
-	source, err := os.ReadFile("src/captcha/widget/texts.ts")
+	source, err := os.ReadFile("../../src/captcha/widget/texts.ts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 		page.Goto("http://www.shop.test/now")
 		s.is(page, "idle")
 
-		if got := text(page, `document.querySelector('.service-captcha [lang]').lang`); got != test.want {
+		if got := page.Text(`document.querySelector('.service-captcha [lang]').lang`); got != test.want {
 			t.Errorf("page %q, browser %s: %s, want %s", test.page, test.browser, got, test.want)
 		}
 

@@ -1,4 +1,4 @@
-package assets_test
+package captcha_test
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 	if fmt.Sprint(button) != "{BUTTON button checkbox I am human false I am human}" {
 		t.Errorf("idle: %v", button)
 	}
-	if got := text(page, `String(document.querySelector('form').elements['service-captcha-response'])`); got != "undefined" {
+	if got := page.Text(`String(document.querySelector('form').elements['service-captcha-response'])`); got != "undefined" {
 		t.Errorf("a field before the work is done: %s", got)
 	}
 
@@ -44,8 +44,8 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 	}
 
 	s.hasCalled("config", "verify")
-	token := text(page, `document.querySelector('form > input[type=hidden][name=service-captcha-response]').value`)
-	if got := text(page, `seen.join()`); token == "" || got != "" {
+	token := page.Text(`document.querySelector('form > input[type=hidden][name=service-captcha-response]').value`)
+	if got := page.Text(`seen.join()`); token == "" || got != "" {
 		t.Errorf("token %q; the page got the events %s", token, got)
 	}
 
@@ -113,7 +113,7 @@ func TestChromiumCaptchaTestCredentials(t *testing.T) {
 	page.Click("input[name=email]")
 	s.is(page, "done")
 
-	if token := text(page, widgetToken); !s.verify(token) || s.verify(token) {
+	if token := page.Text(widgetToken); !s.verify(token) || s.verify(token) {
 		t.Error("the token must be valid once")
 	}
 }
@@ -126,10 +126,10 @@ func TestChromiumCaptchaWithoutAForm(t *testing.T) {
 	page := s.browser.Open("http://www.shop.test/")
 	s.is(page, "done")
 
-	if got := text(page, `document.querySelector('.service-captcha > input[name=service-captcha-response]').value`); !s.verify(got) {
+	if got := page.Text(`document.querySelector('.service-captcha > input[name=service-captcha-response]').value`); !s.verify(got) {
 		t.Errorf("token %q is not valid", got)
 	}
-	if got := text(page, `document.querySelector('.service-captcha').textContent`); got != "VerifiedVerified" {
+	if got := page.Text(`document.querySelector('.service-captcha').textContent`); got != "VerifiedVerified" {
 		t.Errorf("the widget says %q, want its label and its announcement", got)
 	}
 
@@ -166,7 +166,7 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	page = start("/empty")
 	s.is(page, "done")
 
-	if !s.verify(text(page, widgetToken)) {
+	if !s.verify(page.Text(widgetToken)) {
 		t.Error("empty attributes must be as good as none")
 	}
 
@@ -182,7 +182,7 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	page = start("/loadtwice")
 	s.is(page, "done")
 
-	if got := text(page, `[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,1" {
+	if got := page.Text(`[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,1" {
 		t.Errorf("with the script three times there are %s buttons and fields", got)
 	}
 
@@ -196,7 +196,7 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 		page.Click("input[name=email]")
 		s.is(page, "error")
 
-		if note := text(page, widgetNote); !strings.HasPrefix(note, "The captcha is set up incorrectly: ") {
+		if note := page.Text(widgetNote); !strings.HasPrefix(note, "The captcha is set up incorrectly: ") {
 			t.Errorf("%s: %q", address, note)
 		}
 	}
@@ -225,7 +225,7 @@ func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
 		page.Click("input[name=email]")
 		s.is(page, "done")
 
-		if !s.verify(text(page, widgetToken)) {
+		if !s.verify(page.Text(widgetToken)) {
 			t.Errorf("%s: the token is not valid", path)
 		}
 
@@ -304,7 +304,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 	}
 
 	// At once: within the same turn the field is empty and the widget is no longer done.
-	if got := text(page, `(serviceCaptcha.reset('#a'), document.querySelector('#first > input').value + document.querySelector('#a').className +
+	if got := page.Text(`(serviceCaptcha.reset('#a'), document.querySelector('#first > input').value + document.querySelector('#a').className +
 		document.querySelector('#a button').getAttribute('aria-checked'))`); got != "service-captcha is-verifyingfalse" {
 		t.Errorf("after reset: %q", got)
 	}
@@ -334,7 +334,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 		t.Helper()
 		s.is(page, "done")
 		s.key = key
-		if !s.verify(text(page, widgetToken)) {
+		if !s.verify(page.Text(widgetToken)) {
 			t.Errorf("the token is not valid for %s", key.sitekey)
 		}
 	}
@@ -354,7 +354,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 	s.hasCalled("config", "verify")
 
 	// At once the old token is gone, and the new one comes by itself.
-	if got := text(page, fmt.Sprintf(`(async () => { document.querySelector('.service-captcha').dataset.sitekey = %q; await 0
+	if got := page.Text(fmt.Sprintf(`(async () => { document.querySelector('.service-captcha').dataset.sitekey = %q; await 0
 		return document.querySelector('.service-captcha').className + %s })()`, ours.sitekey, widgetToken)); got != "service-captcha is-verifying" {
 		t.Errorf("with another sitekey: %s", got)
 	}
@@ -380,7 +380,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 		set(bad)
 		s.is(page, "error")
 
-		if got := text(page, widgetToken); got != "" {
+		if got := page.Text(widgetToken); got != "" {
 			t.Errorf("with the sitekey %q the field still has %s", bad, got)
 		}
 	}
@@ -411,14 +411,14 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 
 	page.Goto("http://www.shop.test/")
 	page.WaitFor(`window.serviceCaptcha`)
-	before := text(page, `[...live].join(' ')`)
+	before := page.Text(`[...live].join(' ')`)
 	page.Eval(fmt.Sprintf(`document.querySelector('main').append(document.createRange().createContextualFragment(
 		'<form id="one"><input name="q"><div class="service-captcha" data-sitekey="%[1]s"></div></form><form id="two"></form>'))`, s.key.sitekey), nil)
 
 	s.is(page, "idle")
 	page.Click("input[name=q]")
 	s.is(page, "done")
-	token := text(page, `document.querySelector('#one > input[type=hidden]').value`)
+	token := page.Text(`document.querySelector('#one > input[type=hidden]').value`)
 
 	// Moved to another form, the widget takes its field along, and what the page takes away comes
 	// back.
@@ -427,7 +427,7 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 	page.Eval(`(document.querySelector('.service-captcha').textContent = '', document.querySelector('#two > input').remove())`, nil)
 	page.WaitFor(`document.querySelector('#two > input[type=hidden]') && document.querySelector('.service-captcha button')`)
 
-	if got := text(page, widgetToken); got != token {
+	if got := page.Text(widgetToken); got != token {
 		t.Errorf("token %q, want still %q", got, token)
 	}
 
@@ -437,7 +437,7 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 	page.WaitFor(`!taken.firstChild && taken.className === 'service-captcha' && !document.querySelector('input[type=hidden]')`)
 	page.WaitFor(`!document.querySelector('main').textContent.trim()`)
 
-	if after := text(page, `(document.querySelector('#two').remove(), [...live].filter((each) => !each.includes('click')).join(' '))`); after != before {
+	if after := page.Text(`(document.querySelector('#two').remove(), [...live].filter((each) => !each.includes('click')).join(' '))`); after != before {
 		t.Errorf("left behind: %s; before: %s", after, before)
 	}
 
@@ -450,7 +450,7 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 	page.Eval(`document.querySelector('main').append(taken)`, nil)
 	s.is(page, "done")
 
-	if got := text(page, `document.querySelector('.service-captcha > input').value`); !s.verify(got) {
+	if got := page.Text(`document.querySelector('.service-captcha > input').value`); !s.verify(got) {
 		t.Errorf("token %q is not valid", got)
 	}
 
@@ -466,7 +466,7 @@ func TestChromiumCaptchaInACopyOfThePage(t *testing.T) {
 	page.Eval(`document.body.replaceWith(document.body.cloneNode(true))`, nil)
 	s.is(page, "idle")
 
-	if got := text(page, `[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,0" {
+	if got := page.Text(`[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,0" {
 		t.Errorf("the copy has %s buttons and fields", got)
 	}
 

@@ -1,4 +1,4 @@
-package assets_test
+package captcha_test
 
 import (
 	"bytes"
@@ -283,13 +283,6 @@ func (s *captchaSite) is(page *browsertest.Page, state string) {
 func (s *captchaSite) says(page *browsertest.Page, label, note string) {
 	s.t.Helper()
 	page.WaitFor(fmt.Sprintf("%s === %q && %s === %q", widgetLabel, label, widgetNote, note))
-}
-
-// text is the value of an expression in the page.
-func text(page *browsertest.Page, expression string) string {
-	var value string
-	page.Eval(expression, &value)
-	return value
 }
 
 // verify asks the data plane about a token, as the site's server would.

@@ -1,4 +1,4 @@
-package assets_test
+package captcha_test
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 		if got := s.called()[before:]; !slices.Equal(got, test.calls) {
 			t.Errorf("%s: called %v, want %v", test.name, got, test.calls)
 		}
-		if !s.verify(text(page, widgetToken)) {
+		if !s.verify(page.Text(widgetToken)) {
 			t.Errorf("%s: the token is not valid", test.name)
 		}
 
@@ -72,7 +72,7 @@ func TestChromiumCaptchaHasOneCrew(t *testing.T) {
 	page.Goto("http://www.shop.test/")
 	page.WaitFor(`document.querySelectorAll('.service-captcha.is-done').length === 6`)
 
-	if got := text(page, `[made > 0, most, alive].join()`); got != "true,4,0" {
+	if got := page.Text(`[made > 0, most, alive].join()`); got != "true,4,0" {
 		t.Errorf("workers were made, most at a time, left: %s, want true, 4, 0", got)
 	}
 
@@ -179,7 +179,7 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 	labelled("da", "Bekræftet")
 	set(widget + `.dataset.lang = 'uk'`)
 	labelled("uk", "Перевірено")
-	token := text(page, widgetToken)
+	token := page.Text(widgetToken)
 
 	// The token that is there gets the new name.
 	set(widget + `.dataset.responseFieldName = 'other'`)
@@ -191,7 +191,7 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 	set(widget + `.className = 'service-captcha is-error'`)
 	page.WaitFor(widget + `.className === 'service-captcha is-done'`)
 
-	if got := text(page, `document.querySelector('form').elements.other.value`); got != token {
+	if got := page.Text(`document.querySelector('form').elements.other.value`); got != token {
 		t.Errorf("token %q, want still %q", got, token)
 	}
 
@@ -245,7 +245,7 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 }
 
 func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
-	docs, err := os.ReadFile("../docs/captcha.md")
+	docs, err := os.ReadFile("../../../docs/captcha.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 
 	seen := func(want ...string) {
 		t.Helper()
-		if got := text(page, `seen.splice(0).join('; ')`); got != strings.Join(want, "; ") {
+		if got := page.Text(`seen.splice(0).join('; ')`); got != strings.Join(want, "; ") {
 			t.Errorf("the page saw %q, want %q", got, strings.Join(want, "; "))
 		}
 	}
@@ -274,7 +274,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 
-	if got := text(page, `serviceCaptcha.getResponse()`); got != "" {
+	if got := page.Text(`serviceCaptcha.getResponse()`); got != "" {
 		t.Errorf("a token %q before the work", got)
 	}
 
@@ -283,19 +283,19 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	seen("verified  is-done token")
 
 	for _, target := range []string{"", "'form'", "'.service-captcha'", "document.body"} {
-		if got := text(page, `serviceCaptcha.getResponse(`+target+`)`); got == "" || got != text(page, widgetToken) {
+		if got := page.Text(`serviceCaptcha.getResponse(` + target + `)`); got == "" || got != page.Text(widgetToken) {
 			t.Errorf("getResponse(%s) = %q", target, got)
 		}
 	}
 
 	for _, target := range []string{"'#send'", "'not a selector!'", "null", "document.head"} {
-		if got := text(page, `serviceCaptcha.getResponse(`+target+`)`); got != "" {
+		if got := page.Text(`serviceCaptcha.getResponse(` + target + `)`); got != "" {
 			t.Errorf("getResponse(%s) = %q", target, got)
 		}
 	}
 
 	// A renewal is no news; a reset is.
-	token := text(page, widgetToken)
+	token := page.Text(widgetToken)
 	s.later(page, 4*time.Minute)
 	page.Eval("beat()", nil)
 	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
@@ -305,7 +305,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	seen("expired  is-verifying ", "verified  is-done token")
 
 	// Asked for an expired token, it has none, and says so.
-	if got := text(page, `(later(360000), serviceCaptcha.getResponse())`); got != "" {
+	if got := page.Text(`(later(360000), serviceCaptcha.getResponse())`); got != "" {
 		t.Errorf("an expired token %q", got)
 	}
 
@@ -352,7 +352,7 @@ func TestChromiumCaptchaMarksEnglishDetails(t *testing.T) {
 			console += line.Text + "\n"
 		}
 
-		return text(page, `document.querySelector('.service-captcha [role=status]').innerHTML`), console
+		return page.Text(`document.querySelector('.service-captcha [role=status]').innerHTML`), console
 	}
 
 	note, console := open(http.StatusNotFound)

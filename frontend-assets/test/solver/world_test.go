@@ -1,4 +1,4 @@
-package assets_test
+package solver_test
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ import (
 const engineOrigin = "https://captcha.example.test"
 
 // engineVectors is the file that the Go implementation is tested with as well.
-const engineVectors = "../dataplane/captcha/pow/testdata/vectors.json"
+const engineVectors = "../../../dataplane/captcha/pow/testdata/vectors.json"
 
 // solverScript is the captcha's solver as the widget has it, with its parts within reach of a test.
 var solverScript = sync.OnceValues(func() (string, error) {
@@ -29,13 +29,12 @@ var solverScript = sync.OnceValues(func() (string, error) {
 		Stdin: &api.StdinOptions{
 			Contents: `
 				import { fold, read } from './challenge';
-				import { finder } from './engine';
 				import { js } from './js';
 				import { solve, Unreachable, Unsupported } from './solver';
 				import { subtle } from './subtle';
 				import { wasm } from './wasm';
-				Object.assign(window, { fold, read, finder, js, subtle, wasm, solve, Unreachable, Unsupported });`,
-			ResolveDir: "src/captcha/engine",
+				Object.assign(window, { fold, read, js, subtle, wasm, solve, Unreachable, Unsupported });`,
+			ResolveDir: "../../src/captcha/engine",
 			Loader:     api.LoaderTS,
 		},
 		Bundle: true, Format: api.FormatIIFE, Target: api.ES2020, LogLevel: api.LogLevelSilent,

@@ -1,4 +1,4 @@
-package assets_test
+package script_test
 
 import (
 	"fmt"
