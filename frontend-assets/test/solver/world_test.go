@@ -28,7 +28,7 @@ var solverScript = sync.OnceValues(func() (string, error) {
 	result := api.Build(api.BuildOptions{
 		Stdin: &api.StdinOptions{
 			Contents: `
-				import { fold, read } from './challenge';
+				import { foldSecrets as fold, readChallenge as read } from './challenge';
 				import { js } from './js';
 				import { solve, Unreachable, Unsupported } from './solver';
 				import { subtle } from './subtle';
