@@ -2,8 +2,6 @@ package captcha_test
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,32 +26,6 @@ var captchaLanguages = map[string][2]string{
 	"ro": {"Sunt o persoană", "Verificat"},
 	"sv": {"Jag är en människa", "Verifierad"},
 	"uk": {"Я людина", "Перевірено"},
-}
-
-func TestCaptchaTextsAreComplete(t *testing.T) {
-	source, err := os.ReadFile("../../src/captcha/widget/texts.ts")
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	var languages []string
-	for _, found := range regexp.MustCompile(`(?m)^  (\w\w): '(.*)',$`).FindAllStringSubmatch(string(source), -1) {
-		languages = append(languages, found[1])
-		texts := strings.Split(found[2], "|")
-		if len(texts) != 9 {
-			t.Errorf("%s has %d texts, want 9", found[1], len(texts))
-		}
-
-		for i, text := range texts {
-			if text == "" || text != strings.TrimSpace(text) || slices.Index(texts, text) != i {
-				t.Errorf("%s: text %d is %q", found[1], i, text)
-			}
-		}
-	}
-
-	if len(languages) != len(captchaLanguages) {
-		t.Errorf("texts in %v, want %d languages", languages, len(captchaLanguages))
-	}
 }
 
 func TestChromiumCaptchaLanguages(t *testing.T) {
