@@ -30,7 +30,7 @@ func TestGraphiQLPage(t *testing.T) {
 			t.Errorf("%s: headers %v", path, res.Header)
 		}
 		if strings.Contains(page, "://") {
-			t.Errorf("%s: the page names another host:\n%s", path, page)
+			t.Errorf("%s: the page refers to another host:\n%s", path, page)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestGraphiQLFiles(t *testing.T) {
 			t.Errorf("%s: Content-Encoding %q and %q", path, zipped.Header.Get("Content-Encoding"), plain.Header.Get("Content-Encoding"))
 		}
 		if zipped.Header.Get("ETag") == plain.Header.Get("ETag") {
-			t.Errorf("%s: both forms have the ETag %s", path, plain.Header.Get("ETag"))
+			t.Errorf("%s: both encodings have the ETag %s", path, plain.Header.Get("ETag"))
 		}
 		if got := zipped.Header.Get("Cache-Control"); got != "public, max-age=31536000, immutable" {
 			t.Errorf("%s: Cache-Control = %q", path, got)
@@ -59,10 +59,10 @@ func TestGraphiQLFiles(t *testing.T) {
 
 		content := body(t, plain)
 		if len(content) == 0 || !bytes.Equal(content, body(t, zipped)) {
-			t.Errorf("%s: %d bytes, or not the same in both forms", path, len(content))
+			t.Errorf("%s: %d bytes, or different content per encoding", path, len(content))
 		}
 		if bytes.Contains(content, []byte("sourceMappingURL")) {
-			t.Errorf("%s asks for a source map that is not there", path)
+			t.Errorf("%s refers to a source map, which does not exist", path)
 		}
 	}
 
@@ -71,29 +71,28 @@ func TestGraphiQLFiles(t *testing.T) {
 	}
 }
 
-// TestPlainFormIsUnpackedOnce: a client without gzip costs no more than one with it, since the
-// plain form is kept.
-func TestPlainFormIsUnpackedOnce(t *testing.T) {
+// TestPlainFileIsUnpackedOnce checks that later requests without gzip do not unpack the file again.
+func TestPlainFileIsUnpackedOnce(t *testing.T) {
 	graphiql := assets.GraphiQL()
 	const path = "/graphiql/graphiql-4.1.2.js"
 
-	// the first client unpacks it
+	// The first request unpacks the file.
 	size := len(body(t, get(t, graphiql, "GET", path)))
 	request := httptest.NewRequest("GET", path, nil)
 	allocated := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			graphiql.ServeHTTP(nothing{http.Header{}}, request)
+			graphiql.ServeHTTP(discard{http.Header{}}, request)
 		}
 	}).AllocedBytesPerOp()
 	if allocated > int64(size)/100 {
-		t.Errorf("each request allocates %d bytes, and the file has %d", allocated, size)
+		t.Errorf("each request allocates %d bytes for a file of %d", allocated, size)
 	}
 }
 
-// nothing is a response that is not read.
-type nothing struct{ header http.Header }
+// discard is a ResponseWriter that discards the body.
+type discard struct{ header http.Header }
 
-func (n nothing) Header() http.Header       { return n.header }
-func (nothing) Write(b []byte) (int, error) { return len(b), nil }
-func (nothing) WriteHeader(int)             {}
+func (d discard) Header() http.Header       { return d.header }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
