@@ -132,12 +132,21 @@ func (p *Page) Goto(address string) {
 }
 
 // Before runs a script in every page that the tab opens from now on, before any script of the page.
-func (p *Page) Before(script string) {
+// The returned function ends that, so that a test can use one tab for cases with different scripts:
+// opening a tab takes more of the browser's time than loading a page.
+func (p *Page) Before(script string) (remove func()) {
 	p.browser.t.Helper()
-	p.Do(chromedp.ActionFunc(func(ctx context.Context) error {
-		_, err := cdppage.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
+
+	var id cdppage.ScriptIdentifier
+	p.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		id, err = cdppage.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
 		return err
 	}))
+
+	return func() {
+		p.browser.t.Helper()
+		p.Do(cdppage.RemoveScriptToEvaluateOnNewDocument(id))
+	}
 }
 
 // Eval evaluates a JavaScript expression in the page, waits for it if it is a promise, and reads

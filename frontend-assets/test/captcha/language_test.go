@@ -82,8 +82,7 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 		{"ja", `['sv']`, "en"}, // the page's language decides, and is unknown
 	} {
 		s.pages["/now"] = strings.ReplaceAll(s.pages["/page"], "LANG", test.page)
-		page := s.browser.NewPage()
-		page.Before(`Object.defineProperty(navigator, 'languages', {value: ` + test.browser + `})`)
+		remove := page.Before(`Object.defineProperty(navigator, 'languages', {value: ` + test.browser + `})`)
 		page.Goto("http://www.shop.test/now")
 		s.is(page, "idle")
 
@@ -91,6 +90,6 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 			t.Errorf("page %q, browser %s: %s, want %s", test.page, test.browser, got, test.want)
 		}
 
-		page.Close()
+		remove()
 	}
 }

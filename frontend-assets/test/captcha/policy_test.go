@@ -86,19 +86,18 @@ func TestChromiumCaptchaWherePolicyForbidsIt(t *testing.T) {
 
 func TestChromiumCaptchaStyle(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm(""), "/link": captchaLink + captchaForm(""), "/own": `<style id="svc-captcha-css"></style>` + captchaForm("")})
+
+	page := s.browser.NewPage()
 	for path, want := range map[string]string{"/": "true 1", "/link": "true 0", "/own": "false 0"} {
-		page := s.browser.Open("http://www.shop.test" + path)
+		page.Goto("http://www.shop.test" + path)
 		s.is(page, "idle")
 
 		if got := page.Text(dressed + ` + ' ' + (document.adoptedStyleSheets.length + document.querySelectorAll('head style:not([id])').length)`); got != want {
-			t.Errorf("%s: dressed, and sheets of ours: %s, want %s", path, got, want)
+			t.Errorf("%s: styled, and number of the widget's sheets: %s, want %s", path, got, want)
 		}
-
-		page.Close()
 	}
 
 	// Browsers without adopted sheets get a style element.
-	page := s.browser.NewPage()
 	page.Before(`delete window.CSSStyleSheet`)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
@@ -123,9 +122,9 @@ func TestChromiumCaptchaKeepsItsStyleInAnyPage(t *testing.T) {
 		return [...style].map((name) => each + pseudo + ' ' + name + ': ' + style.getPropertyValue(name))
 	}))`
 
+	page := s.browser.NewPage()
 	look := func(state, path string) (lines []string) {
-		page := s.browser.Open("http://www.shop.test" + path)
-		defer page.Close()
+		page.Goto("http://www.shop.test" + path)
 		s.is(page, state)
 		page.Eval(looks, &lines)
 		return lines
@@ -146,6 +145,7 @@ func TestChromiumCaptchaKeepsItsStyleInAnyPage(t *testing.T) {
 
 func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
+	page := s.browser.NewPage()
 	for _, test := range []struct {
 		name, page, worker string // scripts that run before others
 	}{
@@ -160,18 +160,17 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 		{"one processor", "Object.defineProperty(navigator, 'hardwareConcurrency', {value: 1})", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			page := s.browser.NewPage()
 			if test.page != "" {
-				page.Before(test.page)
+				defer page.Before(test.page)()
 			}
 
-			// the worker's source passes through the page's fetch
+			// The worker's source passes through the page's fetch.
 			if test.worker != "" {
-				page.Before(`{ const get = window.fetch; window.fetch = async (url, ...rest) => {
+				defer page.Before(`{ const get = window.fetch; window.fetch = async (url, ...rest) => {
 					const response = await get(url, ...rest)
 					if (!String(url).endsWith('/captcha-worker.js')) return response
 					return new Response(` + "`" + test.worker + ";`" + ` + await response.text())
-				} }`)
+				} }`)()
 			}
 
 			page.Goto("http://www.shop.test/")
@@ -182,8 +181,6 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 			if !s.verify(page.Text(widgetToken)) {
 				t.Error("the token is not valid")
 			}
-
-			page.Close()
 		})
 	}
 }

@@ -219,8 +219,10 @@ func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
 		"/twice":  image + image + captchaForm(""),
 		"/module": image + strings.Replace(captchaForm(""), "<script defer", `<script type="module"`, 1),
 	})
+
+	page := s.browser.NewPage()
 	for path := range s.pages {
-		page := s.browser.Open("http://www.shop.test" + path)
+		page.Goto("http://www.shop.test" + path)
 		s.is(page, "idle")
 		page.Click("input[name=email]")
 		s.is(page, "done")
@@ -234,8 +236,6 @@ func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
 				t.Errorf("%s: %s %s", path, r.Method, r.URL)
 			}
 		}
-
-		page.Close()
 	}
 }
 

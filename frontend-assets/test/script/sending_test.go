@@ -267,14 +267,14 @@ func TestChromiumDebug(t *testing.T) {
 // Domain binding reads Origin, so it has to arrive whatever a website says about referrers.
 func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
+	page := w.browser.NewPage()
 	for _, policy := range []string{"no-referrer", "same-origin", "strict-origin", "unsafe-url"} {
 		w.mu.Lock()
 		w.headers.Set("Referrer-Policy", policy)
 		w.mu.Unlock()
 
 		for _, script := range []string{"", withoutKeepalive} {
-			page := w.browser.NewPage()
-			page.Before(script)
+			remove := page.Before(script)
 			page.Goto("http://shop.example.test/?private=1")
 
 			h := w.nextOf("pageview")[0]
@@ -288,7 +288,7 @@ func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
 				t.Errorf("Referrer-Policy %s, %s: Origin %q of the last message", policy, script, got)
 			}
 
-			page.Close()
+			remove()
 		}
 	}
 }

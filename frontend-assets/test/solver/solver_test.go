@@ -71,8 +71,6 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			page := w.open(t, engineSite{test.csp, test.replace}, test.before)
-			defer page.Close()
-
 			s := page.solve(v)
 			if s.Failure != "" || s.Nonce != v.Nonce {
 				t.Fatalf("nonce %d, failure %q, want %d\nconsole: %v", s.Nonce, s.Failure, v.Nonce, page.Console())
@@ -134,8 +132,6 @@ func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
 			},
 		},
 	}, tellRefusal)
-	defer page.Close()
-
 	s := page.solve(v)
 	if s.Failure != "" || s.Nonce != v.Nonce {
 		t.Fatalf("nonce %d, failure %q, want %d\nconsole: %v", s.Nonce, s.Failure, v.Nonce, page.Console())
@@ -190,7 +186,6 @@ func TestChromiumSolverGivesUp(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			page := w.open(t, engineSite{test.csp, test.replace})
-			defer page.Close()
 			if s := page.solve(solvable["least difficulty"]); s.Failure != test.want || s.Seen.Started != s.Seen.Ended {
 				t.Errorf("failed with %q, want %q; %d workers started, %d ended", s.Failure, test.want, s.Seen.Started, s.Seen.Ended)
 			}
@@ -249,7 +244,6 @@ func TestChromiumSolverWithoutJIT(t *testing.T) {
 		}
 
 		page.noExceptions()
-		page.Close()
 	}
 }
 
@@ -280,8 +274,6 @@ func TestChromiumSolverCountsProcessors(t *testing.T) {
 			t.Errorf("%s processors: %d workers started, %d ended, want %d; nonce %d, failure %q",
 				processors, s.Seen.Started, s.Seen.Ended, want, s.Nonce, s.Failure)
 		}
-
-		page.Close()
 	}
 }
 

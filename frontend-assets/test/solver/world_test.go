@@ -77,7 +77,10 @@ type engineWorld struct {
 	t       *testing.T
 	browser *browsertest.Browser
 
-	mu    sync.Mutex // guards what follows
+	page   *browsertest.Page // the only tab, which all sites use in turn
+	remove func()            // removes the last site's scripts from the tab
+
+	mu    sync.Mutex // guards sites
 	sites []engineSite
 }
 
@@ -152,19 +155,25 @@ func (w *engineWorld) shop(res http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(res, `<!doctype html><link rel=icon href=data:,><script nonce="abc" src="%s/solver.js"></script>`, engineOrigin)
 }
 
-// open opens a page, with further scripts before its own.
+// open opens a page in the world's tab, with further scripts before its own.
 func (w *engineWorld) open(t *testing.T, site engineSite, before ...string) *enginePage {
 	t.Helper()
 	w.mu.Lock()
 	number := fmt.Sprintf("/%d", len(w.sites))
 	w.sites = append(w.sites, site)
 	w.mu.Unlock()
-	page := w.browser.NewPage()
-	page.Before(strings.Join(append(before, spy), "\n"))
-	page.Goto("https://shop.example.test" + number)
-	page.WaitFor("window.solve")
 
-	return &enginePage{page, t, engineOrigin + number}
+	if w.page == nil {
+		w.page = w.browser.NewPage()
+	} else {
+		w.remove()
+	}
+
+	w.remove = w.page.Before(strings.Join(append(before, spy), "\n"))
+	w.page.Goto("https://shop.example.test" + number)
+	w.page.WaitFor("window.solve")
+
+	return &enginePage{w.page, t, engineOrigin + number}
 }
 
 // solution is what became of a call of solve.
