@@ -15,7 +15,7 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// captchaStates are pages and what to do there, so that the widget is in a state and stays.
+// captchaStates lists the states with a page and an action that lead to the state and keep it.
 var captchaStates = []struct{ state, path, do string }{
 	{"idle", "/", `0`},
 	{"verifying", "/hangs", `document.querySelector('[name=email]').focus()`},
@@ -23,7 +23,7 @@ var captchaStates = []struct{ state, path, do string }{
 	{"error", "/missing", `0`},
 }
 
-// newStatesSite has a page for each state, in the colours that the visitor prefers.
+// newStatesSite returns a site with a page for each state, which follows the preferred colour scheme.
 func newStatesSite(t *testing.T) *captchaSite {
 	form := `<meta name="color-scheme" content="light dark">` + captchaForm("")
 	hangs := strings.Replace(form, "data-sitekey", `data-api="http://www.shop.test/hangs" data-sitekey`, 1)
@@ -31,7 +31,7 @@ func newStatesSite(t *testing.T) *captchaSite {
 	return s
 }
 
-// preferring makes the page's media features the given ones, in pairs of name and value.
+// preferring emulates media features, given as pairs of name and value.
 func preferring(page *browsertest.Page, features ...string) {
 	var all []*emulation.MediaFeature
 	for i := 0; i < len(features); i += 2 {
@@ -56,17 +56,17 @@ func TestChromiumCaptchaHasNoBarriers(t *testing.T) {
 	}
 }
 
-// newStatePage opens a page for a visitor who prefers light or dark colours.
+// newStatePage opens a page with a preferred colour scheme, light or dark.
 func (s *captchaSite) newStatePage(scheme string) *browsertest.Page {
 	s.t.Helper()
 	page := s.browser.NewPage()
 	preferring(page, "prefers-color-scheme", scheme)
-	// The API never answers.
+	// Requests to this API stay unanswered.
 	page.Before(`{ const get = window.fetch; window.fetch = (url, ...rest) => String(url).includes('/hangs/') ? new Promise(() => {}) : get(url, ...rest) }`)
 	return page
 }
 
-// showState leads the page to a widget that is in the state and stays there.
+// showState navigates the page to a widget in the given state.
 func (s *captchaSite) showState(page *browsertest.Page, state, path, do string) {
 	s.t.Helper()
 	page.Goto("http://www.shop.test" + path)
@@ -81,8 +81,8 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	page := s.browser.Open("http://www.shop.test/")
 	s.is(page, "idle")
 
-	// What a screen reader is told: role, name, state, and what is announced beneath.
-	heard := func() string {
+	// announced returns what a screen reader reports: role, name, state and the note beneath.
+	announced := func() string {
 		t.Helper()
 
 		var lines []string
@@ -121,16 +121,16 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 
 		return strings.ReplaceAll(strings.Join(lines, "; "), `"`, "")
 	}
-	if got := heard(); got != "checkbox I am human checked=false; status  live=polite" {
+	if got := announced(); got != "checkbox I am human checked=false; status  live=polite" {
 		t.Errorf("idle: %s", got)
 	}
 
-	// By keyboard alone: into the field, on to the widget, which failed, and press it.
+	// With the keyboard alone, focus the field, then the widget, which has failed, and press it.
 	page.Do(chromedp.KeyEvent(kb.Tab))
 	s.is(page, "error")
 	page.Do(chromedp.KeyEvent(kb.Tab))
 
-	if got := heard(); got != "checkbox Verification failed. Try again (The captcha is set up incorrectly: the server's reason) focused=true checked=false; status  live=polite" {
+	if got := announced(); got != "checkbox Verification failed. Try again (The captcha is set up incorrectly: the server's reason) focused=true checked=false; status  live=polite" {
 		t.Errorf("error: %s", got)
 	}
 	if got := page.Text(`document.querySelector('[role=status]').textContent + getComputedStyle(document.activeElement).outlineStyle`); got != "The captcha is set up incorrectly: the server's reasonsolid" {
@@ -141,11 +141,11 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	page.Do(chromedp.KeyEvent(" "))
 	s.is(page, "done")
 
-	if got := heard(); got != "checkbox Verified focused=true checked=true; status  live=polite" {
+	if got := announced(); got != "checkbox Verified focused=true checked=true; status  live=polite" {
 		t.Errorf("done: %s", got)
 	}
 
-	// pressed once more, nothing happens: neither work nor the form's submission
+	// Pressed again, the widget neither solves again nor submits the form.
 	page.Do(chromedp.KeyEvent(kb.Enter))
 	page.Do(chromedp.KeyEvent(kb.Tab))
 
@@ -163,24 +163,24 @@ func TestChromiumCaptchaForScreenReadersAndKeyboards(t *testing.T) {
 	}
 }
 
-// A screen reader says a status whenever it is written, so that an outage must not write it at each
-// try.
-func TestChromiumCaptchaSaysAnErrorOnce(t *testing.T) {
+// TestChromiumCaptchaAnnouncesAnErrorOnce checks that retries do not write the same note again, because
+// screen readers announce a note whenever it is written.
+func TestChromiumCaptchaAnnouncesAnErrorOnce(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	s.answer("/config", times(5, http.StatusServiceUnavailable))
 	page := s.browser.NewPage()
-	page.Before(hurried)
+	page.Before(withoutPauses)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
-	page.Eval(`(window.said = [], new MutationObserver((records) => records.forEach(({addedNodes}) => said.push(...[...addedNodes].map((each) => each.textContent))))
+	page.Eval(`(window.announced = [], new MutationObserver((records) => records.forEach(({addedNodes}) => announced.push(...[...addedNodes].map((each) => each.textContent))))
 		.observe(document.querySelector('[role=status]'), {childList: true, characterData: true, subtree: true}))`, nil)
 
 	page.Click("input[name=email]")
 	s.is(page, "done")
 	s.hasCalled("config", "config", "config", "config", "config", "config", "verify")
 
-	if got := page.Text(`said.join('; ')`); got != unreachable+"; Verified" {
-		t.Errorf("it said %s", got)
+	if got := page.Text(`announced.join('; ')`); got != unreachable+"; Verified" {
+		t.Errorf("announced %s", got)
 	}
 }
 
@@ -208,14 +208,14 @@ func TestChromiumCaptchaRespectsPreferences(t *testing.T) {
 		t.Errorf("dark: %s", got)
 	}
 
-	// A page that is light whatever the visitor prefers has a light widget.
+	// A page with a fixed light scheme has a light widget.
 	page.Eval(`document.documentElement.style.colorScheme = 'light'`, nil)
 
 	if got := page.Text(colours); got != "rgb(255, 255, 255) rgb(0, 0, 0)" {
 		t.Errorf("on a light page: %s", got)
 	}
 
-	// A page's own rules for buttons do not reach the widget.
+	// A page's rules for buttons do not apply to the widget.
 	page.Eval(`document.querySelector('#send').insertAdjacentHTML('beforebegin',
 		'<style>button { color: red; background: red; text-transform: uppercase; padding: 9em; display: none } form button { color: red }</style>')`, nil)
 

@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Solved work is worth seconds of a slow phone. A failure of the server or the network must not
-// throw it away.
+// TestChromiumCaptchaKeepsItsWork checks that a failure of the server or the network does not discard a
+// solution, which may have taken a slow phone seconds.
 func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	var cuts atomic.Int32
@@ -27,7 +27,7 @@ func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 	}
 
 	page := s.browser.NewPage()
-	page.Before(hurried)
+	page.Before(withoutPauses)
 	for _, test := range []struct {
 		name   string
 		answer func(http.ResponseWriter) bool // of verify
@@ -55,7 +55,7 @@ func TestChromiumCaptchaKeepsItsWork(t *testing.T) {
 	}
 }
 
-func TestChromiumCaptchaHasOneCrew(t *testing.T) {
+func TestChromiumCaptchaHasOneWorkerPool(t *testing.T) {
 	widget := `<div class="service-captcha" data-sitekey="SITEKEY"></div>`
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en">` + strings.Repeat(widget, 6) + captchaScript})
 	page := s.browser.NewPage()
@@ -84,18 +84,18 @@ func TestChromiumCaptchaHasOneCrew(t *testing.T) {
 		}
 	}
 
-	// A widget that goes while it waits for its turn holds up no other.
+	// A widget that is removed while it waits for its turn delays no other.
 	page.Eval(`(serviceCaptcha.reset(), document.querySelectorAll('.service-captcha').forEach((each, i) => i % 2 || each.remove()))`, nil)
 	page.WaitFor(`document.querySelectorAll('.service-captcha').length === 3 && document.querySelectorAll('.service-captcha.is-done').length === 3 && !alive`)
 }
 
-// The widget looks at the clock every few seconds. A form that is sent right after a sleep comes
-// before that.
+// TestChromiumCaptchaSendsNoExpiredToken submits forms with expired tokens before the widget's next
+// check of the clock, as right after the computer has slept.
 func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 	widget := `<div class="service-captcha" data-sitekey="SITEKEY"></div>`
 	s := newCaptchaSite(t, map[string]string{"/": strings.Replace(captchaForm(""), "<button id", widget+"<button id", 1)})
 	page := s.browser.NewPage()
-	page.Before(moving)
+	page.Before(movableClock)
 	page.Goto("http://www.shop.test/")
 	done := func() {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 	page.Click("input[name=email]")
 	done()
 
-	// A token that is only due for renewal is sent.
+	// A token that is due for renewal is still valid, and is sent.
 	s.later(page, 4*time.Minute)
 	page.Eval(`document.querySelector('form').requestSubmit()`, nil)
 
@@ -115,10 +115,11 @@ func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 		t.Errorf("after 4 minutes the form sent %q", tokens)
 	}
 
-	const left = `!document.querySelector('form')` // or the next address would break off the form's own navigation
+	// The form's own navigation must end before the next one starts.
+	const left = `!document.querySelector('form')`
 	page.WaitFor(left)
 
-	// By the visitor, by script, and read by script.
+	// Submitted by the visitor, by a script, and read by a script.
 	for name, send := range map[string]string{
 		"requestSubmit": `document.querySelector('form').requestSubmit()`,
 		"submit":        `document.querySelector('form').submit()`,
@@ -138,7 +139,7 @@ func TestChromiumCaptchaSendsNoExpiredToken(t *testing.T) {
 		}
 	}
 
-	// The second widget's token is younger, and stays.
+	// The second widget's token is younger and remains.
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
@@ -180,11 +181,11 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 	labelled("uk", "Перевірено")
 	token := page.Text(widgetToken)
 
-	// The token that is there gets the new name.
+	// The existing token's field gets the new name.
 	set(widget + `.dataset.responseFieldName = 'other'`)
 	page.WaitFor(fmt.Sprintf(`document.querySelector('form').elements.other?.value === %q`, token))
 
-	// A framework writes the class as it knows it.
+	// A framework overwrites the class with its own value.
 	set(widget + `.className = 'service-captcha wide'`)
 	s.is(page, "done")
 	set(widget + `.className = 'service-captcha is-error'`)
@@ -194,7 +195,7 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 		t.Errorf("token %q, want still %q", got, token)
 	}
 
-	// An element that gets the class becomes a widget, and one that loses it is none any more.
+	// An element that gets the class becomes a widget, and stops being one when it loses the class.
 	set(`document.querySelector('#plain').className = 'service-captcha'`)
 	page.WaitFor(`document.querySelector('#plain.is-done')`)
 	set(`document.querySelector('#plain').className = 'other'`)
@@ -206,7 +207,7 @@ func TestChromiumCaptchaFollowsItsAttributes(t *testing.T) {
 	}
 
 	s.is(page, "done")
-	noComplaints(t, page)
+	noMessages(t, page)
 }
 
 func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
@@ -215,35 +216,35 @@ func TestChromiumCaptchaWaitsForAPrerenderedPage(t *testing.T) {
 		"/start": `<script type=speculationrules>{"prerender": [{"source": "list", "urls": ["/ahead"], "eagerness": "immediate"}]}</script>
 			<script>fetch('/wait').then(() => { location.href = '/ahead' })</script>`,
 		"/ahead": `<div class="service-captcha"></div><div class="service-captcha" data-sitekey="` + model.TestSitekey + `"></div>` + captchaScript +
-			`<script>const tell = (what) => fetch('/submit', {method: 'POST', body: new URLSearchParams(what)})
+			`<script>const report = (what) => fetch('/submit', {method: 'POST', body: new URLSearchParams(what)})
 			const state = () => [...document.querySelectorAll('.service-captcha')].map((each) => each.className.slice(19)).join()
-			addEventListener('load', () => tell({prerendering: document.prerendering, state: state()}))
-			addEventListener('service-captcha:verified', () => tell({state: state()}))
+			addEventListener('load', () => report({prerendering: document.prerendering, state: state()}))
+			addEventListener('service-captcha:verified', () => report({state: state()}))
 			</script>`,
 	})
 
-	told := func(want string) {
+	reported := func(want string) {
 		t.Helper()
 		select {
 		case form := <-s.submitted:
 			if got := form.Encode(); got != want {
-				t.Fatalf("the page tells %q, want %q", got, want)
+				t.Fatalf("the page reports %q, want %q", got, want)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatalf("the page does not tell %q", want)
+			t.Fatalf("the page does not report %q", want)
 		}
 	}
 
 	page := s.browser.Open(s.numeric + "/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
-	told("prerendering=true&state=idle%2Cidle")
+	reported("prerendering=true&state=idle%2Cidle")
 	s.hasCalled()
 	close(s.shown)
-	told("state=error%2Cdone")
+	reported("state=error%2Cdone")
 	s.hasCalled("config", "verify")
 }
 
-func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
+func TestChromiumCaptchaNotifiesThePage(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/captcha.md")
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +252,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 
 	snippet := regexp.MustCompile("(?s)```html\n(<script>\nconst form = .*?</script>)").FindSubmatch(docs)
 	if snippet == nil {
-		t.Fatal("docs/captcha.md has no snippet that enables a button")
+		t.Fatal("docs/captcha.md lacks the example that enables a button")
 	}
 
 	s := newCaptchaSite(t, map[string]string{
@@ -260,7 +261,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	})
 
 	page := s.browser.NewPage()
-	page.Before(moving + `window.seen = []; for (const name of ['verified', 'expired', 'error'])
+	page.Before(movableClock + `window.seen = []; for (const name of ['verified', 'expired', 'error'])
 		addEventListener('service-captcha:' + name, (e) => seen.push([name, e.detail ? e.detail.reason : '', e.target.className.slice(16), serviceCaptcha.getResponse() ? 'token' : ''].join(' ')))`)
 
 	seen := func(want ...string) {
@@ -293,17 +294,17 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 		}
 	}
 
-	// A renewal is no news; a reset is.
+	// A renewal fires no events; a reset does.
 	token := page.Text(widgetToken)
 	s.later(page, 4*time.Minute)
-	page.Eval("beat()", nil)
+	page.Eval("tick()", nil)
 	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
 	seen()
 	page.Eval(`serviceCaptcha.reset()`, nil)
 	s.is(page, "done")
 	seen("expired  is-verifying ", "verified  is-done token")
 
-	// Asked for an expired token, it has none, and says so.
+	// getResponse returns no expired token, and fires the event.
 	if got := page.Text(`(later(360000), serviceCaptcha.getResponse())`); got != "" {
 		t.Errorf("an expired token %q", got)
 	}
@@ -318,7 +319,7 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	seen("expired  is-verifying ", "error setup is-error ")
 	s.answer("/nothing", nil)
 
-	// A button that can be pressed while there is a token only.
+	// A button that is enabled only while there is a token.
 	page.Goto("http://www.shop.test/button")
 	s.is(page, "idle")
 	page.WaitFor(`document.querySelector('#send').disabled`)
@@ -334,7 +335,8 @@ func TestChromiumCaptchaTellsThePageOfItsToken(t *testing.T) {
 	}
 }
 
-// The server's sentences are English, whatever the visitor speaks.
+// TestChromiumCaptchaMarksEnglishDetails checks that the server's English message is marked as such on a
+// page in another language.
 func TestChromiumCaptchaMarksEnglishDetails(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm(`data-lang="de"`)})
 	open := func(status int) (note, console string) {
@@ -359,7 +361,7 @@ func TestChromiumCaptchaMarksEnglishDetails(t *testing.T) {
 		t.Errorf("setup: %s, want %s", note, want)
 	}
 	if !strings.Contains(console, "service-captcha: setup: the server's reason\n") {
-		t.Errorf("setup: the console says %s", console)
+		t.Errorf("setup: the console has %s", console)
 	}
 
 	note, console = open(http.StatusBadRequest)
@@ -367,6 +369,6 @@ func TestChromiumCaptchaMarksEnglishDetails(t *testing.T) {
 		t.Errorf("refused: %s, want %s", note, want)
 	}
 	if !strings.Contains(console, "service-captcha: refused: the server's reason\n") {
-		t.Errorf("refused: the console says %s", console)
+		t.Errorf("refused: the console has %s", console)
 	}
 }

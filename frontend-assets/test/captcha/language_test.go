@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// captchaLanguages are the contract's languages (section 2) with the labels of the two states that
-// most visitors see.
+// captchaLanguages lists the contract's languages (section 2) with their labels of idle and done.
 var captchaLanguages = map[string][2]string{
 	"cs": {"Jsem člověk", "Ověřeno"},
 	"da": {"Jeg er et menneske", "Bekræftet"},
@@ -29,10 +28,10 @@ var captchaLanguages = map[string][2]string{
 }
 
 func TestChromiumCaptchaLanguages(t *testing.T) {
-	// data-lang, and the language that it stands for
+	// The language by data-lang.
 	tags := map[string]string{
 		"nb": "no", "nb-NO": "no", "nn": "no", "nn-NO": "no", "NB_no": "no", "no-NO": "no", "pt-BR": "pt", "EN-gb": "en", "uk-UA": "uk", "DE": "de", " sv ": "sv",
-		"": "fr", " ": "fr", // as the page
+		"": "fr", " ": "fr", // the page's language
 		"xx": "en", "nnn": "en", "e": "en", "constructor": "en", "deu": "en", "-de": "en", "kr": "en",
 	}
 	for code := range captchaLanguages {
@@ -52,7 +51,6 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 	page := s.browser.Open("http://www.shop.test/data")
 	page.WaitFor(fmt.Sprintf(`document.querySelectorAll('.service-captcha.is-idle').length === %d`, len(tags)))
 
-	// One widget of each language starts, or the server would find them too many.
 	check := func(state int) {
 		t.Helper()
 		for tag, language := range tags {
@@ -75,11 +73,11 @@ func TestChromiumCaptchaLanguages(t *testing.T) {
 	for _, test := range []struct{ page, browser, want string }{
 		{"de-AT", `['sv']`, "de"},
 		{"", `['sv', 'fi']`, "sv"},
-		{"", `['ja-JP', 'zh', 'nb-NO', 'de']`, "no"}, // the first that we speak
+		{"", `['ja-JP', 'zh', 'nb-NO', 'de']`, "no"}, // the first supported language
 		{"", `['ja-JP', 'zh']`, "en"},
 		{"", `[]`, "en"},
 		{"", `['ja-JP', 'nn-NO', 'de']`, "no"},
-		{"ja", `['sv']`, "en"}, // the page's language decides, and is unknown
+		{"ja", `['sv']`, "en"}, // the page's language decides, even if it is unknown
 	} {
 		s.pages["/now"] = strings.ReplaceAll(s.pages["/page"], "LANG", test.page)
 		remove := page.Before(`Object.defineProperty(navigator, 'languages', {value: ` + test.browser + `})`)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// manyForms builds forms whose fields have every name that a form's own properties have, ten in
-// each, and one form with all of them. The last form is a widget itself; its fields stand outside.
-// What a page calls its fields hides the form's properties.
+// manyForms is a page of forms whose fields have the names of a form's own properties, which they hide:
+// ten in each form, and one form with all of them. The last form is a widget itself, with its fields
+// outside.
 const manyForms = `<html lang="en"><body><script>
 	const names = [...new Set([HTMLFormElement, HTMLElement, Element, Node, EventTarget].flatMap((each) => Object.getOwnPropertyNames(each.prototype)))]
 	const groups = [names]
@@ -35,7 +35,7 @@ func TestChromiumCaptchaSurvivesEveryFieldName(t *testing.T) {
 
 	var got struct {
 		Names, Forms, Drawn, Errors int
-		Lacking                     []string // the first names of forms without a token among their data
+		Lacking                     []string // first field names of the forms whose data lack a token
 	}
 
 	page.Eval(`({names: names.length, forms, drawn, errors: all('.is-error').length, lacking: [...all('form')]
@@ -48,17 +48,18 @@ func TestChromiumCaptchaSurvivesEveryFieldName(t *testing.T) {
 		t.Errorf("%d widgets were drawn %d times, %d failed; forms without a token begin with %q", got.Forms, got.Drawn, got.Errors, got.Lacking)
 	}
 
-	// The form with all the names.
+	// Submit the form with all names.
 	page.Click("#send0")
 	form := <-s.submitted
 	if len(form) != got.Names+1 || !s.verify(form.Get("service-captcha-response")) {
 		t.Errorf("the form sent %d values and the token %q", len(form), form.Get("service-captcha-response"))
 	}
 
-	noComplaints(t, page)
+	noMessages(t, page)
 }
 
-// Images and forms lend their names to the document.
+// TestChromiumCaptchaSurvivesEveryDocumentName runs on a page with images that hide every property of the
+// document.
 func TestChromiumCaptchaSurvivesEveryDocumentName(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("") + `<script>
 		const add = Document.prototype.createElement
@@ -76,10 +77,11 @@ func TestChromiumCaptchaSurvivesEveryDocumentName(t *testing.T) {
 		t.Errorf("the token %q is not valid", token)
 	}
 
-	noComplaints(t, page)
+	noMessages(t, page)
 }
 
-// An element with the id "serviceCaptcha" answers to window.serviceCaptcha.
+// TestChromiumCaptchaIsNotSwitchedOffByAnID runs on pages where window.serviceCaptcha is an element with
+// that id.
 func TestChromiumCaptchaIsNotSwitchedOffByAnID(t *testing.T) {
 	form := captchaForm("")
 	s := newCaptchaSite(t, map[string]string{
@@ -114,8 +116,8 @@ func TestChromiumCaptchaIsNotSwitchedOffByAnID(t *testing.T) {
 	}
 }
 
-// An error in one widget, here of a page that breaks the browser's functions for it, must reach
-// neither the page nor the others.
+// TestChromiumCaptchaErrorsStayInTheirWidget breaks the browser's functions for one widget. The error
+// must reach neither the page nor the other widgets.
 func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 	widget := `<form id="%s"><input name="q"><div class="service-captcha" data-sitekey="SITEKEY"></div></form>`
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en">` + fmt.Sprintf(widget, "bad") + fmt.Sprintf(widget, "good") + captchaScript})
@@ -133,14 +135,14 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 		page.Goto("http://www.shop.test/")
 		page.WaitFor(`document.querySelector('#bad .is-error') && document.querySelector('#good .is-idle')`)
 
-		// Where the view cannot be put into the element, the class alone says it.
+		// If the view cannot be inserted into the element, only the class shows the error.
 		want := failed + broken
 
 		if function == "Element.prototype.append" {
 			want = ""
 		}
 		if got := page.Text(`document.querySelector('#bad .service-captcha').textContent`); got != want {
-			t.Errorf("%s: the widget says %q, want %q", function, got, want)
+			t.Errorf("%s: the widget shows %q, want %q", function, got, want)
 		}
 
 		page.Eval(`document.querySelector('#good input').focus()`, nil)
@@ -173,8 +175,9 @@ func TestChromiumCaptchaErrorsStayInTheirWidget(t *testing.T) {
 	}
 }
 
-// A page that takes out whatever it does not know must not fight with the widget for ever.
-func TestChromiumCaptchaLetsAStubbornPageWin(t *testing.T) {
+// TestChromiumCaptchaStopsRepairing checks that a page which removes the widget's content does not cause
+// an endless loop.
+func TestChromiumCaptchaStopsRepairing(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("") + `<script>
 		window.removed = 0
 		const widget = document.querySelector('.service-captcha')
@@ -187,7 +190,7 @@ func TestChromiumCaptchaLetsAStubbornPageWin(t *testing.T) {
 	s.is(page, "done")
 	var removed int
 
-	// A hundred times between two looks at the token, of which the focus is one.
+	// The widget repairs itself at most a hundred times between two ticks, and the focus is a tick.
 	if page.Eval("removed", &removed); removed > 1000 {
 		t.Errorf("drawn %d times", removed)
 	}

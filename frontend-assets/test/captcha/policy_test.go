@@ -9,21 +9,21 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// captchaLink is the stylesheet that pages with a strict style-src add.
+// captchaLink is the link to the stylesheet that pages with a strict style-src add.
 const captchaLink = `<link id="svc-captcha-css" rel="stylesheet" href="` + captchaOrigin + `/captcha.css">`
 
-// dressed tells whether the widget has its style: the height is ours alone.
-const dressed = `String(getComputedStyle(document.querySelector('.service-captcha button')).minHeight === '44px')`
+// styled evaluates to "true" if the widget has its style, which alone sets this height.
+const styled = `String(getComputedStyle(document.querySelector('.service-captcha button')).minHeight === '44px')`
 
 func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 	nonced := strings.ReplaceAll(captchaForm(""), "<script ", `<script nonce="n0nce" `)
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm(""), "/link": captchaLink + captchaForm(""), "/nonce": nonced})
 
-	// What the contract tells sites to allow (section 5).
+	// The policy that the contract requires of sites (section 5).
 	const contract = "default-src 'self'; script-src 'self' " + captchaOrigin + "; connect-src 'self' " + captchaOrigin + "; worker-src blob:"
 	const strictStyle = "; style-src 'self' " + captchaOrigin
 
-	page, said := s.browser.NewPage(), 0
+	page, logged := s.browser.NewPage(), 0
 	for _, test := range []struct {
 		name, path, policy string
 	}{
@@ -51,7 +51,7 @@ func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 			page.Goto("http://www.shop.test" + test.path)
 			s.is(page, "idle")
 
-			if got := page.Text(dressed); got != "true" {
+			if got := page.Text(styled); got != "true" {
 				t.Error("the widget has no style")
 			}
 
@@ -63,13 +63,13 @@ func TestChromiumCaptchaUnderAPolicy(t *testing.T) {
 			}
 
 			lines := page.Console()
-			for _, m := range lines[said:] {
+			for _, m := range lines[logged:] {
 				if m.Level == "exception" {
-					t.Errorf("the page's console says %s", m.Text)
+					t.Errorf("the page's console has %s", m.Text)
 				}
 			}
 
-			said = len(lines)
+			logged = len(lines)
 		})
 	}
 }
@@ -80,7 +80,7 @@ func TestChromiumCaptchaWherePolicyForbidsIt(t *testing.T) {
 	page := s.browser.Open("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
-	s.says(page, failed, unreachable)
+	s.shows(page, failed, unreachable)
 	s.hasCalled()
 }
 
@@ -92,7 +92,7 @@ func TestChromiumCaptchaStyle(t *testing.T) {
 		page.Goto("http://www.shop.test" + path)
 		s.is(page, "idle")
 
-		if got := page.Text(dressed + ` + ' ' + (document.adoptedStyleSheets.length + document.querySelectorAll('head style:not([id])').length)`); got != want {
+		if got := page.Text(styled + ` + ' ' + (document.adoptedStyleSheets.length + document.querySelectorAll('head style:not([id])').length)`); got != want {
 			t.Errorf("%s: styled, and number of the widget's sheets: %s, want %s", path, got, want)
 		}
 	}
@@ -102,12 +102,13 @@ func TestChromiumCaptchaStyle(t *testing.T) {
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 
-	if got := page.Text(dressed + ` + document.adoptedStyleSheets.length + document.querySelectorAll('head > style').length`); got != "true01" {
+	if got := page.Text(styled + ` + document.adoptedStyleSheets.length + document.querySelectorAll('head > style').length`); got != "true01" {
 		t.Errorf("without adopted sheets: %s", got)
 	}
 }
 
-// A page may call its own elements done, wrong or busy, also those around the form.
+// TestChromiumCaptchaKeepsItsStyleInAnyPage checks that elements around the form may have the classes of
+// the widget's states.
 func TestChromiumCaptchaKeepsItsStyleInAnyPage(t *testing.T) {
 	around := func(form string) string {
 		return strings.Replace(form, "<main>", `<main class="is-done is-error is-verifying">`, 1)
@@ -147,7 +148,7 @@ func TestChromiumCaptchaOnPoorBrowsers(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()
 	for _, test := range []struct {
-		name, page, worker string // scripts that run before others
+		name, page, worker string // scripts that run first in the page and in workers
 	}{
 		{"no WebAssembly", "delete window.WebAssembly", "delete self.WebAssembly"},
 		{"WebAssembly refuses", "", "for (const f of ['compile', 'instantiate', 'compileStreaming', 'instantiateStreaming']) WebAssembly[f] = () => Promise.reject(new Error('no')); WebAssembly.Module = class { constructor() { throw new Error('no') } }"},
@@ -189,16 +190,15 @@ func TestChromiumCaptchaOnABrowserThatCannot(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()
 
-	// Neither workers nor a page that may run the engines: what the script's import gives has no
-	// entry.
+	// Neither workers nor the page can run the engines, because both lack a constructor.
 	page.Before(`delete window.Worker; delete window.MessageChannel`)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
-	s.says(page, failed, "This browser cannot do the verification")
+	s.shows(page, failed, "This browser cannot do the verification")
 
 	if got := s.called(); !slices.Equal(got, []string{"config"}) {
-		t.Errorf("called %v; trying again by itself is of no use", got)
+		t.Errorf("called %v, want no retry", got)
 	}
 }
 
@@ -208,21 +208,21 @@ func TestChromiumCaptchaEnginesNotReachable(t *testing.T) {
 	page := s.browser.Open("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
-	s.says(page, failed, unreachable)
+	s.shows(page, failed, unreachable)
 	s.answer("/nothing", nil)
 	page.Click(".service-captcha button")
 	s.is(page, "done")
 }
 
-// A slow phone needs more than the 20 seconds within which a server has to answer, for each part of
-// the work.
-func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
+// TestChromiumCaptchaAllowsSlowWork checks that each search may take longer than the 20 seconds within
+// which the server must answer.
+func TestChromiumCaptchaAllowsSlowWork(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	open := func() *browsertest.Page {
 		t.Helper()
 
 		page := s.browser.NewPage()
-		page.Before(`{ // waits end when the test says so, and the only worker does not get to the next part before
+		page.Before(`{ // timeouts fire and the only worker starts a search when the test decides
 			Object.defineProperty(navigator, 'hardwareConcurrency', {value: 1})
 			const start = window.setTimeout, plain = Worker
 			window.waits = new Map()
@@ -254,8 +254,7 @@ func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 		}
 	}
 
-	// Two minutes for each part, of which there are sixteen: nothing is given up while there is
-	// progress.
+	// Each of the sixteen searches takes almost two minutes. Nothing is aborted while there is progress.
 	page := open()
 	for range 16 {
 		page.WaitFor("parts.length > 0")
@@ -272,21 +271,20 @@ func TestChromiumCaptchaIsPatientWithTheWork(t *testing.T) {
 	s.hasCalled("config", "verify")
 	page.Close()
 
-	// A browser that is slower than that is told so, and does not begin again: it would take as
-	// long.
+	// A slower browser shows an error and does not start again, because that would take as long.
 	page = open()
 	waited(page, 5)
 	page.Eval("wait()", nil)
-	s.says(page, failed, "This browser cannot do the verification")
+	s.shows(page, failed, "This browser cannot do the verification")
 
 	if got := page.Text("String(waits.size)"); got != "0" {
-		t.Errorf("it still waits for %s things", got)
+		t.Errorf("%s timeouts are still set", got)
 	}
 
 	s.hasCalled("config", "verify", "config")
 }
 
-func TestChromiumCaptchaDoesNotWaitForEver(t *testing.T) {
+func TestChromiumCaptchaTimesOut(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
@@ -300,13 +298,13 @@ func TestChromiumCaptchaDoesNotWaitForEver(t *testing.T) {
 		page.Click("input[name=email]")
 		s.is(page, "verifying")
 
-		// the first failure may be a moment's
+		// The first failure is not shown.
 		for range 2 {
 			page.WaitFor(`late.length > 0`)
 			page.Eval(`late.splice(0).forEach((f) => f())`, nil)
 		}
 
-		s.says(page, failed, unreachable)
+		s.shows(page, failed, unreachable)
 		page.Close()
 	}
 }

@@ -1,3 +1,4 @@
+// Package captcha_test tests the captcha's widget in a real browser against the real data plane.
 package captcha_test
 
 import (
@@ -27,14 +28,14 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// captchaOrigin is {captcha_url}: always another origin than the page's.
+// captchaOrigin is {captcha_url}, which always differs from the page's origin.
 const captchaOrigin = "http://captcha.example.test"
 
 // captchaScript is the script element that site owners paste.
 const captchaScript = `<script defer src="` + captchaOrigin + `/captcha.js"></script>`
 
-// captchaForm is a page with one protected form. The widget's further attributes are added to it;
-// SITEKEY is filled in by the site.
+// captchaForm returns a page with one protected form, whose widget has further attributes. The site
+// replaces SITEKEY.
 func captchaForm(attributes string) string {
 	return `<html lang="en"><title>Form</title><main><h1>Form</h1><form id="form" action="/submit" method="post">
 		<label>E-mail <input name="email"></label>
@@ -42,7 +43,7 @@ func captchaForm(attributes string) string {
 		<button id="send">Send</button></form></main>` + captchaScript
 }
 
-// What the tests say about the page's first widget.
+// Expressions about the page's first widget.
 const (
 	widgetIs    = `document.querySelector('.service-captcha').matches('.is-%s')`
 	widgetLabel = `document.querySelector('.service-captcha button').getAttribute('aria-label')`
@@ -50,23 +51,22 @@ const (
 	widgetToken = `(document.querySelector('input[name="service-captcha-response"]') || {value: ''}).value`
 )
 
-// captchaSite is a website with a protected form, under www.shop.test (which the sitekey is for)
-// and other.test (which it is not for), and the real data plane with the captcha on an SQLite
-// database.
+// captchaSite is a website with a protected form, under www.shop.test, which the sitekey is bound to,
+// and other.test, which it is not, with the real data plane on an SQLite database.
 type captchaSite struct {
 	t       *testing.T
 	browser *browsertest.Browser
-	plane   string // where the data plane listens
+	plane   string // URL of the data plane
 	key     captchaKey
 	pages   map[string]string // by path, the same under every host name
 	headers http.Header       // of every page
 
-	numeric   string          // the website's origin by address; browsers prerender no others without TLS
-	submitted chan url.Values // what forms sent to /submit
-	shown     chan struct{}   // closed by a test whose page waits in fetch('/wait')
+	numeric   string          // the website's origin by address; without TLS browsers prerender no other
+	submitted chan url.Values // form data sent to /submit
+	shown     chan struct{}   // closed by a test whose page waits for fetch('/wait')
 
 	mu        sync.Mutex // guards what follows
-	now       time.Time  // the data plane's clock, which only the test moves
+	now       time.Time  // the data plane's clock, which only the test advances
 	calls     []string   // paths of the widget's API calls, in order
 	intercept func(http.ResponseWriter, *http.Request) bool
 }
@@ -74,11 +74,10 @@ type captchaSite struct {
 // captchaKey is a sitekey with its secret.
 type captchaKey struct{ sitekey, secret string }
 
-// captchaDifficulty is what a widget of the tests has to do, in expected hashes. It has to be real,
-// not long.
+// captchaDifficulty is the work of a widget in expected hashes. It is real work, but short.
 const captchaDifficulty = 2048
 
-// newPlane starts the data plane and makes the sitekey.
+// newPlane starts the data plane and creates the sitekey.
 func (s *captchaSite) newPlane() http.Handler {
 	s.t.Helper()
 
@@ -117,7 +116,7 @@ func (s *captchaSite) newPlane() http.Handler {
 	return dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: assets.Handler(), Log: log})
 }
 
-// newCaptchaSite starts servers and browser, for a test that runs beside the others.
+// newCaptchaSite starts servers and browser, and runs the test in parallel with others.
 func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertest.Option) *captchaSite {
 	t.Helper()
 	t.Parallel()
@@ -136,7 +135,7 @@ func newCaptchaSite(t *testing.T, pages map[string]string, options ...browsertes
 		browsertest.Host("proxy.example.test", plane.URL),
 		browsertest.Host("www.shop.test", site.URL),
 		browsertest.Host("other.test", site.URL),
-		// As if it were by TLS: browsers lend WebCrypto and Trusted Types to secure pages only.
+		// Browsers provide WebCrypto and Trusted Types on secure pages only.
 		browsertest.WithFlag("unsafely-treat-insecure-origin-as-secure", "http://www.shop.test"),
 	)...)
 
@@ -176,7 +175,7 @@ func (s *captchaSite) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<!doctype html><link rel=icon href=data:,>"+page)
 }
 
-// watched notes the widget's calls, and lets the test answer in the data plane's place.
+// watched records the widget's calls, and lets the test replace the data plane's responses.
 func (s *captchaSite) watched(plane http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -194,8 +193,8 @@ func (s *captchaSite) watched(plane http.Handler) http.Handler {
 	})
 }
 
-// answer makes the data plane's answers to calls that end in the path those of the function, until
-// it returns false.
+// answer lets a function answer the calls whose path ends in the given one. If the function returns
+// false, the data plane answers.
 func (s *captchaSite) answer(path string, with func(http.ResponseWriter) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +209,7 @@ func (s *captchaSite) answer(path string, with func(http.ResponseWriter) bool) {
 	}
 }
 
-// times answers with a status so many times, and afterwards not any more.
+// times answers the first n calls with a status, and none after them.
 func times(n int, status int, headers ...string) func(http.ResponseWriter) bool {
 	var mu sync.Mutex
 	return func(w http.ResponseWriter) bool {
@@ -231,7 +230,7 @@ func times(n int, status int, headers ...string) func(http.ResponseWriter) bool 
 	}
 }
 
-// clock is the data plane's clock.
+// clock returns the time of the data plane's clock.
 func (s *captchaSite) clock() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,18 +252,18 @@ func (s *captchaSite) hasCalled(want ...string) {
 	}
 }
 
-// moving gives a page's scripts a wall clock that also the test moves, by later(milliseconds), and
-// beat(), which does what the page's intervals do.
-const moving = `{
+// movableClock gives a page a wall clock that the test can also advance, by later(milliseconds), and
+// tick(), which runs the page's intervals.
+const movableClock = `{
 	const now = Date.now, start = window.setInterval, intervals = new Map()
 	let ahead = 0
 	Date.now = () => now() + ahead
 	window.setInterval = (f, ms) => { const id = start(() => {}, ms); intervals.set(id, f); return id }
 	window.later = (ms) => { ahead += ms }
-	window.beat = () => intervals.forEach((f) => f())
+	window.tick = () => intervals.forEach((f) => f())
 }`
 
-// later moves all clocks, the data plane's and the page's.
+// later advances the clocks of the data plane and the page.
 func (s *captchaSite) later(page *browsertest.Page, d time.Duration) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -279,13 +278,13 @@ func (s *captchaSite) is(page *browsertest.Page, state string) {
 	page.WaitFor(fmt.Sprintf(widgetIs, state))
 }
 
-// says waits until the first widget's label and note are these.
-func (s *captchaSite) says(page *browsertest.Page, label, note string) {
+// shows waits until the first widget has the given label and note.
+func (s *captchaSite) shows(page *browsertest.Page, label, note string) {
 	s.t.Helper()
 	page.WaitFor(fmt.Sprintf("%s === %q && %s === %q", widgetLabel, label, widgetNote, note))
 }
 
-// verify asks the data plane about a token, as the site's server would.
+// verify verifies a token at the data plane, as the site's server does.
 func (s *captchaSite) verify(token string) (valid bool) {
 	s.t.Helper()
 
@@ -308,13 +307,12 @@ func (s *captchaSite) verify(token string) (valid bool) {
 	return answer.Valid
 }
 
-// noComplaints fails when the page's console says anything but what is expected, each part of a
-// line.
-func noComplaints(t *testing.T, page *browsertest.Page, expected ...string) {
+// noMessages checks that the page's console has only lines that contain one of the expected texts.
+func noMessages(t *testing.T, page *browsertest.Page, expected ...string) {
 	t.Helper()
 	for _, m := range page.Console() {
 		if !slices.ContainsFunc(expected, func(part string) bool { return strings.Contains(m.Text, part) }) {
-			t.Errorf("the page's console says %s: %s", m.Level, m.Text)
+			t.Errorf("the page's console has %s: %s", m.Level, m.Text)
 		}
 	}
 }

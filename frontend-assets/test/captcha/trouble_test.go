@@ -17,9 +17,8 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// hurried lets a page's pauses end at once, and notes how long they were to be in the page's array
-// "pauses".
-const hurried = `{
+// withoutPauses ends a page's pauses at once, and records their durations in the page's array "pauses".
+const withoutPauses = `{
 	const start = window.setTimeout
 	window.pauses = []
 	window.setTimeout = (f, ms, ...rest) => { if (ms > 400 && ms !== 20000) { pauses.push(ms); ms = 0 } return start(f, ms, ...rest) }
@@ -28,24 +27,23 @@ const hurried = `{
 // failed is the label of a widget that failed.
 const failed = "Verification failed. Try again"
 
-// refusal is what it says beneath when the server rejects the challenge or the work, in the
-// visitor's language.
+// refusal is the note when the server rejects the challenge or the work.
 const refusal = "The verification was refused"
 
-// unreachable is what it says beneath when the API does not answer.
+// unreachable is the note when the API does not answer.
 const unreachable = "Server not reachable: captcha.example.test"
 
-func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
+func TestChromiumCaptchaShowsWhatIsWrong(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	always := func(status int) func(http.ResponseWriter) bool { return times(1<<30, status) }
 	page := s.browser.NewPage()
-	remove := page.Before(hurried)
+	remove := page.Before(withoutPauses)
 	for _, test := range []struct {
 		name   string
 		path   string
 		answer func(http.ResponseWriter) bool
 		note   string
-		calls  []string // until the error shows
+		calls  []string // before the error is shown
 	}{
 		{"wrong domain", "/config", always(403), "The captcha is set up incorrectly: the server's reason", []string{"config"}},
 		{"unknown sitekey", "/config", always(404), "The captcha is set up incorrectly: the server's reason", []string{"config"}},
@@ -54,8 +52,8 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 		{"refused twice", "/verify", always(400), refusal, []string{"config", "verify", "config", "verify"}},
 		{"down", "/config", always(503), unreachable, []string{"config", "config"}},
 		{"down at the end", "/verify", always(502), unreachable, []string{"config", "verify", "verify"}},
-		{"another's page", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte("<h1>Hotel Wi-Fi</h1>")); return true }, unreachable, []string{"config", "config"}},
-		{"another's JSON", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`{"challenge":7}`)); return true }, unreachable, []string{"config", "config"}},
+		{"page of another server", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte("<h1>Hotel Wi-Fi</h1>")); return true }, unreachable, []string{"config", "config"}},
+		{"JSON of another server", "/config", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`{"challenge":7}`)); return true }, unreachable, []string{"config", "config"}},
 		{"no JSON object", "/verify", func(w http.ResponseWriter) bool { _, _ = w.Write([]byte(`null`)); return true }, unreachable, []string{"config", "verify", "verify"}},
 		{"busy", "/config", times(1<<30, 429, "Retry-After", "3000"), "Too many attempts, please wait", []string{"config"}},
 	} {
@@ -70,7 +68,7 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 			page.Goto("http://www.shop.test/")
 			s.is(page, "idle")
 			page.Click("input[name=email]")
-			s.says(page, failed, test.note)
+			s.shows(page, failed, test.note)
 
 			if got := s.called()[before:]; len(got) < len(test.calls) || !slices.Equal(got[:len(test.calls)], test.calls) {
 				t.Errorf("called %v, want %v", got, test.calls)
@@ -81,7 +79,7 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 
 			s.answer("/nothing", nil)
 
-			// the server asked for patience; pressing does not help
+			// The server asked to wait, so pressing the button does not help.
 			if test.name != "busy" {
 				page.Click(".service-captcha button")
 				s.is(page, "done")
@@ -94,11 +92,11 @@ func TestChromiumCaptchaTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
+func TestChromiumCaptchaRetries(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	open := func() *browsertest.Page {
 		page := s.browser.NewPage()
-		page.Before(hurried)
+		page.Before(withoutPauses)
 		page.Goto("http://www.shop.test/")
 		s.is(page, "idle")
 		page.Eval(`(window.states = [], new MutationObserver(() => states.push(document.querySelector('.service-captcha').className.slice(19)))
@@ -118,16 +116,16 @@ func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
 		{"refused once", "/verify", times(1, 400), "verifying done", nil},
 		{"down once", "/config", times(1, 500), "verifying done", [][2]float64{{500, 1500}}},
 		{"down for longer", "/config", times(4, 503), "verifying error done", [][2]float64{{500, 1500}, {1000, 3000}, {2000, 6000}, {4000, 12000}}},
-		{"told when", "/config", times(1, 429, "Retry-After", "3"), "", [][2]float64{{3000, 3000}}},
-		{"told when it is up again", "/config", times(1, 503, "Retry-After", "7"), "", [][2]float64{{7000, 7000}}},
-		{"told a date", "/config", times(1, 429, "Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)), "", [][2]float64{{20000, 61000}}},
+		{"Retry-After of 429", "/config", times(1, 429, "Retry-After", "3"), "", [][2]float64{{3000, 3000}}},
+		{"Retry-After of 503", "/config", times(1, 503, "Retry-After", "7"), "", [][2]float64{{7000, 7000}}},
+		{"Retry-After as a date", "/config", times(1, 429, "Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)), "", [][2]float64{{20000, 61000}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.answer(test.path, test.answer)
 
-			// the wait counts by the wall clock, which does not hurry
-			if strings.HasPrefix(test.name, "told") {
-				s.hurry(t, test.path, test.answer, test.pauses[0])
+			// These waits count by the wall clock, which must be advanced.
+			if strings.HasPrefix(test.name, "Retry-After") {
+				s.skipWait(t, test.path, test.answer, test.pauses[0])
 				return
 			}
 
@@ -150,12 +148,12 @@ func TestChromiumCaptchaTriesAgainByItself(t *testing.T) {
 	}
 }
 
-// Hours without a server must not leave a listener behind for each try.
-func TestChromiumCaptchaGathersNothingWhileItTries(t *testing.T) {
+// TestChromiumCaptchaRetriesWithoutLeaks checks that retries leave no listeners behind.
+func TestChromiumCaptchaRetriesWithoutLeaks(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	s.answer("/config", times(20, http.StatusServiceUnavailable))
 	page := s.browser.NewPage()
-	page.Before(hurried + `{
+	page.Before(withoutPauses + `{
 		const add = AbortSignal.prototype.addEventListener, remove = AbortSignal.prototype.removeEventListener
 		const live = new Set()
 		window.listening = window.most = 0
@@ -177,14 +175,14 @@ func TestChromiumCaptchaGathersNothingWhileItTries(t *testing.T) {
 	page.Eval("most", &most)
 	page.Eval("listening", &left)
 
-	// At a time: a call or the work, and the engines within it.
+	// At one time there are listeners for a call or the work, and for the engines within it.
 	if most < 1 || most > 3 || left != 0 {
 		t.Errorf("at most %d listeners at a time, %d in the end", most, left)
 	}
 }
 
-// A page without an address of its own, which has the script within, does not say where the captcha
-// is.
+// TestChromiumCaptchaWithoutAnOrigin runs the script inline in a page without an origin, so the
+// captcha's origin is unknown.
 func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
 	s := newCaptchaSite(t, nil)
 	source, err := os.ReadFile("../../dist/captcha.js")
@@ -202,11 +200,11 @@ func TestChromiumCaptchaWithoutAnOrigin(t *testing.T) {
 	}
 
 	page.Click("input[name=email]")
-	s.says(page, failed, "The captcha is set up incorrectly: data-api is missing")
-	noComplaints(t, page, "service-captcha: setup: data-api is missing")
+	s.shows(page, failed, "The captcha is set up incorrectly: data-api is missing")
+	noMessages(t, page, "service-captcha: setup: data-api is missing")
 }
 
-func TestChromiumCaptchaIsSilentAboutAShortWait(t *testing.T) {
+func TestChromiumCaptchaHidesAShortWait(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	s.answer("/config", times(1, 503, "Retry-After", "1"))
 	page := s.browser.Open("http://www.shop.test/")
@@ -218,18 +216,18 @@ func TestChromiumCaptchaIsSilentAboutAShortWait(t *testing.T) {
 	s.is(page, "done")
 
 	if got := page.Text(`String(window.failed)`); got != "null" {
-		t.Error("it showed an error")
+		t.Error("the widget has shown an error")
 	}
 }
 
-// hurry opens the form while the server asks to wait, looks at how long the widget means to, and
-// moves the clock there.
-func (s *captchaSite) hurry(t *testing.T, path string, answer func(http.ResponseWriter) bool, bounds [2]float64) {
+// skipWait opens the form while the server asks to wait, checks the duration of the widget's pause, and
+// advances the clock to its end.
+func (s *captchaSite) skipWait(t *testing.T, path string, answer func(http.ResponseWriter) bool, bounds [2]float64) {
 	t.Helper()
 
 	before := len(s.called())
 	page := s.browser.NewPage()
-	page.Before(moving + `{
+	page.Before(movableClock + `{
 		const start = window.setTimeout
 		window.pauses = []
 		window.setTimeout = (f, ms, ...rest) => { if (ms < 1800 || ms === 20000) return start(f, ms, ...rest); pauses.push(ms); window.wake = f }
@@ -246,7 +244,7 @@ func (s *captchaSite) hurry(t *testing.T, path string, answer func(http.Response
 		t.Errorf("pause %v ms, want %v", pause, bounds)
 	}
 
-	// Pressing and being online again do not shorten it.
+	// Neither the button nor a new connection shortens the wait.
 	page.Click(".service-captcha button")
 	page.WaitFor(`pauses.length === 2`)
 	page.Eval(`dispatchEvent(new Event('online'))`, nil)
@@ -261,9 +259,9 @@ func (s *captchaSite) hurry(t *testing.T, path string, answer func(http.Response
 	page.Close()
 }
 
-// TestChromiumCaptchaIsToldToWait asks for challenges until the data plane finds them too many, and
-// then comes as a visitor.
-func TestChromiumCaptchaIsToldToWait(t *testing.T) {
+// TestChromiumCaptchaIsRateLimited requests challenges up to the rate limit, and then opens the form as a
+// visitor.
+func TestChromiumCaptchaIsRateLimited(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	body := fmt.Sprintf(`{"sitekey":%q}`, s.key.sitekey)
 	for {
@@ -290,7 +288,7 @@ func TestChromiumCaptchaIsToldToWait(t *testing.T) {
 
 	before := len(s.called())
 	page := s.browser.NewPage()
-	page.Before(`{ // what the page's scripts may read of the answers
+	page.Before(`{ // records what the page's scripts can read of the responses
 		const get = window.fetch
 		window.waits = []
 		window.fetch = async (...call) => { const response = await get(...call); if (response.status === 429) waits.push(Number(response.headers.get('retry-after'))); return response }
@@ -319,7 +317,7 @@ func TestChromiumCaptchaOfflineThenOnline(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()
 
-	// no pause ends by itself
+	// Pauses never end.
 	page.Before(`{ const start = window.setTimeout; window.setTimeout = (f, ms, ...rest) => ms > 400 && ms !== 20000 ? 0 : start(f, ms, ...rest) }`)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
@@ -336,29 +334,29 @@ func TestChromiumCaptchaOfflineThenOnline(t *testing.T) {
 
 	connected(false)
 	page.Click("input[name=email]")
-	s.says(page, failed, unreachable)
+	s.shows(page, failed, unreachable)
 	s.hasCalled()
 
-	// a try that the visitor asks for shows, and fails again
+	// A retry by the visitor is shown, and fails again.
 	page.Click(".service-captcha button")
-	s.says(page, failed, unreachable)
+	s.shows(page, failed, unreachable)
 	connected(true)
 
-	// without a press
+	// The widget retries without a press.
 	s.is(page, "done")
 
 	if !s.verify(page.Text(widgetToken)) {
 		t.Error("the token is not valid")
 	}
 
-	noComplaints(t, page, "ERR_INTERNET_DISCONNECTED")
+	noMessages(t, page, "ERR_INTERNET_DISCONNECTED")
 }
 
 func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	open := func() *browsertest.Page {
 		page := s.browser.NewPage()
-		page.Before(moving + `addEventListener('DOMContentLoaded', () => { window.changes = 0; for (const type of ['input', 'change', 'submit'])
+		page.Before(movableClock + `addEventListener('DOMContentLoaded', () => { window.changes = 0; for (const type of ['input', 'change', 'submit'])
 			addEventListener(type, () => changes++, true) })`)
 
 		page.Goto("http://www.shop.test/")
@@ -378,19 +376,18 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	page := open()
 	first := page.Text(widgetToken)
 	s.later(page, 3*time.Minute)
-	page.Eval("beat()", nil)
+	page.Eval("tick()", nil)
 	s.hasCalled("config", "verify")
 	s.later(page, 45*time.Second)
 
-	// While the new one is made the old one stays, and nothing changes for the visitor; no event
-	// tells the page.
+	// During the renewal the old token stays, nothing changes for the visitor, and no event is fired.
 	release := make(chan struct{})
 	s.answer("/config", func(http.ResponseWriter) bool { <-release; return false })
 	page.Eval(`(window.touched = 0, new MutationObserver(() => touched++).observe(document.querySelector('.service-captcha'),
 		{attributes: true, childList: true, subtree: true, characterData: true, attributeFilter: ['class', 'aria-label', 'aria-checked']}))`, nil)
 
-	// asked again it just goes on
-	page.Eval("(beat(), beat())", nil)
+	// Further ticks do not start a second renewal.
+	page.Eval("(tick(), tick())", nil)
 
 	if got := page.Text(widgetToken + ` + document.querySelector('.service-captcha').className`); got != first+"service-captcha is-done" {
 		t.Errorf("during renewal: %q, want %q, done", got, first)
@@ -407,7 +404,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 
 	s.hasCalled("config", "verify", "config", "verify")
 
-	// After a sleep the token is past saving: it is gone at once, and a new one comes.
+	// After a sleep the token has expired. It is cleared at once, and replaced.
 	s.answer("/config", func(http.ResponseWriter) bool { return false })
 	s.later(page, 10*time.Minute)
 
@@ -420,12 +417,12 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 		t.Error("the token after a sleep is not valid")
 	}
 
-	// A renewal that fails is nobody's trouble until the token is past.
+	// A failing renewal shows no error before the token expires.
 	s.answer("/config", times(1<<30, 503))
 	s.later(page, 4*time.Minute)
-	page.Eval("beat()", nil)
+	page.Eval("tick()", nil)
 
-	// it tries, and will try again
+	// Wait for the first attempt.
 	for n := len(s.called()); len(s.called()) < n+1; {
 		page.WaitFor("true")
 	}
@@ -435,7 +432,7 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 	}
 
 	s.later(page, 2*time.Minute)
-	page.Eval("beat()", nil)
+	page.Eval("tick()", nil)
 	s.is(page, "error")
 
 	if got := page.Text(widgetToken); got != "" {
@@ -449,17 +446,17 @@ func TestChromiumCaptchaRenewsItsToken(t *testing.T) {
 		t.Error("the token after the outage is not valid")
 	}
 
-	// A clock that was set back tells nothing about the token's age.
+	// After the clock was set back the token's age is unknown, so the token is renewed.
 	before := page.Text(widgetToken)
-	page.Eval(`(later(-3600000), beat())`, nil)
+	page.Eval(`(later(-3600000), tick())`, nil)
 	changed(page, before)
-	noComplaints(t, page, "503")
+	noMessages(t, page, "503")
 }
 
 func TestChromiumCaptchaInAHiddenTab(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": captchaForm("")})
 	page := s.browser.NewPage()
-	page.Before(moving)
+	page.Before(movableClock)
 	page.Goto("http://www.shop.test/")
 	s.is(page, "idle")
 	page.Click("input[name=email]")
@@ -468,25 +465,25 @@ func TestChromiumCaptchaInAHiddenTab(t *testing.T) {
 	page.WaitFor("document.hidden")
 	token := page.Text(widgetToken)
 	renewed := func() bool {
-		page.Eval("beat()", nil)
+		page.Eval("tick()", nil)
 		calls := len(s.called())
 		return calls > 0 && page.Text(`document.querySelector('.service-captcha').className`) != "" && calls%2 == 0 && token != page.Text(widgetToken)
 	}
 
 	for range 3 {
 		s.later(page, 4*time.Minute)
-		page.Eval("beat()", nil)
+		page.Eval("tick()", nil)
 		page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
 		token = page.Text(widgetToken)
 	}
 
 	calls := len(s.called())
 
-	// nobody will send this form soon
+	// The form is unlikely to be sent soon.
 	s.later(page, 2*time.Hour)
 
 	if renewed() || len(s.called()) != calls {
-		t.Error("a tab that has been hidden for hours goes on working")
+		t.Error("a tab that has been hidden for hours still renews its token")
 	}
 
 	page.Front()
@@ -508,7 +505,7 @@ func TestChromiumCaptchaAfterGoingBack(t *testing.T) {
 	token := page.Text(widgetToken)
 	page.Eval(`(window.same = true, dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true})))`, nil)
 
-	// the old one went with the form
+	// The old token was probably sent with the form.
 	page.WaitFor(fmt.Sprintf("%s && %[1]s !== %q", widgetToken, token))
 	s.is(page, "done")
 }

@@ -58,7 +58,7 @@ func TestChromiumCaptchaProtectsAForm(t *testing.T) {
 		t.Error("the token must be valid once")
 	}
 
-	noComplaints(t, page)
+	noMessages(t, page)
 }
 
 func TestChromiumCaptchaStartsAtTheFirstInteraction(t *testing.T) {
@@ -99,7 +99,7 @@ func TestChromiumCaptchaComesLate(t *testing.T) {
 	s.is(page, "done")
 	page = s.browser.Open("http://www.shop.test/")
 
-	// before the script is there
+	// Interact before the script is loaded.
 	page.Click("input[name=email]")
 	page.Eval(load, nil)
 	s.is(page, "done")
@@ -130,10 +130,10 @@ func TestChromiumCaptchaWithoutAForm(t *testing.T) {
 		t.Errorf("token %q is not valid", got)
 	}
 	if got := page.Text(`document.querySelector('.service-captcha').textContent`); got != "VerifiedVerified" {
-		t.Errorf("the widget says %q, want its label and its announcement", got)
+		t.Errorf("the widget shows %q, want its label and its announcement", got)
 	}
 
-	noComplaints(t, page)
+	noMessages(t, page)
 }
 
 func TestChromiumCaptchaAttributes(t *testing.T) {
@@ -167,7 +167,7 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	s.is(page, "done")
 
 	if !s.verify(page.Text(widgetToken)) {
-		t.Error("empty attributes must be as good as none")
+		t.Error("empty attributes must count as missing")
 	}
 
 	page = start("/proxy")
@@ -183,12 +183,12 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	s.is(page, "done")
 
 	if got := page.Text(`[document.querySelectorAll('.service-captcha button').length, document.querySelectorAll('input[type=hidden]').length].join()`); got != "1,1" {
-		t.Errorf("with the script three times there are %s buttons and fields", got)
+		t.Errorf("with three copies of the script there are %s buttons and fields", got)
 	}
 
-	// at once
-	s.says(s.browser.Open("http://www.shop.test/missing"), failed, "The captcha is set up incorrectly: data-sitekey is missing")
-	s.says(start("/bad-api"), failed, "The captcha is set up incorrectly: data-api is not an address")
+	// These errors are shown at once.
+	s.shows(s.browser.Open("http://www.shop.test/missing"), failed, "The captcha is set up incorrectly: data-sitekey is missing")
+	s.shows(start("/bad-api"), failed, "The captcha is set up incorrectly: data-api is not an address")
 
 	for _, address := range []string{"http://www.shop.test/unknown", "http://other.test/empty"} {
 		page = s.browser.Open(address)
@@ -201,7 +201,7 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 		}
 	}
 
-	// A sitekey that comes late is as good as one that was there.
+	// A sitekey may be added later.
 	page = s.browser.Open("http://www.shop.test/missing")
 	s.is(page, "error")
 	page.Eval(fmt.Sprintf(`document.querySelector('.service-captcha').dataset.sitekey = %q`, s.key.sitekey), nil)
@@ -210,8 +210,8 @@ func TestChromiumCaptchaAttributes(t *testing.T) {
 	s.is(page, "done")
 }
 
-// What others wrote into the page must not say where the captcha is: images lend their names to the
-// document.
+// TestChromiumCaptchaIsNotMovedByNames checks that an image, whose name becomes a property of the
+// document, does not change the captcha's origin.
 func TestChromiumCaptchaIsNotMovedByNames(t *testing.T) {
 	image := `<img name="currentScript" src="http://proxy.example.test/captcha.png">`
 	s := newCaptchaSite(t, map[string]string{
@@ -256,7 +256,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 
 	var count int
 
-	// those that nobody touched yet are reset too, and so they start
+	// Widgets that have not started are reset too, which starts them.
 	page.Eval(`serviceCaptcha.reset()`, &count)
 	old := tokens()
 	if count != 3 || old[0] == old[1] || old[1] == old[2] || !s.verify(old[0]) || !s.verify(old[1]) || !s.verify(old[2]) {
@@ -266,7 +266,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 	for _, test := range []struct {
 		target string
 		count  int
-		which  string // of the widgets have another token afterwards
+		which  string // widgets with a new token afterwards
 	}{
 		{"", 3, "abc"},
 		{"undefined", 3, "abc"},
@@ -303,13 +303,13 @@ func TestChromiumCaptchaReset(t *testing.T) {
 		old = now
 	}
 
-	// At once: within the same turn the field is empty and the widget is no longer done.
+	// Within the same task the field is empty and the widget is no longer done.
 	if got := page.Text(`(serviceCaptcha.reset('#a'), document.querySelector('#first > input').value + document.querySelector('#a').className +
 		document.querySelector('#a button').getAttribute('aria-checked'))`); got != "service-captcha is-verifyingfalse" {
 		t.Errorf("after reset: %q", got)
 	}
 
-	// A widget that came in this very turn counts already.
+	// A widget that was added in the same task counts.
 	page.Eval(fmt.Sprintf(`(document.querySelector('#empty').append(document.createRange().createContextualFragment(
 		'<div class="service-captcha" id="d" data-sitekey="%s"></div>')), serviceCaptcha.reset('#d'))`, s.key.sitekey), &count)
 
@@ -318,7 +318,7 @@ func TestChromiumCaptchaReset(t *testing.T) {
 	}
 
 	page.WaitFor(`document.querySelector('#d').matches('.is-done')`)
-	noComplaints(t, page)
+	noMessages(t, page)
 }
 
 func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
@@ -341,19 +341,19 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 
 	s.is(page, "idle")
 
-	// before anybody came
+	// Change the sitekey before any interaction.
 	set(other.sitekey)
 	s.is(page, "idle")
 	s.hasCalled()
 	page.Click("input[name=email]")
 	is(other)
 
-	// no change
+	// Setting the same sitekey changes nothing.
 	set(other.sitekey)
 	s.is(page, "done")
 	s.hasCalled("config", "verify")
 
-	// At once the old token is gone, and the new one comes by itself.
+	// The old token is cleared at once, and a new one follows without interaction.
 	if got := page.Text(fmt.Sprintf(`(async () => { document.querySelector('.service-captcha').dataset.sitekey = %q; await 0
 		return document.querySelector('.service-captcha').className + %s })()`, ours.sitekey, widgetToken)); got != "service-captcha is-verifying" {
 		t.Errorf("with another sitekey: %s", got)
@@ -362,7 +362,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 	is(ours)
 	s.hasCalled("config", "verify", "config", "verify")
 
-	// In the middle of the work, whose token nobody wants any more.
+	// Change the sitekey during the verification, whose token must be discarded.
 	release := make(chan struct{})
 	s.answer("/verify", func(http.ResponseWriter) bool { <-release; return false })
 	page.Eval(`serviceCaptcha.reset()`, nil)
@@ -375,7 +375,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 	close(release)
 	is(other)
 
-	// From an error, into one, and back.
+	// Change from an error, to an error, and back.
 	for _, bad := range []string{"svck_aaaaaaaaaaaaaaaaaaaaaaaa", ""} {
 		set(bad)
 		s.is(page, "error")
@@ -398,7 +398,7 @@ func TestChromiumCaptchaFollowsItsSitekey(t *testing.T) {
 func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 	s := newCaptchaSite(t, map[string]string{"/": `<html lang="en"><main></main>` + captchaScript})
 	page := s.browser.NewPage()
-	page.Before(`{ // what is registered on anything, and runs
+	page.Before(`{ // records all listeners and intervals
 		window.live = new Set(); let names = 0; const name = new WeakMap()
 		const key = (target, type, f, o) => { for (const each of [target, f]) if (!name.has(each)) name.set(each, ++names); return [name.get(target), type, name.get(f), !!o] .join() }
 		const add = EventTarget.prototype.addEventListener, remove = EventTarget.prototype.removeEventListener
@@ -420,8 +420,7 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 	s.is(page, "done")
 	token := page.Text(`document.querySelector('#one > input[type=hidden]').value`)
 
-	// Moved to another form, the widget takes its field along, and what the page takes away comes
-	// back.
+	// A widget that is moved to another form moves its field too, and restores what the page removes.
 	page.Eval(`document.querySelector('#two').append(document.querySelector('.service-captcha'))`, nil)
 	page.WaitFor(`document.querySelector('#two > input[type=hidden]') && !document.querySelector('#one > input[type=hidden]')`)
 	page.Eval(`(document.querySelector('.service-captcha').textContent = '', document.querySelector('#two > input').remove())`, nil)
@@ -431,8 +430,7 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 		t.Errorf("token %q, want still %q", got, token)
 	}
 
-	// Taken out, it leaves nothing behind: no field, no timer, no listener on what remains, no
-	// call.
+	// A removed widget leaves nothing behind: no field, no timer, no listener and no call.
 	page.Eval(`(window.taken = document.querySelector('.service-captcha'), serviceCaptcha.reset(), taken.remove())`, nil)
 	page.WaitFor(`!taken.firstChild && taken.className === 'service-captcha' && !document.querySelector('input[type=hidden]')`)
 	page.WaitFor(`!document.querySelector('main').textContent.trim()`)
@@ -446,7 +444,7 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 		t.Errorf("%d widgets are left", count)
 	}
 
-	// And back in again, outside of a form, it starts.
+	// Inserted again, outside of a form, it starts.
 	page.Eval(`document.querySelector('main').append(taken)`, nil)
 	s.is(page, "done")
 
@@ -454,7 +452,7 @@ func TestChromiumCaptchaFollowsThePage(t *testing.T) {
 		t.Errorf("token %q is not valid", got)
 	}
 
-	noComplaints(t, page)
+	noMessages(t, page)
 }
 
 func TestChromiumCaptchaInACopyOfThePage(t *testing.T) {

@@ -1,3 +1,5 @@
+// Package graphiql_test tests GraphiQL in a browser: it loads, posts operations with the session cookie,
+// and requests nothing from other hosts.
 package graphiql_test
 
 import (
@@ -67,7 +69,7 @@ func TestChromiumGraphiQL(t *testing.T) {
 	wait("viewer")
 	page.WaitFor(`document.querySelector(".graphiql-response").textContent.includes("from the test")`)
 
-	// The parts that are shown on demand: documentation, history, settings.
+	// Open the panels that are hidden at first: documentation, history, settings.
 	for _, button := range []string{"Show Documentation Explorer", "Show History", "Open settings dialog"} {
 		page.Click(`button[aria-label="` + button + `"]`)
 	}
@@ -75,8 +77,8 @@ func TestChromiumGraphiQL(t *testing.T) {
 	page.WaitFor(`document.querySelector(".graphiql-dialog")`)
 
 	for _, message := range page.Console() {
-		// GraphiQL's settings dialog lacks a description for screen readers, and its library warns
-		// of that.
+		// GraphiQL's settings dialog lacks a description for screen readers, and its library logs a
+		// warning about that.
 		if message.Level != "warning" || strings.Contains(message.Text, "Content Security Policy") {
 			t.Errorf("console: %v", message)
 		}

@@ -70,7 +70,7 @@ func TestChromiumLinks(t *testing.T) {
 		{mouse("#out", `"auxclick", {bubbles: true, cancelable: true, button: 1}`), []string{leaves, outbound("other.example")}},
 		{mouse("#out", `"auxclick", {bubbles: true, cancelable: true, button: 2}`), nil},
 		{click("#own"), []string{leaves}},
-		{click("#www"), nil}, // it is this very page
+		{click("#www"), nil}, // the current page
 		{click("#sub"), []string{leaves}},
 		{click("#alike"), []string{leaves, outbound("notshop.example.test")}},
 		{click("#fragment"), nil},
@@ -86,7 +86,7 @@ func TestChromiumLinks(t *testing.T) {
 		{click("#page"), []string{leaves}},
 		{click("#folder"), []string{leaves}},
 	} {
-		// Long after the last click, so that each one has its own time to send.
+		// More than a second after the last click, so that each click has engagement to send.
 		page.Eval("later(2000)", nil)
 		before := len(page.Requests())
 		page.Eval("(()=>{ "+test.script+" })()", nil)
@@ -101,7 +101,7 @@ func TestChromiumLinks(t *testing.T) {
 				t.Errorf("%s: received %s, want %v", test.script, h, test.want)
 			}
 			if strings.Contains(h.raw, "private") {
-				t.Errorf("%s: part of a query string left the page: %s", test.script, h)
+				t.Errorf("%s: the message contains part of a query string: %s", test.script, h)
 			}
 		}
 
@@ -112,14 +112,14 @@ func TestChromiumLinks(t *testing.T) {
 
 	page.Close()
 
-	// By keyboard, with nothing simulated by the page.
+	// A real key press on a link.
 	page = w.open("http://shop.example.test/")
 	w.nextOf("pageview")
 	page.Eval("later(1)", nil)
 	page.Do(chromedp.Focus("#out"), chromedp.KeyEvent(kb.Enter))
 	w.nextOf("engagement", "outbound_click")
 
-	// By the middle button of a real mouse.
+	// A real click with the middle button.
 	page.Eval("later(2000), scrollTo(0, 0)", nil)
 	var at struct{ X, Y float64 }
 	page.Eval(`(() => { const {x, y} = document.querySelector("#out").getBoundingClientRect(); return {x: x + 3, y: y + 3} })()`, &at)
@@ -130,7 +130,7 @@ func TestChromiumLinks(t *testing.T) {
 	w.nextOf("engagement", "outbound_click")
 	page.Close()
 
-	// Turned off: only engagement is measured.
+	// With data-auto="off" only engagement is measured.
 	page = w.open("http://shop.example.test/off")
 	w.nextOf("pageview")
 	page.Eval("later(1), out.click(), later(2000), file.click()", nil)
@@ -142,7 +142,7 @@ func TestChromiumLinks(t *testing.T) {
 	w.nothingBeyond(page, 3)
 }
 
-// includedIn tells whether a message has all that one of the wanted JSON objects says.
+// includedIn reports whether a message has all fields of one of the wanted JSON objects.
 func includedIn(h hit, want []string) bool {
 	for _, one := range want {
 		var object map[string]any
@@ -163,7 +163,7 @@ func includedIn(h hit, want []string) bool {
 	return false
 }
 
-// withoutTime takes out what differs from run to run.
+// withoutTime removes the fields that differ from run to run.
 func withoutTime(h hit) hit {
 	delete(h.body, "ms")
 	delete(h.body, "sc")
@@ -207,7 +207,7 @@ func TestChromiumSiteSearch(t *testing.T) {
 		w.nextOf("engagement")
 	}
 
-	// Once per page view, also after a change of route.
+	// The term is sent once per page view, also after a change of route.
 	page := w.open("http://shop.example.test/?q=one")
 	w.nextOf("pageview", "site_search")
 	page.Eval("later(1), history.replaceState(0, '', '/?q=two'), history.pushState(0, '', '/results?q=three')", nil)
@@ -219,5 +219,5 @@ func TestChromiumSiteSearch(t *testing.T) {
 	w.nothingBeyond(page, 5)
 }
 
-// letters is a text of n characters.
+// letters returns a text of n characters.
 func letters(n int) string { return strings.Repeat("y", n) }

@@ -12,14 +12,15 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// What the script costs the page's main thread, in its processor time, as medians over all runs:
+// BenchmarkChromiumScript measures the processor time of the page's main thread that the script takes,
+// as medians over all runs:
 //
 //	go test -run '^$' -bench ChromiumScript -benchtime 50x ./frontend-assets/test/script
 //
-// "load" compiles and runs the script, which sends the page view; "fetch" is the browser's part of
+// "load" compiles and runs the script, which sends the page view; "fetch" is the browser's share of
 // that. "scroll" is a scroll event. "layout" is a scroll event on a page that has just changed, so
-// that the script asks for the layout, without the layout itself, which the browser would otherwise
-// make a moment later.
+// that the script forces a layout, without the time of the layout itself, which the browser would
+// otherwise compute shortly afterwards.
 func BenchmarkChromiumScript(b *testing.B) {
 	w := startWorld(b, map[string]string{"/": `<body style="height: 20000px">` + strings.Repeat("<p>text</p>", 500)})
 	page := w.browser.NewPage()
@@ -57,11 +58,11 @@ func BenchmarkChromiumScript(b *testing.B) {
 		b.ReportMetric(all[len(all)/2], name+"-µs")
 	}
 
-	// of the test's own machinery
+	// The default figure would include the test's own work.
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime is how long the page's main thread computes for an expression, in microseconds.
+// processorTime returns the processor time of the page's main thread for an expression, in microseconds.
 func processorTime(b *testing.B, page *browsertest.Page, expression string) float64 {
 	b.Helper()
 

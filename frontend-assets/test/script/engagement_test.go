@@ -2,7 +2,7 @@ package script_test
 
 import "testing"
 
-// engagement reads the two values of an engagement message.
+// engagement returns the two values of an engagement message.
 func engagement(h hit) (ms, sc float64) {
 	ms, _ = h.body["ms"].(float64)
 	sc, _ = h.body["sc"].(float64)
@@ -26,7 +26,7 @@ func TestChromiumEngagementIsSentOncePerSpan(t *testing.T) {
 
 	page.Eval("later(50000)", nil)
 
-	// hides the page
+	// Opening another tab hides the page.
 	elsewhere := w.browser.NewPage()
 	check(50000)
 
@@ -42,7 +42,7 @@ func TestChromiumEngagementIsSentOncePerSpan(t *testing.T) {
 	page.Front()
 	page.WaitFor("!document.hidden")
 
-	// Leaving tells of it by pagehide and visibilitychange; the two make one message.
+	// Leaving fires pagehide and visibilitychange, which together cause one message.
 	page.Eval("later(30000)", nil)
 	page.Goto("http://shop.example.test/next")
 	check(30000)
@@ -51,13 +51,13 @@ func TestChromiumEngagementIsSentOncePerSpan(t *testing.T) {
 
 	select {
 	case h := <-w.arrived:
-		t.Errorf("one message too many: %s", h)
+		t.Errorf("unexpected message: %s", h)
 	default:
 	}
 }
 
 func TestChromiumPageThatIsNeverSeen(t *testing.T) {
-	w := newWorld(t, map[string]string{"/": `<a href="/behind" target="_blank" onclick="">x</a>`, "/behind": tag("") + `<script>fetch("/tell?" + document.visibilityState)</script>`})
+	w := newWorld(t, map[string]string{"/": `<a href="/behind" target="_blank" onclick="">x</a>`, "/behind": tag("") + `<script>fetch("/report?" + document.visibilityState)</script>`})
 	w.browser.NewPage()
 	front := w.browser.Open("http://shop.example.test/")
 	hidden := w.browser.NewPage()
@@ -65,11 +65,11 @@ func TestChromiumPageThatIsNeverSeen(t *testing.T) {
 	hidden.WaitFor("document.hidden")
 	hidden.Goto("http://shop.example.test/behind")
 
-	if state := <-w.told; state != "hidden" {
+	if state := <-w.reports; state != "hidden" {
 		t.Fatalf("the page is %s", state)
 	}
 
-	// loading counts (contract, section 4)
+	// Loading is a page view (analytics contract, section 4).
 	w.nextOf("pageview")
 	hidden.Goto("about:blank")
 	front.Goto("http://shop.example.test/behind")

@@ -13,9 +13,9 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestFirefoxOriginUnderEveryReferrerPolicy visits one page after another in a real Firefox. Each
-// page is left as soon as its page view has arrived. Both messages, also the one that is sent while
-// the page ends, must name the page's origin.
+// TestFirefoxOriginUnderEveryReferrerPolicy visits one page after another in a real Firefox, and leaves
+// each page as soon as its page view has arrived. Both messages must carry the page's origin, also
+// the one that is sent while the page unloads.
 func TestFirefoxOriginUnderEveryReferrerPolicy(t *testing.T) {
 	t.Parallel()
 

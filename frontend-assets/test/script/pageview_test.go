@@ -16,7 +16,7 @@ func TestChromiumPageview(t *testing.T) {
 	})
 	for _, test := range []struct{ name, address, click, want string }{
 		{"plain", "http://shop.example.test/", "", `{"t": "pageview", "p": "/", "r": null}`},
-		{"path as it stands in the address, no query, no fragment", "http://shop.example.test/a/b%20c?secret=1#part", "",
+		{"path as in the address, no query, no fragment", "http://shop.example.test/a/b%20c?secret=1#part", "",
 			`{"t": "pageview", "p": "/a/b%20c", "r": null}`},
 		{"subdomain", "http://www.shop.example.test/", "", `{"t": "pageview", "p": "/", "r": null}`},
 		{"utm values in lower case", "http://shop.example.test/?utm_source=News&utm_medium=E-Mail&utm_campaign=Spring+Sale&utm_content=A%26B&utm_term=%C3%84", "",
@@ -177,8 +177,7 @@ func TestChromiumManualPageview(t *testing.T) {
 		t.Errorf("page view ids: %v, engagement %v, then %v", first.body["i"], sent[0].body["i"], sent[1].body["i"])
 	}
 
-	// A manual page view does not shield from the next one, an automatic one does, and only its own
-	// path.
+	// Only an automatic page view suppresses a following manual one, and only of the same path.
 	page.Eval("later(1), svc('pageview')", nil)
 	w.nextOf("engagement", "pageview")
 	page.Eval("later(1), history.pushState(0, '', '/two?q=1'), svc('pageview'), later(1000), svc('pageview')", nil)
@@ -188,7 +187,7 @@ func TestChromiumManualPageview(t *testing.T) {
 	page.Close()
 	w.nextOf("engagement")
 
-	// Without automatic page views on route changes, the page reports its routes itself.
+	// With data-auto="off" the page reports its routes itself.
 	page = w.open("http://shop.example.test/off")
 	w.expect(page, w.next(), `{"t": "pageview", "p": "/off", "r": null, "a": "off"}`)
 	page.Eval("history.pushState(0, '', '/off/2')", nil)
@@ -197,7 +196,7 @@ func TestChromiumManualPageview(t *testing.T) {
 	sent = w.nextOf("engagement", "pageview")
 	w.expect(page, sent[1], `{"t": "pageview", "p": "/off/2", "r": "http://shop.example.test/off", "x": 1, "a": "off"}`)
 
-	// The automatic page view was one of another path, which it still shields.
+	// The automatic page view was of another path, for which it still suppresses a manual one.
 	page.Eval("later(1), svc('pageview')", nil)
 	sent = w.nextOf("engagement", "pageview")
 	w.expect(page, sent[1], `{"t": "pageview", "p": "/off/2", "r": "http://shop.example.test/off/2", "x": 1, "a": "off"}`)
@@ -260,7 +259,7 @@ func TestChromiumHistoryFunctionsKeepTheirBehaviour(t *testing.T) {
 			&& location.pathname === "/x" })()`, &got)
 
 	if !got {
-		t.Error("pushState or replaceState behaves in another way than the browser's own")
+		t.Error("pushState or replaceState behaves differently from the browser's own")
 	}
 	if got := page.Console(); len(got) > 0 {
 		t.Errorf("console %v", got)
@@ -303,36 +302,36 @@ func TestChromiumPrerenderedPage(t *testing.T) {
 		"/start": `<script type=speculationrules>{"prerender": [{"source": "list", "urls": ["/ahead"], "eagerness": "immediate"}]}</script>
 			<script>fetch("/wait").then(() => { location.href = "/ahead" })</script>`,
 		"/ahead": `<script>(window.svc = function () { (svc.q = svc.q || []).push(arguments) })("event", "early")</script>` + tag("") +
-			`<script>addEventListener("load", () => { svc("event", "late"); fetch("/tell?prerendering=" + document.prerendering) });
-			document.addEventListener("prerenderingchange", () => fetch("/tell?activated"))</script>`,
+			`<script>addEventListener("load", () => { svc("event", "late"); fetch("/report?prerendering=" + document.prerendering) });
+			document.addEventListener("prerenderingchange", () => fetch("/report?activated"))</script>`,
 	})
 
-	told := func(want string) {
+	reported := func(want string) {
 		t.Helper()
 		select {
-		case got := <-w.told:
+		case got := <-w.reports:
 			if got != want {
-				t.Fatalf("the page tells %q, want %q", got, want)
+				t.Fatalf("the page reports %q, want %q", got, want)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatalf("the page does not tell %q", want)
+			t.Fatalf("the page does not report %q", want)
 		}
 	}
 
-	// Browsers prerender secure pages only, and Chromium none of a tab that the test driver is
-	// attached to; hence another tab, which does not know its opener.
+	// Browsers prerender secure pages only, and Chromium prerenders none for a tab with a test driver.
+	// So the page is opened in another tab without an opener.
 	page := w.browser.Open(w.numeric + "/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
-	told("prerendering=true")
+	reported("prerendering=true")
 
 	select {
 	case h := <-w.arrived:
-		t.Fatalf("before anybody saw the page: %s", h)
+		t.Fatalf("sent before the page was shown: %s", h)
 	default:
 	}
 
 	w.release <- struct{}{}
-	told("activated")
+	reported("activated")
 	sent := w.nextOf("pageview", "early", "late")
 	w.expect(page, sent[0], `{"t": "pageview", "p": "/ahead", "r": "`+w.numeric+`/start"}`)
 }

@@ -20,12 +20,12 @@ func TestChromiumQueueIsReplayedInOrder(t *testing.T) {
 	page := w.browser.Open("http://shop.example.test/")
 	sent := w.nextOf("pageview", "first", "second")
 
-	// The first page view already belongs to the identified person.
+	// The first page view already carries the user id.
 	w.expect(page, sent[0], `{"t": "pageview", "p": "/", "r": null, "d": "`+userID+`"}`)
 	w.expect(page, sent[1], `{"t": "event", "e": "first", "m": {"n": 1}, "p": "/", "r": null, "d": "`+userID+`"}`)
 	w.expect(page, sent[2], `{"t": "event", "e": "second", "p": "/", "r": null, "d": "`+userID+`"}`)
 
-	// A script that kept the stub still gets through.
+	// Calls through the stub still work.
 	page.Eval(`stub("event", "third")`, nil)
 	w.nextOf("third")
 	var order string
@@ -50,7 +50,7 @@ func TestChromiumEvents(t *testing.T) {
 	w.next()
 	common := `"t": "event", "e": "signup", "p": "/", "r": null, "u": {"source": "a"}`
 
-	// with the rest of the message a little less than 8 KB
+	// With the rest of the message this is slightly less than 8 KB.
 	wide := strings.Repeat("ä", 3900)
 	for call, want := range map[string]string{
 		`svc("event", "signup")`:                                   `{` + common + `}`,
@@ -60,10 +60,10 @@ func TestChromiumEvents(t *testing.T) {
 		`svc("event", "signup", {a: "` + wide + `"})`:              `{` + common + `, "m": {"a": "` + wide + `"}}`,
 		`svc("event", "signup", {a: "` + wide + wide[:400] + `"})`: `{` + common + `}`,
 		`svc("event", "signup", {a: "x".repeat(100000)}), 1`:       `{` + common + `}`,
-		// What a sale needs is kept.
+		// The fields that a sale needs are kept.
 		`svc("event", "signup", {id: 1, items: Array(4000).fill({})})`: `{` + common + `, "m": {"id": 1}}`,
 		`window.svc.apply(null, ["event", "signup", {n: NaN}])`:        `{` + common + `, "m": {"n": null}}`,
-		// What JSON cannot write costs the properties, not the event.
+		// If the properties cannot be encoded, the event is sent without them.
 		`svc("event", "signup", (() => { const a = {}; a.a = a; return a })())`:                        `{` + common + `}`,
 		`svc("event", "signup", {id: 1, n: 10n})`:                                                      `{` + common + `}`,
 		`svc("event", "signup", {toJSON() { throw new Error("no") }})`:                                 `{` + common + `}`,
@@ -77,7 +77,7 @@ func TestChromiumEvents(t *testing.T) {
 	page.Eval(`svc(), svc("event"), svc("event", 7), svc("event", {}), svc(null)`, nil)
 
 	if got := len(page.Requests()); got != sent {
-		t.Errorf("%d requests for calls that say nothing", got-sent)
+		t.Errorf("%d requests for invalid calls", got-sent)
 	}
 	if got := page.Console(); len(got) > 0 {
 		t.Errorf("console %v", got)
@@ -107,11 +107,11 @@ func TestChromiumIdentify(t *testing.T) {
 	}
 }
 
-// withoutKeepalive makes the page's fetch one that ends with the page, as in Firefox before 133.
+// withoutKeepalive removes keepalive from the page's fetch, as in Firefox before 133.
 const withoutKeepalive = `delete Request.prototype.keepalive;`
 
-// A message goes by fetch where that outlives the page, or else by a beacon, or else by fetch all
-// the same.
+// TestChromiumWaysToSend checks that a message is sent by fetch if fetch supports keepalive, otherwise
+// by beacon, and by fetch if the beacon is missing or refused.
 func TestChromiumWaysToSend(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	for name, test := range map[string]struct{ script, want string }{
@@ -149,7 +149,7 @@ func TestChromiumWaysToSend(t *testing.T) {
 			t.Errorf("%s: console %v", name, got)
 		}
 
-		// the last message outlives its tab
+		// The last message outlives its tab.
 		page.Close()
 		w.nextOf("engagement")
 	}
@@ -181,7 +181,7 @@ func TestChromiumStoresNothing(t *testing.T) {
 		t.Errorf("globals added to the page: %s", added)
 	}
 
-	// Cookies of the data plane's own host would be invisible to the page.
+	// Cookies of the data plane's own host are visible only on that host.
 	page.Goto("http://data.example.test/svc.js")
 	var cookie string
 	page.Eval("document.cookie", &cookie)
@@ -211,8 +211,8 @@ func TestChromiumContentSecurityPolicy(t *testing.T) {
 	}
 }
 
-// What others wrote into the page must not say whose messages these are and where they go: images
-// lend their names to the document.
+// TestChromiumScriptIsNotMovedByNames checks that an image, whose name becomes a property of the
+// document, changes neither the site key nor the endpoint.
 func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
 	image := `<img name="currentScript" src="http://other.example/x.png" data-site="` + strings.Repeat("a", 32) + `">`
 	w := newWorld(t, map[string]string{"/": image + tag(""), "/twice": image + image + tag(`data-auto="off"`), "/module": image + tag(`type="module"`)})
@@ -243,10 +243,10 @@ func TestChromiumDebug(t *testing.T) {
 	page.Eval(`new Promise(done => { const log = console.log; console.log = (...a) => { log(...a); done() }; svc("event", "x") })`, nil)
 	w.next()
 
-	said := fmt.Sprint(page.Console())
+	console := fmt.Sprint(page.Console())
 	for _, want := range []string{"svc " + h.raw + " 204", "circular"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("console lacks %q:\n%s", want, said)
+		if !strings.Contains(console, want) {
+			t.Errorf("console lacks %q:\n%s", want, console)
 		}
 	}
 
@@ -257,14 +257,15 @@ func TestChromiumDebug(t *testing.T) {
 	page.Before(`Object.defineProperty(navigator, "globalPrivacyControl", {value: true})`)
 	page.Goto("http://shop.example.test/?svc_debug")
 
-	if said := fmt.Sprint(page.Console()); !strings.Contains(said, "Global Privacy Control") {
-		t.Errorf("console does not say why nothing is sent:\n%s", said)
+	if console := fmt.Sprint(page.Console()); !strings.Contains(console, "Global Privacy Control") {
+		t.Errorf("the console lacks the reason why nothing is sent:\n%s", console)
 	}
 
 	w.nothingBeyond(page, 0)
 }
 
-// Domain binding reads Origin, so it has to arrive whatever a website says about referrers.
+// TestChromiumOriginUnderEveryReferrerPolicy checks that Origin, which domain binding needs, is sent
+// under every policy.
 func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
 	w := newWorld(t, map[string]string{"/": tag("")})
 	page := w.browser.NewPage()

@@ -29,44 +29,43 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
 
-// shop is the website of the tests that ask what is stored in the end: its pages carry the script,
-// and the real data plane serves the script, receives what it sends and stores it in a database of
-// the test's own.
+// shop is a website whose pages contain the script, with the real data plane, which serves the script
+// and stores its messages in a database of the test's own.
 //
-// The site's domain is shop.test and its extra domain shop-extra.test; "signup" is registered,
-// searches, sales and user ids are measured. The pages are served under www.shop.test, shop.test,
-// shop-extra.test and, as somebody else's, other.test.
+// The site's domain is shop.test, and its extra domain shop-extra.test. The event "signup" is
+// registered, and searches, sales and user ids are measured. The pages are served under
+// www.shop.test, shop.test, shop-extra.test and the foreign domain other.test.
 type shop struct {
 	t       *testing.T
 	db      *db.DB
 	site    *model.Site
 	browser *browsertest.Browser
-	told    chan string // what pages said by fetch("/tell?…")
-	stop    func()      // ends the data plane, which stores its counts of refused calls
+	reports chan string // queries that pages sent by fetch("/report?…")
+	stop    func()      // stops the data plane, which stores its counts of refused calls
 
 	pages   map[string]string // by path, the same under every host name
 	headers http.Header       // of every page
 
 	mu    sync.Mutex // guards what follows
-	now   time.Time  // the data plane's clock, which only the test moves
-	calls []exchange // to /collect.php, in the order of their answers
-	seen  int        // how many of them the test has spoken of
+	now   time.Time  // the data plane's clock, which only the test advances
+	calls []exchange // to /collect.php, in the order of their responses
+	seen  int        // number of calls that the test has read
 }
 
-// exchange is a request to /collect.php with its answer.
+// exchange is a request to /collect.php with its response.
 type exchange struct {
-	request string         // as it stood on the wire
+	request string         // as sent
 	message map[string]any // its JSON
 	status  int
 	answer  string
 }
 
-// newShop starts servers and browser, for a test that runs beside the others.
+// newShop starts servers and browser, and runs the test in parallel with others.
 func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 	t.Helper()
 	t.Parallel()
 
-	s := &shop{t: t, db: d, pages: pages, headers: http.Header{}, told: make(chan string, 100),
+	s := &shop{t: t, db: d, pages: pages, headers: http.Header{}, reports: make(chan string, 100),
 		now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 
 	s.register()
@@ -99,15 +98,14 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 		browsertest.Host("*.shop.test", site.URL),
 		browsertest.Host("shop-extra.test", site.URL),
 		browsertest.Host("other.test", site.URL),
-		// As if it were by TLS: browsers lend caches, service workers and prerendering to secure
-		// pages only.
+		// Browsers allow caches, service workers and prerendering on secure pages only.
 		browsertest.WithFlag("unsafely-treat-insecure-origin-as-secure", "http://www.shop.test"),
 	)
 
 	return s
 }
 
-// register makes the site.
+// register creates the site.
 func (s *shop) register() {
 	s.t.Helper()
 
@@ -137,8 +135,8 @@ func (s *shop) register() {
 }
 
 func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/tell" {
-		s.told <- r.URL.RawQuery
+	if r.URL.Path == "/report" {
+		s.reports <- r.URL.RawQuery
 		return
 	}
 
@@ -153,7 +151,7 @@ func (s *shop) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<!doctype html><link rel=icon href=data:,>"+page)
 }
 
-// record notes what browsers send to /collect.php and what they are answered.
+// record stores the requests to /collect.php and their responses.
 func (s *shop) record(plane http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/collect.php" {
@@ -201,14 +199,14 @@ func (s *shop) clock() time.Time {
 	return s.now
 }
 
-// later moves the data plane's clock.
+// later advances the data plane's clock.
 func (s *shop) later(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = s.now.Add(d)
 }
 
-// open opens a page whose clock only the test moves.
+// open opens a page whose clock only the test advances.
 func (s *shop) open(address string) *browsertest.Page {
 	s.t.Helper()
 	page := s.browser.NewPage()
@@ -217,8 +215,8 @@ func (s *shop) open(address string) *browsertest.Page {
 	return page
 }
 
-// answered waits until the data plane has answered so many calls more, and returns them. One call
-// too many fails the test, at the latest when the next ones are waited for.
+// answered waits until the data plane has answered n more calls, and returns them. A further call
+// fails the test, at the latest when the next calls are awaited.
 func (s *shop) answered(n int) []exchange {
 	s.t.Helper()
 
@@ -243,13 +241,13 @@ func (s *shop) answered(n int) []exchange {
 			s.t.Fatalf("%d calls were answered, want %d:%s", len(calls), n, all.String())
 		}
 
-		// browsers send in their own time
+		// Nothing signals that the browser will send no more.
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// stored waits for so many answers, all of them 204, and for nothing else. It returns the messages
-// that were answered.
+// stored waits for the given number of calls, which must all be answered with 204. It returns their
+// messages.
 func (s *shop) stored(calls int) []map[string]any {
 	s.t.Helper()
 	var messages []map[string]any
@@ -264,8 +262,7 @@ func (s *shop) stored(calls int) []map[string]any {
 	return messages
 }
 
-// viewed waits for so many answers like stored. One of them is to a page view, whose path and
-// referrer it compares.
+// viewed waits for calls like stored, and compares path and referrer of the page view among them.
 func (s *shop) viewed(calls int, path string, referrer any) {
 	s.t.Helper()
 	messages := s.stored(calls)
@@ -275,12 +272,12 @@ func (s *shop) viewed(calls int, path string, referrer any) {
 	}
 }
 
-// everything is the range of all rows of the site.
+// everything returns the range of all rows of the site.
 func (s *shop) everything() db.ExportRange {
 	return db.ExportRange{SiteID: s.site.ID, To: 1 << 51, Limit: 10_000}
 }
 
-// views are all stored page views.
+// views returns all stored page views.
 func (s *shop) views() []db.ExportedPageview {
 	s.t.Helper()
 	var rows []db.ExportedPageview
@@ -291,7 +288,7 @@ func (s *shop) views() []db.ExportedPageview {
 	return rows
 }
 
-// events are all stored events.
+// events returns all stored events.
 func (s *shop) events() []db.ExportedEvent {
 	s.t.Helper()
 	var rows []db.ExportedEvent
@@ -302,8 +299,8 @@ func (s *shop) events() []db.ExportedEvent {
 	return rows
 }
 
-// hasViews compares all stored page views with lines of the form "/path 1500ms 90%", with " manual"
-// behind, in any order.
+// hasViews compares all stored page views, in any order, with lines such as "/path 1500ms 90%" and
+// "/path 0ms 0% manual".
 func (s *shop) hasViews(want ...string) {
 	s.t.Helper()
 	got := []string{}
@@ -320,8 +317,8 @@ func (s *shop) hasViews(want ...string) {
 	s.same("page views", got, want)
 }
 
-// hasEvents compares all stored events with lines of the form `/path name {"property": "value"}`,
-// in any order.
+// hasEvents compares all stored events, in any order, with lines such as
+// `/path name {"property":"value"}`.
 func (s *shop) hasEvents(want ...string) {
 	s.t.Helper()
 	got := []string{}
@@ -339,7 +336,7 @@ func (s *shop) same(what string, got, want []string) {
 	}
 }
 
-// refused ends the data plane and compares its counts of refused and ignored calls by code.
+// refused stops the data plane and compares its counts of refused and ignored calls by code.
 func (s *shop) refused(want map[string]int64) {
 	s.t.Helper()
 
@@ -362,7 +359,7 @@ func (s *shop) refused(want map[string]int64) {
 	}
 }
 
-// visit is what is stored of a row's visit, but for its moments.
+// visit returns what is stored of a row's visit, without its times.
 func visit(v db.ExportedVisit) string {
 	line := fmt.Sprintf("%s; referrer %q", v.Channel, v.Referrer)
 	for _, value := range []struct{ name, value string }{

@@ -13,10 +13,10 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// extensions are all that count as a download (analytics contract, section 2).
+// extensions lists the file extensions of downloads (analytics contract, section 2).
 var extensions = strings.Fields("pdf doc docx xls xlsx ppt pptx odt ods odp rtf txt csv zip rar 7z gz dmg exe msi pkg apk epub mp3 wav mp4 mov avi wmv mkv")
 
-// clickWith clicks on an element with a real mouse, by a button or with keys held down.
+// clickWith clicks on an element with the mouse; options set the button and modifier keys.
 func clickWith(page *browsertest.Page, selector string, options ...func(*input.DispatchMouseEventParams) *input.DispatchMouseEventParams) {
 	var at struct{ X, Y float64 }
 	page.Eval(`(() => { const e = document.querySelector("`+selector+`"); e.scrollIntoView(); const {x, y} = e.getBoundingClientRect(); return {x: x + 3, y: y + 3} })()`, &at)
@@ -50,7 +50,7 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 		"/long": tag("") + tall,
 	})
 
-	// whose clock stands still, so that no engagement mixes in
+	// The page's clock stands still, so it sends no engagement.
 	page := s.open("http://www.shop.test/")
 	s.stored(1)
 	var want []string
@@ -67,7 +67,7 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 	clickWith(page, "#control", chromedp.ButtonModifiers(input.ModifierCtrl))
 	clickWith(page, "#shift", chromedp.ButtonModifiers(input.ModifierShift))
 
-	// opens a menu
+	// The right button opens a menu.
 	clickWith(page, "#right", chromedp.ButtonType(input.Right))
 	clickWith(page, "#svg text")
 	clickWith(page, "#xlink text")
@@ -80,13 +80,13 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 	s.stored(6)
 	s.hasEvents(want...)
 
-	// The script cannot know the site's other domains; the server drops clicks that lead there.
-	// What is none leads nowhere.
+	// The script does not know the site's other domains; the server drops clicks that lead there.
+	// The other links send nothing.
 	page.Eval(`extra.click(), extrasub.click(), own.click(), apex.click(), sub.click(), mail.click(), fragment.click()`, nil)
 	s.stored(2)
 	s.hasEvents(want...)
 
-	// Downloads: each extension of the contract, no other, and the names that links give.
+	// Downloads: each extension of the contract, no other, and names from the download attribute.
 	page.Eval(fmt.Sprintf(`%q.split(" ").concat("html", "js", "xpdf", "pdfx").forEach(ext => { file.href = "/files/A." + ext + "?private=1"; file.click() })`, strings.Join(extensions, " ")), nil)
 	page.Eval(`named.click(), file.href = "http://elsewhere.test/SETUP.EXE", file.click()`, nil)
 
@@ -104,7 +104,7 @@ func TestStoredAutomaticEventsChromium(t *testing.T) {
 	s.stored(len(extensions) + 3)
 	s.hasEvents(want...)
 
-	// Pages that really go away, or open another tab, still tell of it.
+	// Clicks that leave the page or open another tab send events too.
 	for _, path := range []string{"/leave", "/window"} {
 		page = s.open("http://www.shop.test" + path)
 		s.stored(1)
@@ -144,7 +144,7 @@ func TestStoredSwitchesChromium(t *testing.T) {
 		"/search": tag("data-search"),
 	})
 
-	// Turned off: nothing is automatic but the page view at load and the time on the page.
+	// With data-auto="off" only the page view at load and the time on the page are automatic.
 	page := s.open("http://www.shop.test/off?q=boots")
 	s.stored(1)
 	page.Eval(`out.click(), file.click(), scrollTo(0, 1e6), history.pushState(0, "", "/off/2"), new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`, nil)
@@ -163,7 +163,7 @@ func TestStoredSwitchesChromium(t *testing.T) {
 	s.hasViews("/off 1000ms 100%", "/off/2 2000ms 100% manual")
 	s.hasEvents("/off signup")
 
-	// Site search, only where the tag says so.
+	// Site search, only with data-search.
 	want := []string{"/off signup"}
 	for query, term := range map[string]string{
 		"q=red+boots": "red boots", "s=%C3%A4": "ä", "search=a&x=private": "a", "query=+trimmed+": "trimmed", "keyword=k": "k",
@@ -185,7 +185,7 @@ func TestStoredSwitchesChromium(t *testing.T) {
 	s.stored(1)
 	s.hasEvents(want...)
 
-	// Those who asked not to be measured are not.
+	// Visitors who have opted out are not measured.
 	views := len(s.views())
 
 	for _, signal := range []string{

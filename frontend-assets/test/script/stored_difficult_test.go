@@ -10,22 +10,22 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// Pages that leave the script less to work with than usual: it measures what it can, and never
-// throws into them.
+// TestStoredOnDifficultPagesChromium opens pages that break functions the script uses. It must measure
+// what it can, and never throw into the page.
 func TestStoredOnDifficultPagesChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{
-		"/frozen":   `<script>Object.freeze(History.prototype); Object.freeze(history)</script>` + tag(""),
-		"/junk":     `<script>window.svc = {q: [null, 7, "x", {}, ["event"], ["identify"], [Symbol()], ["event", "signup", {from: "junk"}]]}</script>` + tag(""),
-		"/element":  `<p id=svc>` + tag(""),
-		"/throwing": `<script>` + withoutKeepalive + `navigator.sendBeacon = () => { throw new Error("no") }</script>` + tag(""),
-		"/silent":   `<script>navigator.sendBeacon = undefined; window.fetch = () => { throw new Error("no") }</script>` + tag(""),
-		"/gone":     `<script>navigator.sendBeacon = undefined; window.fetch = () => Promise.reject(new Error("no"))</script>` + tag(""),
+		"/frozen":    `<script>Object.freeze(History.prototype); Object.freeze(history)</script>` + tag(""),
+		"/junk":      `<script>window.svc = {q: [null, 7, "x", {}, ["event"], ["identify"], [Symbol()], ["event", "signup", {from: "junk"}]]}</script>` + tag(""),
+		"/element":   `<p id=svc>` + tag(""),
+		"/throwing":  `<script>` + withoutKeepalive + `navigator.sendBeacon = () => { throw new Error("no") }</script>` + tag(""),
+		"/silent":    `<script>navigator.sendBeacon = undefined; window.fetch = () => { throw new Error("no") }</script>` + tag(""),
+		"/rejecting": `<script>navigator.sendBeacon = undefined; window.fetch = () => Promise.reject(new Error("no"))</script>` + tag(""),
 	})
 
 	const try = `(() => { const loop = {}; loop.loop = loop;
 		svc("event", "signup", {toJSON() { throw new Error("no") }}), svc("event", "signup", loop), svc("event", "signup", {n: 1n}), svc("event", Symbol()), svc(Symbol()),
 		svc("identify", {toString() { throw new Error("no") }}), svc("event", "signup"), dispatchEvent(new Event("pageshow")), document.dispatchEvent(new Event("click")) })()`
-	for path, calls := range map[string]int{"/frozen": 5, "/junk": 6, "/element": 5, "/throwing": 0, "/silent": 0, "/gone": 0} {
+	for path, calls := range map[string]int{"/frozen": 5, "/junk": 6, "/element": 5, "/throwing": 0, "/silent": 0, "/rejecting": 0} {
 		page := s.open("http://www.shop.test" + path)
 		page.Eval(try, nil)
 		page.Eval(`history.pushState(0, "", location.pathname)`, nil)
@@ -46,8 +46,7 @@ func TestStoredOnDifficultPagesChromium(t *testing.T) {
 }
 
 func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
-	// One router has put its own function in place before the script, another one does so
-	// afterwards.
+	// One router has replaced the function before the script, and another one replaces it afterwards.
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": `<script>
 		const native = history.pushState, calls = [];
 		history.pushState = function pushed(...args) { calls.push(this === history, args.length); native.apply(this, args); return "result" };
@@ -79,8 +78,8 @@ func TestStoredRoutesOfPatchedHistoryChromium(t *testing.T) {
 	s.refused(map[string]int64{})
 }
 
-// Frames and files without an address on the web have nothing that could be counted. Frames that
-// may not say whose they are get no further than the server.
+// TestStoredNothingWithoutAnAddressChromium checks that frames and files without a web address send
+// nothing, and that the server refuses sandboxed frames, which have no origin.
 func TestStoredNothingWithoutAnAddressChromium(t *testing.T) {
 	inner := strings.ReplaceAll(tag(""), `"`, "'")
 	loaded := `<script defer src='data:text/javascript,svc("event", "signup"), parent.postMessage(typeof svc, "*")'></script>`
@@ -99,7 +98,7 @@ func TestStoredNothingWithoutAnAddressChromium(t *testing.T) {
 	page := s.browser.Open("http://www.shop.test/frames")
 	page.WaitFor("ready === 5")
 
-	// document.write leaves that frame the address of its parent, so it is one more view of that.
+	// A frame filled by document.write has the address of its parent, so it is another view of it.
 	statuses := map[string]int{}
 	for _, call := range s.answered(4) {
 		statuses[fmt.Sprint(call.message["p"], " ", call.status)]++
@@ -117,7 +116,7 @@ func TestStoredNothingWithoutAnAddressChromium(t *testing.T) {
 
 	page.Eval(`document.querySelectorAll("iframe").forEach(f => f.remove())`, nil)
 
-	// engagement of the same two
+	// Engagement of the same two views.
 	s.answered(2)
 	page.Close()
 

@@ -41,7 +41,7 @@ func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {
 	s.hasEvents(`/visible-path outbound_click {"host":"visible-host.test"}`, `/visible-path file_download {"file":"visible.pdf","ext":"pdf"}`, "/visible-path signup")
 	s.refused(map[string]int64{"duplicate_pageview": 1})
 
-	// Neither in what reached the server, headers included, nor anywhere in the database's files.
+	// Search the requests, headers included, and the database's files.
 	var everything strings.Builder
 	s.mu.Lock()
 	for _, call := range s.calls {
@@ -61,12 +61,12 @@ func TestStoredAddressesArePathsOnlyChromium(t *testing.T) {
 
 	all := everything.String()
 	if i := strings.Index(all, "s3cr3t"); i >= 0 {
-		t.Errorf("a part of an address left the page: …%q…", all[max(0, i-200):min(len(all), i+50)])
+		t.Errorf("a part of an address was sent: …%q…", all[max(0, i-200):min(len(all), i+50)])
 	}
 
 	for _, visible := range []string{"visible-path", "visible-source", "visible-host.test", "visible.pdf"} {
 		if strings.Count(all, visible) < 2 {
-			t.Errorf("%q is not in both the requests and the database: the search is blind", visible)
+			t.Errorf("%q is not in both the requests and the database, so the search finds nothing", visible)
 		}
 	}
 }
@@ -83,10 +83,10 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32)),
 	})
 
-	said := func(page *browsertest.Page) string { return fmt.Sprint(page.Console()) }
+	consoleOf := func(page *browsertest.Page) string { return fmt.Sprint(page.Console()) }
 
-	// Nothing is left on the device: www.shop.test counts as secure, so that all kinds of storage
-	// are there to look into.
+	// Nothing is stored on the device. www.shop.test counts as secure, so all kinds of storage are
+	// available.
 	page := s.open("http://www.shop.test/?q=boots")
 	s.stored(2)
 	page.Eval(`svc("identify", "`+userID+`"), svc("event", "signup"), file.click(), later(1000), history.pushState(0, "", "/two"), scrollTo(0, 9000)`, nil)
@@ -111,7 +111,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	page.Close()
 	s.stored(0)
 
-	// In a frame of another site's page, and thrice on one page.
+	// In a frame of another site's page, and three copies on one page.
 	page = s.browser.Open("http://other.test/frame?private=1")
 	s.stored(1)
 	page.Eval(`document.querySelector("iframe").remove()`, nil)
@@ -123,7 +123,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 	s.stored(3)
 	page.Close()
 
-	// Keys that are none warn once; a key that no site has is the server's to refuse.
+	// A malformed key logs one warning. The server refuses an unknown key.
 	for _, path := range []string{"/key", "/nokey"} {
 		page = s.open("http://www.shop.test" + path)
 		page.Eval(`svc("event", "signup"), svc("pageview")`, nil)
@@ -143,7 +143,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 
 	page.Close()
 
-	// Under the contract's policy, in each of the ways that messages go.
+	// Under the contract's Content-Security-Policy, with each way of sending.
 	s.headers.Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src http://data.example.test; connect-src http://data.example.test")
 
 	for name, script := range map[string]string{
@@ -160,7 +160,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 		page.Goto("about:blank")
 		s.stored(1)
 
-		if console := said(page); console != "[]" {
+		if console := consoleOf(page); console != "[]" {
 			t.Errorf("%s: console %s", name, console)
 		}
 
@@ -189,7 +189,7 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	says := func(page *browsertest.Page, parts ...string) {
+	waitForLine := func(page *browsertest.Page, parts ...string) {
 		t.Helper()
 
 		deadline := time.Now().Add(10 * time.Second)
@@ -208,49 +208,49 @@ func TestStoredAsDebugSaysChromium(t *testing.T) {
 			}
 
 			if time.Now().After(deadline) {
-				t.Fatalf("the console does not say %q: %v", parts, console)
+				t.Fatalf("the console lacks %q: %v", parts, console)
 			}
 
-			// the console tells when it likes
+			// Console events arrive asynchronously.
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
 
 	page := s.open("http://www.shop.test/?svc_debug")
 	s.stored(1)
-	says(page, `"t":"pageview"`, " 204")
+	waitForLine(page, `"t":"pageview"`, " 204")
 	page.Eval(`svc("event", "signup")`, nil)
 	s.stored(1)
-	says(page, `"e":"signup"`, " 204")
+	waitForLine(page, `"e":"signup"`, " 204")
 	page.Eval(`svc("event", "unheard-of")`, nil)
 	s.answered(1)
-	says(page, `"e":"unheard-of"`, " 400", "unknown_event")
+	waitForLine(page, `"e":"unheard-of"`, " 400", "unknown_event")
 	page.Eval(`svc("event", "signup", {again: 1})`, nil)
 	s.answered(1)
-	says(page, `{"again":1}`, " 429", "quota_exceeded")
+	waitForLine(page, `{"again":1}`, " 429", "quota_exceeded")
 
-	// Browsers hide the answer to a foreign domain from its page, but not that there is none.
+	// A page of a foreign domain cannot read the response, but sees that the request failed.
 	page = s.open("http://other.test/?svc_debug")
 
 	if call := s.answered(1)[0]; call.status != 403 {
 		t.Errorf("from a foreign domain: status %d", call.status)
 	}
 
-	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
+	waitForLine(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
 	page = s.open("http://www.shop.test/unsure?svc_debug")
 
 	if call := s.answered(1)[0]; call.status != 404 {
 		t.Errorf("unknown key: status %d", call.status)
 	}
 
-	says(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
+	waitForLine(page, `"t":"pageview"`, "no answer: wrong site key or domain?")
 
 	page = s.browser.NewPage()
 	page.Before(`Object.defineProperty(navigator, "doNotTrack", {get: () => "1"})`)
 	page.Goto("http://www.shop.test/?svc_debug")
-	says(page, "sends nothing", "Do Not Track")
+	waitForLine(page, "sends nothing", "Do Not Track")
 
-	// Without the word in the address nothing is said.
+	// Without svc_debug in the address nothing is logged.
 	page = s.open("http://www.shop.test/?svc_debugging=1")
 	s.answered(1)
 	page.Eval("0", nil)

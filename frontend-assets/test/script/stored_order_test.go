@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestStoredInAnyOrderChromium: a load sends its page view, its search and a queued event at once,
-// over several connections, so that they arrive in any order. Each load here is a visit, by its
-// campaign.
+// TestStoredInAnyOrderChromium checks messages that overtake each other. A load sends its page view, its
+// search and a queued event at once, over several connections. Each load here is a visit of its own,
+// by its campaign.
 func TestStoredInAnyOrderChromium(t *testing.T) {
 	const loads = 25
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

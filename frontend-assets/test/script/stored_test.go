@@ -10,13 +10,10 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// These tests ask what the real data plane has stored of what people did in a real browser. The
-// exact messages in between are the matter of the other tests.
-
-// tall is a page of ten screens.
+// tall is the start of a page of ten screens.
 const tall = `<body style="margin: 0"><div id=content style="height: 1000vh"></div>`
 
-// stub is what owners put before the tag to call svc at any time.
+// stub is the script that owners put before the tag to call svc at any time.
 const stub = `window.svc = window.svc || function () { (svc.q = svc.q || []).push(arguments) };`
 
 func TestStoredPageviewsChromium(t *testing.T) {
@@ -44,8 +41,8 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		s.viewed(2, "/one", "http://www.shop.test/two")
 		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 0ms 0%")
 
-		// A manual page view just after is filtered by the script; or by the server, whose clock
-		// has not moved.
+		// The script drops the first manual page view, within a second of the automatic one. The
+		// server drops the second one, because its clock has not advanced.
 		page.Eval("later(500), svc('pageview')", nil)
 		page.Eval("later(600), svc('pageview')", nil)
 		s.viewed(2, "/one", "http://www.shop.test/one")
@@ -66,8 +63,8 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		s.stored(1)
 		s.hasViews("/start 1000ms 100%", "/one 2000ms 100%", "/two 3000ms 100%", "/one 1100ms 100%", "/one 4000ms 100% manual", "/one 5000ms 100%")
 
-		// All of it is one visit, which came from the other site; the site's own pages are no
-		// referrers.
+		// All page views belong to one visit from the other site. The site's own pages do not count
+		// as referrers.
 		ids := map[int64]bool{}
 		for _, view := range s.views() {
 			ids[view.ID] = true
@@ -83,8 +80,8 @@ func TestStoredPageviewsChromium(t *testing.T) {
 			t.Errorf("%d page view ids, want 6", len(ids))
 		}
 
-		// Half an hour later it is another visit. The site's other names belong to it, other
-		// domains do not.
+		// Half an hour later a new visit starts. It includes the site's other names, but no other
+		// domains.
 		s.later(31 * time.Minute)
 		s.open("http://shop.test/?gclid=Ab-1")
 		s.stored(1)
@@ -118,31 +115,31 @@ func TestStoredPrerenderedPageChromium(t *testing.T) {
 		"/": "",
 		"/start": `<script type=speculationrules>{"prerender": [{"source": "list", "urls": ["/ahead", "/never"], "eagerness": "immediate"}]}</script>
 			<script>new BroadcastChannel("go").onmessage = () => { location.href = "/ahead" }</script>`,
-		"/ahead": tag("") + `<script>addEventListener("load", () => fetch("/tell?prerendering=" + document.prerendering));
-			document.addEventListener("prerenderingchange", () => fetch("/tell?activated"))</script>`,
-		"/never": tag("") + `<script>addEventListener("load", () => fetch("/tell?prerendering=" + document.prerendering))</script>`,
+		"/ahead": tag("") + `<script>addEventListener("load", () => fetch("/report?prerendering=" + document.prerendering));
+			document.addEventListener("prerenderingchange", () => fetch("/report?activated"))</script>`,
+		"/never": tag("") + `<script>addEventListener("load", () => fetch("/report?prerendering=" + document.prerendering))</script>`,
 	})
 
-	told := func(want string) {
+	reported := func(want string) {
 		t.Helper()
 		select {
-		case got := <-s.told:
+		case got := <-s.reports:
 			if got != want {
-				t.Fatalf("the page tells %q, want %q", got, want)
+				t.Fatalf("the page reports %q, want %q", got, want)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatalf("the page does not tell %q", want)
+			t.Fatalf("the page does not report %q", want)
 		}
 	}
 
-	// Chromium prerenders nothing in a tab that the test driver is attached to.
+	// Chromium prerenders nothing for a tab with a test driver.
 	page := s.browser.Open("http://www.shop.test/")
 	page.Eval(`window.open("/start", "_blank", "noopener")`, nil)
-	told("prerendering=true")
-	told("prerendering=true")
+	reported("prerendering=true")
+	reported("prerendering=true")
 	s.answered(0)
 	page.Eval(`new BroadcastChannel("go").postMessage(1)`, nil)
-	told("activated")
+	reported("activated")
 	s.stored(1)
 	s.hasViews("/ahead 0ms 0%")
 }
@@ -160,7 +157,7 @@ func TestStoredEngagementChromium(t *testing.T) {
 		return `new Promise(done => { addEventListener("scroll", () => requestAnimationFrame(() => done()), {once: true}); scrollTo(0, innerHeight * ` + screens + `) })`
 	}
 
-	// Hidden, shown, hidden, and left by a click: the spans add up, and the deepest point counts.
+	// Hidden, shown, hidden, and left by a click: the times add up, and the deepest position counts.
 	page := s.open("http://www.shop.test/")
 	s.stored(1)
 	page.Eval(scroll("4"), nil)
@@ -169,7 +166,7 @@ func TestStoredEngagementChromium(t *testing.T) {
 	s.stored(1)
 	s.hasViews("/ 5000ms 50%")
 
-	// out of sight
+	// Time while the page is hidden does not count.
 	page.Eval("later(3600000), dispatchEvent(new Event('pagehide'))", nil)
 	page.Front()
 	page.WaitFor("!document.hidden")
@@ -183,20 +180,20 @@ func TestStoredEngagementChromium(t *testing.T) {
 	page.Click("a")
 	page.WaitFor("location.pathname === '/short'")
 
-	// engagement by the click, none by the leaving soon after; and the next page's view
+	// The click sends engagement, the unload shortly after it sends none, and the next page is viewed.
 	s.stored(2)
 	s.hasViews("/ 7300ms 50%", "/short 0ms 0%")
 
-	// A page shorter than its window has been seen whole. Leaving tells of it by two events, which
-	// make one message.
+	// A page shorter than its window counts as seen completely. Leaving fires two events, which cause
+	// one message.
 	page.Eval("later(400)", nil)
 	page.Close()
 	elsewhere.Close()
 	s.stored(1)
 	s.hasViews("/ 7300ms 50%", "/short 400ms 100%")
 
-	// A page that grows has been seen to a lesser part; a change of route ends its account, and
-	// begins the next one's.
+	// The percentage of a page that grows goes down. A change of route ends its engagement and starts
+	// the next one's.
 	page = s.open("http://shop.test/growing")
 	s.stored(1)
 	page.Eval(scroll("0.5"), nil)
@@ -207,7 +204,7 @@ func TestStoredEngagementChromium(t *testing.T) {
 	s.stored(1)
 	s.hasViews("/ 7300ms 50%", "/short 400ms 100%", "/growing 600ms 25%", "/route 700ms 17%")
 
-	// Hidden from the start: the time counts from the first look.
+	// In a tab that is hidden at first, the time counts from when it becomes visible.
 	front := s.browser.NewPage()
 	page = s.browser.NewPage()
 	page.Before(clock)
@@ -222,8 +219,8 @@ func TestStoredEngagementChromium(t *testing.T) {
 	page.Goto("about:blank")
 	s.stored(1)
 
-	// In view without the keyboard's focus, and told of by one message when another tab is opened
-	// and closed again.
+	// A page counts as in view without keyboard focus. Opening and closing another tab causes one
+	// message.
 	page = s.browser.NewPage()
 	page.Before(clock + "document.hasFocus = () => false")
 	page.Goto("http://shop.test/focus")
@@ -235,7 +232,7 @@ func TestStoredEngagementChromium(t *testing.T) {
 	elsewhere.Close()
 	page.Close()
 
-	// The next page lets wait for itself.
+	// The next page takes long to load.
 	page = s.open("http://www.shop.test/")
 	s.stored(1)
 	page.Eval(`later(1000), addEventListener("click", () => later(1500))`, nil)
@@ -291,8 +288,8 @@ func TestStoredEventsChromium(t *testing.T) {
 	s.hasEvents(`/ signup {"from":"before"}`, `/ signup {"from":"another script"}`, `/ signup {"from":"after"}`, `/ signup {"from":"module"}`,
 		`/ signup`, `/ signup`)
 
-	// What is no hash is never sent, and names nobody. Half an hour later, so that it is another
-	// visit.
+	// A value that is not a hash is never sent and sets no user id. Half an hour later a new visit
+	// starts.
 	page.Close()
 	s.answered(1)
 	s.later(31 * time.Minute)
@@ -305,7 +302,7 @@ func TestStoredEventsChromium(t *testing.T) {
 	}
 
 	if views := s.views(); len(views) != 2 || views[1].UserID != nil {
-		t.Errorf("page views %+v, want a second one of nobody in particular", views)
+		t.Errorf("page views %+v, want a second one without a user id", views)
 	}
 
 	s.refused(map[string]int64{"unknown_event": 2})
@@ -322,7 +319,7 @@ func TestStoredSalesChromium(t *testing.T) {
 
 	sale("two items", 2)
 
-	// counts once
+	// A repeated transaction counts once.
 	sale("two items", 2)
 	sale("more than 4 KB", 70)
 	sale("more than 8 KB", 1000)

@@ -1,3 +1,6 @@
+// Package script_test tests the browser script in real browsers. Tests named TestChromium… and
+// TestFirefox… compare the messages that it sends to a stub (world); tests named TestStored… compare
+// what the real data plane stores of them (shop).
 package script_test
 
 import (
@@ -19,23 +22,23 @@ import (
 
 const siteKey = "0123456789abcdef0123456789abcdef"
 
-// dataOrigin is where the script comes from and sends to: always another origin than the page's.
+// dataOrigin is the origin of the script and its endpoint, which always differs from the page's.
 const dataOrigin = "http://data.example.test"
 
-// tag is the script element that site owners paste; attributes are added to it.
+// tag returns the script element that site owners paste, with further attributes.
 func tag(attributes string) string {
 	return fmt.Sprintf(`<script defer src="%s/svc.js" data-site="%s" %s></script>`, dataOrigin, siteKey, attributes)
 }
 
-// world is a website under several host names, a data plane that notes what it receives, and a
-// browser that reaches only them.
+// world is a website under several host names, a stub of the data plane that records messages, and a
+// browser that reaches only these servers.
 type world struct {
 	t       testing.TB
 	browser *browsertest.Browser
-	numeric string // the site's origin by address; other than its names, browsers take it for secure
+	numeric string // the site's origin by address, which browsers treat as secure, unlike its names
 	arrived chan hit
-	told    chan string   // what pages said by fetch("/tell?…")
-	release chan struct{} // closed or sent to by tests whose pages wait in fetch("/wait")
+	reports chan string   // queries that pages sent by fetch("/report?…")
+	release chan struct{} // closed or sent to by tests whose pages wait for fetch("/wait")
 
 	mu      sync.Mutex // guards what follows
 	pages   map[string]string
@@ -53,19 +56,18 @@ type hit struct {
 // String shows a hit in failure messages.
 func (h hit) String() string { return h.method + " " + h.raw }
 
-// newWorld is startWorld for a test that runs beside the others.
+// newWorld is startWorld for a test that runs in parallel with others.
 func newWorld(t *testing.T, pages map[string]string) *world {
 	t.Helper()
 	t.Parallel()
 	return startWorld(t, pages)
 }
 
-// startWorld starts servers and browser. Pages are given by path; every host name has the same
-// ones.
+// startWorld starts servers and browser. Pages are given by path, the same under every host name.
 func startWorld(t testing.TB, pages map[string]string) *world {
 	t.Helper()
 
-	w := &world{t: t, arrived: make(chan hit, 1000), told: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
+	w := &world{t: t, arrived: make(chan hit, 1000), reports: make(chan string, 1000), release: make(chan struct{}), pages: pages, headers: http.Header{}}
 	data := http.NewServeMux()
 	data.Handle("/svc.js", assets.Handler())
 	data.HandleFunc("/collect.php", w.collect)
@@ -86,8 +88,8 @@ func startWorld(t testing.TB, pages map[string]string) *world {
 
 func (w *world) servePage(res http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
-	case "/tell":
-		w.told <- r.URL.RawQuery
+	case "/report":
+		w.reports <- r.URL.RawQuery
 		return
 	case "/wait":
 		select {
@@ -143,8 +145,8 @@ func (w *world) next() hit {
 	}
 }
 
-// nextOf waits for as many messages as there are types, and returns them in the order of the types:
-// messages that were sent together may overtake each other on their way. The types must differ.
+// nextOf waits for one message of each type, and returns them in the order of the types. Messages sent
+// together may arrive in any order, so the types must differ.
 func (w *world) nextOf(types ...string) []hit {
 	w.t.Helper()
 
@@ -173,9 +175,9 @@ func (w *world) nextOf(types ...string) []hit {
 	return found
 }
 
-// nothingBeyond fails when a page has sent more than the given number of messages, or when one has
-// arrived that was not looked at. The browser tells of a request at the moment the page makes it,
-// so that there is nothing to wait for.
+// nothingBeyond checks that a page has sent the given number of messages, and that no message has
+// arrived which the test has not read. The browser reports a request when the page makes it, so there
+// is nothing to wait for.
 func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 	w.t.Helper()
 
@@ -200,8 +202,8 @@ func (w *world) nothingBeyond(page *browsertest.Page, sent int) {
 
 var viewID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// expect compares a message with the JSON that it should be, but for k, i, w and l, which are the
-// same in all and checked here, and for u, which is empty unless the JSON says otherwise.
+// expect compares a message with JSON. The JSON omits k, i, w and l, which all messages have in common
+// and which are checked here, and may omit an empty u.
 func (w *world) expect(page *browsertest.Page, h hit, want string) {
 	w.t.Helper()
 
@@ -232,10 +234,10 @@ func (w *world) expect(page *browsertest.Page, h hit, want string) {
 	}
 }
 
-// clock stops the page's clock, so that only the test moves it: later(1000) is a second.
+// clock replaces the page's clock by one that only the test advances: later(1000) is a second.
 const clock = `{ let now = 5; performance.now = () => now; window.later = (ms) => { now += ms } }`
 
-// open opens a page whose clock only the test moves.
+// open opens a page whose clock only the test advances.
 func (w *world) open(address string) *browsertest.Page {
 	w.t.Helper()
 	page := w.browser.NewPage()

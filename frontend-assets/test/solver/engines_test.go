@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// engines are the expressions that make each engine for a task.
+// engines lists the expressions that create each engine for a task.
 var engines = map[string]string{
 	"simd":   `async (task) => wasm(task, await (await fetch(O + "/captcha.wasm")).arrayBuffer())`,
 	"scalar": `async (task) => wasm(task, await (await fetch(O + "/captcha-scalar.wasm")).arrayBuffer())`,
@@ -15,7 +15,7 @@ var engines = map[string]string{
 	"subtle": `async (task) => subtle(task)`,
 }
 
-// TestChromiumEnginesSolveTheVectors gives each engine every challenge of the shared file.
+// TestChromiumEnginesSolveTheVectors solves every challenge of the shared file with each engine.
 func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, unsolvable := readEngineVectors(t)
@@ -58,9 +58,9 @@ func TestChromiumEnginesSolveTheVectors(t *testing.T) {
 	page.noExceptions()
 }
 
-// TestChromiumEnginesKeepToTheirRange lets the engines search for every number of a small range,
-// from every start to every end: the SIMD engine tries four numbers at once, and must neither miss
-// the last nor find one behind it.
+// TestChromiumEnginesKeepToTheirRange searches small ranges around a secret, from every start to every
+// end. The SIMD engine tries four numbers at once, and must neither miss the last number nor find one
+// beyond it.
 func TestChromiumEnginesKeepToTheirRange(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -89,7 +89,7 @@ func TestChromiumEnginesKeepToTheirRange(t *testing.T) {
 	}
 }
 
-// TestChromiumEnginesCompareAllBits alters one bit of a target at a time: then nothing may be
+// TestChromiumEnginesCompareAllBits alters one bit of a target at a time, and checks that nothing is
 // found.
 func TestChromiumEnginesCompareAllBits(t *testing.T) {
 	w := newEngineWorld(t)

@@ -16,11 +16,12 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// The captcha contract's Content-Security-Policy (section 5); O is the captcha's origin.
+// contractPolicy is the captcha contract's Content-Security-Policy (section 5), with O for the captcha's
+// origin.
 const contractPolicy = "script-src O; connect-src O; worker-src blob:"
 
-// TestChromiumSolverFindsAWay solves one challenge in pages that forbid or lack this or that:
-// whatever is left must give the same nonce, in the fastest way that is left.
+// TestChromiumSolverFindsAWay solves one challenge in pages that forbid or lack features. The solver
+// must find the same nonce each time, with the fastest engine that remains.
 func TestChromiumSolverFindsAWay(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -109,19 +110,18 @@ func TestChromiumSolverFindsAWay(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverHearsOfARefusedWorkerEarly holds the WebAssembly module back until a policy has
-// refused the worker: that nobody had asked the worker by then must not keep the solver from
-// finishing in the page.
-func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
+// TestChromiumSolverDetectsAnEarlyRefusal delays the WebAssembly module until a policy has refused the
+// worker. The solver must finish in the page, although no request had been sent to the worker yet.
+func TestChromiumSolverDetectsAnEarlyRefusal(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	v := solvable["difficulty 16,384"]
 	refused := make(chan struct{})
-	tell := sync.OnceFunc(func() { close(refused) })
+	report := sync.OnceFunc(func() { close(refused) })
 	page := w.open(t, engineSite{
 		csp: "script-src O 'wasm-unsafe-eval'; connect-src O",
 		replace: map[string]http.HandlerFunc{
-			"/refused": func(http.ResponseWriter, *http.Request) { tell() },
+			"/refused": func(http.ResponseWriter, *http.Request) { report() },
 			"/captcha.wasm": func(res http.ResponseWriter, r *http.Request) {
 				select {
 				case <-refused:
@@ -131,7 +131,7 @@ func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
 				assets.Handler().ServeHTTP(res, r)
 			},
 		},
-	}, tellRefusal)
+	}, reportRefusal)
 	s := page.solve(v)
 	if s.Failure != "" || s.Nonce != v.Nonce {
 		t.Fatalf("nonce %d, failure %q, want %d\nconsole: %v", s.Nonce, s.Failure, v.Nonce, page.Console())
@@ -149,9 +149,9 @@ func TestChromiumSolverHearsOfARefusedWorkerEarly(t *testing.T) {
 	page.noExceptions()
 }
 
-// tellRefusal makes each worker tell the captcha's server of its error event, after everybody else
-// in the page has heard of it.
-const tellRefusal = `window.Worker = class extends Worker {
+// reportRefusal makes each worker send a request to the captcha's server at its error event, after all
+// other listeners in the page.
+const reportRefusal = `window.Worker = class extends Worker {
 	constructor(url) {
 		super(url);
 		this.addEventListener("error", () => {
@@ -162,7 +162,7 @@ const tellRefusal = `window.Worker = class extends Worker {
 	}
 };`
 
-// answerText answers with a text.
+// answerText returns a handler that answers with a text.
 func answerText(content string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(content)) }
 }
@@ -194,9 +194,8 @@ func TestChromiumSolverGivesUp(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverRefusesWhatHasNoAnswer gives it every unsolvable vector, in workers and in the
-// page.
-func TestChromiumSolverRefusesWhatHasNoAnswer(t *testing.T) {
+// TestChromiumSolverRejectsUnsolvable solves every unsolvable vector, in workers and in the page.
+func TestChromiumSolverRejectsUnsolvable(t *testing.T) {
 	w := newEngineWorld(t)
 	_, unsolvable := readEngineVectors(t)
 	for _, before := range []string{"", "delete window.Worker"} {
@@ -212,13 +211,13 @@ func TestChromiumSolverRefusesWhatHasNoAnswer(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverWithoutJIT runs JavaScript uncompiled and without WebAssembly, as the lockdown
-// mode of iOS does. Then the browser's own SHA-256 is faster, where the page has it: on https.
+// TestChromiumSolverWithoutJIT runs JavaScript uncompiled and without WebAssembly, as in the lockdown
+// mode of iOS. The browser's own SHA-256 is then faster, but only pages with TLS have it.
 func TestChromiumSolverWithoutJIT(t *testing.T) {
 	w := newEngineWorld(t, browsertest.WithFlag("js-flags", "--jitless"))
 
-	// Enough for JavaScript to be judged, at 16,384 hashes, and no more, for there are a few
-	// thousand a second.
+	// JavaScript is measured up to 16,384 hashes. The challenge takes hardly more, because the browser
+	// computes only a few thousand per second.
 	keys, err := pow.New(strings.NewReader("whatever looks like it was drawn"), pow.Key{Secret: []byte("a secret for tests")})
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +246,7 @@ func TestChromiumSolverWithoutJIT(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverProgress wants the beginning and every sixteenth told once, in order.
+// TestChromiumSolverProgress checks that the start and each sixteenth are reported once, in order.
 func TestChromiumSolverProgress(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -262,8 +261,8 @@ func TestChromiumSolverProgress(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverCountsProcessors starts one worker fewer than there are processors, one to four
-// of them.
+// TestChromiumSolverCountsProcessors checks the number of workers: one fewer than processors, between
+// one and four.
 func TestChromiumSolverCountsProcessors(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -277,8 +276,8 @@ func TestChromiumSolverCountsProcessors(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverLetsThePageBreathe counts what else gets its turn while the page itself works.
-func TestChromiumSolverLetsThePageBreathe(t *testing.T) {
+// TestChromiumSolverYieldsToThePage counts the other tasks that run while the page itself works.
+func TestChromiumSolverYieldsToThePage(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
 	v := solvable["difficulty 131,072"]
@@ -308,16 +307,16 @@ func TestChromiumSolverLetsThePageBreathe(t *testing.T) {
 		return { nonce, turns, longest };
 	})()`, v.json(), page.api), &got)
 
-	t.Logf("%d turns of others, at most %.1f ms apart", got.Turns, got.Longest)
+	t.Logf("%d turns of other tasks, at most %.1f ms apart", got.Turns, got.Longest)
 
-	// Over 100,000 hashes take at least five slices of four milliseconds on any machine.
+	// More than 100,000 hashes take at least five slices of four milliseconds on any machine.
 	if got.Nonce != v.Nonce || got.Turns < 5 {
-		t.Errorf("nonce %d, want %d; others had %d turns", got.Nonce, v.Nonce, got.Turns)
+		t.Errorf("nonce %d, want %d; other tasks had %d turns", got.Nonce, v.Nonce, got.Turns)
 	}
 }
 
-// TestChromiumSolverStops aborts at each stage: before, while the engines are fetched, and in the
-// middle of the work.
+// TestChromiumSolverStops aborts at each stage: before the start, while the engines are fetched, and
+// during the work.
 func TestChromiumSolverStops(t *testing.T) {
 	release := make(chan struct{})
 	w := newEngineWorld(t)
@@ -330,13 +329,13 @@ func TestChromiumSolverStops(t *testing.T) {
 			page := w.open(t, engineSite{replace: slow}, before)
 			abort := `(async (path, when) => {
 				const controller = new AbortController();
-				let told = 0;
-				const progress = (done) => { told += done > 0; if (done && when === "working") controller.abort() };
+				let reported = 0;
+				const progress = (done) => { reported += done > 0; if (done && when === "working") controller.abort() };
 				if (when === "before") controller.abort();
 				const solved = solve(%s, %q + path, progress, controller.signal);
 				if (when === "at once") controller.abort();
 				const outcome = await solved.then(() => "solved", (problem) => problem.name);
-				return outcome + " " + told;
+				return outcome + " " + reported;
 			})`
 
 			abort = fmt.Sprintf(abort, v.json(), page.api)
@@ -355,8 +354,7 @@ func TestChromiumSolverStops(t *testing.T) {
 				}
 			}
 
-			// Whatever was started late must have been ended as well, by the time that a later
-			// solve is through.
+			// Workers that started late must have ended too when a later solve is done.
 			s := page.solve(v)
 			if s.Nonce != v.Nonce || s.Seen.Started != s.Seen.Ended {
 				t.Errorf("afterwards: nonce %d, failure %q; %d workers started, %d ended", s.Nonce, s.Failure, s.Seen.Started, s.Seen.Ended)
@@ -367,7 +365,7 @@ func TestChromiumSolverStops(t *testing.T) {
 	}
 }
 
-// TestChromiumSolverOnPlainHTTP has no crypto.subtle, and needs none.
+// TestChromiumSolverOnPlainHTTP solves a challenge without crypto.subtle and WebAssembly.
 func TestChromiumSolverOnPlainHTTP(t *testing.T) {
 	w := newEngineWorld(t)
 	solvable, _ := readEngineVectors(t)
@@ -378,8 +376,8 @@ func TestChromiumSolverOnPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestSolverUsesNoTimers looks for them in the scripts: hidden tabs hold timers up. Nor may it run
-// text as code.
+// TestSolverUsesNoTimers searches the scripts for timers, which browsers throttle in hidden tabs, and
+// for code that runs text as code.
 func TestSolverUsesNoTimers(t *testing.T) {
 	solver, err := solverScript()
 	if err != nil {
@@ -394,7 +392,7 @@ func TestSolverUsesNoTimers(t *testing.T) {
 	forbidden := regexp.MustCompile(`setTimeout|setInterval|requestAnimationFrame|requestIdleCallback|\beval\b|\bFunction\(`)
 	for name, script := range map[string]string{"solver": solver, "worker": string(worker)} {
 		if found := forbidden.FindString(script); found != "" || len(script) < 1000 {
-			t.Errorf("the %s of %d bytes has %s", name, len(script), found)
+			t.Errorf("the %s of %d bytes contains %q", name, len(script), found)
 		}
 	}
 }

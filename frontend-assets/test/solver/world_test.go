@@ -17,13 +17,13 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// engineOrigin is where the engines come from: always another origin than the page's.
+// engineOrigin is the origin of the engines, which always differs from the page's.
 const engineOrigin = "https://captcha.example.test"
 
-// engineVectors is the file that the Go implementation is tested with as well.
+// engineVectors is the file of challenges that the tests of the Go implementation use too.
 const engineVectors = "../../../dataplane/captcha/pow/testdata/vectors.json"
 
-// solverScript is the captcha's solver as the widget has it, with its parts within reach of a test.
+// solverScript returns the solver as the widget bundles it, with its functions as globals for the tests.
 var solverScript = sync.OnceValues(func() (string, error) {
 	result := api.Build(api.BuildOptions{
 		Stdin: &api.StdinOptions{
@@ -46,9 +46,9 @@ var solverScript = sync.OnceValues(func() (string, error) {
 	return string(result.OutputFiles[0].Contents), nil
 })
 
-// spy notes, before any script of the page runs, what the solver does: which engines answered from
-// workers and from the page itself, how many workers were started and ended, and how often the page
-// got its turn in between.
+// spy runs before any script of the page and records what the solver does: the engines that answered
+// from workers and from the page, the number of workers started and ended, and calls of functions
+// that it must not use.
 const spy = `
 	window.seen = { started: 0, ended: 0, worker: [], page: [] };
 	if (window.Worker) {
@@ -72,7 +72,7 @@ const spy = `
 		window[name] = (...all) => { if (window.solving) (seen.forbidden ||= []).push(name); return plain.apply(window, all) };
 	}`
 
-// engineWorld is a website on https and a captcha service on another origin.
+// engineWorld is a website with TLS and a captcha service on another origin.
 type engineWorld struct {
 	t       *testing.T
 	browser *browsertest.Browser
@@ -84,10 +84,10 @@ type engineWorld struct {
 	sites []engineSite
 }
 
-// engineSite is one page and what it gets from the captcha.
+// engineSite is one page, with the captcha's responses to it.
 type engineSite struct {
-	csp     string                      // Content-Security-Policy of the page; O stands for the captcha's origin
-	replace map[string]http.HandlerFunc // instead of the captcha's own answers, by path
+	csp     string                      // Content-Security-Policy, with O for the captcha's origin
+	replace map[string]http.HandlerFunc // replaces the captcha's responses, by path
 }
 
 // enginePage is an open page.
@@ -97,7 +97,7 @@ type enginePage struct {
 	api string // the captcha's address for this page
 }
 
-// newEngineWorld starts servers and browser, for a test that runs beside the others.
+// newEngineWorld starts servers and browser, and runs the test in parallel with others.
 func newEngineWorld(t *testing.T, opts ...browsertest.Option) *engineWorld {
 	t.Helper()
 	t.Parallel()
@@ -112,7 +112,7 @@ func newEngineWorld(t *testing.T, opts ...browsertest.Option) *engineWorld {
 	return w
 }
 
-// site finds the page that the first part of a path numbers, and the rest of the path.
+// site returns the page whose number is the first segment of a path, and the rest of the path.
 func (w *engineWorld) site(path string) (engineSite, string) {
 	number, rest, _ := strings.Cut(path[1:], "/")
 	w.mu.Lock()
@@ -176,7 +176,7 @@ func (w *engineWorld) open(t *testing.T, site engineSite, before ...string) *eng
 	return &enginePage{w.page, t, engineOrigin + number}
 }
 
-// solution is what became of a call of solve.
+// solution is the outcome of a call of solve.
 type solution struct {
 	Nonce    uint64
 	Failure  string // name of the error's class or type
@@ -225,7 +225,7 @@ func (v solveVector) json() string {
 	return string(b)
 }
 
-// readEngineVectors reads the challenges that have an answer, by name, and those that have none.
+// readEngineVectors reads the challenges with a solution and those without, by name.
 func readEngineVectors(t *testing.T) (solvable, unsolvable map[string]solveVector) {
 	t.Helper()
 
@@ -257,7 +257,7 @@ func readEngineVectors(t *testing.T) (solvable, unsolvable map[string]solveVecto
 	return solvable, unsolvable
 }
 
-// noExceptions fails when the page's console shows an uncaught exception or an unhandled rejection.
+// noExceptions checks that the page's console has no uncaught exception or unhandled rejection.
 func (p *enginePage) noExceptions() {
 	p.t.Helper()
 	for _, m := range p.Console() {
@@ -267,7 +267,7 @@ func (p *enginePage) noExceptions() {
 	}
 }
 
-// requested says whether the page asked the captcha for a path.
+// requested reports whether the page requested a path of the captcha.
 func (p *enginePage) requested(path string) bool {
 	for _, r := range p.Requests() {
 		if r.URL == p.api+path {

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// host leads a name's port to an address.
+// host maps a port of a name to an address.
 type host struct{ name, port, address string }
 
-// hosts are what a browser can reach, beside 127.0.0.1.
+// hosts lists the hosts that a browser can reach in addition to 127.0.0.1.
 type hosts []host
 
-// find gives the address for a name's port, or nothing where there is no way.
+// find returns the address for a port of a name. It reports false for unknown names.
 func (all hosts) find(name, port string) (address string, ok bool) {
 	ok = name == "127.0.0.1"
 	for _, each := range all {
@@ -33,50 +33,50 @@ func (all hosts) find(name, port string) (address string, ok bool) {
 	return net.JoinHostPort("127.0.0.1", port), ok
 }
 
-// gate is the only way out of a browser's profile: a SOCKS server (RFC 1928) that leads to the
-// hosts of the test that uses the profile. What passes is not looked at.
-type gate struct {
+// proxy is a SOCKS server (RFC 1928) that connects a browser's profile to the hosts of its test and to
+// nothing else. It does not inspect the traffic.
+type proxy struct {
 	listener net.Listener
 	hosts    atomic.Pointer[hosts]
 }
 
-func openGate() (*gate, error) {
+func openProxy() (*proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 
-	g := &gate{listener: listener}
+	p := &proxy{listener: listener}
 
-	// Chromium calls its makers' servers as soon as it runs
-	g.hosts.Store(&hosts{})
+	// Chromium connects to its vendor's servers as soon as it runs.
+	p.hosts.Store(&hosts{})
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go g.pass(conn)
+			go p.serve(conn)
 		}
 	}()
 
-	return g, nil
+	return p, nil
 }
 
-func (g *gate) address() string { return g.listener.Addr().String() }
+func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// close lets nobody in any more. Connections end with the browser.
-func (g *gate) close() { _ = g.listener.Close() }
+// close stops accepting connections. Open ones end with the browser.
+func (p *proxy) close() { _ = p.listener.Close() }
 
-// Answers of a SOCKS server.
+// Replies of a SOCKS server.
 const (
 	granted     = 0
 	unreachable = 4
 	refused     = 5
 )
 
-// pass serves one connection of the browser until one of its ends closes it.
-func (g *gate) pass(browser net.Conn) {
+// serve relays one connection of the browser until one of its ends closes it.
+func (p *proxy) serve(browser net.Conn) {
 	defer browser.Close()
 
 	name, port, err := readRequest(browser)
@@ -84,39 +84,39 @@ func (g *gate) pass(browser net.Conn) {
 		return
 	}
 
-	answer := func(code byte) error {
+	reply := func(code byte) error {
 		_, err := browser.Write([]byte{5, code, 0, 1, 0, 0, 0, 0, 0, 0})
 		return err
 	}
 
-	address, ok := g.hosts.Load().find(name, port)
+	address, ok := p.hosts.Load().find(name, port)
 	if !ok {
-		_ = answer(unreachable)
+		_ = reply(unreachable)
 		return
 	}
 
 	server, err := net.Dial("tcp", address)
 	if err != nil {
-		_ = answer(refused)
+		_ = reply(refused)
 		return
 	}
 
 	defer server.Close()
 
-	if answer(granted) != nil {
+	if reply(granted) != nil {
 		return
 	}
 
 	go func() {
 		_, _ = io.Copy(server, browser)
-		// The server learns that the browser has gone, and may still say something.
+		// The server sees the end of the request, and may still respond.
 		_ = server.(*net.TCPConn).CloseWrite()
 	}()
 
 	_, _ = io.Copy(browser, server)
 }
 
-// readRequest reads a SOCKS client's greeting, answers it, and reads where it wants to go.
+// readRequest reads a SOCKS client's greeting, replies to it, and reads the requested host and port.
 func readRequest(conn net.Conn) (name, port string, err error) {
 	read := func(n int) []byte {
 		b := make([]byte, n)
@@ -126,7 +126,7 @@ func readRequest(conn net.Conn) (name, port string, err error) {
 		return b
 	}
 
-	// the ways to sign in that it knows; none is needed
+	// Skip the client's authentication methods; none is needed.
 	read(int(read(2)[1]))
 
 	if err == nil {
@@ -140,7 +140,7 @@ func readRequest(conn net.Conn) (name, port string, err error) {
 	case kind == 3:
 		name = string(read(int(read(1)[0])))
 	default:
-		err = errors.New("not an address of a kind that leads anywhere")
+		err = errors.New("unsupported address type")
 	}
 
 	number := read(2)
