@@ -18,7 +18,9 @@ export const queryParameter = (name: string): string => (new URLSearchParams(loc
 /** Reads the campaign values from the page's address. */
 export const readCampaign = (): Campaign => {
   const found: Record<string, string> = {};
-  for (const name of 'utm_source utm_medium utm_campaign utm_content utm_term gclid gbraid wbraid fbclid msclkid'.split(' ')) {
+  for (const name of 'utm_source utm_medium utm_campaign utm_content utm_term gclid gbraid wbraid fbclid msclkid'.split(
+    ' ',
+  )) {
     // Ten values of this length fit into a message together with the longest path and referrer.
     const value = queryParameter(name).slice(0, 400);
     const key = name.replace('utm_', '');

@@ -13,7 +13,8 @@ const files =
 export const watchLinks = (): void => {
   const clicked = (click: MouseEvent) => {
     // The composed path includes open shadow roots and the elements within the link.
-    const link = click.composedPath().find((node) => /^a(rea)?$/i.test((node as Element).tagName)) as HTMLAnchorElement | undefined;
+    const link = click.composedPath().find((node) => /^a(rea)?$/i.test((node as Element).tagName)) as
+      HTMLAnchorElement | undefined;
     const href = link && ((link.href as unknown as SVGAnimatedString).baseVal ?? link.href);
     // The right button opens a menu.
     if (!href || click.button > 1) return;

@@ -4,7 +4,8 @@
  * found by its attribute. On a page with an image named "currentScript" it is that image.
  */
 const current = document.currentScript;
-const element = current instanceof HTMLScriptElement ? current : document.querySelector<HTMLScriptElement>('script[data-site]');
+const element =
+  current instanceof HTMLScriptElement ? current : document.querySelector<HTMLScriptElement>('script[data-site]');
 
 const settings = element ? element.dataset : {};
 

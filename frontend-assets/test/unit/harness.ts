@@ -10,7 +10,11 @@ const file = require.main.filename.replace(/\\/g, '/').replace(/^.*\/test\/unit\
 export const test = (name: string, run: () => void | Promise<void>): void => nodeTest(file + '/' + name, run);
 
 /** Runs a check for each row of a table, as a test of its own, named after the row's key. */
-export const table = <Row>(what: string, rows: Record<string, Row>, check: (row: Row, name: string) => void | Promise<void>): void => {
+export const table = <Row>(
+  what: string,
+  rows: Record<string, Row>,
+  check: (row: Row, name: string) => void | Promise<void>,
+): void => {
   for (const [name, row] of Object.entries(rows)) test(`${what}: ${name}`, () => check(row, name));
 };
 
@@ -34,7 +38,8 @@ export const load = <Module>(path: string): Module => {
 export const loadSame = <Module>(path: string): Module => require('../../src/' + path) as Module;
 
 const forget = (): void => {
-  for (const file of Object.keys(require.cache)) if (file.replace(/\\/g, '/').includes('/src/')) delete require.cache[file];
+  for (const file of Object.keys(require.cache))
+    if (file.replace(/\\/g, '/').includes('/src/')) delete require.cache[file];
 };
 
 class ScriptElement {
@@ -113,7 +118,8 @@ export const openPage = (options: PageOptions = {}): FakePage => {
   page.history.pushState = navigate;
   page.history.replaceState = navigate;
 
-  const record = (by: Sent['by'], to: unknown, body: string) => page.sent.push({ by, url: String(to), body: JSON.parse(body) });
+  const record = (by: Sent['by'], to: unknown, body: string) =>
+    page.sent.push({ by, url: String(to), body: JSON.parse(body) });
   const log =
     (level: string) =>
     (...values: unknown[]) =>

@@ -37,10 +37,20 @@ export const readChallenge = (challenge: Challenge): Task => {
   const bytes = decode(challenge.challenge);
   const k = bytes.charCodeAt(2);
   const targets: Target[] = [];
-  if (wordAt(bytes, 0) >>> 24 === 1 && !bytes.charCodeAt(3) && k <= 16 && bytes.length === bodySize + k * targetSize + macSize) {
+  if (
+    wordAt(bytes, 0) >>> 24 === 1 &&
+    !bytes.charCodeAt(3) &&
+    k <= 16 &&
+    bytes.length === bodySize + k * targetSize + macSize
+  ) {
     for (let index = 0; index < k; index++) {
       const at = bodySize + index * targetSize;
-      targets.push({ index, end: Math.floor((2 * challenge.difficulty) / k), high: wordAt(bytes, at), low: wordAt(bytes, at + 4) >>> 16 });
+      targets.push({
+        index,
+        end: Math.floor((2 * challenge.difficulty) / k),
+        high: wordAt(bytes, at),
+        low: wordAt(bytes, at + 4) >>> 16,
+      });
     }
   }
   return { seed: sha256(bytes.slice(0, bodySize) + challenge.salt), targets };

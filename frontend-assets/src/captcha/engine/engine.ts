@@ -74,7 +74,7 @@ export const newFinder = async (task: Task, module: ArrayBuffer | undefined, yie
     name: () => name,
     async find(index) {
       const end = task.targets[index]!.end;
-      for (let start = 0; start < end && !stopped; ) {
+      for (let start = 0; start < end && !stopped;) {
         const until = Math.min(start + (yields ? slicedBatch : batch), end);
         const began = performance.now();
         let n = engine(index, start, until);

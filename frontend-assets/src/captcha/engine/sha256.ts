@@ -83,6 +83,7 @@ export const wordAt = (bytes: string, at: number): number => {
 /** Returns words as big-endian bytes. */
 export const wordsToBytes = (words: ArrayLike<number>): string => {
   let bytes = '';
-  for (let at = 0; at < words.length * 4; at++) bytes += String.fromCharCode((words[at >> 2]! >>> (24 - (at % 4) * 8)) & 255);
+  for (let at = 0; at < words.length * 4; at++)
+    bytes += String.fromCharCode((words[at >> 2]! >>> (24 - (at % 4) * 8)) & 255);
   return bytes;
 };

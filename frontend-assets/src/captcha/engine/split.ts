@@ -6,7 +6,11 @@ import type { Start } from './protocol';
  * or -1 if the challenge has none. `onProgress` is called with 0 as soon as the first member is
  * ready, and after each search.
  */
-export const splitWork = (members: Member[], start: Start, onProgress: (done: number, total: number) => void): Promise<number> =>
+export const splitWork = (
+  members: Member[],
+  start: Start,
+  onProgress: (done: number, total: number) => void,
+): Promise<number> =>
   new Promise((resolve, reject) => {
     const secrets: number[] = [];
     let next = 0;

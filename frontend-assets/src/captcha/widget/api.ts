@@ -31,7 +31,10 @@ const reasons: Record<number, Reason> = { 400: 'refused', 403: 'setup', 404: 'se
  * Runs an operation with a signal that is aborted with the given one, or when the operation has not
  * called keepAlive for the length of the timeout.
  */
-export const withTimeout = async <T>(signal: AbortSignal, run: (signal: AbortSignal, keepAlive: KeepAlive) => Promise<T>): Promise<T> => {
+export const withTimeout = async <T>(
+  signal: AbortSignal,
+  run: (signal: AbortSignal, keepAlive: KeepAlive) => Promise<T>,
+): Promise<T> => {
   const own = new AbortController();
   const abort = () => own.abort();
   let timer = 0;

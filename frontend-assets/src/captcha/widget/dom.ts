@@ -19,4 +19,5 @@ export const bare = <T extends object>(node: T): T => {
 export const page: Document & { readonly prerendering?: boolean } = bare(document);
 
 /** Returns the attribute data-<name> without surrounding blanks; empty if it is missing. */
-export const setting = (element: Element, name: string): string => (bare(element).getAttribute('data-' + name) || '').trim();
+export const setting = (element: Element, name: string): string =>
+  (bare(element).getAttribute('data-' + name) || '').trim();

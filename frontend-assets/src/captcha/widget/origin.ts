@@ -6,7 +6,8 @@ import { page } from './dom';
  * afterwards. In a module it is always empty, so the element is then found by its address.
  */
 const current = page.currentScript;
-const script = current instanceof HTMLScriptElement ? current : page.querySelector<HTMLScriptElement>('script[src*="/captcha."]');
+const script =
+  current instanceof HTMLScriptElement ? current : page.querySelector<HTMLScriptElement>('script[src*="/captcha."]');
 
 const scriptOrigin = script && script.src ? new URL(script.src).origin : location.origin;
 

@@ -40,7 +40,8 @@ const tick = (): void => {
 };
 const retry = (): void => forEachWidget((widget) => widget.retry());
 // The back/forward cache restores a page most likely after its form was sent with the token.
-const shown = (event: Event): void => forEachWidget((widget) => ((event as PageTransitionEvent).persisted ? widget.drop() : widget.tick()));
+const shown = (event: Event): void =>
+  forEachWidget((widget) => ((event as PageTransitionEvent).persisted ? widget.drop() : widget.tick()));
 
 /** Adds or removes the timer and the listeners, which exist only while there is a widget. */
 const toggleListeners = (change: 'addEventListener' | 'removeEventListener'): void => {
@@ -90,7 +91,8 @@ const addWidget = (element: HTMLElement): void => {
 const isRelevant = (record: MutationRecord): boolean => {
   const target = record.target as Element;
   if (record.attributeName === 'class') return widgets.has(target) || Element.prototype.matches.call(target, selector);
-  const elements = (nodes: NodeList) => Array.from(nodes).some((node) => Reflect.get(Node.prototype, 'nodeType', node) === 1);
+  const elements = (nodes: NodeList) =>
+    Array.from(nodes).some((node) => Reflect.get(Node.prototype, 'nodeType', node) === 1);
   return record.type === 'attributes' || elements(record.addedNodes) || elements(record.removedNodes);
 };
 
@@ -114,7 +116,12 @@ const find = (target?: Element | string | null): Widget[] => {
   scan();
   let within: Element[] = [];
   try {
-    within = typeof target === 'string' ? Array.from(page.querySelectorAll(target)) : target instanceof Element ? [target] : [];
+    within =
+      typeof target === 'string'
+        ? Array.from(page.querySelectorAll(target))
+        : target instanceof Element
+          ? [target]
+          : [];
   } catch {
     // A string that is not a selector finds nothing.
   }

@@ -37,7 +37,10 @@ const languages: Record<string, string> = {
 export const languageOf = (dataLang: string): string => {
   const named = dataLang || page.documentElement.lang.trim();
   const codes = (named ? [named] : navigator.languages || [navigator.language]).map((tag) =>
-    tag.toLowerCase().split(/[-_]/)[0]!.replace(/^n[bn]$/, 'no'),
+    tag
+      .toLowerCase()
+      .split(/[-_]/)[0]!
+      .replace(/^n[bn]$/, 'no'),
   );
   // The length excludes properties that every object has, such as "constructor".
   return codes.find((code) => code.length === 2 && code in languages) || 'en';

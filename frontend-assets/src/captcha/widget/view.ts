@@ -86,7 +86,11 @@ export const newView = (element: HTMLElement, onPress: () => void): View => {
     if (!current) return '';
     const text = texts[current.reason];
     if (!current.detail) return text;
-    return current.reason === 'unreachable' ? text + ': ' + current.detail : current.reason === 'setup' ? text + ': ' : text;
+    return current.reason === 'unreachable'
+      ? text + ': ' + current.detail
+      : current.reason === 'setup'
+        ? text + ': '
+        : text;
   };
 
   return {

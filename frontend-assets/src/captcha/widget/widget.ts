@@ -89,7 +89,7 @@ const hasFocus = (form: HTMLFormElement): boolean => {
  * with its form, or at once without a form.
  */
 export const newWidget = (element: HTMLElement): Widget => {
-  const view = newView(element, () => state === 'idle' || state === 'error' ? start() : undefined);
+  const view = newView(element, () => (state === 'idle' || state === 'error' ? start() : undefined));
   const field = page.createElement('input');
   field.type = 'hidden';
   field.className = fieldClass;
@@ -165,7 +165,7 @@ export const newWidget = (element: HTMLElement): Widget => {
   /** Obtains a token, with as many retries as it takes. Never rejects. */
   const obtainToken = async (signal: AbortSignal): Promise<void> => {
     let refused = false;
-    for (let failures = 0; !signal.aborted; ) {
+    for (let failures = 0; !signal.aborted;) {
       try {
         return await solveAndVerify(signal);
       } catch (thrown) {
@@ -181,7 +181,8 @@ export const newWidget = (element: HTMLElement): Widget => {
         if (problem.wait) notBefore = Date.now() + problem.wait;
         // A first failure may pass soon. While there is a valid token, no failure is shown.
         const passing = temporary && !failures && problem.wait <= shortWait && navigator.onLine;
-        if (state !== 'done' && !passing) show('error', reason === 'unreachable' ? new Problem(reason, new URL(api).host) : problem);
+        if (state !== 'done' && !passing)
+          show('error', reason === 'unreachable' ? new Problem(reason, new URL(api).host) : problem);
         if (!temporary) return;
         failures++;
         await sleep(Math.max(pause, problem.wait), signal);
@@ -202,7 +203,8 @@ export const newWidget = (element: HTMLElement): Widget => {
     if (!sitekey) throw new Problem('setup', 'data-sitekey is missing');
     api = apiOf(setting(element, 'api'));
     // After a failure of the network or the server, the previous solution is still valid.
-    if (!solution || solution.api !== api || solution.sitekey !== sitekey) solution = await enqueue(signal, () => solveChallenge(signal));
+    if (!solution || solution.api !== api || solution.sitekey !== sitekey)
+      solution = await enqueue(signal, () => solveChallenge(signal));
     // The server issues the token some time after this.
     const at = Date.now();
     const token = await verifySolution(solution, signal);

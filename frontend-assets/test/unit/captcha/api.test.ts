@@ -43,7 +43,12 @@ test('post sends JSON without a preflight or cookies', async () => {
   assert.deepEqual(await api.post('http://c.test', 'verify', { sitekey: 'k', nonce: 7 }, newSignal()), { token: 't' });
   const [url, { signal, ...options }] = sent as [string, Record<string, unknown>];
   assert.equal(url, 'http://c.test/api/v1/pow/verify');
-  assert.deepEqual(options, { method: 'POST', body: '{"sitekey":"k","nonce":7}', credentials: 'omit', referrerPolicy: 'origin' });
+  assert.deepEqual(options, {
+    method: 'POST',
+    body: '{"sitekey":"k","nonce":7}',
+    credentials: 'omit',
+    referrerPolicy: 'origin',
+  });
   assert(signal instanceof AbortSignal);
 });
 
@@ -66,7 +71,12 @@ table(
     '503 with Retry-After': [{ status: 503, headers: { 'retry-after': '7' } }, 'unreachable', '', 7000],
     'an HTML error page': [{ status: 502, json: () => Promise.reject(new SyntaxError()) }, 'unreachable', '', 0],
     'an unknown status': [{ status: 418 }, 'unreachable', '', 0],
-    'a success that is not JSON': [{ status: 200, json: () => Promise.reject(new SyntaxError()) }, 'unreachable', '', 0],
+    'a success that is not JSON': [
+      { status: 200, json: () => Promise.reject(new SyntaxError()) },
+      'unreachable',
+      '',
+      0,
+    ],
   } as Record<string, [Response, string, string, number]>,
   ([response, reason, detail, wait]) => {
     define({ fetch: async () => respond(response) });
@@ -85,16 +95,16 @@ const inMinutes = (minutes: number): string => new Date(Date.now() + minutes * 6
 table(
   'Retry-After',
   {
-    'seconds': ['60', 60_000, 60_000],
+    seconds: ['60', 60_000, 60_000],
     'a fraction': ['0.5', 500, 500],
-    'zero': ['0', 0, 0],
-    'negative': ['-5', 0, 0],
+    zero: ['0', 0, 0],
+    negative: ['-5', 0, 0],
     'more than an hour': ['86400', 3_600_000, 3_600_000],
     'a date': [inMinutes(2), 110_000, 120_000],
     'a past date': [inMinutes(-2), 0, 0],
     'a date tomorrow': [inMinutes(1440), 3_600_000, 3_600_000],
-    'malformed': ['soon', 0, 0],
-    'empty': ['', 0, 0],
+    malformed: ['soon', 0, 0],
+    empty: ['', 0, 0],
   } as Record<string, [string, number, number]>,
   async ([value, least, most]) => {
     define({ fetch: async () => respond({ status: 429, headers: { 'retry-after': value } }) });
@@ -116,7 +126,10 @@ test('withTimeout aborts an operation without progress', async () => {
     own = signal;
     return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('aborted'))));
   });
-  assert.deepEqual(timers.map((each) => each.milliseconds), [20_000]);
+  assert.deepEqual(
+    timers.map((each) => each.milliseconds),
+    [20_000],
+  );
   fire();
   assert.equal(own!.aborted, true);
   await assert.rejects(done, { message: 'aborted' });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { load, table, test } from '../harness';
 import { byName, solvable, unsolvable, vector } from './vectors';
 
-const { readChallenge, foldSecrets } = load<typeof import('../../../src/captcha/engine/challenge')>('captcha/engine/challenge');
+const { readChallenge, foldSecrets } =
+  load<typeof import('../../../src/captcha/engine/challenge')>('captcha/engine/challenge');
 
 table('foldSecrets', byName(solvable), ({ secrets, nonce, ...challenge }) => {
   const task = readChallenge(challenge);
@@ -14,7 +15,10 @@ table('foldSecrets', byName(solvable), ({ secrets, nonce, ...challenge }) => {
 test('the searches of a challenge share its difficulty', () => {
   const given = vector('difficulty 16,384');
   const { targets } = readChallenge(given);
-  assert.deepEqual(targets.map((each) => each.index), [...Array(16).keys()]);
+  assert.deepEqual(
+    targets.map((each) => each.index),
+    [...Array(16).keys()],
+  );
   for (const { end } of targets) assert.equal(end, (2 * given.difficulty) / 16);
 });
 
@@ -28,7 +32,8 @@ test('each secret lies below the end of its search', () => {
 const good = vector('difficulty 16,384');
 const bytes = atob(good.challenge.replace(/-/g, '+').replace(/_/g, '/'));
 const encode = (text: string): string => btoa(text).replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '');
-const replaceAt = (at: number, character: string): string => encode(bytes.slice(0, at) + character + bytes.slice(at + 1));
+const replaceAt = (at: number, character: string): string =>
+  encode(bytes.slice(0, at) + character + bytes.slice(at + 1));
 
 table(
   'malformed challenges have no targets',

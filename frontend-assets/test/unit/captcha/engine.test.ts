@@ -3,7 +3,6 @@ import { webcrypto } from 'node:crypto';
 import { define, load, loadSame, table, test } from '../harness';
 import { byName, readModule, solvable, unsolvable, vector } from './vectors';
 
-
 define({ crypto: webcrypto, self: { crypto: webcrypto } });
 
 const { newFinder } = load<typeof import('../../../src/captcha/engine/engine')>('captcha/engine/engine');

@@ -8,7 +8,11 @@ class Script {
 }
 
 /** Loads the module in a page, as the script of the given address or, in a module, of none. */
-const originIn = (currentScript: unknown, found: Script | null = null, location = 'http://www.shop.test/form'): Origin => {
+const originIn = (
+  currentScript: unknown,
+  found: Script | null = null,
+  location = 'http://www.shop.test/form',
+): Origin => {
   define({
     HTMLScriptElement: Script,
     location: new URL(location),
@@ -42,8 +46,8 @@ table(
     'of the page': [captcha, null, 'http://captcha.test'],
     'in a module': [null, captcha, 'http://captcha.test'],
     'an image with the name "currentScript"': [{ src: 'http://proxy.test/x.png' }, captcha, 'http://captcha.test'],
-    'inline': [new Script(''), null, 'http://www.shop.test'],
-    'unknown': [null, null, 'http://www.shop.test'],
+    inline: [new Script(''), null, 'http://www.shop.test'],
+    unknown: [null, null, 'http://www.shop.test'],
   } as Record<string, [unknown, Script | null, string]>,
   ([current, found, want]) => assert.equal(originIn(current, found).apiOf(''), want),
 );

@@ -34,15 +34,11 @@ const stub = (options: { processors?: unknown; trustedTypes?: unknown; failAt?: 
 };
 
 // One processor is left to the page, and four workers are enough.
-table(
-  'workers by processors:',
-  { undefined: 2, 0: 2, 1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 64: 4 },
-  (want, processors) => {
-    const { seen, startWorkers } = stub({ processors: processors === 'undefined' ? undefined : Number(processors) });
-    assert.equal(startWorkers('source').length, want);
-    assert.deepEqual(seen.started, Array(want).fill('blob:1'));
-  },
-);
+table('workers by processors:', { undefined: 2, 0: 2, 1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 64: 4 }, (want, processors) => {
+  const { seen, startWorkers } = stub({ processors: processors === 'undefined' ? undefined : Number(processors) });
+  assert.equal(startWorkers('source').length, want);
+  assert.deepEqual(seen.started, Array(want).fill('blob:1'));
+});
 
 test('a worker that is refused ends those already started', () => {
   const { seen, startWorkers } = stub({ processors: 5, failAt: 2 });
@@ -56,7 +52,10 @@ table(
   'trusted types:',
   {
     none: [undefined, 'blob:1'],
-    'policy allowed': [{ createPolicy: (name: string) => ({ createScriptURL: (url: string) => `trusted ${url} by ${name}` }) }, 'trusted blob:1 by service-captcha'],
+    'policy allowed': [
+      { createPolicy: (name: string) => ({ createScriptURL: (url: string) => `trusted ${url} by ${name}` }) },
+      'trusted blob:1 by service-captcha',
+    ],
     'policy refused': [
       {
         createPolicy() {
@@ -103,7 +102,11 @@ const bytes = new ArrayBuffer(4);
 table(
   'fetchModule',
   {
-    'SIMD': [WebAssembly, async (url) => ({ ok: url === 'http://c.test/captcha.wasm', arrayBuffer: async () => bytes }), bytes],
+    SIMD: [
+      WebAssembly,
+      async (url) => ({ ok: url === 'http://c.test/captcha.wasm', arrayBuffer: async () => bytes }),
+      bytes,
+    ],
     'no SIMD': [
       Object.assign(Object.create(WebAssembly), { validate: () => false }),
       async (url) => ({ ok: url === 'http://c.test/captcha-scalar.wasm', arrayBuffer: async () => bytes }),
@@ -121,7 +124,7 @@ table(
       async () => assert(false, 'fetched'),
       undefined,
     ],
-    'missing': [WebAssembly, async () => ({ ok: false }), undefined],
+    missing: [WebAssembly, async () => ({ ok: false }), undefined],
     'network failure': [WebAssembly, () => Promise.reject(new Error('offline')), undefined],
   } as Record<string, [unknown, Fetch, unknown]>,
   async ([webAssembly, fetch, want]) => {
@@ -142,5 +145,6 @@ table(
 );
 
 test('the committed modules are valid', () => {
-  for (const name of ['captcha.wasm', 'captcha-scalar.wasm'] as const) assert(WebAssembly.validate(readModule(name)), name);
+  for (const name of ['captcha.wasm', 'captcha-scalar.wasm'] as const)
+    assert(WebAssembly.validate(readModule(name)), name);
 });

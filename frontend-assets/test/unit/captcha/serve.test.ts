@@ -35,7 +35,8 @@ test('without WebAssembly', async () => {
   assert.deepEqual(await send(0), [secrets[0], 'js']);
 });
 
-test('a malformed challenge has 0 searches', async () => assert.deepEqual(await connect()({ challenge: { ...challenge, challenge: '' } }), [0, 'js']));
+test('a malformed challenge has 0 searches', async () =>
+  assert.deepEqual(await connect()({ challenge: { ...challenge, challenge: '' } }), [0, 'js']));
 
 test('an internal error is answered with null', async () => {
   const send = connect();

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { load, table, test } from '../harness';
 
-const { sha256, wordAt, wordsToBytes } = load<typeof import('../../../src/captcha/engine/sha256')>('captcha/engine/sha256');
+const { sha256, wordAt, wordsToBytes } =
+  load<typeof import('../../../src/captcha/engine/sha256')>('captcha/engine/sha256');
 
-const hex = (words: Int32Array): string => Array.from(words, (word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
+const hex = (words: Int32Array): string =>
+  Array.from(words, (word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
 
 // The examples of FIPS 180-4.
 table(
@@ -12,7 +14,10 @@ table(
   {
     empty: ['', 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'],
     abc: ['abc', 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'],
-    'two blocks': ['abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq', '248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1'],
+    'two blocks': [
+      'abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq',
+      '248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1',
+    ],
   } as Record<string, [string, string]>,
   ([bytes, want]) => assert.equal(hex(sha256(bytes)), want),
 );
@@ -20,7 +25,11 @@ table(
 test('sha256 of every length up to three blocks', () => {
   for (let length = 0; length <= 192; length++) {
     const bytes = Uint8Array.from({ length }, (_, i) => (i * 37 + length) & 255);
-    assert.equal(hex(sha256(String.fromCharCode(...bytes))), createHash('sha256').update(bytes).digest('hex'), `length ${length}`);
+    assert.equal(
+      hex(sha256(String.fromCharCode(...bytes))),
+      createHash('sha256').update(bytes).digest('hex'),
+      `length ${length}`,
+    );
   }
 });
 

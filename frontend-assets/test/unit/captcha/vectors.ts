@@ -23,7 +23,8 @@ export const vector = (name: string): Vector => {
 };
 
 /** Returns the vectors by name, as rows of a table. */
-export const byName = (vectors: Vector[]): Record<string, Vector> => Object.fromEntries(vectors.map((each) => [each.name, each]));
+export const byName = (vectors: Vector[]): Record<string, Vector> =>
+  Object.fromEntries(vectors.map((each) => [each.name, each]));
 
 /** Reads a WebAssembly engine. */
 export const readModule = (name: 'captcha.wasm' | 'captcha-scalar.wasm'): ArrayBuffer => {

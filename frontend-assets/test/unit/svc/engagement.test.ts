@@ -103,7 +103,10 @@ test('the scroll event is sent once per page view, at 90 percent', () => {
   scroll(page, 800);
   scroll(page, 0);
   scroll(page, 900);
-  assert.deepEqual(page.sent.splice(0).map((each) => [each.body.e, each.body.m]), [['scroll', { percent: 90 }]]);
+  assert.deepEqual(
+    page.sent.splice(0).map((each) => [each.body.e, each.body.m]),
+    [['scroll', { percent: 90 }]],
+  );
   loadSame<Pageview>('svc/pageview').sendPageview(null);
   scroll(page, 900);
   assert.deepEqual(page.take('e'), [undefined, 'scroll']);

@@ -31,7 +31,9 @@ const click = (page: FakePage, link: Link, button = 0, type = 'click'): unknown[
 
 // The contract's extensions (analytics contract, section 2).
 const extensions =
-  'pdf doc docx xls xlsx ppt pptx odt ods odp rtf txt csv zip rar 7z gz dmg exe msi pkg apk epub mp3 wav mp4 mov avi wmv mkv'.split(' ');
+  'pdf doc docx xls xlsx ppt pptx odt ods odp rtf txt csv zip rar 7z gz dmg exe msi pkg apk epub mp3 wav mp4 mov avi wmv mkv'.split(
+    ' ',
+  );
 
 table('file_download', Object.fromEntries(extensions.map((ext) => [ext, ext])), (ext) => {
   assert.equal(extensions.length, 30);
@@ -55,9 +57,18 @@ table(
 table(
   'download attribute',
   {
-    'names the file': [{ href: 'http://www.shop.test/export?id=1', download: 'Report 1.CSV' }, [['file_download', { file: 'Report 1.CSV', ext: 'csv' }]]],
-    'of a blob': [{ href: 'blob:http://www.shop.test/1-2', download: 'table.xlsx' }, [['file_download', { file: 'table.xlsx', ext: 'xlsx' }]]],
-    'the path has precedence': [{ href: 'http://www.shop.test/a.zip', download: 'b.pdf' }, [['file_download', { file: 'a.zip', ext: 'zip' }]]],
+    'names the file': [
+      { href: 'http://www.shop.test/export?id=1', download: 'Report 1.CSV' },
+      [['file_download', { file: 'Report 1.CSV', ext: 'csv' }]],
+    ],
+    'of a blob': [
+      { href: 'blob:http://www.shop.test/1-2', download: 'table.xlsx' },
+      [['file_download', { file: 'table.xlsx', ext: 'xlsx' }]],
+    ],
+    'the path has precedence': [
+      { href: 'http://www.shop.test/a.zip', download: 'b.pdf' },
+      [['file_download', { file: 'a.zip', ext: 'zip' }]],
+    ],
   } as Record<string, [Link, unknown[]]>,
   ([link, want]) => assert.deepEqual(click(begin(), link), want),
 );
@@ -132,7 +143,9 @@ table(
   ([href, want]) => {
     const page = begin({ auto: 'off' });
     page.now += 700;
-    page.document.dispatchEvent(Object.assign(new Event('click'), { button: 0, composedPath: () => [{ tagName: 'A', href }] }));
+    page.document.dispatchEvent(
+      Object.assign(new Event('click'), { button: 0, composedPath: () => [{ tagName: 'A', href }] }),
+    );
     assert.deepEqual(page.take('ms'), want);
   },
 );

@@ -6,15 +6,22 @@ const userId = 'ab'.repeat(32);
 
 test('queued calls are replayed in order, after the page view', () => {
   const page = openPage({
-    window: { svc: { q: [['event', 'first', { n: 1 }], ['nonsense'], ['event'], ['identify', userId], null, ['event', 'second']] } },
+    window: {
+      svc: {
+        q: [['event', 'first', { n: 1 }], ['nonsense'], ['event'], ['identify', userId], null, ['event', 'second']],
+      },
+    },
     referrer: 'http://other.test/from?private=1',
   });
   load('svc/main');
-  assert.deepEqual(page.sent.map(({ body }) => [body.t, body.e, body.r, body.d]), [
-    ['pageview', undefined, 'http://other.test/from', userId],
-    ['event', 'first', 'http://other.test/from', userId],
-    ['event', 'second', 'http://other.test/from', userId],
-  ]);
+  assert.deepEqual(
+    page.sent.map(({ body }) => [body.t, body.e, body.r, body.d]),
+    [
+      ['pageview', undefined, 'http://other.test/from', userId],
+      ['event', 'first', 'http://other.test/from', userId],
+      ['event', 'second', 'http://other.test/from', userId],
+    ],
+  );
   page.sent.length = 0;
   page.window.svc('event', 'third');
   page.window.svc.q.push(['event', 'fourth']);
@@ -80,7 +87,10 @@ test('a prerendered page counts when it is shown', () => {
   page.window.svc('event', 'early');
   assert.deepEqual(page.sent, []);
   page.document.dispatchEvent(new Event('prerenderingchange'));
-  assert.deepEqual(page.sent.map(({ body }) => body.e || body.t), ['pageview', 'early']);
+  assert.deepEqual(
+    page.sent.map(({ body }) => body.e || body.t),
+    ['pageview', 'early'],
+  );
 });
 
 test('a page that the back/forward cache restores is a new page view', () => {
@@ -91,7 +101,10 @@ test('a page that the back/forward cache restores is a new page view', () => {
   assert.deepEqual(page.sent, []);
   page.now += 60_000;
   page.window.dispatchEvent(Object.assign(new Event('pageshow'), { persisted: true }));
-  assert.deepEqual(page.sent.map(({ body }) => [body.t, body.r]), [['pageview', 'http://other.test/']]);
+  assert.deepEqual(
+    page.sent.map(({ body }) => [body.t, body.r]),
+    [['pageview', 'http://other.test/']],
+  );
   assert.notEqual(page.sent[0]!.body.i, first);
 });
 

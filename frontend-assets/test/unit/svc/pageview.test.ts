@@ -39,7 +39,10 @@ test('two manual page views both count', () => {
   page.now += 2000;
   call(['pageview']);
   call(['pageview']);
-  assert.deepEqual(page.sent.map((each) => each.body.t), ['engagement', 'pageview', 'pageview']);
+  assert.deepEqual(
+    page.sent.map((each) => each.body.t),
+    ['engagement', 'pageview', 'pageview'],
+  );
 });
 
 test('engagement of the previous page view is sent first, with its id', () => {
@@ -84,10 +87,13 @@ test('going back is a page view, whose referrer is the previous path', () => {
   page.history.pushState(0, '', '/one?secret=1');
   page.location.href = 'http://shop.test/?utm_source=x';
   page.window.dispatchEvent(new Event('popstate'));
-  assert.deepEqual(page.sent.map((each) => [each.body.p, each.body.r]), [
-    ['/one', 'http://shop.test/'],
-    ['/', 'http://shop.test/one'],
-  ]);
+  assert.deepEqual(
+    page.sent.map((each) => [each.body.p, each.body.r]),
+    [
+      ['/one', 'http://shop.test/'],
+      ['/', 'http://shop.test/one'],
+    ],
+  );
 });
 
 test('the history functions keep name, length, receiver, result and exceptions', () => {

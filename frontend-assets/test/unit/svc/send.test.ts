@@ -7,7 +7,9 @@ type Event = typeof import('../../../src/svc/event');
 type View = typeof import('../../../src/svc/view');
 
 /** Opens a page and begins a page view. */
-const begin = (options: PageOptions = {}): { page: FakePage; send: Send['send']; identify: Send['identify']; sendEvent: Event['sendEvent'] } => {
+const begin = (
+  options: PageOptions = {},
+): { page: FakePage; send: Send['send']; identify: Send['identify']; sendEvent: Event['sendEvent'] } => {
   const page = openPage(options);
   const { send, identify } = load<Send>('svc/send');
   loadSame<View>('svc/view').beginView('http://other.test/from');
@@ -26,7 +28,11 @@ table(
     'event without properties': [{}, { t: 'event', e: 'signup', m: undefined }, { t: 'event', e: 'signup' }],
     engagement: [{}, { t: 'engagement', ms: 1500, sc: 40 }, { t: 'engagement', ms: 1500, sc: 40 }],
     'data-auto="off"': [{ dataset: { site: siteKey, auto: 'off' } }, { t: 'pageview' }, { t: 'pageview', a: 'off' }],
-    'campaign values': [{ url: 'http://shop.test/p?utm_source=News' }, { t: 'pageview' }, { t: 'pageview', u: { source: 'news' } }],
+    'campaign values': [
+      { url: 'http://shop.test/p?utm_source=News' },
+      { t: 'pageview' },
+      { t: 'pageview', u: { source: 'news' } },
+    ],
   } as Record<string, [PageOptions, Parameters<Send['send']>[0], object]>,
   ([options, message, want]) => {
     const { page, send } = begin({ url: 'http://shop.test/p?secret=1', ...options });
@@ -34,7 +40,16 @@ table(
     assert.equal(page.sent.length, 1);
     const body = page.sent[0]!.body;
     assert.match(String(body.i), /^[0-9a-f]{16}$/);
-    assert.deepEqual(body, { k: siteKey, p: '/p', r: 'http://other.test/from', i: body.i, u: {}, w: 1440, l: 'en-GB', ...want });
+    assert.deepEqual(body, {
+      k: siteKey,
+      p: '/p',
+      r: 'http://other.test/from',
+      i: body.i,
+      u: {},
+      w: 1440,
+      l: 'en-GB',
+      ...want,
+    });
     assert.equal(page.sent[0]!.url, 'http://data.test/collect.php');
   },
 );
@@ -76,12 +91,18 @@ table(
     'beacon without it': [{ keepalive: false }, ['beacon']],
     'fetch if the beacon is refused': [{ keepalive: false, beacon: false }, ['fetch']],
     'fetch if there is no beacon': [{ keepalive: false, navigator: { sendBeacon: undefined } }, ['fetch']],
-    'fetch in debug mode, whose response is logged': [{ keepalive: false, url: 'http://shop.test/?svc_debug' }, ['fetch']],
+    'fetch in debug mode, whose response is logged': [
+      { keepalive: false, url: 'http://shop.test/?svc_debug' },
+      ['fetch'],
+    ],
   } as Record<string, [PageOptions, string[]]>,
   ([options, want]) => {
     const { page, send } = begin(options);
     assert.equal(send({ t: 'pageview' }), true);
-    assert.deepEqual(page.sent.map((each) => each.by), want);
+    assert.deepEqual(
+      page.sent.map((each) => each.by),
+      want,
+    );
   },
 );
 
@@ -117,7 +138,10 @@ table(
     none: [undefined, undefined],
     null: [null, undefined],
     'not an object': ['text', undefined],
-    'items too large': [{ transaction_id: 't', value: 2, items: Array(4000).fill({}) }, { transaction_id: 't', value: 2 }],
+    'items too large': [
+      { transaction_id: 't', value: 2, items: Array(4000).fill({}) },
+      { transaction_id: 't', value: 2 },
+    ],
     'too large without items': [{ text: 'x'.repeat(9000) }, undefined],
     'circular items': [circular, { id: 1 }],
     BigInt: [{ id: 1, n: BigInt(10) }, undefined],
@@ -133,6 +157,9 @@ table(
   ([properties, want]) => {
     const { page, sendEvent } = begin();
     sendEvent('signup', properties);
-    assert.deepEqual(page.sent.map((each) => [each.body.e, each.body.m]), [['signup', want]]);
+    assert.deepEqual(
+      page.sent.map((each) => [each.body.e, each.body.m]),
+      [['signup', want]],
+    );
   },
 );

@@ -51,7 +51,8 @@ table(
   (want, search) => assert.equal(tagWith({}, 'http://shop.test/' + search).debug, want),
 );
 
-test('endpoint is on the origin of the script', () => assert.equal(String(tagWith({}).endpoint()), 'http://data.test/collect.php'));
+test('endpoint is on the origin of the script', () =>
+  assert.equal(String(tagWith({}).endpoint()), 'http://data.test/collect.php'));
 
 test('an image with the name "currentScript" is not the tag', () => {
   const page = openPage();
