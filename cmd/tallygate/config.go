@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/dataplane/captcha/difficulty"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
@@ -75,8 +75,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--default-captcha-plan: %q is not a captcha plan", c.DefaultCaptchaPlan)
 	}
 
-	if c.CaptchaDifficulty < captcha.MinDifficulty || c.CaptchaDifficulty > captcha.MaxDifficulty {
-		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, captcha.MinDifficulty, captcha.MaxDifficulty)
+	if c.CaptchaDifficulty < difficulty.Min || c.CaptchaDifficulty > difficulty.Max {
+		return fmt.Errorf("--captcha-difficulty: %d is not from %d to %d", c.CaptchaDifficulty, difficulty.Min, difficulty.Max)
 	}
 	if c.FloodBurst < 0 || c.FloodBurst > maxFloodBurst {
 		return fmt.Errorf("--flood-burst: %d is not from 0 to %d", c.FloodBurst, maxFloodBurst)

@@ -23,10 +23,11 @@ var areas = map[string]struct {
 	mayImport []string
 	leaf      bool
 }{
-	"cmd":             {mayImport: []string{"graph", "dataplane", "jobs", "db", "db/model", "frontend-assets"}},
-	"graph":           {mayImport: []string{"db", "db/model", "frontend-assets"}},
-	"dataplane":       {mayImport: []string{"db", "db/model", "frontend-assets"}},
+	"cmd":             {mayImport: []string{"graph", "dataplane", "jobs", "web", "db", "db/model", "frontend-assets"}},
+	"graph":           {mayImport: []string{"web", "db", "db/model", "frontend-assets"}},
+	"dataplane":       {mayImport: []string{"web", "db", "db/model", "frontend-assets"}},
 	"jobs":            {mayImport: []string{"db", "db/model"}},
+	"web":             {mayImport: []string{"db/model"}, leaf: true},
 	"db":              {mayImport: []string{"db/model"}},
 	"db/model":        {leaf: true},
 	"frontend-assets": {leaf: true},
@@ -45,8 +46,10 @@ const (
 	serveReason = "frontend-assets is for those that serve files (cmd, graph, dataplane)"
 	sqlReason   = "SQL and bun appear only under db/: there the two dialects are kept equal, " +
 		"and nobody else can hold a transaction open or forget whose rows they are"
+	webReason      = "web is what the HTTP edges (cmd, graph, dataplane) do alike: it knows errors and addresses, and no endpoint or database"
+	edgeReason     = "web is for those that answer HTTP requests (cmd, graph, dataplane)"
 	testOnlyReason = "it exists for tests: only _test.go files and other test-only packages import it"
-	outsideReason  = "packages live below graph, dataplane, jobs, db, frontend-assets or cmd, so that a newcomer finds them"
+	outsideReason  = "packages live below graph, dataplane, jobs, web, db, frontend-assets or cmd, so that a newcomer finds them"
 	topLevelReason = "a newcomer reads the folder list and knows the product; " +
 		"a new entry needs a noun that the product already uses, or a place below an existing one"
 )
@@ -55,13 +58,13 @@ const (
 var apart = []string{"graph", "dataplane", "jobs"}
 
 // testOnly are the packages that help tests.
-var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/typedclient", "jobs/redistest"}
+var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/test/typedclient", "jobs/redistest"}
 
 // onlyUnderDB are the packages, with everything below them, that speak SQL.
 var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite"}
 
 // topLevel is the repository's root; beside these there may be dot-files.
-var topLevel = []string{"graph", "dataplane", "jobs", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
+var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
 	"Makefile", "README.md", "CHANGELOG.md", "Dockerfile", "compose.yaml"}
 
 // TestLayoutImports checks the imports of every Go file of the repository, also of those that build
@@ -162,6 +165,10 @@ func objection(f goFile, imported string) string {
 		return modelReason
 	case from == "frontend-assets":
 		return leafReason
+	case from == "web":
+		return webReason
+	case to == "web":
+		return edgeReason
 	default:
 		// jobs
 		return serveReason
@@ -356,6 +363,18 @@ func TestLayoutRules(t *testing.T) {
 		{"db/model/site_test.go", external, "db/model", ""},
 		{"frontend-assets/handler_test.go", external, "frontend-assets", ""},
 
+		// The edges share web, and nothing else does.
+		{"graph/export/export.go", false, "web", ""},
+		{"dataplane/errors.go", false, "web", ""},
+		{"cmd/tallygate/serve.go", false, "web", ""},
+		{"web/errors.go", false, "db/model", ""},
+		{"web/errors.go", false, "db", webReason},
+		{"web/errors.go", false, "graph", webReason},
+		{"web/errors_test.go", external, "web", ""},
+		{"jobs/quota.go", false, "web", edgeReason},
+		{"db/sites.go", false, "web", dbReason},
+		{"db/model/site.go", false, "web", modelReason},
+
 		// Only db speaks SQL.
 		{"graph/site.go", false, "github.com/uptrace/bun", sqlReason},
 		{"graph/site.go", false, "github.com/uptrace/bun/dialect/pgdialect", sqlReason},
@@ -373,7 +392,7 @@ func TestLayoutRules(t *testing.T) {
 		{"cmd/tallygate/demo.go", false, "db/dbtest", testOnlyReason},
 		{"frontend-assets/handler.go", false, "frontend-assets/browsertest", testOnlyReason},
 		{"jobs/jobs.go", false, "jobs/redistest", testOnlyReason},
-		{"cmd/tallygate/serve.go", false, "graph/typedclient", testOnlyReason},
+		{"cmd/tallygate/serve.go", false, "graph/test/typedclient", testOnlyReason},
 		{"db/testing.go", false, "db/dbtest", testOnlyReason},
 		{"cmd/tallygate/process_test.go", false, "db/dbtest", ""},
 		{"cmd/tallygate/process_test.go", false, "frontend-assets/browsertest", ""},

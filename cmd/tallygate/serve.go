@@ -30,6 +30,7 @@ import (
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/web"
 )
 
 type serveCommand struct {
@@ -143,7 +144,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 		return nil, err
 	}
 
-	clients := dataplane.NewClients(prefixes(c.TrustedProxies), log, time.Now)
+	clients := web.NewClients(prefixes(c.TrustedProxies), log, time.Now)
 	a.warn(clients.Warning)
 
 	// first: the others ring for it
@@ -263,7 +264,7 @@ func listen(role, addr string, origin *Origin) (*server, error) {
 	}}, nil
 }
 
-func (a *app) openControl(clients *dataplane.Clients) error {
+func (a *app) openControl(clients *web.Clients) error {
 	c := a.config
 	sessions, err := auth.New(auth.Options{
 		DB:          a.db,
@@ -303,7 +304,7 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
 		GraphiQL:          graphiQL,
-		Ring:              a.ring(),
+		Notify:            a.ring(),
 	})
 	if err != nil {
 		return err
@@ -322,7 +323,7 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 	mux.Handle("GET "+auth.SignUpPage, auth.Page())
 	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
 	a.health(mux)
-	handler := onlyFor(c.BaseURL, a.baseConfigured, recovering(a.log, mux))
+	handler := onlyFor(c.BaseURL, a.baseConfigured, web.Recover(a.log, mux))
 
 	if c.BaseURL.isHTTPS() {
 		handler = overTLS(handler)
@@ -332,7 +333,7 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 	return nil
 }
 
-func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err error) {
+func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
 	userIDKey, err := a.db.UserIDKey(ctx)
 	if err != nil {
 		return err
@@ -349,7 +350,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 		Now:        time.Now,
 		Store:      a.db.HitStore(),
 		Log:        a.log,
-		Ring:       a.ring(),
+		Notify:     a.ring(),
 	})
 
 	a.captcha, err = captcha.New(captcha.Options{
@@ -374,7 +375,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 	a.health(health)
 
 	// The data plane is not behind a ServeMux, which would redirect a path such as //collect.php.
-	handler := recovering(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := web.Recover(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz", "/readyz":
 			health.ServeHTTP(w, r)

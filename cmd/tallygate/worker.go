@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/web"
 )
 
 // openJobs makes the worker, or what the other roles need to ring for one elsewhere.
@@ -102,7 +103,7 @@ func (a *app) openMetrics() error {
 	})
 
 	a.health(mux)
-	a.metrics.Handler = recovering(a.log, mux)
+	a.metrics.Handler = web.Recover(a.log, mux)
 	return nil
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// connections is how many clients a benchmark plays, each with one request under way.
+// connections is the number of clients of a benchmark, each with one request in flight.
 const connections = 128
 
 // BenchmarkEndpoints measures calls per second over real connections on this machine, clients
@@ -29,7 +29,7 @@ const connections = 128
 //
 //	empty     a handler that answers 204 and does nothing else
 //	checked   the endpoint with all its checks, but nothing stored
-//	sqlite, postgres   the endpoint as it is: each answer stands for a committed transaction
+//	sqlite, postgres   the endpoint as it is: each answer follows a committed transaction
 //
 // Each verify has a solved challenge of its own, each siteverify a token of its own, made before
 // the clock starts.
@@ -53,7 +53,7 @@ func BenchmarkEndpoints(b *testing.B) {
 	}
 }
 
-// benchPlane is what requests are made of.
+// benchPlane holds the sitekey and tokens of a benchmark's requests.
 type benchPlane struct {
 	sitekey, secret string
 }
@@ -128,7 +128,7 @@ func benchEndpoint(b *testing.B, d *db.DB, store db.CaptchaStore, requests func(
 	drive(b, p.handler, requests(&benchPlane{sitekey: key.Sitekey.Sitekey, secret: key.secret}, b))
 }
 
-// newBenchPlane is a plane whose clock stands at the present moment.
+// newBenchPlane returns a plane whose clock stands at the current time.
 func newBenchPlane(b *testing.B, d *db.DB, store db.CaptchaStore) *plane {
 	c := &clock{}
 	c.set(time.Now())
@@ -182,8 +182,8 @@ func drive(b *testing.B, handler http.Handler, requests []string) {
 	b.ReportMetric(float64(len(requests))/b.Elapsed().Seconds(), "req/s")
 }
 
-// discardStore is a store that keeps nothing: everything is claimed for the first time, and nobody
-// has a quota.
+// discardStore is a store that stores nothing: every claim is the first one, and no account has a
+// quota.
 type discardStore struct{}
 
 func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
@@ -206,8 +206,7 @@ func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*
 func (discardStore) Close() error { return nil }
 
 // BenchmarkHandler measures siteverify alone, up to the writer and back, without network and
-// storage: what a call costs us in time and allocations. The waiting for the writer's goroutine is
-// in it.
+// storage: the time and allocations of a call. It includes the wait for the writer's goroutine.
 func BenchmarkHandler(b *testing.B) {
 	p := newBenchPlane(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{})
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")

@@ -37,7 +37,7 @@ func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 
 			answers[i] = body
 
-			// every token is another one
+			// Tokens differ from each other.
 			if c.path == verifyPath {
 				answers[i] = http.StatusText(response.StatusCode)
 			}
@@ -55,7 +55,7 @@ func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 	return counts
 }
 
-// exactlyOne checks that of n answers one is the good one, and all others are the refusal.
+// exactlyOne checks that one of n answers is the good one, and all others are the refusal.
 func exactlyOne(t *testing.T, what string, counts map[string]int, n int, good, refusal string) {
 	t.Helper()
 	if counts[good] != 1 || counts[refusal] != n-1 {
@@ -63,8 +63,8 @@ func exactlyOne(t *testing.T, what string, counts map[string]int, n int, good, r
 	}
 }
 
-// parallelRedemption sends each of the calls that use something up a hundred times at once, in so
-// many rounds.
+// parallelRedemption sends each of the consuming calls a hundred times at once, in the given number
+// of rounds.
 func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 	t.Helper()
 
@@ -93,15 +93,15 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 	}
 }
 
-// TestParallelRedemption: of a hundred requests with one token, exactly one gets it; likewise with
-// one challenge.
+// TestParallelRedemption checks that exactly one of a hundred requests consumes a token or
+// challenge.
 func TestParallelRedemption(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
 }
 
-// twoPlanes are two services, each with a writer of its own, and with connections of its own where
-// the database serves several processes; SQLite serves one. Their requests wait as long as it
-// takes: many claims that meet are slow on a busy machine.
+// twoPlanes returns two services, each with its own writer and, except on SQLite, its own
+// connections. Their requests have no timeout, since many concurrent claims are slow on a busy
+// machine.
 func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	t.Helper()
 	first := dbtest.Open(t, databaseURL)
@@ -122,8 +122,8 @@ func TestParallelRedemptionByTwoProcesses(t *testing.T) {
 	})
 }
 
-// TestQuotaIsExact: two processes that serve one account at once give away exactly what is left,
-// whatever tokens arrive when.
+// TestQuotaIsExact checks that two processes that serve one account concurrently grant exactly the
+// remaining quota.
 func TestQuotaIsExact(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		planes := twoPlanes(t, databaseURL)
@@ -178,7 +178,7 @@ func TestQuotaIsExact(t *testing.T) {
 			t.Errorf("again: %v, want all refused", counts)
 		}
 
-		// The last few of the reserve.
+		// The rest of the reserve.
 		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 11_000-left); err != nil {
 			t.Fatal(err)
 		}
@@ -211,8 +211,8 @@ func TestQuotaIsExact(t *testing.T) {
 	})
 }
 
-// dyingStore is a real store whose process dies, as its requests see it, right after a commit:
-// nobody gets an answer.
+// dyingStore is a real store whose process seems to crash right after a commit: no request is
+// answered.
 type dyingStore struct {
 	db.CaptchaStore
 	mu    sync.Mutex
@@ -237,8 +237,8 @@ func (s *dyingStore) set(dying bool) {
 	s.dying = dying
 }
 
-// TestKillBetweenClaimAndAnswer: whoever asks again after a crash that ate the answer is refused.
-// There is never a second token for one challenge, nor a second success for one token.
+// TestKillBetweenClaimAndAnswer checks that a client that repeats its call after a crash, which
+// lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &dyingStore{CaptchaStore: d.CaptchaStore()}
@@ -268,11 +268,11 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	})
 }
 
-// hang is how long a test waits for what must come: far longer than it takes, since it tells a hang
-// from a busy machine.
+// hang is how long a test waits for an event: far longer than it takes, so that a busy machine does
+// not fail the test.
 const hang = time.Minute
 
-// awayStore is a database that is away, or hangs.
+// awayStore is a database that is unavailable, or hangs.
 type awayStore struct {
 	db.CaptchaStore
 	err  error
@@ -287,7 +287,7 @@ func (s *awayStore) Update(ctx context.Context, _ db.CaptchaKeys, _ func(*db.Cap
 	return s.err
 }
 
-// failsClosed checks that nothing is said to be valid while the database cannot be asked.
+// failsClosed checks that no answer is a success while the database is unavailable.
 func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 	t.Helper()
 	for name, c := range map[string]call{
@@ -302,7 +302,8 @@ func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 	check(t, "compat", p.compat(key, token), refused("internal-error"))
 }
 
-// TestFailClosed: without the database there is no token and no success, in bounded time.
+// TestFailClosed checks that there is no token and no success without the database, in bounded
+// time.
 func TestFailClosed(t *testing.T) {
 	for name, store := range map[string]*awayStore{"error": {err: errors.New("disk full")}, "hang": {hang: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +319,7 @@ func TestFailClosed(t *testing.T) {
 		})
 	}
 
-	// sitekeys that are not in memory cannot be looked up either
+	// Sitekeys that are not cached cannot be looked up either.
 	t.Run("closed database", func(t *testing.T) {
 		dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 			d, err := db.Open(databaseURL)
@@ -337,7 +338,7 @@ func TestFailClosed(t *testing.T) {
 
 			failsClosed(t, p, key, work, token)
 
-			// what is in memory is too old
+			// The cache entries have expired.
 			p.clock.add(time.Minute)
 			failsClosed(t, p, key, work, token)
 			p.refusal(t, "config", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
@@ -348,7 +349,7 @@ func TestFailClosed(t *testing.T) {
 // stuckStore is a real store whose batches wait until they are released or their time is up.
 type stuckStore struct {
 	db.CaptchaStore
-	taken   chan struct{} // told of each batch
+	taken   chan struct{} // receives once per batch
 	release chan struct{}
 }
 
@@ -362,9 +363,9 @@ func (s *stuckStore) Update(ctx context.Context, keys db.CaptchaKeys, decide fun
 	}
 }
 
-// TestRefusedIsNotConsumed: while a commit is slow, the callers of what it stores and of what waits
-// behind it are told 503. When the database is well again, their tokens are neither consumed nor
-// counted.
+// TestRefusedIsNotConsumed checks that the calls of a slow commit and those queued behind it are
+// answered with 503, and that their tokens are neither consumed nor counted once the database has
+// recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
@@ -375,7 +376,7 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		p.http.Timeout = hang
 		tokens := []string{well.token(key, siteOrigin), well.token(key, siteOrigin)}
 
-		// now the sitekey is in memory
+		// The sitekey is cached now.
 		check(t, "before", p.siteverify(key, "x"), invalid)
 		var wg sync.WaitGroup
 		refused := func(token string) {
@@ -393,7 +394,7 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		wg.Wait()
 		close(store.release)
 
-		// now its writer has ended: nothing can come any more
+		// Its writer has ended, so that no commit can follow.
 		p.stop()
 
 		if used := well.usage(account).Used; used != 0 {
@@ -408,7 +409,7 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 	})
 }
 
-// panickyStore is a real store whose transactions panic when they are about one account.
+// panickyStore is a real store whose transactions panic if they contain a claim of one account.
 type panickyStore struct {
 	db.CaptchaStore
 	account int64
@@ -425,8 +426,8 @@ func (s *panickyStore) Update(ctx context.Context, keys db.CaptchaKeys, decide f
 	})
 }
 
-// TestPanicIsTemporary: a claim that makes its transaction panic is told 503, is not consumed, and
-// disturbs nobody else.
+// TestPanicIsTemporary checks that a claim that makes its transaction panic is answered with 503
+// and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
@@ -447,13 +448,13 @@ func TestPanicIsTemporary(t *testing.T) {
 	})
 }
 
-// TestRotatedSecretIsDead: a replaced secret, a removed sitekey and a new binding are known to
-// every process soon.
-func TestRotatedSecretIsDead(t *testing.T) {
+// TestRotatedSecretIsRefused checks that a replaced secret, a deleted sitekey and a new domain
+// binding take effect in every process soon.
+func TestRotatedSecretIsRefused(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
-		// SQLite tells changes within its process only
+		// SQLite notifies its own process only.
 		serving := changing
 
 		if changing.Dialect() == "postgres" {
@@ -471,7 +472,7 @@ func TestRotatedSecretIsDead(t *testing.T) {
 					t.Fatalf("%s has not arrived", what)
 				}
 
-				// nobody tells the test
+				// The plane reports no event that the test could wait for.
 				time.Sleep(5 * time.Millisecond)
 			}
 		}
@@ -504,16 +505,16 @@ func TestRotatedSecretIsDead(t *testing.T) {
 	})
 }
 
-// TestAccountIsGone: a token of an account that was deleted since the sitekey was looked up is
-// worth nothing.
-func TestAccountIsGone(t *testing.T) {
+// TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey
+// was cached.
+func TestAccountDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
 		token := p.token(key, siteOrigin)
 
-		// now the secret is in memory
+		// The secret is cached now.
 		check(t, "before", p.compat(key, "x"), refused("invalid-input-response"))
 
 		if err := dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account); err != nil {
@@ -525,9 +526,9 @@ func TestAccountIsGone(t *testing.T) {
 	})
 }
 
-// TestLeavingTakesTheClaimBack: a caller that gives up while others are being stored finds its
-// token unused.
-func TestLeavingTakesTheClaimBack(t *testing.T) {
+// TestDisconnectCancelsTheClaim checks that the token of a client that disconnects while other
+// claims are being committed is not consumed.
+func TestDisconnectCancelsTheClaim(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	entered, release := make(chan struct{}), make(chan struct{})
 	store := &gateStore{CaptchaStore: d.CaptchaStore(), entered: entered, release: release}
@@ -545,7 +546,7 @@ func TestLeavingTakesTheClaimBack(t *testing.T) {
 		done <- body
 	}()
 
-	// the writer is busy with the first one
+	// The writer is busy with the first claim.
 	<-entered
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, siteverifyPath, strings.NewReader(second))
@@ -553,20 +554,20 @@ func TestLeavingTakesTheClaimBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	gone := make(chan struct{})
+	cancelled := make(chan struct{})
 	go func() {
 		p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
-		close(gone)
+		close(cancelled)
 	}()
 
 	leave()
-	<-gone
+	<-cancelled
 	close(release)
 	check(t, "the first", <-done, valid)
 	check(t, "the one that left", p.siteverify(key, token), valid)
 }
 
-// gateStore holds one batch until it is released.
+// gateStore blocks one batch until it is released.
 type gateStore struct {
 	db.CaptchaStore
 	mu               sync.Mutex
@@ -588,7 +589,7 @@ func (s *gateStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func
 	return s.CaptchaStore.Update(ctx, keys, decide)
 }
 
-// discardWriter is a response that nobody reads.
+// discardWriter is an http.ResponseWriter that discards the body.
 type discardWriter struct {
 	header http.Header
 	status int
@@ -598,8 +599,8 @@ func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 
-// TestOneDeadlineForAllWaits: a call whose sitekey cannot be looked up is answered when the time
-// for all its waits is over, not when the lookup gives up.
+// TestOneDeadlineForAllWaits checks that a call whose sitekey cannot be looked up is answered at
+// its deadline for all waits, not when the lookup times out.
 func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -629,15 +630,15 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		began := time.Now()
 		failsClosed(t, p, key, work, token)
 
-		// three calls; each lookup gives up after 5 s
+		// There are three calls, and each lookup times out after 5 s.
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("three calls were answered after %v, want 1.5s", took)
 		}
 	})
 }
 
-// TestTokensShowNoRowNumbers: neither a token nor a challenge contains the number of the sitekey's
-// row or of the account's, in any byte order.
+// TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the
+// sitekey or of the account, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

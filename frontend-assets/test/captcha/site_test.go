@@ -26,6 +26,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/web"
 )
 
 // captchaOrigin is {captcha_url}, which always differs from the page's origin.
@@ -83,7 +84,7 @@ func (s *captchaSite) newPlane() http.Handler {
 
 	d := dbtest.Open(s.t, dbtest.SQLiteURL(s.t))
 	log := slog.New(slog.NewTextHandler(s.t.Output(), nil))
-	clientAddr := dataplane.ClientAddr([]netip.Prefix{})
+	clientAddr := web.ClientAddr([]netip.Prefix{})
 	key := []byte("a secret for tests, 32 bytes or more")
 	service, err := captcha.New(captcha.Options{DB: d, Secret: key, ClientAddr: clientAddr, Difficulty: captchaDifficulty, Now: s.clock,
 		Store: d.CaptchaStore(), Log: log})

@@ -25,6 +25,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/web"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -74,7 +75,7 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 	service := analytics.New(analytics.Options{
 		DB:         d,
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
-		ClientAddr: dataplane.ClientAddr([]netip.Prefix{}),
+		ClientAddr: web.ClientAddr([]netip.Prefix{}),
 		Now:        s.clock,
 		Store:      d.HitStore(),
 		Log:        log,
