@@ -424,7 +424,7 @@ func TestLayoutRules(t *testing.T) {
 
 		// An external test imports what it needs.
 		{"db/hits_test.go", external, "dataplane/analytics", ""},
-		{"frontend-assets/svc_pageview_test.go", external, "dataplane", ""},
+		{"frontend-assets/test/script/pageview_test.go", external, "dataplane", ""},
 	}
 	for _, test := range tests {
 		imported := test.imported
