@@ -28,7 +28,7 @@ type adminCommands struct {
 
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Put an account on a captcha plan, from its next verification on."`
 
-	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See the README under \"Change the application key\"."`
+	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
 
 	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
 }

@@ -21,7 +21,7 @@ import (
 // applyCommand gives an account's sites the settings in a file.
 type applyCommand struct {
 	Config `embed:""`
-	File   string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see the README."`
+	File   string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see docs/operations.md."`
 }
 
 // sitesFile is the file. What is left out, or null, stays as it is.
