@@ -126,6 +126,38 @@ func markdownFiles(t *testing.T, root string) map[string]string {
 	return documents
 }
 
+// TestDocsNameTests checks that each test that a document names exists.
+func TestDocsNameTests(t *testing.T) {
+	root := moduleRoot(t)
+	declared := testNames(t, root)
+
+	for name, text := range markdownFiles(t, root) {
+		for _, match := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
+			if !declared[match[1]] {
+				t.Errorf("%s names %s, which does not exist", name, match[1])
+			}
+		}
+	}
+}
+
+// testNames returns the names of all tests and fuzz targets.
+func testNames(t *testing.T, root string) map[string]bool {
+	t.Helper()
+
+	names := make(map[string]bool)
+	for _, f := range goFiles(t, root) {
+		if !f.isTest() {
+			continue
+		}
+
+		for _, match := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`).FindAllStringSubmatch(read(t, f.path), -1) {
+			names[match[1]] = true
+		}
+	}
+
+	return names
+}
+
 // TestDocsSize keeps the documents that newcomers read first short.
 func TestDocsSize(t *testing.T) {
 	for _, test := range []struct {
