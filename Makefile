@@ -17,9 +17,9 @@ build: ## Build the program as bin/tallygate
 	go build -buildvcs=false -trimpath -o bin/tallygate ./cmd/tallygate
 
 .PHONY: generate
-generate: ## Generate the GraphQL server's code from graph/*.graphqls, and the tests' client
+generate: ## Generate the GraphQL server's code from graph/schema/*.graphqls, and the tests' client
 	go tool gqlgen generate
-	go tool genqlient graph/typedclient/genqlient.yaml
+	go tool genqlient graph/test/typedclient/genqlient.yaml
 
 .PHONY: assets
 assets: ## Build frontend-assets/dist from its sources

@@ -55,7 +55,7 @@ const (
 var apart = []string{"graph", "dataplane", "jobs"}
 
 // testOnly are the packages that help tests.
-var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/typedclient", "jobs/redistest"}
+var testOnly = []string{"db/dbtest", "frontend-assets/browsertest", "graph/test/typedclient", "jobs/redistest"}
 
 // onlyUnderDB are the packages, with everything below them, that speak SQL.
 var onlyUnderDB = []string{"github.com/uptrace/bun", "database/sql", "github.com/jackc/pgx", "modernc.org/sqlite"}
@@ -373,7 +373,7 @@ func TestLayoutRules(t *testing.T) {
 		{"cmd/tallygate/demo.go", false, "db/dbtest", testOnlyReason},
 		{"frontend-assets/handler.go", false, "frontend-assets/browsertest", testOnlyReason},
 		{"jobs/jobs.go", false, "jobs/redistest", testOnlyReason},
-		{"cmd/tallygate/serve.go", false, "graph/typedclient", testOnlyReason},
+		{"cmd/tallygate/serve.go", false, "graph/test/typedclient", testOnlyReason},
 		{"db/testing.go", false, "db/dbtest", testOnlyReason},
 		{"cmd/tallygate/process_test.go", false, "db/dbtest", ""},
 		{"cmd/tallygate/process_test.go", false, "frontend-assets/browsertest", ""},

@@ -303,7 +303,7 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 		ClientAddr:        clients.Addr,
 		IsShared:          clients.Shared,
 		GraphiQL:          graphiQL,
-		Ring:              a.ring(),
+		Notify:            a.ring(),
 	})
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/typedclient"
+	"github.com/tallygate/tallygate/graph/test/typedclient"
 )
 
 // TestTypedClient configures a site as docs/configure-site.sh does, with a client that a public

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestSharedAddressIsNotThrottled: behind a proxy that is not configured, everybody has one
+// TestSharedAddressIsNotThrottled: behind a proxy that is not configured, all clients have one
 // address. No limit by network applies to it; those by e-mail address do.
 func TestSharedAddressIsNotThrottled(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -48,7 +48,7 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 			{"reset", a.resetLimits, true},
 			{"mailed secret", func(r *http.Request, _ string) []db.SignInLimit { return a.secretLimits(r) }, false},
 		} {
-			everybody := func(i int) []db.SignInLimit {
+			sharedClient := func(i int) []db.SignInLimit {
 				return kind.limits(r, fmt.Sprintf("%s-%v-%d@example.com", kind.name, shared, i))
 			}
 
@@ -56,8 +56,8 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 
 			shared = true
 
-			if refused(2*networkFailures, everybody) {
-				t.Errorf("%s: one of %d people at a shared address is refused", kind.name, 2*networkFailures)
+			if refused(2*networkFailures, sharedClient) {
+				t.Errorf("%s: one of %d clients at a shared address is refused", kind.name, 2*networkFailures)
 			}
 			if got := refused(2*accountFailures, onePerson); got != kind.byMail {
 				t.Errorf("%s: %d attempts for one e-mail address at a shared address are refused: %v, want %v", kind.name, 2*accountFailures, got, kind.byMail)
@@ -65,8 +65,8 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 
 			shared = false
 
-			if !refused(2*networkFailures, everybody) {
-				t.Errorf("%s: %d people at an address that is not shared are not refused", kind.name, 2*networkFailures)
+			if !refused(2*networkFailures, sharedClient) {
+				t.Errorf("%s: %d clients at an address that is not shared are not refused", kind.name, 2*networkFailures)
 			}
 		}
 	})

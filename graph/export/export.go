@@ -1,5 +1,6 @@
-// Package export is the download of a site's raw rows by its owner (analytics contract, section 4,
-// GET /products/analytics/api/export.php). Rows are read live and streamed.
+// Package export serves downloads of a site's rows to its owner (analytics contract, section 4,
+// GET /products/analytics/api/export.php). The program mounts its handler. It streams rows from the
+// database and never stores a file.
 package export
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/exported"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/turns"
+	"github.com/tallygate/tallygate/graph/limits/turns"
 )
 
 // Path is where the handler is mounted.
@@ -30,20 +31,20 @@ const (
 	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
 )
 
-// The bounds of downloads in this process. One that waits costs its connection and some kilobytes;
-// it has read nothing but its site yet, and holds no database connection.
+// The bounds of downloads in this process. A waiting download costs its connection and some
+// kilobytes: it has read only its site and holds no database connection.
 const (
 	runningPerAccount = 2
 	waitingPerAccount = 20
 	waitingInAll      = 400
-	queueTimeout      = 30 * time.Second // longest wait for a turn
-	retryAfter        = 5 * time.Second  // after a wait in vain, or when too many wait
+	queueTimeout      = 30 * time.Second // maximum wait for a turn
+	retryAfter        = 5 * time.Second  // after a wait without a turn, or if the queue is full
 )
 
-// Options are what the handler works with.
+// Options configures the handler. All fields are required.
 type Options struct {
 	DB   *db.DB
-	User func(*http.Request) (*model.User, error) // who may download; nil, or a model.Error of kind Unauthenticated or Forbidden, for others
+	User func(*http.Request) (*model.User, error) // the caller if it may download; else nil, or a model.Error of kind Unauthenticated or Forbidden
 	Log  *slog.Logger
 }
 
@@ -59,18 +60,18 @@ type downloads struct {
 }
 
 // Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in
-// (401, also for an API token that is none), forbidden (403, for an API token without the scope
-// EXPORT), unknown_site (404, also for a site of another account), bad_parameter (400, with the
-// parameter's name), method_not_allowed (405), too_many_downloads (429, with Retry-After),
-// unavailable (503, with Retry-After).
+// (401, also for an unknown API token), forbidden (403, for an API token without the scope EXPORT),
+// unknown_site (404, also for a site of another account), bad_parameter (400, with the parameter's
+// name), method_not_allowed (405), too_many_downloads (429, with Retry-After), unavailable (503,
+// with Retry-After).
 //
-// Of an account, two downloads run at once. Up to 20 more wait for their turn, first come, first
-// served, for up to 30 seconds; then, and when more wait, the answer is too_many_downloads.
+// An account can run two downloads at once. Up to 20 more wait for a turn, in order of arrival, for
+// up to 30 seconds. Downloads beyond that, and those whose wait ends, get too_many_downloads.
 func Handler(options Options) http.Handler { return newDownloads(options) }
 
 func newDownloads(options Options) *downloads {
 	return &downloads{Options: options, queue: turns.Queue{
-		Most:       math.MaxInt, // a slow reader of one account must not keep another one waiting
+		Most:       math.MaxInt, // a slow client of one account must not delay another account
 		MostPerKey: runningPerAccount,
 		Line:       waitingInAll,
 		LinePerKey: waitingPerAccount,
@@ -80,8 +81,8 @@ func newDownloads(options Options) *downloads {
 
 // ServeHTTP implements http.Handler.
 func (o *downloads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A download that its owner cancels ends here too: the request's context cancels the wait and
-	// the query.
+	// A download that the client cancels ends here without a response: the request's context has
+	// cancelled the wait and the query.
 	if err := o.serve(w, r); err != nil && r.Context().Err() == nil {
 		o.fail(w, r, err)
 	}
@@ -121,9 +122,9 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 	return o.stream(w, r, site, request)
 }
 
-// takeTurn waits until the account may run one more download, and returns what ends it. The
-// server's write deadline does not run while it waits: the answer, also a refusal, has stallTimeout
-// from then on.
+// takeTurn waits until the account may run one more download, and returns the function that ends
+// the turn. It extends the server's write deadline by the wait: the response, also a refusal, then
+// has stallTimeout.
 func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID int64) (end func(), err error) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(o.queue.Patience + stallTimeout))
@@ -186,7 +187,7 @@ func newKind[Row any](
 	}
 }
 
-// request is one export call, checked.
+// request is a validated export call.
 type request struct {
 	site string
 	kind kind
@@ -253,11 +254,10 @@ func number(q url.Values, name string, missing, lowest, highest int) (int, bool)
 	return n, err == nil && n >= lowest && n <= highest
 }
 
-// stallTimeout is how long the reader may take no data before the download is given up.
+// stallTimeout is how long a client may accept no data before the download is aborted.
 const stallTimeout = 30 * time.Second
 
-// flushEvery is the number of rows after which what was written is sent and the stall timeout
-// starts again.
+// flushEvery is the number of rows after which the buffer is sent and the stall timeout restarts.
 const flushEvery = 500
 
 func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.Site, request *request) error {
@@ -298,9 +298,10 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 	}
 
 	if out.begun() {
-		o.log(r.Context(), "export broken off", "rows", rows, "error", err)
+		o.log(r.Context(), "export aborted", "rows", rows, "error", err)
 
-		// the status is sent: only a broken connection says that the file is not whole
+		// The status was already sent: only an aborted connection shows that the file is
+		// incomplete.
 		panic(http.ErrAbortHandler)
 	}
 

@@ -12,17 +12,17 @@ import (
 type rowWriter interface {
 	row([]exported.Field) error
 	flush() error
-	begun() bool // something may have been sent
+	begun() bool // whether bytes may have been sent
 	end() error
 }
 
-// output is what both formats share: a buffer, and the knowledge whether it ever ran over.
+// output is the buffer of both formats. It records whether it was ever flushed to the client.
 type output struct {
 	*bufio.Writer
 	sent sentFlag
 }
 
-// sentFlag notes the first write that goes through to the client.
+// sentFlag records the first write to the client.
 type sentFlag struct {
 	io.Writer
 	yes bool
@@ -78,11 +78,11 @@ func (j *jsonRows) end() error {
 	return j.Flush()
 }
 
-// csvRows writes RFC 4180 with a header line, also for no rows.
+// csvRows writes RFC 4180 with a header line, also without rows.
 type csvRows struct {
 	*output
 	csv    *csv.Writer
-	blank  []exported.Field // a row to take the columns' names from
+	blank  []exported.Field // a row for the names of the columns
 	header bool
 	record []string
 }
