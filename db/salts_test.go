@@ -290,7 +290,7 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 	})
 }
 
-// TestDumpHasNoSalts: neither has a dump that is made as the README says.
+// TestDumpHasNoSalts: neither has a dump that is made as docs/operations.md shows.
 func TestDumpHasNoSalts(t *testing.T) {
 	bin, err := pgserver.Bin()
 	if err != nil {

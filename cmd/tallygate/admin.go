@@ -29,7 +29,7 @@ type adminCommands struct {
 
 	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Set the captcha plan of an account, effective from its next verification."`
 
-	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See the README under \"Change the application key\"."`
+	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
 
 	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
 }

@@ -21,7 +21,7 @@ import (
 // applyCommand applies the settings in a file to an account's sites.
 type applyCommand struct {
 	Config `embed:""`
-	File   string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see the README."`
+	File   string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see docs/operations.md."`
 }
 
 // sitesFile is the content of the file. A setting that is missing or null is not changed.

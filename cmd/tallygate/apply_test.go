@@ -101,29 +101,28 @@ func newApplier(t *testing.T, databaseURL string) *applier {
 	return a
 }
 
-// readmeExample is the file in the README.
-func readmeExample(t *testing.T) string {
+// documentedExample returns the file in docs/operations.md.
+func documentedExample(t *testing.T) string {
 	t.Helper()
-
-	readme, err := os.ReadFile("../../README.md")
+	operations, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(readme))
+	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(operations))
 	if found == nil {
-		t.Fatal("the README has no example")
+		t.Fatal("docs/operations.md has no example")
 	}
 
 	return found[1]
 }
 
-// TestApply: the README's example makes a site with its settings, and nothing the second time; what
+// TestApply: the documented example makes a site with its settings, and nothing the second time; what
 // it leaves out stays, and what it gives is the whole of it.
 func TestApply(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)
-		status, out := a.apply(readmeExample(t))
+		status, out := a.apply(documentedExample(t))
 		site := a.site("example.com")
 		want := `example.com: created with the site key ` + site.SiteKey + `
 example.com: name: "Shop", was "example.com"
@@ -154,8 +153,7 @@ example.com: monthlyPageviews: "30000000", was "10000"
 		}
 
 		before := a.dump()
-		if status, out := a.apply(readmeExample(t)); status != 0 || out != "Nothing to change.\n" ||
-			a.dump() != before {
+		if status, out := a.apply(documentedExample(t)); status != 0 || out != "Nothing to change.\n" || a.dump() != before {
 			t.Errorf("a second time: status %d, %s", status, out)
 		}
 
@@ -198,7 +196,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)
-		if status, out := a.apply(readmeExample(t)); status != 0 {
+		if status, out := a.apply(documentedExample(t)); status != 0 {
 			t.Fatal(out)
 		}
 

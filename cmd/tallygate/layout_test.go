@@ -76,7 +76,7 @@ var onlyUnderQueue = []string{"github.com/hibiken/asynq", "github.com/redis/go-r
 
 // topLevel is the repository's root; beside these there may be dot-files.
 var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-assets", "cmd", "docs", "go.mod", "go.sum", "gqlgen.yml",
-	"Makefile", "README.md", "CHANGELOG.md", "Dockerfile", "compose.yaml"}
+	"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "Dockerfile", "compose.yaml"}
 
 // TestLayoutImports checks the imports of every Go file of the repository, also of those that build
 // tags leave out.

@@ -46,7 +46,7 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	}
 
 	fmt.Fprintln(term.out,
-		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that the README names under \"Change the application key\".")
+		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that docs/operations.md names under \"Change the application key\".")
 	return nil
 }
 

@@ -10,20 +10,27 @@ import (
 	"github.com/vektah/gqlparser/v2/validator"
 )
 
-// TestDocumentsInTheReadmeAreValid: the documents in the README match the schema.
-func TestDocumentsInTheReadmeAreValid(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+// TestDocumentsInTheGuideAreValid validates the operations in docs/graphql.md and docs/erasure.md
+// against the schema.
+func TestDocumentsInTheGuideAreValid(t *testing.T) {
+	var documents [][]string
+
+	for _, name := range []string{"graphql.md", "erasure.md"} {
+		guide, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		documents = append(documents, regexp.MustCompile("(?s)```graphql\n(.*?)```").FindAllStringSubmatch(string(guide), -1)...)
 	}
 
-	documents := regexp.MustCompile("(?m)^ *mutation \\{.*\\}$|`mutation \\{[^`]*\\}`").FindAllString(string(readme), -1)
-	if len(documents) < 3 {
+	if len(documents) < 5 {
 		t.Fatalf("found %q", documents)
 	}
 
-	for _, text := range documents {
-		text = regexp.MustCompile("^`|`$").ReplaceAllString(text, "")
+	for _, match := range documents {
+		text := match[1]
+
 		doc, err := parser.ParseQuery(&ast.Source{Input: text})
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
