@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -27,11 +26,11 @@ type BulkRows struct {
 // the sites' quotas: COPY on PostgreSQL, one prepared statement per row on SQLite. All indexes are
 // kept.
 func (d *DB) BulkLoad(ctx context.Context, rows BulkRows) error {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return d.bulkCopy(ctx, rows)
 	}
-	return d.inTx(ctx, func(_ context.Context, tx bun.Tx) error {
-		return bulkInsert(tx.Tx, rows)
+	return d.InTx(ctx, func(_ context.Context, tx *Tx) error {
+		return bulkInsert(tx.Tx.Tx, rows)
 	})
 }
 
@@ -126,7 +125,7 @@ func (r *BulkRows) used() map[model.UsageKey]int64 {
 // secondary indexes of the two tables are made anew at the end: adding millions of random keys to
 // them one by one would take hours with a small cache.
 func (d *DB) BulkFill(ctx context.Context, load func() error) error {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		if err := load(); err != nil {
 			return err
 		}
@@ -135,7 +134,7 @@ func (d *DB) BulkFill(ctx context.Context, load func() error) error {
 	}
 
 	var indexes []struct{ Name, SQL string }
-	err := d.read.NewRaw(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('visits', 'pageviews') AND sql IS NOT NULL`).
+	err := d.Read.NewRaw(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('visits', 'pageviews') AND sql IS NOT NULL`).
 		Scan(ctx, &indexes)
 	if err != nil {
 		return err
@@ -157,7 +156,7 @@ func (d *DB) BulkFill(ctx context.Context, load func() error) error {
 
 func (d *DB) execAll(ctx context.Context, statements ...string) error {
 	for _, statement := range statements {
-		if _, err := d.write.ExecContext(ctx, statement); err != nil {
+		if _, err := d.Write.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
@@ -173,9 +172,9 @@ type Storage struct {
 // Storage measures the database.
 func (d *DB) Storage(ctx context.Context) (s Storage, err error) {
 	query := `SELECT page_count * page_size, 0 FROM pragma_page_count(), pragma_page_size()`
-	if d.pg != nil {
+	if d.IsPostgres() {
 		query = `SELECT pg_database_size(current_database()), (pg_current_wal_insert_lsn() - '0/0')::bigint`
 	}
-	err = d.read.NewRaw(query).Scan(ctx, &s.Tables, &s.Log)
+	err = d.Read.NewRaw(query).Scan(ctx, &s.Tables, &s.Log)
 	return s, err
 }

@@ -224,7 +224,7 @@ func TestDeleteSpent(t *testing.T) {
 		defer store.Close()
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		edge := now.Add(-db.SpentRetention)
+		edge := now.Add(-model.SpentRetention)
 		var keys []model.SpentKey
 
 		// more than one step

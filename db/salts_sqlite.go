@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -34,7 +32,7 @@ const unfinished = ".new"
 func (d *DB) saltFile(day model.Day) string { return filepath.Join(d.saltDir(), day.String()) }
 
 // saltDir is looked up each time: the database may have been made, or its link changed, after Open.
-func (d *DB) saltDir() string { return saltFolder(d.sqlitePath) }
+func (d *DB) saltDir() string { return saltFolder(d.SQLitePath) }
 
 func (d *DB) readSaltFile(day model.Day) ([]byte, error) {
 	salt, err := os.ReadFile(d.saltFile(day))
@@ -53,7 +51,7 @@ func (d *DB) readSaltFile(day model.Day) ([]byte, error) {
 // makeSaltFile makes a day's salt with the database's write lock, which keeps other processes from
 // making one as well.
 func (d *DB) makeSaltFile(ctx context.Context, day model.Day) (salt []byte, err error) {
-	err = inTxOf(ctx, d.dataWrite, func(context.Context, bun.Tx) error {
+	err = d.InDataTx(ctx, func(context.Context, *Tx) error {
 		if salt, err = d.readSaltFile(day); err != nil || salt != nil {
 			return err
 		}
@@ -139,8 +137,8 @@ func syncFolder(folder string) error {
 
 // moveSalts takes the salts out of the table that earlier releases kept them in, before a migration
 // drops it.
-func (d *DB) moveSalts(ctx context.Context, tx bun.Tx) error {
-	if d.pg != nil {
+func (d *DB) moveSalts(ctx context.Context, tx *Tx) error {
+	if d.IsPostgres() {
 		// the migration itself does
 		return nil
 	}

@@ -49,7 +49,7 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	holder, err := d.write.Conn(t.Context())
+	holder, err := d.Write.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,10 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -11,7 +13,26 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/tallygate/tallygate/db/model"
 )
+
+// OrNotFound turns the driver's "no rows" into model.ErrNotFound.
+func OrNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return model.ErrNotFound
+	}
+	return err
+}
+
+// Wrap adds the failed operation to an error. A model.Error stays as it is: it is shown to the
+// caller.
+func Wrap(err error, format string, args ...any) error {
+	if _, shown := errors.AsType[*model.Error](err); shown {
+		return err
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
 
 // IsUnique reports whether err is a violated unique or primary key.
 func IsUnique(err error) bool {
@@ -38,9 +59,9 @@ func IsBadData(err error) bool {
 	return false
 }
 
-// isRetryable reports a transaction that lost to another one and may simply run again:
+// IsRetryable reports a transaction that lost to another one and may simply run again:
 // serialization failure, deadlock, SQLite busy.
-func isRetryable(err error) bool {
+func IsRetryable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "40001" || pg.Code == "40P01"
 	}
@@ -60,7 +81,7 @@ func IsUnavailable(err error) bool {
 			}
 		}
 
-		return isRetryable(err)
+		return IsRetryable(err)
 	}
 
 	switch sqliteCode(err) & 0xff {
