@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -56,7 +57,7 @@ func (j *Jobs) deleteSpent(ctx context.Context, now model.Instant) error {
 // destroyDaySalts destroys the salts of days that ended 24 hours ago or earlier: from then on
 // nobody can compute that day's visitor ids again, even with the application key.
 func (j *Jobs) destroyDaySalts(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DestroyDaySalts(ctx, now.Day()-1)
+	n, err := ingest.New(j.db).DestroyDaySalts(ctx, now.Day()-1)
 	j.report(ctx, "day salts destroyed", n)
 	return err
 }

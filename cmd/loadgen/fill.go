@@ -57,7 +57,7 @@ func (f *filler) next(n int) db.BulkRows {
 		at := f.from.Add(time.Duration(f.visits) * f.step)
 		f.visits++
 		v := model.Visit{SiteID: f.sites[f.pick.Uint64()], ID: model.NewTimeID(at), StartedAt: at, LastPageviewAt: at.Add((pageviewsPerVisit - 1) * time.Second),
-			Pageviews: pageviewsPerVisit, Channel: "direct"}
+			N: 1, Pageviews: pageviewsPerVisit, Channel: "direct"}
 
 		binary.LittleEndian.PutUint64(v.Visitor[:], f.random.Uint64())
 		binary.LittleEndian.PutUint64(v.Visitor[8:], f.random.Uint64())

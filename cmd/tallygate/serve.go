@@ -19,13 +19,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	assets "github.com/tallygate/tallygate/frontend-assets"
-
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
@@ -347,7 +347,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 		FloodBurst: a.config.FloodBurst,
 		FloodRate:  a.config.FloodRate,
 		Now:        time.Now,
-		Store:      a.db.HitStore(),
+		Store:      ingest.New(a.db).HitStore(),
 		Log:        a.log,
 		Ring:       a.ring(),
 	})
@@ -360,7 +360,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 		IsShared:   clients.Shared,
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
-		Store:      a.db.CaptchaStore(),
+		Store:      ingest.New(a.db).ClaimStore(),
 		Log:        a.log,
 
 		NoTestSitekey: !a.config.CaptchaTestSitekey,

@@ -15,9 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/analytics/tally"
+	"github.com/tallygate/tallygate/dataplane/analytics/rejections"
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 	VisitorKey VisitorKey
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Store      db.HitStore // the service closes it
+	Store      HitStore // the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
@@ -64,10 +65,10 @@ type Service struct {
 
 	compareClock func(context.Context, func() time.Time) (model.Instant, time.Duration, error)
 
-	days   *dayKeys
-	tally  *tally.Tally
-	flood  *flood // nil: no limit
-	writer *writer
+	days       *dayKeys
+	rejections *rejections.Counter
+	flood      *flood // nil: no limit
+	writer     *writer
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -87,6 +88,8 @@ func New(o Options) *Service {
 		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
 	}
 
+	store := ingest.New(o.DB)
+
 	return &Service{
 		clientAddr: o.ClientAddr,
 		isShared:   o.IsShared,
@@ -101,11 +104,11 @@ func New(o Options) *Service {
 
 		compareClock: o.DB.CompareClock,
 
-		days:   newDayKeys(o.DB, o.VisitorKey),
-		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
-		flood:  newFlood(o.FloodBurst, o.FloodRate),
-		writer: newWriter(o.Store, o.Ring),
-		cancel: func() {},
+		days:       newDayKeys(store, o.VisitorKey),
+		rejections: rejections.New(store.AddRejections, rejections.Options{Log: o.Log}),
+		flood:      newFlood(o.FloodBurst, o.FloodRate),
+		writer:     newWriter(o.Store, o.Ring),
+		cancel:     func() {},
 	}
 }
 
@@ -116,8 +119,8 @@ const checkDays = 10 * time.Second
 // Start starts the writer, the flushing of counts, and the watch for changed sites and ended days.
 // It is called once.
 func (s *Service) Start() {
-	s.writer.queue.Start()
-	s.tally.Start()
+	s.writer.Start()
+	s.rejections.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { snapshot.Keep(ctx, s.watch, s.log.With("of", "sites"), s.bySiteKey, s.bySecret) })
@@ -170,10 +173,10 @@ func (s *Service) warnOfClock(ctx context.Context) bool {
 // Stop stores what was accepted and ends everything that Start began. Requests that come later are
 // answered 503 unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writer.stop(ctx)
+	err := s.writer.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
-	return errors.Join(err, s.tally.Stop(ctx))
+	return errors.Join(err, s.rejections.Stop(ctx))
 }
 
 // visitorOf computes a visitor's pseudonym; the address and the user agent end here.
@@ -198,7 +201,7 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 // store waits until the hit is committed, and tells why it is ignored, if it is. The caller's
 // leaving does not stop it: beacons are sent while a page goes away.
 func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
-	result, err := s.writer.queue.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
+	result, err := s.writer.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
 	if err != nil {
 		return "", errUnavailable(err)
 	}
@@ -207,7 +210,7 @@ func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error)
 
 // count adds a refused or ignored call to the site's daily counts.
 func (s *Service) count(site *site, at model.Instant, endpoint, code string) {
-	s.tally.Add(tally.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
+	s.rejections.Add(rejections.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
 }
 
 // codeOf is the code under which an error is counted.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -38,9 +39,9 @@ func TestDayKeysFollowTheDatabase(t *testing.T) {
 		}
 	}
 
-	start := func() *dayKeys { return newDayKeys(dbtest.Open(t, databaseURL), secret) }
+	start := func() *dayKeys { return newDayKeys(ingest.New(dbtest.Open(t, databaseURL)), secret) }
 
-	running := newDayKeys(d, secret)
+	running := newDayKeys(ingest.New(d), secret)
 	before := visitorOf(running)
 	crash()
 

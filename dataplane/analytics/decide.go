@@ -7,42 +7,46 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/visit"
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// decide applies the rules to a batch, hit by hit in the order of arrival, and fills in the
-// outcomes. Beside that and stamp it has no effects, and may run again on the same hits.
-func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(model.Instant) model.Instant) *db.HitChanges {
-	d := decision{
+// decide applies the rules to a batch, hit by hit in the order of arrival. It changes neither state
+// nor hits, and depends on nothing else but random numbers in new ids, so it may run again.
+func decide(state *ingest.HitState, hits []*hit, last stamps) *decision {
+	d := &decision{
+		outcomes:   make([]outcome, len(hits)),
+		changes:    ingest.HitChanges{Used: make(map[model.UsageKey]int64)},
+		stamps:     last,
 		state:      state,
-		stamp:      stamp,
 		visits:     make(map[visitKey]*visitChange, len(state.Visits)),
 		visitors:   make(map[model.VisitorKey][]*visitChange, len(state.Visits)),
+		named:      slices.ContainsFunc(hits, func(h *hit) bool { return h.onPageview != nil }),
 		views:      make(map[model.ViewKey]*visitChange),
 		engagement: make(map[engagementKey]int),
-		changes:    db.HitChanges{Used: make(map[model.UsageKey]int64)},
 	}
-
-	d.named = slices.ContainsFunc(hits, func(h *hit) bool { return h.onPageview != nil })
 
 	for i, h := range hits {
-		outcomes[i] = d.take(h)
+		d.outcomes[i] = d.take(h)
 	}
 
-	return d.finish()
+	d.listVisits()
+	return d
 }
 
-// decision is the work in progress of decide.
+// decision is the result of decide and its work in progress.
 type decision struct {
-	state      *db.HitState // kept up to date with what the batch adds
-	stamp      func(model.Instant) model.Instant
+	outcomes []outcome // of each hit
+	changes  ingest.HitChanges
+	stamps   stamps // after the batch's last one
+
+	state      *ingest.HitState          // as it was read
 	visits     map[visitKey]*visitChange // all that the batch looked at
 	visitors   map[model.VisitorKey][]*visitChange
-	named      bool                           // the batch has events that name their page views
-	views      map[model.ViewKey]*visitChange // where the batch's page views belong; empty unless named
-	engagement map[engagementKey]int          // index into changes.Engagement
-	changes    db.HitChanges
+	recorded   map[model.TransactionKey]string // nil for none; the event of those that the batch records
+	named      bool                            // the batch has events that name their page views
+	views      map[model.ViewKey]*visitChange  // the visits of the batch's page views; empty unless named
+	engagement map[engagementKey]int           // index into changes.Engagement
 }
 
 // visitKey names a visit.
@@ -60,9 +64,10 @@ type engagementKey struct {
 	siteID, pageviewID int64
 }
 
+// take decides one hit.
 func (d *decision) take(h *hit) outcome {
 	key := h.usageKey()
-	usage, ok := d.state.Usage[key]
+	usage, ok := d.usage(key)
 	if !ok {
 		return siteGone
 	}
@@ -79,9 +84,7 @@ func (d *decision) take(h *hit) outcome {
 		return overQuota
 	}
 
-	usage.Used++
-	d.state.Usage[key] = usage
-	d.changes.Used[key] = usage.Used
+	d.changes.Used[key] = usage.Used + 1
 
 	if h.pageview != nil {
 		d.view(h)
@@ -90,6 +93,15 @@ func (d *decision) take(h *hit) outcome {
 	}
 
 	return stored
+}
+
+// usage returns the usage with the batch's hits so far. It is false for a deleted site.
+func (d *decision) usage(key model.UsageKey) (ingest.Usage, bool) {
+	usage, ok := d.state.Usage[key]
+	if used, changed := d.changes.Used[key]; changed {
+		usage.Used = used
+	}
+	return usage, ok
 }
 
 // repeats reports a hit that repeats one that is stored already.
@@ -101,7 +113,7 @@ func (d *decision) repeats(h *hit) outcome {
 	}
 
 	if key, ok := h.transactionKey(); ok {
-		switch recorded := d.state.Transactions[key]; {
+		switch recorded := cmp.Or(d.recorded[key], d.state.Transactions[key]); {
 		case recorded == "":
 		case h.event.Name == model.EventRefund && recorded != model.EventRefund:
 			return badTransaction
@@ -133,7 +145,7 @@ func (d *decision) engage(e model.Engagement) {
 // view adds a page view to the visit that awaits it, to the visitor's current visit, or starts one
 // with it.
 func (d *decision) view(h *hit) {
-	at := d.stamp(h.at)
+	at := d.stamps.next(h.at)
 	key, _ := h.viewKey()
 	current := d.awaiting(key)
 	if current != nil {
@@ -162,7 +174,7 @@ func (d *decision) view(h *hit) {
 
 // record adds an event to the visit where it belongs.
 func (d *decision) record(h *hit) {
-	at := d.stamp(h.at)
+	at := d.stamps.next(h.at)
 	current := d.visitOfEvent(h, at)
 	d.identify(current, h)
 
@@ -182,7 +194,10 @@ func (d *decision) record(h *hit) {
 	d.changes.Events = append(d.changes.Events, e)
 
 	if key, ok := h.transactionKey(); ok {
-		d.state.Transactions[key] = e.Name
+		if d.recorded == nil {
+			d.recorded = make(map[model.TransactionKey]string)
+		}
+		d.recorded[key] = e.Name
 		d.changes.Transactions = append(d.changes.Transactions,
 			model.Transaction{SiteID: e.SiteID, TransactionID: e.TransactionID, Event: e.Name, At: at})
 	}
@@ -324,8 +339,8 @@ func (d *decision) identify(c *visitChange, h *hit) {
 	}
 }
 
-// finish lists the changed visits, in the order of their keys.
-func (d *decision) finish() *db.HitChanges {
+// listVisits lists the changed visits in the order of their keys.
+func (d *decision) listVisits() {
 	for _, c := range d.visits {
 		switch {
 		case c.started:
@@ -337,7 +352,6 @@ func (d *decision) finish() *db.HitChanges {
 
 	slices.SortFunc(d.changes.NewVisits, compareVisits)
 	slices.SortFunc(d.changes.Continued, compareVisits)
-	return &d.changes
 }
 
 func compareVisits(a, b model.Visit) int {

@@ -28,7 +28,7 @@ type Options struct {
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // expected hashes of a challenge without any pressure; see MinDifficulty
 	Now        func() time.Time
-	Store      db.CaptchaStore // the service closes it
+	Store      ClaimStore // the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that nothing may depend on
@@ -95,7 +95,7 @@ func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 
 // Start starts the writer and the watch for changed sitekeys. It is called once.
 func (s *Service) Start() {
-	s.writer.queue.Start()
+	s.writer.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { snapshot.Keep(ctx, s.watch, s.log.With("of", "sitekeys"), s.bySitekey, s.bySecret) })
@@ -104,7 +104,7 @@ func (s *Service) Start() {
 // Stop stores what was accepted and ends everything that Start began. Requests that come later are
 // answered like those of a database that is away.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writer.stop(ctx)
+	err := s.writer.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return err

@@ -1,4 +1,4 @@
-package db_test
+package ingest_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -16,8 +17,8 @@ const hostileRows, hostileBatches = 3_000, 20
 type hostile struct {
 	t        *testing.T
 	d        *db.DB
-	store    db.HitStore
-	keys     db.HitKeys
+	store    *ingest.HitStore
+	keys     ingest.HitKeys
 	open     *model.Site
 	visitors [2]model.VisitorKey
 	stored   int
@@ -37,11 +38,11 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 		t.Fatal(err)
 	}
 
-	h := &hostile{t: t, d: d, store: d.HitStore(), open: open,
+	h := &hostile{t: t, d: d, store: ingest.New(d).HitStore(), open: open,
 		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}}, {SiteID: exhausted.ID, Visitor: model.VisitorID{2}}}}
 
 	converting := model.VisitorKey{SiteID: open.ID, Visitor: model.VisitorID{3}}
-	h.keys = db.HitKeys{
+	h.keys = ingest.HitKeys{
 		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
 		Usage:      []model.UsageKey{keyOf(open), keyOf(exhausted)},
 		Visitors:   h.visitors[:],
@@ -61,7 +62,7 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 func (h *hostile) fill(at model.Instant, other *model.Site, converting model.VisitorKey, n int) {
 	h.t.Helper()
 
-	var changes db.HitChanges
+	var changes ingest.HitChanges
 	for range n {
 		when := at + model.Instant(h.stored)
 		h.newest = model.FirstTimeID(when)
@@ -77,10 +78,10 @@ func (h *hostile) fill(at model.Instant, other *model.Site, converting model.Vis
 		h.stored++
 	}
 
-	h.update(func(*db.HitState) *db.HitChanges { return &changes })
+	h.update(func(*ingest.HitState) *ingest.HitChanges { return &changes })
 }
 
-func (h *hostile) update(decide func(*db.HitState) *db.HitChanges) {
+func (h *hostile) update(decide func(*ingest.HitState) *ingest.HitChanges) {
 	h.t.Helper()
 	if err := h.store.Update(h.t.Context(), h.keys, decide); err != nil {
 		h.t.Fatal(err)
@@ -93,13 +94,13 @@ func (h *hostile) update(decide func(*db.HitState) *db.HitChanges) {
 func (h *hostile) hit() {
 	h.t.Helper()
 
-	h.update(func(state *db.HitState) *db.HitChanges {
+	h.update(func(state *ingest.HitState) *ingest.HitChanges {
 		visits := state.Visits[h.visitors[0]]
 		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].ID != h.newest {
 			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits), len(state.Visits))
 		}
 
-		return &db.HitChanges{
+		return &ingest.HitChanges{
 			Continued: visits[:1],
 			Engagement: []model.Engagement{
 				{SiteID: h.open.ID, PageviewID: foreignPageview, MS: 5},
@@ -175,11 +176,11 @@ func TestExhaustedSite(t *testing.T) {
 		for range 2 {
 			h.hit()
 			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
-			h.update(func(state *db.HitState) *db.HitChanges {
+			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
 					t.Errorf("%d visits were read, want 3 with that of the manual page view", len(state.Visits))
 				}
-				return &db.HitChanges{}
+				return &ingest.HitChanges{}
 			})
 
 			h.keys.Manual = nil
@@ -202,11 +203,11 @@ func TestExhaustedSiteOpensAgain(t *testing.T) {
 
 		// when it opens, and later
 		for range 2 {
-			h.update(func(state *db.HitState) *db.HitChanges {
+			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
 					t.Errorf("%d visits were read, want 3 with the visitor's of the site that opened", len(state.Visits))
 				}
-				return &db.HitChanges{}
+				return &ingest.HitChanges{}
 			})
 		}
 	})
