@@ -49,7 +49,7 @@ type decision struct {
 	engagement map[engagementKey]int           // index into changes.Engagement
 }
 
-// visitKey names a visit.
+// visitKey identifies a visit.
 type visitKey struct {
 	siteID, id int64
 }
@@ -57,7 +57,7 @@ type visitKey struct {
 // visitChange is a visit and what the batch does to it.
 type visitChange struct {
 	visit            model.Visit
-	started, further bool // the batch starts it; the batch adds to one that is stored already
+	started, further bool // the batch starts it; the batch changes a stored one
 }
 
 type engagementKey struct {
@@ -104,7 +104,7 @@ func (d *decision) usage(key model.UsageKey) (ingest.Usage, bool) {
 	return usage, ok
 }
 
-// repeats reports a hit that repeats one that is stored already.
+// repeats returns why a hit is a duplicate of a stored one, or stored if it is none.
 func (d *decision) repeats(h *hit) outcome {
 	if h.isManual() {
 		if current := d.current(h); current != nil && visit.Repeats(&current.visit, h.pageview.Path, h.at) {
@@ -125,7 +125,7 @@ func (d *decision) repeats(h *hit) outcome {
 	return stored
 }
 
-// engage folds the reports of one page view into one: time adds up, the deepest scroll counts.
+// engage merges the reports of one page view: time adds up, the deepest scroll counts.
 func (d *decision) engage(e model.Engagement) {
 	key := engagementKey{e.SiteID, e.PageviewID}
 	i, ok := d.engagement[key]
@@ -137,13 +137,13 @@ func (d *decision) engage(e model.Engagement) {
 
 	sum := &d.changes.Engagement[i]
 
-	// both are at most 24 h: no overflow
+	// Both are at most 24 h, so the sum does not overflow.
 	sum.MS = min(sum.MS+e.MS, int32(model.MaxEngagement.Milliseconds()))
 	sum.Scroll = max(sum.Scroll, e.Scroll)
 }
 
-// view adds a page view to the visit that awaits it, to the visitor's current visit, or starts one
-// with it.
+// view adds a page view to the visit that awaits it, or to the visitor's current visit, or to a new
+// one.
 func (d *decision) view(h *hit) {
 	at := d.stamps.next(h.at)
 	key, _ := h.viewKey()
@@ -172,7 +172,7 @@ func (d *decision) view(h *hit) {
 	}
 }
 
-// record adds an event to the visit where it belongs.
+// record adds an event to its visit.
 func (d *decision) record(h *hit) {
 	at := d.stamps.next(h.at)
 	current := d.visitOfEvent(h, at)
@@ -207,8 +207,8 @@ func (d *decision) record(h *hit) {
 	}
 }
 
-// visitOfEvent is the visit of the page view that the event names, whichever of the two came first.
-// An event that names none belongs to the visitor's latest visit of the day, or starts one.
+// visitOfEvent returns the visit of the page view that the event names, in whatever order the two
+// came. An event that names none belongs to the visitor's latest visit of the day, or starts one.
 func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	key, ok := h.viewKey()
 	if !ok {
@@ -233,7 +233,7 @@ func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	return current
 }
 
-// viewed is the visit of a page view that is stored, or stored by this batch, or nil.
+// viewed returns the visit of a page view that is stored, or stored by this batch; nil for none.
 func (d *decision) viewed(key model.ViewKey) *visitChange {
 	if c := d.views[key]; c != nil {
 		return c
@@ -244,7 +244,7 @@ func (d *decision) viewed(key model.ViewKey) *visitChange {
 	return nil
 }
 
-// awaiting is the visit that awaits a page view, or nil.
+// awaiting returns the visit that awaits a page view; nil for none.
 func (d *decision) awaiting(key model.ViewKey) *visitChange {
 	for _, c := range d.newest(key.Visitor) {
 		if visit.Awaits(&c.visit, key.PageviewID) {
@@ -254,7 +254,7 @@ func (d *decision) awaiting(key model.ViewKey) *visitChange {
 	return nil
 }
 
-// join applies the page view rule: the current visit if it continues, or a new one.
+// join applies the page view rule: it returns the current visit if that continues, or a new one.
 func (d *decision) join(h *hit, at model.Instant) *visitChange {
 	current := d.current(h)
 	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
@@ -263,7 +263,7 @@ func (d *decision) join(h *hit, at model.Instant) *visitChange {
 	return current
 }
 
-// current is the newest visit of the hit's visitor, or nil.
+// current returns the newest visit of the hit's visitor; nil for none.
 func (d *decision) current(h *hit) *visitChange {
 	if visits := d.newest(h.visitorKey()); len(visits) > 0 {
 		return visits[0]
@@ -271,7 +271,7 @@ func (d *decision) current(h *hit) *visitChange {
 	return nil
 }
 
-// newest are the visitor's newest visits, the last one first.
+// newest returns the visitor's newest visits, the last one first.
 func (d *decision) newest(key model.VisitorKey) []*visitChange {
 	visits, known := d.visitors[key]
 	if known {
@@ -286,7 +286,7 @@ func (d *decision) newest(key model.VisitorKey) []*visitChange {
 	return visits
 }
 
-// change is the one change of a stored visit.
+// change returns the one change of a stored visit.
 func (d *decision) change(v model.Visit) *visitChange {
 	key := visitKey{v.SiteID, v.ID}
 	c := d.visits[key]
@@ -304,12 +304,12 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	if len(visits) > 0 {
 		previous := &visits[0].visit
 
-		// the newest visit has the largest id, whatever the clock does
+		// The newest visit has the largest id, whatever the clock does.
 		id = max(id, previous.ID+1)
 		n, recent = previous.N+1, previous.Recent
 	}
 
-	// ids are partly random
+	// Ids are partly random, so two new ones may be equal.
 	for d.visits[visitKey{h.site.id, id}] != nil {
 		id++
 	}
@@ -331,7 +331,7 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	return c
 }
 
-// identify notes the pseudonymous user id that the hit carries on the visit. The latest one counts.
+// identify sets the visit's pseudonymous user id to the hit's, if it has one. The latest one counts.
 func (d *decision) identify(c *visitChange, h *hit) {
 	if h.userID != nil && !bytes.Equal(c.visit.UserID, h.userID) {
 		c.visit.UserID = h.userID

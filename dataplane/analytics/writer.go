@@ -50,7 +50,8 @@ func (o outcome) ignored() string {
 
 const (
 	// StoreTimeout bounds all of a request's waits for the database together: for the site, for the
-	// day's key and for the commit of its hit. After it the request is answered with 503 unavailable.
+	// day's key and for the commit of its hit. After it the request is answered with 503
+	// unavailable.
 	StoreTimeout = 5 * time.Second
 	// commitTimeout bounds the storing of one batch. A hit whose deadline is nearer than that when
 	// its turn comes is refused instead of stored: the client of a 503 may send the hit again.
@@ -63,11 +64,11 @@ type HitStore = batch.Store[ingest.HitKeys, ingest.HitState, ingest.HitChanges]
 // writer stores hits in batches.
 type writer = batch.Writer[*hit, ingest.HitKeys, ingest.HitState, ingest.HitChanges, outcome]
 
-// newWriter returns a writer that calls notify with the deliveries of each batch after their commit.
-// notify must not wait; nil is none.
+// newWriter returns a writer that calls notify with the deliveries of each batch after their
+// commit. notify must not wait; nil is none.
 func newWriter(store HitStore, notify func([]model.Delivery)) *writer {
-	// Only the queue's goroutine uses last. Attempts that were rolled back advance it too, so that a
-	// retry does not repeat their times, which are parts of keys.
+	// Only the queue's goroutine uses last. Attempts that were rolled back advance it too, so that
+	// a retry does not repeat their times, which are parts of keys.
 	var last stamps
 
 	return batch.NewWriter(store, batch.Rules[*hit, ingest.HitKeys, ingest.HitState, ingest.HitChanges, outcome]{
@@ -97,9 +98,9 @@ const (
 // stamps gives hits the times under which they are stored. Its value is the latest one.
 type stamps model.Instant
 
-// next returns the time for a hit that arrived at the given one: that time, or one microsecond after
-// the last, so that rows of this process share a time only in a clock's step or in a day's last
-// microsecond. A hit never leaves its day, to which its visitor and its month's count belong.
+// next returns the time for a hit that arrived at the given one: that time, or one microsecond
+// after the last, so that rows of this process share a time only in a clock's step or in a day's
+// last microsecond. A hit never leaves its day, to which its visitor and its month's count belong.
 func (s *stamps) next(at model.Instant) model.Instant {
 	last := model.Instant(*s)
 	switch behind := last.Sub(at); {

@@ -24,8 +24,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkManual measures manual page views, each of which may repeat an automatic one, beside
-// automatic ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated"
+// BenchmarkManual measures manual page views, each of which may repeat an automatic one, and for
+// comparison automatic ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated"
 // are automatic and manual page views in turn, the latter by visitors whose automatic one is half a
 // second old.
 func BenchmarkManual(b *testing.B) {

@@ -65,8 +65,8 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestManualPageviewsInOneBatch: automatic and manual page views that are stored together are told
-// apart, in the order in which they arrived.
+// TestManualPageviewsInOneBatch: a batch tells automatic and manual page views apart, in the order of
+// their arrival.
 func TestManualPageviewsInOneBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		store := &heldStore{HitStore: ingest.New(d).HitStore(), held: make(chan struct{}), release: make(chan struct{})}

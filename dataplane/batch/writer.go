@@ -15,7 +15,7 @@ type Store[Keys, State, Changes any] interface {
 
 // Rules are what a batch of one kind does. Writer calls them from one goroutine.
 type Rules[In, Keys, State, Changes, Out any] struct {
-	// Keys lists what items have to lock and read.
+	// Keys returns what the items lock and read.
 	Keys func(items []In) Keys
 
 	// Decide returns what items change in the state, and one outcome per item, in order. It must
@@ -42,8 +42,8 @@ func NewWriter[In, Keys, State, Changes, Out any](store Store[Keys, State, Chang
 	return w
 }
 
-// Commit stores items in one transaction and returns their outcomes. The queue calls it; so do tests
-// and benchmarks, while the queue is idle.
+// Commit stores items in one transaction and returns their outcomes. The queue calls it; so do
+// tests and benchmarks, while the queue is idle.
 func (w *Writer[In, Keys, State, Changes, Out]) Commit(ctx context.Context, items []In) ([]Out, error) {
 	var changes *Changes
 	var outcomes []Out

@@ -116,7 +116,8 @@ type engine interface {
 	close() error
 }
 
-// transaction runs steps in order and skips nil ones. PostgreSQL takes one round trip for each call.
+// transaction runs steps in order and skips nil ones. PostgreSQL takes one round trip for each
+// call.
 type transaction interface {
 	// begin begins the transaction and runs steps in it.
 	begin(context.Context, []step) error

@@ -1,12 +1,14 @@
 package ingest
 
 import (
+	"slices"
+
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// ClaimKeys name what a batch of captcha claims is about. Each list is sorted and has no duplicates,
-// so that all writers lock in one order.
+// ClaimKeys name what a batch of captcha claims is about. Each list is sorted and has no
+// duplicates, so that all writers lock in one order.
 type ClaimKeys struct {
 	Usage []model.CaptchaUsageKey
 	Spent []model.SpentKey
@@ -87,8 +89,9 @@ type accountUsed struct {
 // The statements of claims, both dialects side by side.
 var (
 	lockCaptchaUsage = newRead(tables.CaptchaUsageKey,
-		tables.Columns[planUsage]{tables.Text("captcha_plan", func(p *planUsage) *model.CaptchaPlan { return &p.plan })}.
-			With(tables.Within(func(p *planUsage) *model.CaptchaUsage { return &p.usage }, tables.CaptchaUsage)...),
+		tables.Columns[planUsage]{
+			tables.Text("captcha_plan", func(p *planUsage) *model.CaptchaPlan { return &p.plan }),
+		}.With(tables.Within(func(p *planUsage) *model.CaptchaUsage { return &p.usage }, tables.CaptchaUsage)...),
 		text{
 			postgres: `
 SELECT k.number, a.captcha_plan, ` + tables.CaptchaUsage.List("u.") + `
@@ -120,8 +123,10 @@ SELECT id, ?2, 0 FROM accounts WHERE id = ?1
 ON CONFLICT DO NOTHING`,
 	})
 
-	setCaptchaUsage = newWrite(tables.Within(func(a *accountUsed) *model.CaptchaUsageKey { return &a.key }, tables.CaptchaUsageKey).
-			With(tables.Within(func(a *accountUsed) *model.CaptchaUsage { return &a.usage }, tables.CaptchaUsage)...), text{
+	setCaptchaUsage = newWrite(slices.Concat(
+		tables.Within(func(a *accountUsed) *model.CaptchaUsageKey { return &a.key }, tables.CaptchaUsageKey),
+		tables.Within(func(a *accountUsed) *model.CaptchaUsage { return &a.usage }, tables.CaptchaUsage),
+	), text{
 		postgres: `
 UPDATE captcha_usage u SET used = k.used, reserve_from = k.reserve_from, over_quota = k.over_quota, noticed = k.noticed
 FROM @rows

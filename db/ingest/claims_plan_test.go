@@ -38,7 +38,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		})
 	}
 
-	// makes the plans
+	// The first batch makes the plans.
 	batch(1, 2)
 
 	for _, fill := range []string{
@@ -59,7 +59,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		batch(1, 2)
 	}
 
-	// which makes PostgreSQL add up what the connection read
+	// Closing makes PostgreSQL add up what the connection read.
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -72,8 +72,8 @@ func TestCaptchaStoreUsage(t *testing.T) {
 
 		november := model.CaptchaUsageKey{AccountID: account, Month: 202611}
 		december := model.CaptchaUsageKey{AccountID: account, Month: 202612}
-		gone := model.CaptchaUsageKey{AccountID: account + 100, Month: 202611}
-		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{november, december, gone}, Spent: []model.SpentKey{spent(account, 1, 1)}}
+		deleted := model.CaptchaUsageKey{AccountID: account + 100, Month: 202611}
+		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{november, december, deleted}, Spent: []model.SpentKey{spent(account, 1, 1)}}
 		changed := model.CaptchaUsage{Quota: 250_000, Used: 7, ReserveFrom: 8, OverQuota: 9, Noticed: 80}
 		notice := ingest.QuotaNotice{CaptchaUsageKey: november, Threshold: 80, CreatedAt: 3}
 		change := func(*ingest.ClaimState) *ingest.ClaimChanges {
@@ -86,7 +86,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 			t.Errorf("at first %v", found.Usage)
 		}
 
-		// the same notice again
+		// The same notice again is left out.
 		found = update(t, store, keys, change)
 		if len(found.Usage) != 2 || found.Usage[november] != changed || found.Usage[december] != empty {
 			t.Errorf("then %v", found.Usage)
@@ -98,7 +98,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 			t.Errorf("usage of a month without any %+v, %v", got, err)
 		}
 		if _, err := d.CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("usage of nobody: %v", err)
+			t.Errorf("usage of a deleted account: %v", err)
 		}
 		if n, err := dbtest.Count(d, "quota_notices"); err != nil || n != 1 {
 			t.Errorf("%d notices, %v; want 1", n, err)
@@ -228,7 +228,7 @@ func TestDeleteSpent(t *testing.T) {
 		edge := now.Add(-model.SpentRetention)
 		var keys []model.SpentKey
 
-		// more than one step
+		// These are more than one transaction deletes.
 		for i := range 2_500 {
 			keys = append(keys, model.SpentKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i), ID: [16]byte{byte(i), byte(i >> 8)}})
 		}

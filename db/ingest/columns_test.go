@@ -28,6 +28,7 @@ func TestColumnsAreThoseOfTheTables(t *testing.T) {
 		} {
 			slices.Sort(columns)
 			slices.Sort(stored[table])
+
 			if !slices.Equal(columns, stored[table]) {
 				t.Errorf("%s is described with %v, and has %v", table, columns, stored[table])
 			}

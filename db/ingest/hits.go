@@ -16,7 +16,7 @@ type usageKey = model.UsageKey
 // Of a site whose quota is used up, a batch reads the usage and what shows that a hit is a
 // duplicate: Transactions, and the visits of Manual. Duplicates are ignored and not refused.
 type HitKeys struct {
-	Since, Until model.Instant // the days of the batch's hits, Until exclusive: no visit of their visitors lies outside
+	Since, Until model.Instant // the batch's days, Until exclusive: no visit of its visitors lies outside
 	Usage        []model.UsageKey
 	Visitors     []model.VisitorKey     // whose newest visits are needed
 	Converting   []model.VisitorKey     // likewise, with the visits' whole attribution; not in Visitors again
@@ -49,7 +49,7 @@ type HitChanges struct {
 	NewVisits    []model.Visit
 	Continued    []model.Visit // visits with a new LastPageviewAt, Pageviews, Recent, Awaited or UserID
 	Pageviews    []model.Pageview
-	Engagement   []model.Engagement // at most one per page view id, for the newest page view with that id; without one it is dropped
+	Engagement   []model.Engagement // at most one per page view id, for the newest page view with it; dropped without one
 	Events       []model.Event
 	Transactions []model.Transaction
 	Deliveries   []model.Delivery
@@ -124,6 +124,7 @@ func (s *HitState) addVisit(key *model.VisitorKey, found *model.Visit) {
 	for i < len(visits) && visits[i].ID > v.ID {
 		i++
 	}
+
 	s.Visits[*key] = slices.Insert(visits, i, v)
 }
 
@@ -210,7 +211,8 @@ func (h *hits) write(keys HitKeys, changes *HitChanges) []step {
 		newVisits.rows(changes.NewVisits),
 		continueVisits.rows(changes.Continued, first, end),
 		newPageviews.rows(changes.Pageviews),
-		addEngagement.rows(changes.Engagement, model.MaxEngagement.Milliseconds(), int64(since), int64(until.Day()), int64(until), int64(since.Day())),
+		addEngagement.rows(changes.Engagement, model.MaxEngagement.Milliseconds(), int64(since), int64(until.Day()),
+			int64(until), int64(since.Day())),
 		newEvents.rows(changes.Events),
 		newTransactions.rows(changes.Transactions),
 		newDeliveries.rows(changes.Deliveries),

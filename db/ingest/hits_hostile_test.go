@@ -53,7 +53,7 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 		},
 	}
 
-	// so that the trees have their levels
+	// Filling gives the trees their levels.
 	h.fill(at, other, converting, hostileRows/10)
 	return h
 }
@@ -126,14 +126,14 @@ func TestHostileVisitor(t *testing.T) {
 			return pagesRead(t, d) - before
 		}
 
-		// prepares the statements
+		// The first batch prepares the statements.
 		cost()
 		few := cost()
 		h.fill(at, newOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
 		many := cost()
 		t.Logf("%d pages read, then %d", few, many)
 
-		// a tree may be a level deeper
+		// A tree may be a level deeper.
 		if many > 2*few {
 			t.Errorf("%d batches read %d pages with %d rows of each kind stored, and %d with a tenth", hostileBatches, many, hostileRows, few)
 		}
@@ -143,7 +143,7 @@ func TestHostileVisitor(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		h := newHostile(t, d)
 
-		// makes the plans
+		// The first batch makes the plans.
 		h.hit()
 		h.fill(at, newOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
 
@@ -151,7 +151,7 @@ func TestHostileVisitor(t *testing.T) {
 			h.hit()
 		}
 
-		// which makes PostgreSQL add up what the connection read
+		// Closing makes PostgreSQL add up what the connection read.
 		if err := h.store.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestExhaustedSite(t *testing.T) {
 		h := newHostile(t, d)
 		defer h.store.Close()
 
-		// when it is found exhausted, and later
+		// First the site is found exhausted, then it is known to be.
 		for range 2 {
 			h.hit()
 			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
@@ -201,7 +201,7 @@ func TestExhaustedSiteOpensAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// when it opens, and later
+		// First the site reopens, then it is known to be open.
 		for range 2 {
 			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {

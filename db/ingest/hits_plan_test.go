@@ -47,7 +47,7 @@ func TestPlansDoNotGrow(t *testing.T) {
 		})
 	}
 
-	// makes the plans
+	// The first batch makes the plans.
 	again()
 	var fill ingest.HitChanges
 	for i := range rows {
@@ -67,7 +67,7 @@ func TestPlansDoNotGrow(t *testing.T) {
 		again()
 	}
 
-	// which makes PostgreSQL add up what the connection read
+	// Closing makes PostgreSQL add up what the connection read.
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func indexEntriesRead(t *testing.T, d *db.DB, tables string, stored int64) int64
 			return got[0].Touched
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("PostgreSQL tells of %d rows", got[0].Stored)
+			t.Fatalf("PostgreSQL reports %d rows", got[0].Stored)
 		}
 	}
 }

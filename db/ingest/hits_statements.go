@@ -11,13 +11,14 @@ import (
 // The statements of hits, both dialects side by side.
 //
 // PostgreSQL has no statistics of a new table: its planner takes any index that a condition fits,
-// including one that finds all rows of a site or of a day. Hence "site_id + 0", which fits no index,
-// where another condition has one, and OFFSET 0, which keeps a lookup per key from becoming a join.
-// Conditions on the time, or on the id that grows with it, leave out the partitions of other months.
+// including one that finds all rows of a site or of a day. Hence "site_id + 0", which fits no
+// index, where another condition has one, and OFFSET 0, which keeps a lookup per key from becoming
+// a join. Conditions on the time, or on the id that grows with it, leave out the partitions of
+// other months.
 //
-// SQLite without statistics assumes that a site has ten visits and reads them all. Hence INDEXED BY.
-// The indexes end with the primary key, so that a LIMIT bounds what is read whatever the visitor
-// did.
+// SQLite without statistics assumes that a site has ten visits and reads them all. Hence INDEXED
+// BY. The indexes end with the primary key, so that a LIMIT bounds what is read whatever the
+// visitor did.
 //
 // 86400000000 microseconds are a day, with which the indexes on random keys begin.
 
@@ -130,8 +131,8 @@ var (
 	newTransactions = insert(tables.Transactions)
 	newDeliveries   = insert(tables.Deliveries)
 
-	// On PostgreSQL an insert that always conflicts with its row: a plain UPDATE is a join, which the
-	// planner may begin with all visits of the day.
+	// On PostgreSQL an insert that always conflicts with its row: a plain UPDATE is a join, which
+	// the planner may begin with all visits of the day.
 	continueVisits = newWrite(tables.VisitKey.With(tables.VisitChanging...), text{
 		postgres: `
 INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, recent, awaited, channel, user_id)
@@ -145,13 +146,14 @@ UPDATE visits SET last_pageview_at = ?3, pageviews = ?4, recent = ?5, awaited = 
 WHERE site_id = ?1 AND id = ?2`,
 	})
 
-	// addEngagement adds each report to the newest page view with its id, which is most likely one of
-	// the batch's day. Shared are the bound of the time in view, the first time of a page view, the
-	// last day to look at, and for PostgreSQL the end of the times and the first day.
+	// addEngagement adds each report to the newest page view with its id, which is most likely one
+	// of the batch's day. Shared are the bound of the time in view, the first time of a page view,
+	// the last day to look at, and for PostgreSQL the end of the times and the first day.
 	//
 	// On PostgreSQL it is an insert for the reason of continueVisits. The index does not hold the
 	// site, and any site may repeat an id: only an id's newest 16 page views are looked at. A page
-	// view's id is a random number that only its own page knows, so no one can hide it behind others.
+	// view's id is a random number that only its own page knows, so no one can hide it behind
+	// others.
 	addEngagement = newWrite(tables.Engagement, text{
 		postgres: `
 INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
@@ -174,8 +176,8 @@ WHERE site_id = ?1 AND id = ?2 AND at = ` + newestOnDays(engagementDays),
 // midnight, one for latest and two for EngagementWindow.
 const engagementDays = 5
 
-// newestOnDays is the time of the newest page view, as an expression that looks at one day after the
-// other and stops at the first that has one. An IN list would look at all.
+// newestOnDays is the time of the newest page view, as an expression that looks at one day after
+// the other and stops at the first that has one. An IN list would look at all.
 func newestOnDays(days int) string {
 	lookups := make([]string, days)
 	for back := range lookups {

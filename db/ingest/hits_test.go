@@ -86,7 +86,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 			err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(state *ingest.HitState) *ingest.HitChanges {
 				runs++
 				id := int64(1)
-				// the second batch's second run
+				// The second run of the second batch takes another id.
 				if runs == 3 {
 					id = 2
 				}
@@ -132,7 +132,7 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 			t.Errorf("%d visits, %d page views, count %d; want 0, 0 and 1", visits, pageviews, n)
 		}
 
-		// and the store works on
+		// The store still works.
 		count(t, hits, site, 1)
 	})
 }
@@ -157,7 +157,7 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 		count(t, hits, site, 1)
 		cut()
 
-		// a new connection, without an error for anybody
+		// The batch takes a new connection, without an error.
 		count(t, hits, site, 1)
 
 		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*ingest.HitState) *ingest.HitChanges {
@@ -176,7 +176,7 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 	})
 }
 
-// TestHitStoreIsBounded: while somebody else holds the site's lock, Update ends with its context.
+// TestHitStoreIsBounded: while another writer holds the site's lock, Update ends with its context.
 func TestHitStoreIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
@@ -215,8 +215,8 @@ func TestHitStoreIsBounded(t *testing.T) {
 	})
 }
 
-// TestVisitsAreReadBack: a batch reads of a visitor's visit what an earlier one wrote, with the whole
-// attribution only for those that ask for it, and an absent value as an empty one.
+// TestVisitsAreReadBack: a batch reads of a visitor's visit what an earlier one wrote, with the
+// whole attribution only for those that ask for it, and an absent value as an empty one.
 func TestVisitsAreReadBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newOwnSite(t, d, "example.com")
@@ -229,6 +229,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 			Recent: []byte{4}, Awaited: []byte{5}, UserID: []byte{6}, Channel: "paid search",
 			Campaign: model.Campaign{Source: "a", Medium: "b", Name: "c", Gclid: "d", Gbraid: "e", Wbraid: "f", Fbclid: "g", Msclkid: "h"},
 		}
+
 		empty := model.Visit{SiteID: site.ID, ID: full.ID + 1, Visitor: model.VisitorID{2}, StartedAt: at, Channel: "direct"}
 		page := model.Pageview{SiteID: site.ID, At: at, ID: 77, VisitID: full.ID, Path: "/"}
 
@@ -248,6 +249,7 @@ func TestVisitsAreReadBack(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
+
 			return state
 		}
 

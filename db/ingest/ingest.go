@@ -1,6 +1,6 @@
 // Package ingest stores what the data plane receives: batches of hits, batches of captcha claims,
-// the counts of rejected calls, and the salts of the days. The data plane calls it, jobs delete what
-// has expired, and graph reads usage and counts.
+// the counts of rejected calls, and the salts of the days. The data plane calls it, jobs delete
+// what has expired, and graph reads usage and counts.
 //
 // It decides nothing: the rules are functions of the data plane that a batch calls between reading
 // and writing. Package tables describes the columns.

@@ -54,8 +54,8 @@ func (p *postgres) inTx(ctx context.Context, fn func(transaction) error) error {
 	return err
 }
 
-// try calls fn with a transaction on the connection. After a failure, including a panic, it abandons
-// the connection. dead reports a connection that was closed before COMMIT was sent.
+// try calls fn with a transaction on the connection. After a failure, including a panic, it
+// abandons the connection. dead reports a connection that was closed before COMMIT was sent.
 func (p *postgres) try(fn func(transaction) error) (dead bool, err error) {
 	tx := &postgresTx{conn: p.conn}
 	defer func() {
@@ -133,6 +133,7 @@ func (t *postgresTx) commit(ctx context.Context, steps []step) error {
 	t.committing = true
 	err := t.conn.SendBatch(ctx, &b).Close()
 	t.committed = err == nil
+
 	return err
 }
 

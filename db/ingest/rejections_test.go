@@ -20,11 +20,11 @@ func TestRejections(t *testing.T) {
 			return ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
 		}
 
-		gone := ingest.RejectionKey{SiteID: other.ID + 1, Day: 2, Endpoint: "collect", Code: "bot"}
+		deleted := ingest.RejectionKey{SiteID: other.ID + 1, Day: 2, Endpoint: "collect", Code: "bot"}
 		elsewhere := ingest.RejectionKey{SiteID: other.ID, Day: 2, Endpoint: "collect", Code: "bot"}
 		for _, counts := range []map[ingest.RejectionKey]int64{
 			nil,
-			{key(1, "collect", "bot"): 1, gone: 5},
+			{key(1, "collect", "bot"): 1, deleted: 5},
 			{key(1, "collect", "bot"): 1 << 40, key(2, "server", "bot"): 2, key(2, "collect", "bot"): 3, elsewhere: 4},
 			{key(2, "collect", "bad_path"): 5},
 		} {
@@ -48,7 +48,7 @@ func TestRejections(t *testing.T) {
 			{site.ID, 2, all[:3]},
 			{site.ID, 3, nil},
 			{other.ID, 0, []ingest.Rejection{{RejectionKey: elsewhere, Count: 4}}},
-			{gone.SiteID, 0, nil},
+			{deleted.SiteID, 0, nil},
 		} {
 			counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{test.siteID}, test.from)
 			got := counts[test.siteID]
@@ -156,8 +156,8 @@ func TestRejectionsOfProcesses(t *testing.T) {
 	})
 }
 
-// flushesRejection says which keys a process adds to: more than fit one statement, and not quite
-// the same in each, so that their statements end at different keys.
+// flushesRejection reports whether a process adds to a key. Each process has more keys than fit one
+// statement, and other ones, so that their statements end at different keys.
 func flushesRejection(process, key int) bool { return key%10 != process }
 
 // flushRejections is one of those processes.

@@ -17,10 +17,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// PostgreSQL's salts are unlogged tables, one per day. An unlogged table is never in the write-ahead
-// log, hence not in its archive, on a replica or in a base backup, and DROP TABLE removes its file.
-// The server generates the salt itself, so that it is in no statement, and hence in no log of
-// statements.
+// PostgreSQL's salts are unlogged tables, one per day. An unlogged table is never in the
+// write-ahead log, hence not in its archive, on a replica or in a base backup, and DROP TABLE
+// removes its file. The server generates the salt itself, so that it is in no statement, and hence
+// in no log of statements.
 //
 // The price: a crash of the server empties the tables. KeepDaySalt then restores the salt from the
 // memory of any process that has it. Without such a process the rest of the day gets another salt,
@@ -60,14 +60,17 @@ func (s postgresSalts) create(ctx context.Context, day model.Day) (salt []byte, 
 			return err
 		}
 
-		_, err := tx.ExecContext(ctx, `CREATE UNLOGGED TABLE IF NOT EXISTS ? (one boolean PRIMARY KEY DEFAULT true CHECK (one), salt bytea NOT NULL)`, table)
+		_, err := tx.ExecContext(ctx, `
+CREATE UNLOGGED TABLE IF NOT EXISTS ? (one boolean PRIMARY KEY DEFAULT true CHECK (one), salt bytea NOT NULL)`, table)
 		if err != nil {
 			return err
 		}
 
 		// gen_random_uuid has 122 bits from the server's cryptographic generator, and needs no
 		// extension.
-		_, err = tx.ExecContext(ctx, `INSERT INTO ? (salt) VALUES (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))) ON CONFLICT DO NOTHING`, table)
+		_, err = tx.ExecContext(ctx, `
+INSERT INTO ? (salt) VALUES (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())))
+ON CONFLICT DO NOTHING`, table)
 		if err != nil {
 			return err
 		}
@@ -87,7 +90,8 @@ func (s postgresSalts) restore(ctx context.Context, day model.Day, salt []byte) 
 	}
 
 	err = conn.Raw(func(c any) error {
-		_, err := c.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{saltTable(day)}, []string{"salt"}, pgx.CopyFromRows([][]any{{salt}}))
+		_, err := c.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{saltTable(day)}, []string{"salt"},
+			pgx.CopyFromRows([][]any{{salt}}))
 		return err
 	})
 
@@ -101,7 +105,9 @@ func (s postgresSalts) restore(ctx context.Context, day model.Day, salt []byte) 
 
 func (s postgresSalts) Days(ctx context.Context) ([]model.Day, error) {
 	var names []string
-	err := s.db.Read.NewRaw("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname LIKE ?",
+	err := s.db.Read.NewRaw(`
+SELECT relname FROM pg_class
+WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname LIKE ?`,
 		strings.ReplaceAll(saltTablePrefix, "_", `\_`)+"%").Scan(ctx, &names)
 	if err != nil {
 		return nil, err

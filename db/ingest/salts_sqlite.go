@@ -23,6 +23,7 @@ func (s sqliteSalts) create(ctx context.Context, day model.Day) (salt []byte, er
 		}
 
 		salt = make([]byte, saltfile.Size)
+
 		// rand.Read never fails.
 		rand.Read(salt)
 		return s.Write(day, salt)

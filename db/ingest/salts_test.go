@@ -291,7 +291,7 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 	})
 }
 
-// TestDumpHasNoSalts: neither has a dump that is made as the README says.
+// TestDumpHasNoSalts: a dump that is made as the README says has no salt.
 func TestDumpHasNoSalts(t *testing.T) {
 	bin, err := pgserver.Bin()
 	if err != nil {
@@ -316,7 +316,7 @@ func TestDumpHasNoSalts(t *testing.T) {
 	}
 }
 
-// TestBackupHasNoSalts: neither has the copy that BackUp makes of SQLite, whose rows are all there.
+// TestBackupHasNoSalts: the copy that BackUp makes of SQLite has all rows and no salt.
 func TestBackupHasNoSalts(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	salt := daySalt(t, d, saltDay)

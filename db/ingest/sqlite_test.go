@@ -59,6 +59,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 			}
 			return then
 		})
+
 		return conn, statements, err
 	}
 
@@ -83,6 +84,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 		Manual bool
 		Width  int64
 	}
+
 	rows, err := dbtest.Rows[row](d, "SELECT manual, width_range AS width FROM pageviews ORDER BY id")
 	if err != nil || len(rows) != 2 || !rows[1].Manual || rows[1].Width != -1 {
 		t.Errorf("stored %+v, %v", rows, err)

@@ -28,8 +28,8 @@ type text struct {
 	postgres, sqlite string
 }
 
-// withRows puts the rows into the PostgreSQL statement: "@rows" stands for them, as relation k, with
-// the given additional column.
+// withRows puts the rows into the PostgreSQL statement: "@rows" stands for them, as relation k,
+// with the given additional column.
 func withRows[Row any](t text, columns tables.Columns[Row], ordinality, number string) text {
 	rows := columns.Unnest() + ordinality + " AS k (" + columns.List("") + number + ")"
 	t.postgres = strings.ReplaceAll(t.postgres, "@rows", rows)
@@ -81,14 +81,15 @@ func (w *writing[Row]) queue(b *pgx.Batch) {
 }
 
 func (w *writing[Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
-	return each(ctx, statements, w.sqlite, w.columns, w.rows, w.shared, func(stmt *sqlitestmt.Stmt, _ int, args []driver.Value) error {
+	exec := func(stmt *sqlitestmt.Stmt, _ int, args []driver.Value) error {
 		_, err := stmt.Exec(args)
 		return err
-	})
+	}
+	return each(ctx, statements, w.sqlite, w.columns, w.rows, w.shared, exec)
 }
 
-// read is a statement that looks rows up by their keys. On PostgreSQL it returns k.number first, the
-// position of the key, which counts from 1.
+// read is a statement that looks rows up by their keys. On PostgreSQL it returns k.number first,
+// the position of the key, which counts from 1.
 type read[Key, Row any] struct {
 	text
 	keys    tables.Columns[Key]
@@ -105,18 +106,18 @@ func (r *read[Key, Row]) rows(keys []Key, found func(*Key, *Row), shared ...int6
 	if len(keys) == 0 {
 		return nil
 	}
-	return &reading[Key, Row]{read: r, asked: keys, found: found, shared: shared}
+	return &reading[Key, Row]{read: r, wanted: keys, found: found, shared: shared}
 }
 
 type reading[Key, Row any] struct {
 	*read[Key, Row]
-	asked  []Key
+	wanted []Key
 	found  func(*Key, *Row)
 	shared []int64
 }
 
 func (r *reading[Key, Row]) queue(b *pgx.Batch) {
-	b.Queue(r.postgres, arrays(r.keys, r.asked, r.shared)...).Query(r.scan)
+	b.Queue(r.postgres, arrays(r.keys, r.wanted, r.shared)...).Query(r.scan)
 }
 
 func (r *reading[Key, Row]) scan(rows pgx.Rows) error {
@@ -126,11 +127,12 @@ func (r *reading[Key, Row]) scan(rows pgx.Rows) error {
 
 	for rows.Next() {
 		row = empty
+
 		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
 
-		r.found(&r.asked[number-1], &row)
+		r.found(&r.wanted[number-1], &row)
 	}
 
 	return rows.Err()
@@ -145,10 +147,12 @@ func (r *reading[Key, Row]) run(ctx context.Context, statements *sqlitestmt.Cach
 		r.found(key, &row)
 	}
 
-	return each(ctx, statements, r.sqlite, r.keys, r.asked, r.shared, func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
-		key = &r.asked[i]
+	query := func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
+		key = &r.wanted[i]
 		return stmt.Query(args, take)
-	})
+	}
+
+	return each(ctx, statements, r.sqlite, r.keys, r.wanted, r.shared, query)
 }
 
 // insertNew is an insertMissing that returns the rows it inserted.
@@ -195,14 +199,16 @@ func (n *inserting[Row]) scan(rows pgx.Rows) error {
 }
 
 func (n *inserting[Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
-	return each(ctx, statements, n.sqlite, n.columns, n.rows, nil, func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
+	exec := func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
 		changed, err := stmt.Exec(args)
 		if changed > 0 {
 			n.inserted(&n.rows[i])
 		}
 
 		return err
-	})
+	}
+
+	return each(ctx, statements, n.sqlite, n.columns, n.rows, nil, exec)
 }
 
 // arrays returns PostgreSQL's parameters.

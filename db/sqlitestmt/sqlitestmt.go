@@ -3,8 +3,8 @@
 //
 // database/sql is made for many connections and types: around a statement that takes SQLite three
 // microseconds, it spends seven on locks, contexts and conversions. A batch runs a hundred
-// statements on one connection with four types. Package db hands out the connection; nothing else
-// may use it meanwhile. This package knows no table.
+// statements on one connection with four types. Package db lends the connection to one
+// caller at a time. This package knows no table.
 package sqlitestmt
 
 import (

@@ -187,6 +187,7 @@ func Within[Row, Field any](field func(*Row) *Field, columns Columns[Field]) Col
 			set:    func(r *Row, v driver.Value) { c.set(field(r), v) },
 		}
 	}
+
 	return rows
 }
 

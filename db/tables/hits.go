@@ -1,6 +1,10 @@
 package tables
 
-import "github.com/tallygate/tallygate/db/model"
+import (
+	"slices"
+
+	"github.com/tallygate/tallygate/db/model"
+)
 
 type (
 	visit       = model.Visit
@@ -55,11 +59,11 @@ var (
 	}
 
 	// VisitState are the columns that a batch reads of each visit it may continue. Site and visitor
-	// are known: they were asked for.
+	// are known from the lookup's key.
 	VisitState = VisitKey[1:].With(VisitChanging...).With(visitRule...)
 
 	// Visits is the table of visits.
-	Visits = Table[visit]{"visits", VisitKey.With(VisitChanging...).With(visitRule...).With(VisitAttribution...).With(visitWritten...)}
+	Visits = Table[visit]{"visits", slices.Concat(VisitKey, VisitChanging, visitRule, VisitAttribution, visitWritten)}
 )
 
 // Pageviews is the table of page views.

@@ -42,6 +42,7 @@ func TestValuesOfVisits(t *testing.T) {
 
 			var read model.Visit
 			tables.Visits.Columns.Set(&read, values)
+
 			if !reflect.DeepEqual(read, test.visit) || nulls != test.nulls {
 				t.Errorf("read %+v, want %+v; %d values are NULL, want %d", read, test.visit, nulls, test.nulls)
 			}
@@ -136,12 +137,14 @@ func TestWithin(t *testing.T) {
 		key  model.SpentKey
 		note string
 	}
+
 	columns := tables.Within(func(r *row) *model.SpentKey { return &r.key }, tables.Consumed.Columns).
 		With(tables.Text("note", func(r *row) *string { return &r.note }))
 
 	want := row{model.SpentKey{AccountID: 1, IssuedAt: 2, ID: [16]byte{3}}, "n"}
 	var got row
 	columns.Set(&got, columns.AppendValues(nil, &want))
+
 	if got != want {
 		t.Errorf("read %+v, want %+v", got, want)
 	}

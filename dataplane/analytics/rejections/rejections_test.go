@@ -115,7 +115,7 @@ func TestStopFlushes(t *testing.T) {
 
 			m.want(t, map[rejections.Key]int64{key(1, "bot"): 1})
 
-			// too late, and harmless
+			// A late call is harmless.
 			c.Start()
 			c.Add(key(1, "bot"))
 
@@ -159,7 +159,7 @@ func TestStopGivesUpWithItsContext(t *testing.T) {
 		c.Add(key(1, "bot"))
 		time.Sleep(time.Second)
 
-		// now the store hangs
+		// Now the store does not return.
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -250,7 +250,7 @@ func TestBound(t *testing.T) {
 
 	m.want(t, map[rejections.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
 
-	// there is room again
+	// There is room again.
 	c.Add(key(4, "bot"))
 
 	if err := c.Stop(t.Context()); err != nil {
@@ -267,7 +267,7 @@ func TestBoundWhileFailing(t *testing.T) {
 	var c *rejections.Counter
 	first := true
 	c = rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
-		// two other keys and one of the same arrive meanwhile
+		// Two other keys and one of the same arrive during the flush.
 		if first {
 			first = false
 
@@ -302,7 +302,7 @@ func TestExactInParallel(t *testing.T) {
 	const requests, each, sites = 8, 5_000, 7
 	var m memory
 
-	// only the flushing goroutine, and Stop after it
+	// Used by the flushing goroutine only, and by Stop after it.
 	attempt := 0
 	c := rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
 		if attempt++; attempt%3 == 0 {
@@ -343,7 +343,7 @@ func TestExactInParallel(t *testing.T) {
 
 // BenchmarkAdd measures what counting adds to a refused call.
 func BenchmarkAdd(b *testing.B) {
-	// the last: more than fit
+	// The last keys do not fit.
 	for _, sites := range []int64{1, 1_000, 20_000} {
 		b.Run(fmt.Sprintf("sites=%d", sites), func(b *testing.B) {
 			c := rejections.New(func(context.Context, map[rejections.Key]int64) error { return nil }, rejections.Options{})
