@@ -22,7 +22,7 @@ func (d *DB) CreateOwnersSite(ctx context.Context, site model.Site) (*model.Site
 	return d.createSite(ctx, site, checkSiteLimit)
 }
 
-func checkSiteLimit(ctx context.Context, tx bun.Tx, site *model.Site) error {
+func checkSiteLimit(ctx context.Context, tx *Tx, site *model.Site) error {
 	var row struct{ Used, Limit int64 }
 	err := tx.NewRaw(`SELECT (SELECT count(*) FROM sites WHERE account_id = ? AND plan = ?) AS used, coalesce(site_limit, ?) AS "limit" FROM accounts WHERE id = ?`,
 		site.AccountID, site.Plan, model.DefaultSiteLimit, site.AccountID).Scan(ctx, &row)
@@ -41,7 +41,7 @@ func (d *DB) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
 		return model.InvalidField("sites", "invalid_volume", fmt.Sprintf("Use a number from 1 to %d.", model.MaxSites))
 	}
 
-	res, err := d.write.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID)
+	res, err := d.Write.ExecContext(ctx, "UPDATE accounts SET site_limit = ? WHERE id = ?", limit, accountID)
 	if err != nil {
 		return fmt.Errorf("set the site limit of account %d: %w", accountID, err)
 	}
@@ -62,7 +62,7 @@ const (
 
 // countInvitation counts a mailed invitation of the account, whatever becomes of it. It is the
 // RateLimited rate_limited when the day's are used up.
-func countInvitation(ctx context.Context, tx bun.Tx, accountID int64, now model.Instant) error {
+func countInvitation(ctx context.Context, tx *Tx, accountID int64, now model.Instant) error {
 	sent, err := countMails(ctx, tx, accountID, "invitations_mailed", 1, now)
 	if err == nil && sent > maxInvitationsADay {
 		tomorrow := (now.Day() + 1).Start()
@@ -77,7 +77,7 @@ func countInvitation(ctx context.Context, tx bun.Tx, accountID int64, now model.
 
 // countNotices counts n mails with a notice to members of the account, and returns how many of them
 // may be sent.
-func countNotices(ctx context.Context, tx bun.Tx, accountID int64, n int, now model.Instant) (int, error) {
+func countNotices(ctx context.Context, tx *Tx, accountID int64, n int, now model.Instant) (int, error) {
 	sent, err := countMails(ctx, tx, accountID, "notices_mailed", n, now)
 	if errors.Is(err, model.ErrNotFound) {
 		// the account was deleted; its mails go with its members
@@ -88,7 +88,7 @@ func countNotices(ctx context.Context, tx bun.Tx, accountID int64, n int, now mo
 
 // countMails adds n to one of the account's two counters of the day and returns it. Another day,
 // also an earlier one after the clock was set back, begins at zero.
-func countMails(ctx context.Context, tx bun.Tx, accountID int64, counter string, n int, now model.Instant) (int, error) {
+func countMails(ctx context.Context, tx *Tx, accountID int64, counter string, n int, now model.Instant) (int, error) {
 	day, column := now.Day(), bun.Ident(counter)
 	_, err := tx.ExecContext(ctx, "UPDATE accounts SET mail_day = ?, invitations_mailed = 0, notices_mailed = 0 WHERE id = ? AND mail_day <> ?", day, accountID, day)
 	if err != nil {
@@ -97,5 +97,5 @@ func countMails(ctx context.Context, tx bun.Tx, accountID int64, counter string,
 
 	var sum int
 	err = tx.NewRaw("UPDATE accounts SET ? = ? + ? WHERE id = ? RETURNING ?", column, column, n, accountID, column).Scan(ctx, &sum)
-	return sum, orNotFound(err)
+	return sum, OrNotFound(err)
 }

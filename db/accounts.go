@@ -11,11 +11,6 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// signupLock is the key of the PostgreSQL advisory lock that makes sign-ups take turns, so that
-// exactly one of them finds the installation empty. SQLite needs none: a writing transaction is
-// exclusive there.
-const signupLock = 7_211_906_115
-
 // ErrSignupsClosed is returned by SignUp while the policy admits nobody.
 var ErrSignupsClosed = &model.Error{
 	Kind: model.Forbidden, Code: "signups_closed", Message: "This installation does not take new accounts.",
@@ -26,8 +21,8 @@ var ErrSignupsClosed = &model.Error{
 // the free one. It fails with ErrSignupsClosed, or with the Conflict email_taken.
 func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockInstallation(ctx, tx); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
 		return createAccount(ctx, tx, policy, &account, &user)
@@ -47,7 +42,7 @@ func (d *DB) SignUp(ctx context.Context, policy model.SignupPolicy, account mode
 
 // createAccount stores an account and its owner, who is the operator when there are no other users.
 // tx holds the installation. It is ErrSignupsClosed when the policy does not admit the account.
-func createAccount(ctx context.Context, tx bun.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User) error {
+func createAccount(ctx context.Context, tx *Tx, policy model.SignupPolicy, account *model.Account, owner *model.User) error {
 	anybody, err := hasUsers(ctx, tx)
 	if err != nil {
 		return err
@@ -76,7 +71,7 @@ func emailTaken(field string, cause error) error {
 
 // HasUsers reports whether there is any account.
 func (d *DB) HasUsers(ctx context.Context) (bool, error) {
-	anybody, err := hasUsers(ctx, d.read)
+	anybody, err := hasUsers(ctx, d.Read)
 	if err != nil {
 		return false, fmt.Errorf("look for users: %w", err)
 	}
@@ -104,9 +99,9 @@ func hasUsers(ctx context.Context, idb bun.IDB) (bool, error) {
 // model.ErrNotFound.
 func (d *DB) UserByEmail(ctx context.Context, email string) (*model.User, error) {
 	var user model.User
-	if err := d.read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx); err != nil {
+	if err := d.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx); err != nil {
 		// without the address: errors are logged
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &user, nil
 }
@@ -114,7 +109,7 @@ func (d *DB) UserByEmail(ctx context.Context, email string) (*model.User, error)
 func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 	var user model.User
 	if err := idb.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.id = ?", id).Scan(ctx); err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &user, nil
 }
@@ -122,7 +117,7 @@ func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 // SetPasswordHash replaces a user's password hash and reports whether it did: not when the hash is
 // no longer the one that was read.
 func (d *DB) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
-	res, err := d.write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
+	res, err := d.Write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
 		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
 	if err != nil {
 		return false, fmt.Errorf("set password hash of user %d: %w", userID, err)

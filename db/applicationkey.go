@@ -106,7 +106,7 @@ type KeyState struct {
 // ClaimApplicationKey records the given key as the installation's when there is none yet, and
 // returns what is recorded. Of several processes at once, the first one's key stays.
 func (d *DB) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
-	if _, err := d.ClaimSetting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
+	if _, err := d.Setting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
 		return KeyState{}, err
 	}
 	return d.ApplicationKeyState(ctx)
@@ -114,7 +114,7 @@ func (d *DB) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) 
 
 // ApplicationKeyState returns what the database records of its application keys.
 func (d *DB) ApplicationKeyState(ctx context.Context) (KeyState, error) {
-	current, history, err := readKeys(ctx, d.read)
+	current, history, err := readKeys(ctx, d.Read)
 	return KeyState{Current: current, Previous: history.Previous, RotatedAt: history.RotatedAt}, err
 }
 
@@ -164,13 +164,11 @@ func (d *DB) held(fingerprint string) (*heldKey, error) {
 // sealingKey returns the key that a transaction seals with: the one the database uses now. On
 // PostgreSQL its row stays locked against RotateApplicationKey, so that nothing is sealed with a
 // key that is replaced in the same instant.
-func (d *DB) sealingKey(ctx context.Context, tx bun.Tx) (*heldKey, error) {
+func (d *DB) sealingKey(ctx context.Context, tx *Tx) (*heldKey, error) {
 	var fingerprints []string
 	q := tx.NewSelect().Table("settings").Column("value").Where("name = ?", settingFingerprint)
 
-	if d.pg != nil {
-		q.For("SHARE")
-	}
+	tx.Lock(q, "SHARE")
 	if err := q.Scan(ctx, &fingerprints); err != nil {
 		return nil, err
 	}
@@ -185,7 +183,7 @@ func (d *DB) sealingKey(ctx context.Context, tx bun.Tx) (*heldKey, error) {
 // the application key changes: otherwise a user would become another one, and a request to erase a
 // user would miss their older rows.
 func (d *DB) UserIDKey(ctx context.Context) ([]byte, error) {
-	current, history, err := readKeys(ctx, d.read)
+	current, history, err := readKeys(ctx, d.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +194,7 @@ func (d *DB) UserIDKey(ctx context.Context) ([]byte, error) {
 // change of the application key takes effect with the following UTC day, so that no visitor counts
 // twice on the day of the change.
 func (d *DB) VisitorKey(ctx context.Context, day model.Day) ([]byte, error) {
-	current, history, err := readKeys(ctx, d.read)
+	current, history, err := readKeys(ctx, d.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +252,7 @@ func (d *DB) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotat
 	}
 
 	var result Rotation
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		result = Rotation{}
 		return d.rotate(ctx, tx, now, &result)
 	})
@@ -265,7 +263,7 @@ func (d *DB) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotat
 	return result, nil
 }
 
-func (d *DB) rotate(ctx context.Context, tx bun.Tx, now model.Instant, result *Rotation) error {
+func (d *DB) rotate(ctx context.Context, tx *Tx, now model.Instant, result *Rotation) error {
 	// Sites first, as changes of a site lock them first. What is sealed between this pass and the
 	// lock below is found by the second pass.
 	if err := d.resealSecrets(ctx, tx, result); err != nil {
@@ -315,8 +313,8 @@ func (d *DB) rotate(ctx context.Context, tx bun.Tx, now model.Instant, result *R
 	return err
 }
 
-func (d *DB) lockFingerprint(ctx context.Context, tx bun.Tx) error {
-	if d.pg == nil {
+func (d *DB) lockFingerprint(ctx context.Context, tx *Tx) error {
+	if !d.IsPostgres() {
 		return nil
 	}
 	_, err := tx.ExecContext(ctx, "SELECT 1 FROM settings WHERE name = ? FOR UPDATE", settingFingerprint)
@@ -372,7 +370,7 @@ const resealPage = 500
 
 // resealSecrets seals the webhook secrets that are not sealed with the new key yet, site by site in
 // the order of their ids.
-func (d *DB) resealSecrets(ctx context.Context, tx bun.Tx, result *Rotation) error {
+func (d *DB) resealSecrets(ctx context.Context, tx *Tx, result *Rotation) error {
 	result.Unreadable = nil
 
 	for after, last := int64(0), false; !last; {
@@ -397,7 +395,7 @@ func (d *DB) resealSecrets(ctx context.Context, tx bun.Tx, result *Rotation) err
 	return nil
 }
 
-func (d *DB) resealSite(ctx context.Context, tx bun.Tx, site *model.Site, result *Rotation) error {
+func (d *DB) resealSite(ctx context.Context, tx *Tx, site *model.Site, result *Rotation) error {
 	sealed, context := site.ConversionWebhookSecret, siteBytes(site.ID)
 	if _, err := open(d.keys[0].secrets, sealed, context); err == nil {
 		return nil

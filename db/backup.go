@@ -13,7 +13,7 @@ var ErrBackUpElsewhere = errors.New("PostgreSQL has programs for this: pg_dump -
 // BackUp writes a copy of a SQLite database as it is at one time into a new file that only its
 // owner can read. Salts of days are not in it. The service may run meanwhile.
 func (d *DB) BackUp(ctx context.Context, file string) error {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return ErrBackUpElsewhere
 	}
 
@@ -25,7 +25,7 @@ func (d *DB) BackUp(ctx context.Context, file string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if _, err := d.read.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
+	if _, err := d.Read.ExecContext(ctx, "VACUUM INTO ?", file); err != nil {
 		return errors.Join(fmt.Errorf("copy the database: %w", err), os.Remove(file))
 	}
 

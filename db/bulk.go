@@ -3,13 +3,14 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/tables"
 )
 
 // This file is for the load program only: it fills a database as fast as the engine takes rows,
@@ -27,11 +28,11 @@ type BulkRows struct {
 // the sites' quotas: COPY on PostgreSQL, one prepared statement per row on SQLite. All indexes are
 // kept.
 func (d *DB) BulkLoad(ctx context.Context, rows BulkRows) error {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return d.bulkCopy(ctx, rows)
 	}
-	return d.inTx(ctx, func(_ context.Context, tx bun.Tx) error {
-		return bulkInsert(tx.Tx, rows)
+	return d.InTx(ctx, func(_ context.Context, tx *Tx) error {
+		return bulkInsert(tx.Tx.Tx, rows)
 	})
 }
 
@@ -43,20 +44,10 @@ func (d *DB) bulkCopy(ctx context.Context, rows BulkRows) (err error) {
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		visits := []string{"site_id", "id", "visitor", "started_at", "last_pageview_at", "pageviews", "channel", "referrer", "utm_source", "utm_campaign"}
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"visits"}, visits, pgx.CopyFromSlice(len(rows.Visits), func(i int) ([]any, error) {
-			v := &rows.Visits[i]
-			return []any{v.SiteID, v.ID, v.Visitor[:], int64(v.StartedAt), int64(v.LastPageviewAt), v.Pageviews, v.Channel, orNull(&v.Referrer),
-				orNull(&v.Source), orNull(&v.Name)}, nil
-		})); err != nil {
+		if err := copyRows(ctx, tx, tables.Visits, rows.Visits); err != nil {
 			return err
 		}
-
-		pageviews := []string{"site_id", "at", "id", "visit_id", "engaged_ms", "scroll", "width_range", "manual", "path", "language"}
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"pageviews"}, pageviews, pgx.CopyFromSlice(len(rows.Pageviews), func(i int) ([]any, error) {
-			p := &rows.Pageviews[i]
-			return []any{p.SiteID, int64(p.At), p.ID, p.VisitID, p.EngagedMS, p.Scroll, p.WidthRange, p.Manual, p.Path, orNull(&p.Language)}, nil
-		})); err != nil {
+		if err := copyRows(ctx, tx, tables.Pageviews, rows.Pageviews); err != nil {
 			return err
 		}
 
@@ -70,36 +61,53 @@ func (d *DB) bulkCopy(ctx context.Context, rows BulkRows) (err error) {
 	})
 }
 
+func copyRows[Row any](ctx context.Context, tx pgx.Tx, table tables.Table[Row], rows []Row) error {
+	var values []driver.Value
+	args := make([]any, len(table.Columns))
+
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{table.Name}, table.Columns.Names(), pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
+		values = table.Columns.AppendValues(values[:0], &rows[i])
+		for i, value := range values {
+			args[i] = value
+		}
+		return args, nil
+	}))
+
+	return err
+}
+
 func bulkInsert(tx *sql.Tx, rows BulkRows) error {
-	visit, err := tx.Prepare(`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, referrer,
-		utm_source, utm_campaign) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-	if err != nil {
+	if err := insertRows(tx, tables.Visits, rows.Visits); err != nil {
 		return err
 	}
-
-	for i := range rows.Visits {
-		v := &rows.Visits[i]
-		if _, err := visit.Exec(v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.Channel, orNull(&v.Referrer),
-			orNull(&v.Source), orNull(&v.Name)); err != nil {
-			return err
-		}
-	}
-
-	pageview, err := tx.Prepare(`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-	if err != nil {
+	if err := insertRows(tx, tables.Pageviews, rows.Pageviews); err != nil {
 		return err
-	}
-
-	for i := range rows.Pageviews {
-		p := &rows.Pageviews[i]
-		if _, err := pageview.Exec(p.SiteID, p.At, p.ID, p.VisitID, p.EngagedMS, p.Scroll, p.WidthRange, p.Manual, p.Path, orNull(&p.Language)); err != nil {
-			return err
-		}
 	}
 
 	for key, n := range rows.used() {
 		if _, err := tx.Exec(bulkUsage("?", "?", "?"), key.SiteID, key.Month, n); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func insertRows[Row any](tx *sql.Tx, table tables.Table[Row], rows []Row) error {
+	statement, err := tx.Prepare(table.InsertSQLite())
+	if err != nil {
+		return err
+	}
+
+	var values []driver.Value
+	args := make([]any, len(table.Columns))
+	for i := range rows {
+		values = table.Columns.AppendValues(values[:0], &rows[i])
+		for i, value := range values {
+			args[i] = value
+		}
+
+		if _, err := statement.Exec(args...); err != nil {
 			return err
 		}
 	}
@@ -126,7 +134,7 @@ func (r *BulkRows) used() map[model.UsageKey]int64 {
 // secondary indexes of the two tables are made anew at the end: adding millions of random keys to
 // them one by one would take hours with a small cache.
 func (d *DB) BulkFill(ctx context.Context, load func() error) error {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		if err := load(); err != nil {
 			return err
 		}
@@ -135,7 +143,7 @@ func (d *DB) BulkFill(ctx context.Context, load func() error) error {
 	}
 
 	var indexes []struct{ Name, SQL string }
-	err := d.read.NewRaw(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('visits', 'pageviews') AND sql IS NOT NULL`).
+	err := d.Read.NewRaw(`SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('visits', 'pageviews') AND sql IS NOT NULL`).
 		Scan(ctx, &indexes)
 	if err != nil {
 		return err
@@ -157,7 +165,7 @@ func (d *DB) BulkFill(ctx context.Context, load func() error) error {
 
 func (d *DB) execAll(ctx context.Context, statements ...string) error {
 	for _, statement := range statements {
-		if _, err := d.write.ExecContext(ctx, statement); err != nil {
+		if _, err := d.Write.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
@@ -173,9 +181,9 @@ type Storage struct {
 // Storage measures the database.
 func (d *DB) Storage(ctx context.Context) (s Storage, err error) {
 	query := `SELECT page_count * page_size, 0 FROM pragma_page_count(), pragma_page_size()`
-	if d.pg != nil {
+	if d.IsPostgres() {
 		query = `SELECT pg_database_size(current_database()), (pg_current_wal_insert_lsn() - '0/0')::bigint`
 	}
-	err = d.read.NewRaw(query).Scan(ctx, &s.Tables, &s.Log)
+	err = d.Read.NewRaw(query).Scan(ctx, &s.Tables, &s.Log)
 	return s, err
 }

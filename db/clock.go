@@ -32,19 +32,15 @@ const (
 	LongJump = 24 * time.Hour
 
 	// settleShort and settleLong are how long the clock must run without another jump before it is
-	// trusted again. settleShort is longer than SpentRetention: what a challenge or token is worth
+	// trusted again. settleShort is longer than model.SpentRetention: what a challenge or token is worth
 	// is then decided on either side of the jump.
-	settleShort = SpentRetention + 10*time.Minute
+	settleShort = model.SpentRetention + 10*time.Minute
 	settleLong  = 24 * time.Hour
 
 	// clockNoted is how old the stored time may become before it is written again.
 	clockNoted = time.Minute
 
 	clockSetting = "trusted_clock"
-
-	// clockLock is the key of the PostgreSQL advisory lock that makes processes take turns at the
-	// stored time.
-	clockLock = 7_211_906_117
 )
 
 // clock is where a DB takes the time from, and what it remembers of it.
@@ -85,12 +81,12 @@ func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 	switch {
 	case now != nil:
 		return model.At(now()), nil
-	case d.pg == nil:
+	case !d.IsPostgres():
 		return model.At(time.Now()), nil
 	}
 
 	var at model.Instant
-	if err := d.read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
+	if err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
 		return 0, fmt.Errorf("ask the database for the time: %w", err)
 	}
 
@@ -167,7 +163,7 @@ func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
 
 	now := reading{at, uptime}
 
-	mark, err := readClockMark(ctx, d.read)
+	mark, err := readClockMark(ctx, d.Read)
 	if err != nil {
 		return 0, err
 	}
@@ -197,11 +193,9 @@ func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
 	d.clock.mu.Unlock()
 
 	var mark clockMark
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if d.pg != nil {
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", clockLock); err != nil {
-				return err
-			}
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockKey(ctx, ClockLock); err != nil {
+			return err
 		}
 
 		var err error
@@ -308,7 +302,7 @@ func (d *DB) newestHit(ctx context.Context, db bun.IDB) (model.Instant, error) {
 
 // newestRow returns the time of a table's newest row; 0 when it has none.
 func (d *DB) newestRow(ctx context.Context, db bun.IDB, table partitioned) (model.Instant, error) {
-	if d.pg == nil {
+	if !d.IsPostgres() {
 		return newestOf(ctx, db, table, table.name)
 	}
 

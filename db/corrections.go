@@ -98,14 +98,14 @@ func (d *DB) correct(ctx context.Context, corrections []correction) (int64, erro
 
 		for {
 			var any bool
-			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).Scan(ctx, &any); err != nil {
+			if err := d.Read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).Scan(ctx, &any); err != nil {
 				return all, fmt.Errorf("look for times in the future in %s: %w", c.table, err)
 			}
 			if !any {
 				break
 			}
 
-			result, err := d.write.ExecContext(ctx, change, c.value, c.limit)
+			result, err := d.Write.ExecContext(ctx, change, c.value, c.limit)
 			if err != nil {
 				return all, fmt.Errorf("correct times in the future in %s: %w", c.table, err)
 			}

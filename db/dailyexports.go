@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -60,7 +58,7 @@ type dueExport struct {
 // failed is not.
 func (d *DB) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
 	var due []dueExport
-	err := d.read.NewSelect().Table("sites").Column("daily_export_day", "id").
+	err := d.Read.NewSelect().Table("sites").Column("daily_export_day", "id").
 		Where("daily_export_url IS NOT NULL AND daily_export_day < ?", before).
 		Where("(daily_export_day, id) > (?, ?)", last.DailyExportDay, last.ID).
 		OrderExpr("daily_export_day, id").Limit(1).Scan(ctx, &due)
@@ -81,7 +79,7 @@ func (d *DB) planInTime(ctx context.Context, siteID int64, before model.Day, now
 	defer cancel()
 
 	// the deliveries' ids are partly random
-	err = repeat(func() error {
+	err = RetryNewIDs(func() error {
 		var err error
 		parts, err = d.planDailyExport(ctx, siteID, before, now)
 		return err
@@ -94,7 +92,7 @@ func (d *DB) planInTime(ctx context.Context, siteID int64, before model.Day, now
 // the site's row is locked.
 func (d *DB) planDailyExport(ctx context.Context, siteID int64, before model.Day, now model.Instant) (int, error) {
 	var site model.Site
-	err := orNotFound(d.read.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx))
+	err := OrNotFound(d.Read.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx))
 	if errors.Is(err, model.ErrNotFound) {
 		return 0, nil
 	}
@@ -115,7 +113,7 @@ func (d *DB) planDailyExport(ctx context.Context, siteID int64, before model.Day
 	}
 
 	parts := 0
-	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
 			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).Exec(ctx)
 		if err != nil {
@@ -172,7 +170,7 @@ func (d *DB) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, i
 func (d *DB) dailyPartEnds(ctx context.Context, siteID int64, day model.Day) ([]model.EventCursor, error) {
 	from, to := day.Start(), (day + 1).Start()
 	var ends, last []model.EventCursor
-	err := d.read.NewRaw(`
+	err := d.Read.NewRaw(`
 SELECT at, id FROM (
   SELECT at, id, row_number() OVER (ORDER BY at, id) AS n FROM events WHERE site_id = ? AND at >= ? AND at < ?) AS numbered
 WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ctx, &ends)
@@ -180,7 +178,7 @@ WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ct
 		return nil, err
 	}
 
-	err = d.read.NewRaw("SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
+	err = d.Read.NewRaw("SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
 		siteID, from, to).Scan(ctx, &last)
 	if err == nil && len(last) > 0 && (len(ends) == 0 || ends[len(ends)-1] != last[0]) {
 		ends = append(ends, last[0])

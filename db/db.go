@@ -27,22 +27,22 @@ import (
 
 // DB is a database of either dialect. It is safe for concurrent use.
 type DB struct {
-	write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as read
-	read  *bun.DB
+	Write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as Read
+	Read  *bun.DB
 
-	// Of the data plane alone, so that what owners and workers do cannot use up its connections.
-	dataWrite *bun.DB // SQLite: the one writing connection, ahead of write; PostgreSQL: the same pool as dataRead
-	dataRead  *bun.DB
+	// The data plane has pools of its own, so that owners and workers cannot use up its connections.
+	DataWrite *bun.DB // SQLite: the one writing connection, ahead of Write; PostgreSQL: the same pool as DataRead
+	DataRead  *bun.DB
 
 	sqlite *sqliteWriter   // nil on PostgreSQL
 	pg     *pgx.ConnConfig // nil on SQLite
 
-	sqlitePath string // of the database file; empty on PostgreSQL
+	SQLitePath string // of the database file; empty on PostgreSQL
 
-	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
-	source                    int64        // of changes in SQLite: random, to recognise this DB's own
-	keys                      []*heldKey   // the current key, then a previous one; none before UseApplicationKey
-	clock                     *clock
+	watchers watchers   // of SQLite; PostgreSQL notifies every process itself
+	source   int64      // of changes in SQLite: random, to recognise this DB's own
+	keys     []*heldKey // the current key, then a previous one; none before UseApplicationKey
+	clock    *clock
 
 	exportReads chan struct{} // one for each export that is reading, see maxExportReads
 
@@ -57,7 +57,6 @@ const (
 	postgresPool    = 16
 	dataPool        = 4 // connections with which the data plane looks up sites, sitekeys and salts, and stores counts
 	pingAfter       = 50 * time.Millisecond
-	repeatFor       = 4 * time.Second // after that a transaction that lost is not repeated: it has waited out SQLite's busy_timeout
 	sqliteScheme    = "sqlite:"
 	defaultDatabase = "tallygate.sqlite"
 )
@@ -108,13 +107,13 @@ func openSQLite(path string) (*DB, error) {
 	}
 
 	return &DB{
-		write:     bun.NewDB(writer.pool(ordinaryWrite), sqlitedialect.New()),
-		read:      read,
-		dataWrite: bun.NewDB(writer.pool(urgentWrite), sqlitedialect.New()),
-		dataRead:  dataRead,
+		Write:     bun.NewDB(writer.pool(ordinaryWrite), sqlitedialect.New()),
+		Read:      read,
+		DataWrite: bun.NewDB(writer.pool(urgentWrite), sqlitedialect.New()),
+		DataRead:  dataRead,
 		sqlite:    writer,
 
-		sqlitePath:  path,
+		SQLitePath:  path,
 		source:      rand.Int64(),
 		clock:       newClock(),
 		exportReads: make(chan struct{}, maxExportReads),
@@ -211,7 +210,7 @@ func openPostgres(rawURL string) (*DB, error) {
 	// caches.
 	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	write, data := openPostgresPool(pool, postgresPool), openPostgresPool(pool, dataPool)
-	return &DB{write: write, read: write, dataWrite: data, dataRead: data, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
+	return &DB{Write: write, Read: write, DataWrite: data, DataRead: data, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
 }
 
 func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
@@ -229,44 +228,35 @@ func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 	return bun.NewDB(sqlDB, pgdialect.New())
 }
 
+// IsPostgres reports whether the database is PostgreSQL; otherwise it is SQLite.
+func (d *DB) IsPostgres() bool { return d.pg != nil }
+
+// Postgres returns the configuration for a connection of the caller's own, which the caller may
+// change; nil on SQLite.
+func (d *DB) Postgres() *pgx.ConnConfig {
+	if d.pg == nil {
+		return nil
+	}
+	return d.pg.Copy()
+}
+
 // Dialect is "sqlite" or "postgres".
 func (d *DB) Dialect() string {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return "postgres"
 	}
 	return "sqlite"
 }
 
 // Ping reports whether the database answers.
-func (d *DB) Ping(ctx context.Context) error { return d.read.PingContext(ctx) }
+func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }
 
 // Close closes all connections.
 func (d *DB) Close() error {
-	err := errors.Join(d.write.Close(), d.dataWrite.Close())
+	err := errors.Join(d.Write.Close(), d.DataWrite.Close())
 	// else the pools for reading are the same
 	if d.sqlite != nil {
-		err = errors.Join(err, d.read.Close(), d.dataRead.Close(), d.sqlite.close())
-	}
-	return err
-}
-
-// inTx runs fn in one transaction, and again, a few times, when that lost to another one (see
-// isRetryable): fn sets what it returns anew each time. In which order to lock is told in locks.go.
-func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return inTxOf(ctx, d.write, fn)
-}
-
-// inTxOf is inTx with another pool.
-func inTxOf(ctx context.Context, pool *bun.DB, fn func(ctx context.Context, tx bun.Tx) error) error {
-	began := time.Now()
-	lost := func(err error) bool { return isRetryable(err) && time.Since(began) < repeatFor }
-	return repeatIf(lost, func() error { return pool.RunInTx(ctx, nil, fn) })
-}
-
-// orNotFound turns the driver's "no rows" into model.ErrNotFound.
-func orNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return model.ErrNotFound
+		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.close())
 	}
 	return err
 }

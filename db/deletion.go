@@ -31,7 +31,7 @@ var siteRows = []struct{ table, key string }{
 // accountRows are the tables with rows of an account that do not go with the account's own row.
 // They come after it and in this order, which is that of those who write them: a mail is written
 // with a lock on its user, a notice of the captcha with one on the month's usage. Of captcha_spent,
-// which may be large, nothing is kept for longer than SpentRetention anyway: DeleteSpent deletes
+// which may be large, nothing is kept for longer than model.SpentRetention anyway: DeleteSpent deletes
 // those rows like all others.
 var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
@@ -43,7 +43,7 @@ const lateHits = time.Hour
 // and secret are unknown. Hits and all that belongs to them are deleted by PurgeDeletedSites.
 func (d *DB) DeleteSite(ctx context.Context, accountID, siteID int64, now model.Instant) (*model.Site, error) {
 	var deleted model.Site
-	err := d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+	err := d.changeSite(ctx, accountID, siteID, func(tx *Tx, site *model.Site) error {
 		deleted = *site
 		return deleteSite(ctx, tx, siteID, now)
 	})
@@ -54,7 +54,7 @@ func (d *DB) DeleteSite(ctx context.Context, accountID, siteID int64, now model.
 	return &deleted, nil
 }
 
-func deleteSite(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant) error {
+func deleteSite(ctx context.Context, tx *Tx, siteID int64, now model.Instant) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) VALUES (?, ?)", siteID, now)
 	if err != nil {
 		return err
@@ -63,22 +63,10 @@ func deleteSite(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant)
 	return err
 }
 
-// deleteSites deletes all sites of an account, and tells of them and of its sitekeys, by a handful
-// of statements.
-func (d *DB) deleteSites(ctx context.Context, tx bun.Tx, accountID int64, now model.Instant) error {
-	for _, channel := range []struct{ name, table string }{{siteChannel, "sites"}, {sitekeyChannel, "sitekeys"}} {
-		// this DB's own watchers are told after the commit
-		if d.pg == nil {
-			if err := d.noteDeletions(ctx, tx, channel.name, channel.table, accountID); err != nil {
-				return err
-			}
-
-			continue
-		}
-
-		if _, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM ? WHERE account_id = ?", channel.name, bun.Ident(channel.table), accountID); err != nil {
-			return err
-		}
+// deleteSites deletes all sites of an account, which tx has locked, and announces it.
+func deleteSites(ctx context.Context, tx *Tx, accountID int64, siteIDs []int64, now model.Instant) error {
+	if err := tx.Notify(ctx, SiteChanges, siteIDs...); err != nil {
+		return err
 	}
 
 	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) SELECT id, ? FROM sites WHERE account_id = ?", now, accountID)
@@ -102,14 +90,13 @@ var ErrLastOperator = &model.Error{
 // there are others: ErrLastOperator.
 func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instant) error {
 	accountID := by.AccountID
-	var sites, sitekeys []int64
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockInstallation(ctx, tx); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
 
 		// no site may be added after lockIDs
-		if err := d.lockRowFor(ctx, tx, "UPDATE", "accounts", accountID); err != nil {
+		if err := tx.LockRowFor(ctx, "UPDATE", "accounts", accountID); err != nil {
 			return err
 		}
 		if err := d.mayDelete(ctx, tx, by); err != nil {
@@ -127,15 +114,21 @@ func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instan
 			}
 		}
 
-		if sites, err = d.lockIDs(ctx, tx, "sites", accountID); err != nil {
-			return err
-		}
-		if sitekeys, err = d.lockIDs(ctx, tx, "sitekeys", accountID); err != nil {
+		sites, err := lockIDs(ctx, tx, "sites", accountID)
+		if err != nil {
 			return err
 		}
 
-		// the sitekeys go with the account's row
-		if err := d.deleteSites(ctx, tx, accountID, now); err != nil {
+		sitekeys, err := lockIDs(ctx, tx, "sitekeys", accountID)
+		if err != nil {
+			return err
+		}
+
+		if err := deleteSites(ctx, tx, accountID, sites, now); err != nil {
+			return err
+		}
+		// The sitekeys are deleted with the account's row.
+		if err := tx.Notify(ctx, SitekeyChanges, sitekeys...); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM accounts WHERE id = ?", accountID); err != nil {
@@ -151,15 +144,7 @@ func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instan
 		return nil
 	})
 	if err != nil {
-		return named(err, "delete account %d", accountID)
-	}
-
-	for _, id := range sites {
-		d.watchers.tell(id)
-	}
-
-	for _, id := range sitekeys {
-		d.sitekeyWatchers.tell(id)
+		return Wrap(err, "delete account %d", accountID)
 	}
 
 	return nil
@@ -167,8 +152,8 @@ func (d *DB) DeleteAccount(ctx context.Context, by *model.User, now model.Instan
 
 // mayDelete looks once more, now that nobody can change the account's members, whether the user may
 // delete the account.
-func (d *DB) mayDelete(ctx context.Context, tx bun.Tx, by *model.User) error {
-	user, err := d.lockUser(ctx, tx, "id", by.ID)
+func (d *DB) mayDelete(ctx context.Context, tx *Tx, by *model.User) error {
+	user, err := lockUser(ctx, tx, "id", by.ID)
 	switch {
 	case err != nil:
 		return err
@@ -182,17 +167,15 @@ func (d *DB) mayDelete(ctx context.Context, tx bun.Tx, by *model.User) error {
 }
 
 // lockIDs locks the rows that an account has in a table, and returns their ids.
-func (d *DB) lockIDs(ctx context.Context, tx bun.Tx, table string, accountID int64) (ids []int64, err error) {
+func lockIDs(ctx context.Context, tx *Tx, table string, accountID int64) (ids []int64, err error) {
 	q := tx.NewSelect().Table(table).Column("id").Where("account_id = ?", accountID).Order("id")
-	if d.pg != nil {
-		q.For("NO KEY UPDATE")
-	}
+	tx.Lock(q, "NO KEY UPDATE")
 	err = q.Scan(ctx, &ids)
 	return ids, err
 }
 
 // needOtherOperator fails unless an operator is among the other users, or there are no other users.
-func needOtherOperator(ctx context.Context, tx bun.Tx, others func(*bun.SelectQuery)) error {
+func needOtherOperator(ctx context.Context, tx *Tx, others func(*bun.SelectQuery)) error {
 	count := func(operators bool) (int64, error) {
 		q := tx.NewSelect().Model((*model.User)(nil))
 		others(q)
@@ -223,7 +206,7 @@ func (d *DB) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, e
 		SiteID    int64
 		DeletedAt model.Instant
 	}
-	if err := d.read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &deleted); err != nil {
+	if err := d.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &deleted); err != nil {
 		return 0, fmt.Errorf("list deleted sites: %w", err)
 	}
 
@@ -247,7 +230,7 @@ func (d *DB) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, e
 		if len(late) == 0 {
 			continue
 		}
-		if _, err := d.write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?", bun.Tuple(late)); err != nil {
+		if _, err := d.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?", bun.Tuple(late)); err != nil {
 			return all, fmt.Errorf("forget %d deleted sites: %w", len(late), err)
 		}
 	}
@@ -288,7 +271,7 @@ func (d *DB) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) {
 func (d *DB) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
 	// One look into the table's key for each site: a LIMIT keeps PostgreSQL from joining, which
 	// would read the table.
-	err = d.read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
+	err = d.Read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
 		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).Order("site_id").Scan(ctx, &left)
 	if err != nil {
 		return nil, fmt.Errorf("look for rows of %d deleted sites in %s: %w", len(siteIDs), table, err)
@@ -301,7 +284,7 @@ func (d *DB) purgeSite(ctx context.Context, table, key string, siteID int64) (in
 	statement := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
 		table, key, deleteChunk)
 	for all := int64(0); ; {
-		result, err := d.write.ExecContext(ctx, statement, siteID)
+		result, err := d.Write.ExecContext(ctx, statement, siteID)
 		if err != nil {
 			return all, fmt.Errorf("delete rows of site %d from %s: %w", siteID, table, err)
 		}

@@ -45,7 +45,7 @@ WHERE p.site_id IS NOT NULL AND (
 ORDER BY p.site_id, k.kind LIMIT ?`
 
 	var lanes []model.Lane
-	err := d.read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest, now, limit).Scan(ctx, &lanes)
+	err := d.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest, now, limit).Scan(ctx, &lanes)
 	if err != nil {
 		return nil, fmt.Errorf("look for due deliveries: %w", err)
 	}
@@ -56,7 +56,7 @@ ORDER BY p.site_id, k.kind LIMIT ?`
 // DueDeliveries returns at most limit due deliveries of a lane, the longest due first.
 func (d *DB) DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]DueDelivery, error) {
 	var due []DueDelivery
-	err := d.read.NewSelect().Table("deliveries").Column("site_id", "kind", "id", "tries", "next_attempt_at").
+	err := d.Read.NewSelect().Table("deliveries").Column("site_id", "kind", "id", "tries", "next_attempt_at").
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
 		OrderExpr("next_attempt_at, id").Limit(int64(limit)).Scan(ctx, &due)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *DB) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64,
 	for {
 		var claim *Claim
 		again := false
-		err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 			var err error
 			claim, again, err = d.claimDelivery(ctx, tx, lane, except, now, lease)
 			return err
@@ -111,7 +111,7 @@ func (d *DB) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64,
 	}
 }
 
-func (d *DB) claimDelivery(ctx context.Context, tx bun.Tx, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (_ *Claim, again bool, _ error) {
+func (d *DB) claimDelivery(ctx context.Context, tx *Tx, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (_ *Claim, again bool, _ error) {
 	var due []model.Delivery
 	q := tx.NewSelect().Model(&due).
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
@@ -121,10 +121,7 @@ func (d *DB) claimDelivery(ctx context.Context, tx bun.Tx, lane model.Lane, exce
 		q.Where("id NOT IN ?", bun.Tuple(except))
 	}
 
-	// SQLite: the transaction excludes every other writer
-	if d.pg != nil {
-		q.For("UPDATE SKIP LOCKED")
-	}
+	tx.Lock(q, "UPDATE SKIP LOCKED")
 	if err := q.Scan(ctx); err != nil || len(due) == 0 {
 		return nil, false, err
 	}
@@ -158,10 +155,10 @@ func (d *DB) claimDelivery(ctx context.Context, tx bun.Tx, lane model.Lane, exce
 }
 
 // readWebhook reads where the claim's delivery goes, and the secret it is signed with.
-func (d *DB) readWebhook(ctx context.Context, tx bun.Tx, c *Claim) error {
+func (d *DB) readWebhook(ctx context.Context, tx *Tx, c *Claim) error {
 	var site model.Site
 	err := tx.NewSelect().Model(&site).Where("id = ?", c.SiteID).Scan(ctx)
-	if errors.Is(orNotFound(err), model.ErrNotFound) {
+	if errors.Is(OrNotFound(err), model.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -193,7 +190,7 @@ type AttemptResult struct {
 // are told of a delivery's last failure by mail, once a day. A late result, of an attempt whose
 // claim had passed to another one, counts only if the delivery was made.
 func (d *DB) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error, model.Clean(r.Answer, model.MaxAnswer)).
 			Where("site_id = ? AND delivery_id = ? AND n = ?", c.SiteID, c.ID, c.Tries).Exec(ctx)
@@ -218,7 +215,7 @@ func (d *DB) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now m
 
 // fail records a failure of a delivery, as it was when its try number tries began, unless another
 // one has begun since.
-func (d *DB) fail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, tries int32, class string, retryAfter time.Duration, now model.Instant) error {
+func (d *DB) fail(ctx context.Context, tx *Tx, delivery *model.Delivery, tries int32, class string, retryAfter time.Duration, now model.Instant) error {
 	state, next := delivery.AfterFailure(class, retryAfter, now)
 	result, err := tx.NewUpdate().Table("deliveries").Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
 		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, tries).Exec(ctx)
@@ -243,7 +240,7 @@ type Backlog struct {
 // now and then.
 func (d *DB) DeliveryBacklog(ctx context.Context, now model.Instant) (Backlog, error) {
 	var rows []Backlog
-	err := d.read.NewRaw(`SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
+	err := d.Read.NewRaw(`SELECT count(*) AS pending, coalesce(sum(CASE WHEN next_attempt_at <= ?0 THEN 1 ELSE 0 END), 0) AS due,
 coalesce(min(CASE WHEN next_attempt_at <= ?0 THEN next_attempt_at END), 0) AS oldest FROM deliveries WHERE state = 'pending'`, now).Scan(ctx, &rows)
 	if err != nil {
 		return Backlog{}, fmt.Errorf("count pending deliveries: %w", err)

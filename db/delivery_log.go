@@ -22,15 +22,13 @@ import (
 // too_many_redeliveries.
 func (d *DB) Redeliver(ctx context.Context, accountID, siteID, id int64, now model.Instant) (*model.Delivery, error) {
 	var delivery model.Delivery
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
 			Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID)
 
-		if d.pg != nil {
-			q.For("UPDATE")
-		}
+		tx.Lock(q, "UPDATE")
 		if err := q.Scan(ctx); err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 
 		if delivery.Fallback != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(leaseSlack) {
@@ -50,7 +48,7 @@ func (d *DB) Redeliver(ctx context.Context, accountID, siteID, id int64, now mod
 		return err
 	})
 	if err != nil {
-		return nil, named(err, "redeliver %d of site %d", id, siteID)
+		return nil, Wrap(err, "redeliver %d of site %d", id, siteID)
 	}
 
 	return &delivery, nil
@@ -65,14 +63,14 @@ func (d *DB) QueueTestWebhook(ctx context.Context, accountID, siteID int64, now 
 		CreatedAt: now, NextAttemptAt: now,
 	}
 
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "sites", siteID); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockRow(ctx, "sites", siteID); err != nil {
 			return err
 		}
 
 		var site model.Site
 		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", siteID, accountID).Scan(ctx); err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 		if site.ConversionWebhookURL == "" {
 			return model.InvalidField("siteId", "no_webhook", "Set a conversion webhook first.")
@@ -86,14 +84,14 @@ func (d *DB) QueueTestWebhook(ctx context.Context, accountID, siteID int64, now 
 		return err
 	})
 	if err != nil {
-		return nil, named(err, "queue a test for site %d", siteID)
+		return nil, Wrap(err, "queue a test for site %d", siteID)
 	}
 
 	return delivery, nil
 }
 
 // mayTest fails while a test of the site is pending, and after too many in an hour.
-func mayTest(ctx context.Context, tx bun.Tx, siteID int64, now model.Instant) error {
+func mayTest(ctx context.Context, tx *Tx, siteID int64, now model.Instant) error {
 	tests := func() *bun.SelectQuery {
 		return tx.NewSelect().Table("deliveries").Where("site_id = ? AND kind = ?", siteID, model.DeliveryTest)
 	}
@@ -141,7 +139,7 @@ func (d *DB) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int6
 	}
 
 	var deliveries []*model.Delivery
-	err := d.read.NewRaw(strings.Join(newest, " UNION ALL ")+" ORDER BY id DESC", args...).Scan(ctx, &deliveries)
+	err := d.Read.NewRaw(strings.Join(newest, " UNION ALL ")+" ORDER BY id DESC", args...).Scan(ctx, &deliveries)
 	if err != nil {
 		return nil, fmt.Errorf("list deliveries of %d sites: %w", len(siteIDs), err)
 	}
@@ -157,10 +155,10 @@ func (d *DB) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int6
 // DeliveryByID returns a delivery of a site of the account, without its body, or model.ErrNotFound.
 func (d *DB) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*model.Delivery, error) {
 	var delivery model.Delivery
-	err := d.read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).Where("id = ?", id).
+	err := d.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).Where("id = ?", id).
 		Where("EXISTS (SELECT 1 FROM sites WHERE id = ? AND account_id = ?)", siteID, accountID).Scan(ctx)
 	if err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &delivery, nil
 }
@@ -183,7 +181,7 @@ func (d *DB) LastAttempts(ctx context.Context, deliveries []DeliveryKey) (map[De
 
 	slices.Sort(sites)
 	var rows []*model.DeliveryAttempt
-	err := d.read.NewSelect().Model(&rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
+	err := d.Read.NewSelect().Model(&rows).ModelTableExpr("delivery_attempts AS a").ColumnExpr("a.*").
 		Join("JOIN deliveries AS d ON d.site_id = a.site_id AND d.id = a.delivery_id").
 		Where("a.site_id IN ?", bun.Tuple(slices.Compact(sites))).Where("a.delivery_id IN ?", bun.Tuple(ids)).
 		Where("a.n > d.tries - ?", model.ShownAttempts).

@@ -43,7 +43,7 @@ func (d *DB) detachParts(ctx context.Context, table partitioned, before model.Mo
 			continue
 		}
 
-		err := d.changeParts(ctx, func(tx bun.Tx) error { return detachPart(ctx, tx, table, month, now) })
+		err := d.changeParts(ctx, func(tx *Tx) error { return detachPart(ctx, tx, table, month, now) })
 		if err != nil {
 			return detached, fmt.Errorf("detach %s: %w", table.part(month), err)
 		}
@@ -55,7 +55,7 @@ func (d *DB) detachParts(ctx context.Context, table partitioned, before model.Mo
 }
 
 // detachPart detaches a month's partition, unless another process has done so.
-func detachPart(ctx context.Context, tx bun.Tx, table partitioned, month model.Month, now model.Instant) error {
+func detachPart(ctx context.Context, tx *Tx, table partitioned, month model.Month, now model.Instant) error {
 	have, err := isAttached(ctx, tx, table, month)
 	if err != nil || !have {
 		return err
@@ -105,7 +105,7 @@ func (d *DB) DropDetached(ctx context.Context, now model.Instant) (int64, error)
 		}
 
 		for _, month := range months {
-			err := d.changeParts(ctx, func(tx bun.Tx) error {
+			err := d.changeParts(ctx, func(tx *Tx) error {
 				if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.detached(month))); err != nil {
 					return err
 				}
@@ -145,7 +145,7 @@ const maxInstant = model.Instant(1<<63 - 1)
 
 // detachedMonths returns the months of a table that were detached at a time or before it.
 func (d *DB) detachedMonths(ctx context.Context, table partitioned, by model.Instant) (months []model.Month, err error) {
-	err = d.read.NewSelect().Model((*detachedPartition)(nil)).Column("month").
+	err = d.Read.NewSelect().Model((*detachedPartition)(nil)).Column("month").
 		Where("table_name = ? AND detached_at <= ?", table.name, by).Order("month").Scan(ctx, &months)
 	if err != nil {
 		return nil, fmt.Errorf("list the detached partitions of %s: %w", table.name, err)
@@ -155,7 +155,7 @@ func (d *DB) detachedMonths(ctx context.Context, table partitioned, by model.Ins
 
 // partitionedTables returns the tables that have partitions in this database.
 func (d *DB) partitionedTables() []partitioned {
-	if d.pg == nil {
+	if !d.IsPostgres() {
 		return nil
 	}
 	return partitionedTables
@@ -175,7 +175,7 @@ func (d *DB) Reattach(ctx context.Context, month model.Month) (int, error) {
 		if !slices.Contains(months, month) {
 			continue
 		}
-		if err := d.changeParts(ctx, func(tx bun.Tx) error { return reattach(ctx, tx, table, month) }); err != nil {
+		if err := d.changeParts(ctx, func(tx *Tx) error { return reattach(ctx, tx, table, month) }); err != nil {
 			return n, fmt.Errorf("attach %s again: %w", table.detached(month), err)
 		}
 
@@ -185,7 +185,7 @@ func (d *DB) Reattach(ctx context.Context, month model.Month) (int, error) {
 	return n, nil
 }
 
-func reattach(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
+func reattach(ctx context.Context, tx *Tx, table partitioned, month model.Month) error {
 	part, kept := bun.Ident(table.part(month)), bun.Ident(table.detached(month))
 	if _, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id NOT IN (SELECT id FROM sites)", kept); err != nil {
 		return err
@@ -217,12 +217,12 @@ func reattach(ctx context.Context, tx bun.Tx, table partitioned, month model.Mon
 	return forgetDetached(ctx, tx, table, month)
 }
 
-func forgetDetached(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
+func forgetDetached(ctx context.Context, tx *Tx, table partitioned, month model.Month) error {
 	_, err := tx.NewDelete().Model((*detachedPartition)(nil)).Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
 	return err
 }
 
-func isAttached(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) (bool, error) {
+func isAttached(ctx context.Context, tx *Tx, table partitioned, month model.Month) (bool, error) {
 	return tx.NewSelect().TableExpr("pg_inherits").
 		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.part(month)).Exists(ctx)
 }

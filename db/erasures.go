@@ -48,9 +48,9 @@ func (d *DB) RequestErasure(ctx context.Context, accountID, siteID int64, userID
 	}
 
 	e := &model.UserErasure{SiteID: siteID, Subject: model.UserIDKey(key).Of(siteID, userID), RequestedAt: now}
-	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		// The account's row first: it makes the limit exact.
-		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}
 		if own, err := tx.NewSelect().Table("sites").Where("id = ? AND account_id = ?", siteID, accountID).Exists(ctx); err != nil || !own {
@@ -76,7 +76,7 @@ ON CONFLICT (site_id, subject) DO UPDATE SET requested_at = excluded.requested_a
   visits = 0, pageviews = 0, events = 0, deliveries = 0 RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
 	})
 	if err != nil {
-		return nil, named(err, "request an erasure of site %d", siteID)
+		return nil, Wrap(err, "request an erasure of site %d", siteID)
 	}
 
 	return e, nil
@@ -93,10 +93,10 @@ func notFoundUnless(found bool, err error) error {
 // is kept for 30 days.
 func (d *DB) Erasure(ctx context.Context, accountID, id int64) (*model.UserErasure, error) {
 	var e model.UserErasure
-	err := d.read.NewSelect().Model(&e).Where("id = ?", id).
+	err := d.Read.NewSelect().Model(&e).Where("id = ?", id).
 		Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID).Scan(ctx)
 	if err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &e, nil
 }
@@ -105,7 +105,7 @@ func (d *DB) Erasure(ctx context.Context, accountID, id int64) (*model.UserErasu
 // until ctx ends. It returns how many rows it deleted.
 func (d *DB) EraseUsers(ctx context.Context, now model.Instant) (int64, error) {
 	var open []*model.UserErasure
-	if err := d.read.NewSelect().Model(&open).Where("finished_at = 0").Order("id").Scan(ctx); err != nil {
+	if err := d.Read.NewSelect().Model(&open).Where("finished_at = 0").Order("id").Scan(ctx); err != nil {
 		return 0, fmt.Errorf("list erasures: %w", err)
 	}
 
@@ -190,7 +190,7 @@ func (r *eraser) run(ctx context.Context, now model.Instant) error {
 // id; 0 behind the last one. A visit that began before the request is the user's as a whole.
 func (r *eraser) visits(ctx context.Context) (own []ownVisit, last int64, err error) {
 	var page []ownVisit
-	err = r.db.read.NewSelect().Table("visits").Column("id", "started_at", "user_id").
+	err = r.db.Read.NewSelect().Table("visits").Column("id", "started_at", "user_id").
 		Where("site_id = ?", r.erasure.SiteID).
 		Where("id > ? AND id < ?", r.erasure.LastVisit, model.FirstTimeID(r.erasure.RequestedAt+1)).
 		Order("id").Limit(erasurePage).Scan(ctx, &page)
@@ -261,7 +261,7 @@ func (r *eraser) eraseRows(ctx context.Context, table string, visits map[int64]b
 
 	for {
 		var page []ownRow
-		q := r.db.read.NewSelect().Table(table).ColumnExpr(columns).
+		q := r.db.Read.NewSelect().Table(table).ColumnExpr(columns).
 			Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, from, end).OrderExpr("at, id").Limit(erasurePage)
 
 		if after != nil {
@@ -298,7 +298,7 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 		}
 	}
 
-	return r.alone(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return r.alone(ctx, func(ctx context.Context, tx *Tx) error {
 		var keys strings.Builder
 		for i, row := range rows {
 			if i > 0 {
@@ -320,7 +320,7 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	}
 
 	var found []model.Delivery
-	err := r.db.read.NewSelect().Model(&found).Column("id", "created_at", "body").
+	err := r.db.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
 		Where("site_id = ? AND kind = ?", r.erasure.SiteID, model.DeliveryConversion).
 		Where("id >= ? AND id < ?", model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)).Scan(ctx)
 	if err != nil {
@@ -341,7 +341,7 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	}
 
 	for chunk := range slices.Chunk(ids, erasureChunk) {
-		err := r.db.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := r.db.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?", r.erasure.SiteID, bun.Tuple(chunk))
 			if err != nil {
 				return err
@@ -365,7 +365,7 @@ func (r *eraser) eraseVisits(ctx context.Context, visits map[int64]bool, from ma
 	}
 
 	slices.Sort(ids)
-	err = r.alone(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = r.alone(ctx, func(ctx context.Context, tx *Tx) error {
 		gone = false
 
 		for table, since := range from {
@@ -385,10 +385,10 @@ func (r *eraser) eraseVisits(ctx context.Context, visits map[int64]bool, from ma
 
 // alone runs a transaction while no hit of the site is stored: writers of hits take the same locks
 // first. Otherwise one could add to a visit, or write a page view again, that is deleted meanwhile.
-func (r *eraser) alone(ctx context.Context, change func(ctx context.Context, tx bun.Tx) error) error {
-	return r.db.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (r *eraser) alone(ctx context.Context, change func(ctx context.Context, tx *Tx) error) error {
+	return r.db.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		// SQLite: the transaction excludes every other writer
-		if r.db.pg != nil {
+		if r.db.IsPostgres() {
 			_, err := tx.ExecContext(ctx, "SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month FOR NO KEY UPDATE", r.erasure.SiteID)
 			if err != nil {
 				return err
@@ -400,7 +400,7 @@ func (r *eraser) alone(ctx context.Context, change func(ctx context.Context, tx 
 }
 
 // delete deletes rows of the site and counts them in the column of the table's name.
-func (r *eraser) delete(ctx context.Context, tx bun.Tx, table, condition string, args ...any) error {
+func (r *eraser) delete(ctx context.Context, tx *Tx, table, condition string, args ...any) error {
 	result, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND "+condition, append([]any{bun.Ident(table), r.erasure.SiteID}, args...)...)
 	if err != nil {
 		return err
@@ -420,13 +420,13 @@ func (r *eraser) delete(ctx context.Context, tx bun.Tx, table, condition string,
 // another process is further.
 func (r *eraser) advance(ctx context.Context, last int64) error {
 	r.erasure.LastVisit = last
-	_, err := r.db.write.ExecContext(ctx, "UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
+	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
 		last, r.erasure.ID, r.erasure.RequestedAt, last)
 	return err
 }
 
 func (r *eraser) finish(ctx context.Context, now model.Instant) error {
-	_, err := r.db.write.ExecContext(ctx, "UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
+	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
 		now, r.erasure.ID, r.erasure.RequestedAt)
 	return err
 }

@@ -187,7 +187,7 @@ const (
 // exportQuery selects a page of the range's rows, with their visits.
 func (d *DB) exportQuery(e exported, r ExportRange) *bun.SelectQuery {
 	q := d.rangeQuery(e, r).ColumnExpr(visitColumns).ColumnExpr(e.columns).Limit(int64(r.Limit))
-	if d.pg == nil {
+	if !d.IsPostgres() {
 		return q.Join(sqliteExportVisit)
 	}
 	first, end := r.visits()
@@ -196,7 +196,7 @@ func (d *DB) exportQuery(e exported, r ExportRange) *bun.SelectQuery {
 
 // rangeQuery is all rows of the range, in their order. The table's name within the query is r.
 func (d *DB) rangeQuery(e exported, r ExportRange) *bun.SelectQuery {
-	q := d.read.NewSelect().TableExpr("? AS r", bun.Ident(e.table)).
+	q := d.Read.NewSelect().TableExpr("? AS r", bun.Ident(e.table)).
 		Where("r.site_id = ?", r.SiteID).
 		Where("r.at >= ? AND r.at < ?", r.From, r.To).
 		OrderExpr("r.at, r.id")
@@ -217,11 +217,11 @@ func (d *DB) exportRows(ctx context.Context, q *bun.SelectQuery, rows any) error
 		return ctx.Err()
 	}
 
-	if d.pg == nil {
+	if !d.IsPostgres() {
 		return q.Scan(ctx, rows)
 	}
 
-	return d.read.RunInTx(ctx, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx bun.Tx) error {
+	return d.Read.RunInTx(ctx, &sql.TxOptions{ReadOnly: true}, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.ExecContext(ctx, pgExportInOrder); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 
 // QueueMail writes a mail that the worker sends. It fails for a kind that nobody has a text for.
 func (d *DB) QueueMail(ctx context.Context, mail model.Mail) error {
-	if err := queueMails(ctx, d.write, []model.Mail{mail}); err != nil {
+	if err := queueMails(ctx, d.Write, []model.Mail{mail}); err != nil {
 		return fmt.Errorf("queue a mail of account %d: %w", mail.AccountID, err)
 	}
 	return nil
@@ -46,7 +46,7 @@ func queueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
 // DueMails returns at most limit mails that are due, the longest due first.
 func (d *DB) DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error) {
 	var mails []model.Mail
-	err := d.read.NewSelect().Model(&mails).Where("state = 'pending' AND next_attempt_at <= ?", now).
+	err := d.Read.NewSelect().Model(&mails).Where("state = 'pending' AND next_attempt_at <= ?", now).
 		OrderExpr("next_attempt_at, id").Limit(int64(limit)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for due mails: %w", err)
@@ -59,14 +59,12 @@ func (d *DB) DueMails(ctx context.Context, now model.Instant, limit int) ([]mode
 // died, or whose link is void, has failed.
 func (d *DB) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
 	var mail *model.Mail
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		mail = nil
 		var due []model.Mail
 		q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
 
-		if d.pg != nil {
-			q.For("UPDATE SKIP LOCKED")
-		}
+		tx.Lock(q, "UPDATE SKIP LOCKED")
 		if err := q.Scan(ctx); err != nil || len(due) == 0 {
 			return err
 		}
@@ -98,7 +96,7 @@ func (d *DB) FinishMail(ctx context.Context, m *model.Mail) error {
 		end(m, m.State)
 	}
 
-	_, err := d.write.NewUpdate().Model(m).Column("state", "data", "next_attempt_at").
+	_, err := d.Write.NewUpdate().Model(m).Column("state", "data", "next_attempt_at").
 		Where("id = ? AND attempts = ? AND state = 'pending'", m.ID, m.Attempts).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("record mail %d: %w", m.ID, err)
@@ -114,7 +112,7 @@ const noData = "{}"
 func end(m *model.Mail, state string) { m.State, m.Data = state, noData }
 
 // forgetLink deletes a mail whose link is void before it was sent.
-func forgetLink(ctx context.Context, tx bun.Tx, kind string, accountID int64, recipient string) error {
+func forgetLink(ctx context.Context, tx *Tx, kind string, accountID int64, recipient string) error {
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", recipient).
 		Where("kind = ?", kind).Where("state = ?", model.MailPending).Exec(ctx)
 	return err
@@ -124,7 +122,7 @@ var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer
 
 // mailUsers writes one mail for each user of the account with one of the roles.
 func (d *DB) mailUsers(
-	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
+	ctx context.Context, tx *Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
 ) error {
 	everyone := func(recipients []string) ([]string, error) { return recipients, nil }
 	return d.mailChosen(ctx, tx, accountID, kind, data, now, roles, everyone)
@@ -134,7 +132,7 @@ func (d *DB) mailUsers(
 // another transaction that deletes them finds their mails. Its callers hold a notice, a delivery or
 // a site already, against the order of locks: they may lose, and run again.
 func (d *DB) mailChosen(
-	ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
+	ctx context.Context, tx *Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
 	choose func([]string) ([]string, error),
 ) error {
 	text, err := json.Marshal(data)
@@ -145,9 +143,7 @@ func (d *DB) mailChosen(
 	var recipients []string
 	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("role IN ?", bun.Tuple(roles)).Order("id")
 
-	if d.pg != nil {
-		q.For("KEY SHARE")
-	}
+	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx, &recipients); err != nil {
 		return err
 	}
@@ -167,9 +163,9 @@ func (d *DB) mailChosen(
 
 // mailNotice writes one mail for each user of the account, for mails that an account can cause many
 // of: beyond 1,000 a day they are left out.
-func (d *DB) mailNotice(ctx context.Context, tx bun.Tx, accountID int64, kind string, data any, now model.Instant) error {
+func (d *DB) mailNotice(ctx context.Context, tx *Tx, accountID int64, kind string, data any, now model.Instant) error {
 	// before its users
-	if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
+	if err := tx.LockRow(ctx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
 		return err
 	}
 
@@ -180,7 +176,7 @@ func (d *DB) mailNotice(ctx context.Context, tx bun.Tx, accountID int64, kind st
 }
 
 // queueFailureMail tells a site's owners that a delivery has failed for good, at most once a day.
-func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.Delivery, class string, now model.Instant) error {
+func (d *DB) queueFailureMail(ctx context.Context, tx *Tx, delivery *model.Delivery, class string, now model.Instant) error {
 	result, err := tx.ExecContext(ctx, "INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
 	if err != nil {
 		return err
@@ -191,7 +187,7 @@ func (d *DB) queueFailureMail(ctx context.Context, tx bun.Tx, delivery *model.De
 
 	var site model.Site
 	if err := tx.NewSelect().Model(&site).Where("id = ?", delivery.SiteID).Scan(ctx); err != nil {
-		if errors.Is(orNotFound(err), model.ErrNotFound) {
+		if errors.Is(OrNotFound(err), model.ErrNotFound) {
 			return nil
 		}
 

@@ -13,7 +13,7 @@ import (
 // Members returns the users of the account in the order of their ids.
 func (d *DB) Members(ctx context.Context, accountID int64) ([]*model.User, error) {
 	var users []*model.User
-	err := d.read.NewSelect().Model(&users).Relation("Account").Where("?TableAlias.account_id = ?", accountID).
+	err := d.Read.NewSelect().Model(&users).Relation("Account").Where("?TableAlias.account_id = ?", accountID).
 		OrderExpr("?TableAlias.id").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list members of account %d: %w", accountID, err)
@@ -23,7 +23,7 @@ func (d *DB) Members(ctx context.Context, accountID int64) ([]*model.User, error
 
 // Member returns a user of the account, or model.ErrNotFound.
 func (d *DB) Member(ctx context.Context, accountID, id int64) (*model.User, error) {
-	user, err := userByID(ctx, d.read, id)
+	user, err := userByID(ctx, d.Read, id)
 	if err == nil && user.AccountID != accountID {
 		return nil, model.ErrNotFound
 	}
@@ -37,7 +37,7 @@ var ErrLastOwner = &model.Error{
 
 // SetMemberRole gives a user of the account another role. The last owner stays one: ErrLastOwner.
 func (d *DB) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role) error {
-	return d.changeMember(ctx, accountID, userID, role, func(tx bun.Tx) error {
+	return d.changeMember(ctx, accountID, userID, role, func(tx *Tx) error {
 		_, err := tx.NewUpdate().Model((*model.User)(nil)).Set("role = ?", role).Where("id = ?", userID).Exec(ctx)
 		return err
 	})
@@ -46,7 +46,7 @@ func (d *DB) SetMemberRole(ctx context.Context, accountID, userID int64, role mo
 // DeleteMember deletes a user of the account with the sessions and API tokens. The last owner
 // stays: ErrLastOwner.
 func (d *DB) DeleteMember(ctx context.Context, accountID, userID int64) error {
-	return d.changeMember(ctx, accountID, userID, "", func(tx bun.Tx) error {
+	return d.changeMember(ctx, accountID, userID, "", func(tx *Tx) error {
 		user, err := userByID(ctx, tx, userID)
 		if err != nil {
 			return err
@@ -68,22 +68,22 @@ func (d *DB) DeleteMember(ctx context.Context, accountID, userID int64) error {
 }
 
 // forgetRecipient deletes the account's mails to an address that no longer belongs to it.
-func forgetRecipient(ctx context.Context, tx bun.Tx, accountID int64, email string) error {
+func forgetRecipient(ctx context.Context, tx *Tx, accountID int64, email string) error {
 	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", email).Exec(ctx)
 	return err
 }
 
 // changeMember runs a change while nobody else changes the account's members, unless it leaves no
 // owner: becomes is the role that the user will have; empty: the user goes.
-func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx bun.Tx) error) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx *Tx) error) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		if becomes == "" {
-			if err := d.lockInstallation(ctx, tx); err != nil {
+			if err := tx.LockInstallation(ctx); err != nil {
 				return err
 			}
 		}
 
-		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}
 
@@ -109,7 +109,7 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 		return change(tx)
 	})
 	if err != nil {
-		return named(err, "change user %d", userID)
+		return Wrap(err, "change user %d", userID)
 	}
 
 	return nil
@@ -120,8 +120,8 @@ func (d *DB) changeMember(ctx context.Context, accountID, userID int64, becomes 
 // model.MaxMembers. An account mails at most 100 invitations a day; one more is the RateLimited
 // rate_limited.
 func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
 			return err
 		}
 		if err := mayInvite(ctx, tx, invitation); err != nil {
@@ -145,13 +145,13 @@ func (d *DB) Invite(ctx context.Context, invitation model.Invitation, mail *mode
 		return err
 	})
 	if err != nil {
-		return nil, named(err, "invite to account %d", invitation.AccountID)
+		return nil, Wrap(err, "invite to account %d", invitation.AccountID)
 	}
 
 	return &invitation, nil
 }
 
-func mayInvite(ctx context.Context, tx bun.Tx, invitation model.Invitation) error {
+func mayInvite(ctx context.Context, tx *Tx, invitation model.Invitation) error {
 	member, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", invitation.AccountID).
 		Where("email = ?", invitation.Email).Exists(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func mayInvite(ctx context.Context, tx bun.Tx, invitation model.Invitation) erro
 // Invitations returns the account's invitations that can be accepted, in the order of their ids.
 func (d *DB) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
 	var list []*model.Invitation
-	err := d.read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").Scan(ctx)
+	err := d.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list invitations of account %d: %w", accountID, err)
 	}
@@ -193,10 +193,10 @@ func (d *DB) Invitations(ctx context.Context, accountID int64, now model.Instant
 // Invitation returns an invitation of the account that can be accepted, or model.ErrNotFound.
 func (d *DB) Invitation(ctx context.Context, accountID, id int64, now model.Instant) (*model.Invitation, error) {
 	var invitation model.Invitation
-	err := d.read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
+	err := d.Read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
 		Where("expires_at > ?", now).Scan(ctx)
 	if err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &invitation, nil
 }
@@ -204,20 +204,20 @@ func (d *DB) Invitation(ctx context.Context, accountID, id int64, now model.Inst
 // DeleteInvitation takes an invitation of the account back and returns it, or model.ErrNotFound.
 func (d *DB) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
 	var invitation model.Invitation
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}
 
 		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").Scan(ctx)
 		if err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 
 		return forgetRecipient(ctx, tx, accountID, invitation.Email)
 	})
 	if err != nil {
-		return nil, named(err, "delete invitation %d", id)
+		return nil, Wrap(err, "delete invitation %d", id)
 	}
 
 	return &invitation, nil
@@ -233,19 +233,19 @@ var ErrInvalidToken = &model.Error{
 // account. An address that belongs to a user of whatever account is the Conflict email_taken.
 func (d *DB) Accept(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) (*model.User, error) {
 	var user *model.User
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		var invitation model.Invitation
 		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
-		if err := d.lockRow(ctx, tx, "accounts", invitation.AccountID); err != nil {
+		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
 			return err
 		}
 
 		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
 			Returning("*").Scan(ctx)
 		if err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 
 		row := &model.User{

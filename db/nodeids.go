@@ -24,7 +24,7 @@ func (d *DB) NodeIDs(ctx context.Context) (*model.NodeIDs, error) {
 
 	// never fails
 	rand.Read(key[:])
-	stored, err := d.settingOr(ctx, nodeIDSetting, hex.EncodeToString(key[:]))
+	stored, err := d.Setting(ctx, nodeIDSetting, hex.EncodeToString(key[:]))
 	if err != nil {
 		return nil, fmt.Errorf("key of ids: %w", err)
 	}

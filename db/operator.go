@@ -13,12 +13,12 @@ import (
 // SetOperator makes the user with this address an operator, or no longer. The last one stays as
 // long as there is anybody else: ErrLastOperator.
 func (d *DB) SetOperator(ctx context.Context, email string, operator bool) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockInstallation(ctx, tx); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
 
-		user, err := d.lockUser(ctx, tx, "email", email)
+		user, err := lockUser(ctx, tx, "email", email)
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (d *DB) SetOperator(ctx context.Context, email string, operator bool) error
 		return err
 	})
 	if err != nil {
-		return named(err, "set an operator")
+		return Wrap(err, "set an operator")
 	}
 
 	return nil
@@ -46,8 +46,8 @@ func (d *DB) SetOperator(ctx context.Context, email string, operator bool) error
 func (d *DB) StorePasswordReset(
 	ctx context.Context, email string, tokenHash []byte, now, expires model.Instant, notify bool,
 ) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		user, err := d.lockUser(ctx, tx, "email", email)
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		user, err := lockUser(ctx, tx, "email", email)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (d *DB) StorePasswordReset(
 		}})
 	})
 	if err != nil {
-		return named(err, "store a password reset")
+		return Wrap(err, "store a password reset")
 	}
 
 	return nil

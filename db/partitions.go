@@ -51,10 +51,6 @@ const (
 	// monthsBehind is how old rows in the default part may be to get a part for their month.
 	monthsBehind = 24
 
-	// partitionLock is the key of the PostgreSQL advisory lock that makes processes which change
-	// parts take turns.
-	partitionLock = 7_211_906_116
-
 	// Making or dropping a part waits for every transaction that uses the table, and lets all later
 	// ones wait behind it. So it waits briefly, again and again: ingestion stands still for
 	// partLockWait at most each time.
@@ -75,7 +71,7 @@ const (
 // An error leaves nothing half done. Until the next call succeeds, the default part takes what has
 // no other.
 func (d *DB) EnsurePartitions(ctx context.Context, now model.Instant) error {
-	if d.pg == nil {
+	if !d.IsPostgres() {
 		return nil
 	}
 
@@ -94,7 +90,7 @@ func (d *DB) EnsurePartitions(ctx context.Context, now model.Instant) error {
 			if have[month] {
 				continue
 			}
-			if err := d.changeParts(ctx, func(tx bun.Tx) error { return makePart(ctx, tx, table, month) }); err != nil {
+			if err := d.changeParts(ctx, func(tx *Tx) error { return makePart(ctx, tx, table, month) }); err != nil {
 				return fmt.Errorf("make %s: %w", table.part(month), err)
 			}
 		}
@@ -109,7 +105,7 @@ func (d *DB) monthsToPart(ctx context.Context, table partitioned, current model.
 
 	// the oldest row of the default part that belongs into a month before; normally there is none
 	var stray []int64
-	err := d.read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
+	err := d.Read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
 		bun.Ident(table.rest()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).Scan(ctx, &stray)
 	if err != nil {
 		return nil, err
@@ -132,7 +128,7 @@ func (d *DB) monthsToPart(ctx context.Context, table partitioned, current model.
 // parts returns the months for which the table has a part.
 func (d *DB) parts(ctx context.Context, table partitioned) (map[model.Month]bool, error) {
 	var names []string
-	err := d.read.NewSelect().TableExpr("pg_inherits AS i").Join("JOIN pg_class AS c ON c.oid = i.inhrelid").
+	err := d.Read.NewSelect().TableExpr("pg_inherits AS i").Join("JOIN pg_class AS c ON c.oid = i.inhrelid").
 		ColumnExpr("c.relname").Where("i.inhparent = ?::regclass", table.name).OrderExpr("c.relname").Scan(ctx, &names)
 	if err != nil {
 		return nil, err
@@ -152,7 +148,7 @@ func (d *DB) parts(ctx context.Context, table partitioned) (map[model.Month]bool
 // makePart makes a month's part. It is made beside the table and attached afterwards, because that
 // lets the table's other parts be read and written meanwhile; only the default part is locked,
 // which must not get a row of that month now.
-func makePart(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
+func makePart(ctx context.Context, tx *Tx, table partitioned, month model.Month) error {
 	have, err := isAttached(ctx, tx, table, month)
 
 	// another process was faster
@@ -174,7 +170,7 @@ func makePart(ctx context.Context, tx bun.Tx, table partitioned, month model.Mon
 
 // attachPart makes a table the partition of a month, with the month's rows of the default
 // partition.
-func attachPart(ctx context.Context, tx bun.Tx, table partitioned, month model.Month) error {
+func attachPart(ctx context.Context, tx *Tx, table partitioned, month model.Month) error {
 	from, to := table.bound(month), table.bound(month.Next())
 	part, rest := bun.Ident(table.part(month)), bun.Ident(table.rest())
 	for _, statement := range []struct {
@@ -199,7 +195,7 @@ func attachPart(ctx context.Context, tx bun.Tx, table partitioned, month model.M
 // changeParts runs a change of one table's parts in a transaction of its own, so that it never
 // holds a lock of one table while it waits for another's. It is repeated while others keep the
 // table busy.
-func (d *DB) changeParts(ctx context.Context, change func(tx bun.Tx) error) error {
+func (d *DB) changeParts(ctx context.Context, change func(tx *Tx) error) error {
 	var err error
 	for attempt := range partLockAttempts {
 		if attempt > 0 {
@@ -210,9 +206,9 @@ func (d *DB) changeParts(ctx context.Context, change func(tx bun.Tx) error) erro
 			}
 		}
 
-		err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err = d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 			// The wait for one's turn blocks nobody, so it has no limit.
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", partitionLock); err != nil {
+			if err := tx.LockKey(ctx, PartitionLock); err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", partLockWait.Milliseconds()); err != nil {
@@ -221,7 +217,7 @@ func (d *DB) changeParts(ctx context.Context, change func(tx bun.Tx) error) erro
 
 			return change(tx)
 		})
-		if err == nil || !isRetryable(err) && !isLockTimeout(err) {
+		if err == nil || !IsRetryable(err) && !isLockTimeout(err) {
 			return err
 		}
 	}

@@ -22,9 +22,9 @@ const nobody = math.MaxInt64
 // sent and does not hold the address. So the time that all this takes tells nobody who has an
 // account. The mail's AccountID and Recipient are filled in here.
 func (d *DB) RequestPasswordReset(ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		mail := mail
-		user, err := d.lockUser(ctx, tx, "email", email)
+		user, err := lockUser(ctx, tx, "email", email)
 		switch {
 		case err == nil:
 			mail.AccountID, mail.Recipient = user.AccountID, user.Email
@@ -71,14 +71,14 @@ type PasswordChange struct {
 // sessions, mails the user, and returns the API tokens that stay valid. ErrInvalidToken otherwise.
 func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, change PasswordChange) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		var userID int64
 		err := tx.NewRaw("SELECT user_id FROM password_resets WHERE token_hash = ?", tokenHash).Scan(ctx, &userID)
 		if err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 
-		user, err := d.lockUser(ctx, tx, "id", userID)
+		user, err := lockUser(ctx, tx, "id", userID)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, change Passwor
 		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, change.At).
 			Scan(ctx, &userID)
 		if err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 
 		tokens, err = changePassword(ctx, tx, user, change)
@@ -107,8 +107,8 @@ func (d *DB) ResetPassword(ctx context.Context, tokenHash []byte, change Passwor
 // no longer that, the change comes too late and is model.ErrNotFound.
 func (d *DB) ChangePassword(ctx context.Context, userID int64, was string, change PasswordChange) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		user, err := d.lockUser(ctx, tx, "id", userID)
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		user, err := lockUser(ctx, tx, "id", userID)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (d *DB) ChangePassword(ctx context.Context, userID int64, was string, chang
 		return err
 	})
 	if err != nil {
-		return nil, named(err, "change the password of user %d", userID)
+		return nil, Wrap(err, "change the password of user %d", userID)
 	}
 
 	return tokens, nil
@@ -128,7 +128,7 @@ func (d *DB) ChangePassword(ctx context.Context, userID int64, was string, chang
 
 // changePassword changes the password of a user who is locked. The mailed secrets expire with it:
 // they were for the old one. So does what browsers remember of earlier sign-ins, by the generation.
-func changePassword(ctx context.Context, tx bun.Tx, user *model.User, change PasswordChange) ([]*model.APIToken, error) {
+func changePassword(ctx context.Context, tx *Tx, user *model.User, change PasswordChange) ([]*model.APIToken, error) {
 	for _, statement := range []*bun.RawQuery{
 		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?", change.Hash, user.ID),
 		tx.NewRaw("DELETE FROM sessions WHERE user_id = ?", user.ID),
@@ -153,7 +153,7 @@ func changePassword(ctx context.Context, tx bun.Tx, user *model.User, change Pas
 
 // mailPasswordChange mails the user about a new password and of what still works without it,
 // model.MaxPasswordMails times an hour.
-func mailPasswordChange(ctx context.Context, tx bun.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange) error {
+func mailPasswordChange(ctx context.Context, tx *Tx, user *model.User, tokens []*model.APIToken, change PasswordChange) error {
 	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
 		Where("recipient = ?", user.Email).Where("kind = ?", model.MailPasswordChanged).
 		Where("created_at > ?", change.At.Add(-time.Hour)).Count(ctx)
@@ -181,7 +181,7 @@ func mailPasswordChange(ctx context.Context, tx bun.Tx, user *model.User, tokens
 func (d *DB) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, table := range []string{"password_resets", "invitations", "pending_sign_ups"} {
-		res, err := d.write.ExecContext(ctx, "DELETE FROM ? WHERE expires_at <= ?", bun.Ident(table), now)
+		res, err := d.Write.ExecContext(ctx, "DELETE FROM ? WHERE expires_at <= ?", bun.Ident(table), now)
 		if err != nil {
 			return all, fmt.Errorf("delete expired %s: %w", table, err)
 		}

@@ -16,13 +16,13 @@ var errDiskFull = errors.New("the database's disk is full")
 // ProbeWrite commits one small row, as every acknowledged request does. It fails on a full disk, a
 // read-only database and a server in recovery.
 func (d *DB) ProbeWrite(ctx context.Context) error {
-	_, err := d.write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES ('write_probe', ?) "+
+	_, err := d.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES ('write_probe', ?) "+
 		"ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value", strconv.FormatInt(time.Now().UnixMicro(), 10))
-	if err != nil || d.sqlitePath == "" {
+	if err != nil || d.SQLitePath == "" {
 		return err
 	}
 
-	if free, known := freeBytes(d.sqlitePath); known && free < leastFree {
+	if free, known := freeBytes(d.SQLitePath); known && free < leastFree {
 		return errDiskFull
 	}
 

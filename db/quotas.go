@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -28,7 +26,7 @@ type QuotaNotice struct {
 func (d *DB) NoteSiteQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
 	var all int64
 	for _, threshold := range model.QuotaThresholds {
-		result, err := d.write.ExecContext(ctx, `
+		result, err := d.Write.ExecContext(ctx, `
 INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
 SELECT s.account_id, s.id, ?, u.month, ?, ? FROM site_usage u JOIN sites s ON s.id = u.site_id
 WHERE u.month = ? AND u.used > 0 AND u.used * 100 >= s.monthly_pageviews * ?
@@ -70,7 +68,7 @@ func (d *DB) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model
 		// In a transaction of its own, since it may deadlock with a writer that notes several
 		// accounts in another order.
 		var n int64
-		err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 			result, err := tx.ExecContext(ctx, `
 WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
 INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
@@ -106,7 +104,7 @@ const quotaNoticePage = 100
 func (d *DB) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
 	for all := 0; ; {
 		n := 0
-		err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 			notices, err := d.newQuotaNotices(ctx, tx)
 			n = len(notices)
 			for i := 0; err == nil && i < n; i++ {
@@ -124,17 +122,15 @@ func (d *DB) MailQuotaNotices(ctx context.Context, now model.Instant) (int, erro
 }
 
 // newQuotaNotices takes notices that have no mails yet. Nobody else has them until tx ends.
-func (d *DB) newQuotaNotices(ctx context.Context, tx bun.Tx) ([]QuotaNotice, error) {
+func (d *DB) newQuotaNotices(ctx context.Context, tx *Tx) ([]QuotaNotice, error) {
 	var notices []QuotaNotice
 	q := tx.NewSelect().Model(&notices).Where("mailed_at = 0").
 		OrderExpr("created_at, account_id, site_id, product, month, threshold").Limit(quotaNoticePage)
-	if d.pg != nil {
-		q.For("UPDATE SKIP LOCKED")
-	}
+	tx.Lock(q, "UPDATE SKIP LOCKED")
 	return notices, q.Scan(ctx)
 }
 
-func (d *DB) mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now model.Instant) error {
+func (d *DB) mailQuotaNotice(ctx context.Context, tx *Tx, n *QuotaNotice, now model.Instant) error {
 	kind := model.MailQuota80
 
 	if n.Threshold >= 100 {
@@ -158,7 +154,7 @@ func (d *DB) mailQuotaNotice(ctx context.Context, tx bun.Tx, n *QuotaNotice, now
 
 // quotaMail looks up what the mail of a notice names: the account, the site, and the quota, which
 // is that of the plan now. A deleted object, or a plan without a quota, leaves its field empty.
-func quotaMail(ctx context.Context, tx bun.Tx, n *QuotaNotice) (model.QuotaMail, error) {
+func quotaMail(ctx context.Context, tx *Tx, n *QuotaNotice) (model.QuotaMail, error) {
 	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
 	var accounts []model.Account
 	err := tx.NewSelect().Model(&accounts).Column("name", "captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
@@ -171,8 +167,8 @@ func quotaMail(ctx context.Context, tx bun.Tx, n *QuotaNotice) (model.QuotaMail,
 
 	if n.Product == model.ProductCaptcha {
 		if len(accounts) > 0 {
-			// model.Unlimited is none
-			data.Quota = max(0, quotaOf(accounts[0].CaptchaPlan))
+			// model.Unlimited is negative.
+			data.Quota = max(0, accounts[0].CaptchaPlan.QuotaOrUnlimited())
 		}
 
 		return data, nil

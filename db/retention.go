@@ -39,7 +39,7 @@ const (
 // An error leaves the rest for the next call.
 func (d *DB) DropOldData(ctx context.Context, now model.Instant, months int) (Dropped, error) {
 	var all Dropped
-	newest, err := d.newestHit(ctx, d.read)
+	newest, err := d.newestHit(ctx, d.Read)
 	if err != nil || newest == 0 {
 		return all, err
 	}
@@ -48,7 +48,7 @@ func (d *DB) DropOldData(ctx context.Context, now model.Instant, months int) (Dr
 
 	// visits last: a page view or event never stands without its visit
 	for _, table := range partitionedTables {
-		if d.pg != nil {
+		if d.IsPostgres() {
 			n, err := d.detachParts(ctx, table, before, now)
 			all.Partitions += n
 
@@ -59,7 +59,7 @@ func (d *DB) DropOldData(ctx context.Context, now model.Instant, months int) (Dr
 
 		rows := oldRows{table: table.name, key: table.primaryKey, column: table.key, bound: table.bound(before)}
 
-		if d.pg != nil {
+		if d.IsPostgres() {
 			rows.table = table.rest()
 		}
 
@@ -118,7 +118,7 @@ func (d *DB) deleteOldMails(ctx context.Context, now model.Instant) (int64, erro
 		{"DELETE FROM user_erasures WHERE finished_at > 0 AND finished_at < ?", now.Add(-finishedRetention)},
 		{"DELETE FROM quota_notices WHERE month < ?", addMonths(now.Month(), 1-usageMonths)},
 	} {
-		result, err := d.write.ExecContext(ctx, statement.text, statement.bound)
+		result, err := d.Write.ExecContext(ctx, statement.text, statement.bound)
 		if err != nil {
 			return all, fmt.Errorf("delete old mails and notices: %w", err)
 		}
@@ -152,7 +152,7 @@ func (d *DB) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 
 	for tenant := int64(-1); ; {
 		var next []int64
-		if err := d.read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
+		if err := d.Read.NewRaw(nextTenant, tenant).Scan(ctx, &next); err != nil {
 			return all, fmt.Errorf("look for tenants in %s: %w", rows.table, err)
 		}
 		if len(next) == 0 {
@@ -164,14 +164,14 @@ func (d *DB) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 		for {
 			// asked first, because deleting nothing would make SQLite's writers wait, too
 			var any bool
-			if err := d.read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).Scan(ctx, &any); err != nil {
+			if err := d.Read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).Scan(ctx, &any); err != nil {
 				return all, fmt.Errorf("look for old rows of %s %d in %s: %w", column, tenant, rows.table, err)
 			}
 			if !any {
 				break
 			}
 
-			result, err := d.write.ExecContext(ctx, remove, tenant, rows.bound)
+			result, err := d.Write.ExecContext(ctx, remove, tenant, rows.bound)
 			if err != nil {
 				return all, fmt.Errorf("delete old rows of %s %d from %s: %w", column, tenant, rows.table, err)
 			}

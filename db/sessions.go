@@ -25,8 +25,8 @@ const (
 func (d *DB) CreateSession(ctx context.Context, s model.Session, passwordHash string, replaced []byte) error {
 	s.LastSeenAt = s.CreatedAt
 	s.ExpiresAt = sessionExpiry(s.CreatedAt, s.LastSeenAt)
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		user, err := d.lockUser(ctx, tx, "id", s.UserID)
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		user, err := lockUser(ctx, tx, "id", s.UserID)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (d *DB) CreateSession(ctx context.Context, s model.Session, passwordHash st
 		return err
 	})
 	if err != nil {
-		return named(err, "create session of user %d", s.UserID)
+		return Wrap(err, "create session of user %d", s.UserID)
 	}
 
 	return nil
@@ -54,19 +54,19 @@ func (d *DB) CreateSession(ctx context.Context, s model.Session, passwordHash st
 // and notes that it was used. model.ErrNotFound otherwise.
 func (d *DB) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var s model.Session
-	err := d.read.NewSelect().Model(&s).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
+	err := d.Read.NewSelect().Model(&s).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
 	if err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 
-	user, err := userByID(ctx, d.read, s.UserID)
+	user, err := userByID(ctx, d.Read, s.UserID)
 	if err != nil {
 		return nil, err
 	}
 
 	if seen := now.Add(-sessionTouch); s.LastSeenAt <= seen {
 		// Only one of several requests at once writes.
-		_, err := d.write.NewUpdate().Model((*model.Session)(nil)).
+		_, err := d.Write.NewUpdate().Model((*model.Session)(nil)).
 			Set("last_seen_at = ?", now).Set("expires_at = ?", sessionExpiry(s.CreatedAt, now)).
 			Where("id_hash = ?", idHash).Where("last_seen_at <= ?", seen).Exec(ctx)
 		if err != nil {
@@ -84,7 +84,7 @@ func sessionExpiry(created, seen model.Instant) model.Instant {
 
 // DeleteSession ends one session. One that does not exist is no error.
 func (d *DB) DeleteSession(ctx context.Context, idHash []byte) error {
-	return deleteSession(ctx, d.write, idHash)
+	return deleteSession(ctx, d.Write, idHash)
 }
 
 func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
@@ -97,7 +97,7 @@ func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
 // DeleteUserSessions ends every session of a user and returns how many there were.
 func (d *DB) DeleteUserSessions(ctx context.Context, userID int64) (int64, error) {
 	var n int64
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		res, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
 		if err == nil {
 			n, err = res.RowsAffected()
@@ -114,7 +114,7 @@ func (d *DB) DeleteUserSessions(ctx context.Context, userID int64) (int64, error
 // DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and
 // returns how many.
 func (d *DB) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int64, error) {
-	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("expires_at <= ?", now).Exec(ctx)
+	res, err := d.Write.NewDelete().Model((*model.Session)(nil)).Where("expires_at <= ?", now).Exec(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("delete expired sessions: %w", err)
 	}
@@ -125,7 +125,7 @@ func (d *DB) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int6
 // model.MaxSessions.
 func (d *DB) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
-	err := d.read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
+	err := d.Read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
 		OrderExpr("last_seen_at DESC, id_hash").Limit(model.MaxSessions).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list sessions of user %d: %w", userID, err)
@@ -137,17 +137,17 @@ func (d *DB) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*
 // model.ErrNotFound.
 func (d *DB) Session(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
 	var s model.Session
-	err := d.read.NewSelect().Model(&s).Where("user_id = ?", userID).Where("id_hash = ?", idHash).
+	err := d.Read.NewSelect().Model(&s).Where("user_id = ?", userID).Where("id_hash = ?", idHash).
 		Where("expires_at > ?", now).Scan(ctx)
 	if err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &s, nil
 }
 
 // DeleteUserSession ends a session of the user. One of another user is model.ErrNotFound.
 func (d *DB) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
-	res, err := d.write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Where("id_hash = ?", idHash).Exec(ctx)
+	res, err := d.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Where("id_hash = ?", idHash).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("delete a session of user %d: %w", userID, err)
 	}

@@ -97,7 +97,7 @@ func (d *DB) signInWait(ctx context.Context, now model.Instant, limits []SignInL
 	}
 
 	var rows []signInFailures
-	if err := d.read.NewSelect().Model(&rows).Where("key IN ?", bun.Tuple(keys)).Scan(ctx); err != nil {
+	if err := d.Read.NewSelect().Model(&rows).Where("key IN ?", bun.Tuple(keys)).Scan(ctx); err != nil {
 		return 0, 0, err
 	}
 
@@ -119,7 +119,7 @@ func (d *DB) signInWait(ctx context.Context, now model.Instant, limits []SignInL
 
 // pullSignInFailures makes failures in the future failures of now. The keys are in order.
 func (d *DB) pullSignInFailures(ctx context.Context, now model.Instant, keys [][]byte) error {
-	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		for _, key := range keys {
 			_, err := tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).
 				Where("key = ?", key).Where("last_at > ?", now).Exec(ctx)
@@ -135,7 +135,7 @@ func (d *DB) pullSignInFailures(ctx context.Context, now model.Instant, keys [][
 // countSignIn counts an attempt on every limit, or returns how long it must wait after all:
 // attempts that were read together count one after another.
 func (d *DB) countSignIn(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, err error) {
-	err = d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		rows, err := lockSignInFailures(ctx, tx, now, limits)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ var errWait = errors.New("wait")
 
 // lockSignInFailures returns the limits' rows in the limits' order, made when they are missing,
 // locked until the transaction ends.
-func lockSignInFailures(ctx context.Context, tx bun.Tx, now model.Instant, limits []SignInLimit) ([]signInFailures, error) {
+func lockSignInFailures(ctx context.Context, tx *Tx, now model.Instant, limits []SignInLimit) ([]signInFailures, error) {
 	rows := make([]signInFailures, len(limits))
 	for i, l := range limits {
 		rows[i] = signInFailures{Key: l.Key, LastAt: now}
@@ -208,20 +208,20 @@ func (d *DB) boundSignInFailures(ctx context.Context, made int) error {
 // out each other. To push out the counter of an address with n failures, an attacker needs 100,000
 // other counters with n failures each, and gains a few guesses.
 func (d *DB) dropSignInFailures(ctx context.Context) (int64, error) {
-	rows, err := d.read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
+	rows, err := d.Read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
 	if err != nil || rows <= maxSignInFailures {
 		return 0, err
 	}
 
-	light := d.write.NewSelect().Model((*signInFailures)(nil)).Column("key").OrderExpr("failures, last_at").
+	light := d.Write.NewSelect().Model((*signInFailures)(nil)).Column("key").OrderExpr("failures, last_at").
 		Limit(int64(rows - maxSignInFailures))
 
-	if d.pg != nil {
-		// rows of attempts in progress stay
+	if d.IsPostgres() {
+		// Rows of attempts in progress stay.
 		light.For("UPDATE SKIP LOCKED")
 	}
 
-	res, err := d.write.NewDelete().Model((*signInFailures)(nil)).Where("key IN (?)", light).Exec(ctx)
+	res, err := d.Write.NewDelete().Model((*signInFailures)(nil)).Where("key IN (?)", light).Exec(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -231,7 +231,7 @@ func (d *DB) dropSignInFailures(ctx context.Context) (int64, error) {
 
 // SignInSucceeded settles an attempt whose password was correct.
 func (d *DB) SignInSucceeded(ctx context.Context, limits ...SignInLimit) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		for _, l := range inKeyOrder(limits) {
 			if !l.Clear {
 				if err := takeBack(ctx, tx, l.Key); err != nil {
@@ -257,7 +257,7 @@ func (d *DB) SignInSucceeded(ctx context.Context, limits ...SignInLimit) error {
 
 // CancelSignIn takes back an attempt whose password was never checked.
 func (d *DB) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		for _, l := range inKeyOrder(limits) {
 			if err := takeBack(ctx, tx, l.Key); err != nil {
 				return err
@@ -272,7 +272,7 @@ func (d *DB) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
 	return nil
 }
 
-func takeBack(ctx context.Context, tx bun.Tx, key []byte) error {
+func takeBack(ctx context.Context, tx *Tx, key []byte) error {
 	_, err := tx.NewUpdate().Model((*signInFailures)(nil)).Set("failures = failures - 1").
 		Where("key = ?", key).Where("failures > 0").Exec(ctx)
 	return err
@@ -283,7 +283,7 @@ func takeBack(ctx context.Context, tx bun.Tx, key []byte) error {
 // failures of now, so that they end as well.
 func (d *DB) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
 	var old int64
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		res, err := tx.NewDelete().Model((*signInFailures)(nil)).Where("last_at <= ?", now.Add(-signInMemory)).Exec(ctx)
 		if err != nil {
 			return err

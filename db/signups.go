@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -31,9 +29,9 @@ var errManySignUps = &model.Error{
 // same rows are made, so that neither the answer nor its time reveals which addresses have
 // accounts. It fails with the Unavailable unavailable while 10,000 sign-ups are pending.
 func (d *DB) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, confirm, known model.Mail) error {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		// so that the count below is exact
-		if err := d.lockInstallation(ctx, tx); err != nil {
+		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
 		if err := boundSignUps(ctx, tx, signUp.Email, signUp.CreatedAt); err != nil {
@@ -62,14 +60,14 @@ func (d *DB) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, conf
 	})
 	if err != nil {
 		// without the address: errors are logged
-		return named(err, "request a sign-up")
+		return Wrap(err, "request a sign-up")
 	}
 
 	return nil
 }
 
 // boundSignUps makes room for one more sign-up of the address, or fails with errManySignUps.
-func boundSignUps(ctx context.Context, tx bun.Tx, email string, now model.Instant) error {
+func boundSignUps(ctx context.Context, tx *Tx, email string, now model.Instant) error {
 	if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("expires_at <= ?", now).Exec(ctx); err != nil {
 		return err
 	}
@@ -93,7 +91,7 @@ func boundSignUps(ctx context.Context, tx bun.Tx, email string, now model.Instan
 // wrong, used or too old.
 func (d *DB) PendingSignUp(ctx context.Context, tokenHash []byte, now model.Instant) (*model.PendingSignUp, error) {
 	var signUp model.PendingSignUp
-	err := orNotFound(d.read.NewSelect().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Scan(ctx))
+	err := OrNotFound(d.Read.NewSelect().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Scan(ctx))
 	switch {
 	case errors.Is(err, model.ErrNotFound):
 		return nil, ErrInvalidToken
@@ -112,15 +110,15 @@ func (d *DB) ConfirmSignUp(
 	ctx context.Context, policy model.SignupPolicy, tokenHash []byte, plan model.CaptchaPlan, now model.Instant,
 ) (*model.User, error) {
 	var user *model.User
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockInstallation(ctx, tx); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
 
 		var signUp model.PendingSignUp
 		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Returning("*").Scan(ctx)
 		if err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 
 		account := model.Account{Name: signUp.AccountName, CaptchaPlan: cmp.Or(plan, model.CaptchaPlanFree), CreatedAt: now}
@@ -151,7 +149,7 @@ func (d *DB) ConfirmSignUp(
 
 // ownSignUpMails deletes the mails of the user's address whose links are invalid now, and makes
 // those that were sent the account's, so that they are deleted with it.
-func ownSignUpMails(ctx context.Context, tx bun.Tx, user *model.User) error {
+func ownSignUpMails(ctx context.Context, tx *Tx, user *model.User) error {
 	if err := forgetLink(ctx, tx, model.MailSignUp, 0, user.Email); err != nil {
 		return err
 	}

@@ -17,12 +17,12 @@ import (
 // SiteRulesByKey returns the site with this site key and all that decides about its hits, or
 // model.ErrNotFound.
 func (d *DB) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
-	return one(siteRules(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
+	return one(siteRules(ctx, d.DataRead, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
 }
 
 // SiteRulesByServerSecret is SiteRulesByKey by the hash of the server secret, see model.HashToken.
 func (d *DB) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
-	return one(siteRules(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
+	return one(siteRules(ctx, d.DataRead, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
 }
 
 // SiteRules returns the rules of several sites by their ids. The caller has loaded the sites

@@ -21,7 +21,7 @@ import (
 // most model.MaxExtraDomains. The site's own domain is refused: it needs no entry and would take
 // the place of one.
 func (d *DB) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, site *model.Site) error {
 		if domain == site.Domain {
 			return model.InvalidField("domain", "own_domain", "This is the site's own domain; it needs no entry.")
 		}
@@ -34,7 +34,7 @@ func (d *DB) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain 
 
 // RemoveSiteDomain removes an extra domain.
 func (d *DB) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, _ *model.Site) error {
 		return removeFromSite(ctx, tx, "site_domains", "domain", siteID, domain)
 	})
 }
@@ -49,7 +49,7 @@ func (d *DB) RegisterEvent(ctx context.Context, accountID, siteID int64, name st
 		return model.InvalidField("name", "reserved_event_name", "This name has a meaning of its own and cannot be registered.")
 	}
 
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, _ *model.Site) error {
 		return addToSite(ctx, tx, "registered_events", "name", siteID, name, model.MaxRegisteredEvents, &model.Error{
 			Kind: model.Conflict, Code: "too_many_events", Field: "name",
 			Message: fmt.Sprintf("A site has at most %d registered event names.", model.MaxRegisteredEvents),
@@ -60,7 +60,7 @@ func (d *DB) RegisterEvent(ctx context.Context, accountID, siteID int64, name st
 // UnregisterEvent removes one of the site's own event names, which then is no key event any more
 // either.
 func (d *DB) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, _ *model.Site) error {
 		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil || model.IsReservedEvent(name) {
 			// a reserved name never was registered; its mark has nothing to do with it
 			return err
@@ -72,7 +72,7 @@ func (d *DB) UnregisterEvent(ctx context.Context, accountID, siteID int64, name 
 // MarkKeyEvent makes an event call the conversion webhook. It must be registered, automatic or an
 // e-commerce event. A purchase is a key event already.
 func (d *DB) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, _ *model.Site) error {
 		if name == model.EventPurchase {
 			return nil
 		}
@@ -94,7 +94,7 @@ func (d *DB) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name str
 
 // UnmarkKeyEvent takes the mark away. A purchase always is a key event.
 func (d *DB) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, _ *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, _ *model.Site) error {
 		if name == model.EventPurchase {
 			return model.InvalidField("name", "always_key_event", "A purchase always is a key event.")
 		}
@@ -129,7 +129,7 @@ func (d *DB) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpda
 		return err
 	}
 
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, site *model.Site) error {
 		if u.Name != nil {
 			site.Name = name
 		}
@@ -241,7 +241,7 @@ func (d *DB) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, mon
 
 // setColumns changes columns of the site's own row.
 func (d *DB) setColumns(ctx context.Context, accountID, siteID int64, set func(*model.Site), columns ...string) error {
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, site *model.Site) error {
 		set(site)
 		_, err := tx.NewUpdate().Model(site).WherePK().Column(columns...).Exec(ctx)
 		return err
@@ -252,8 +252,8 @@ func (d *DB) setColumns(ctx context.Context, accountID, siteID int64, set func(*
 const anyAccount = -1
 
 // changeSite runs a change in a transaction that holds the site's row, and tells the watchers.
-func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change func(tx bun.Tx, site *model.Site) error) error {
-	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change func(tx *Tx, site *model.Site) error) error {
+	err := d.inSiteTx(ctx, func(ctx context.Context, tx *Tx) error {
 		var site model.Site
 		q := tx.NewSelect().Model(&site).Where("id = ?", siteID)
 
@@ -261,25 +261,18 @@ func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change fun
 			q.Where("account_id = ?", accountID)
 		}
 
-		// SQLite: the transaction excludes every other writer
-		if d.pg != nil {
-			q.For("NO KEY UPDATE")
-		}
+		tx.Lock(q, "NO KEY UPDATE")
 		if err := q.Scan(ctx); err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 		if err := change(tx, &site); err != nil {
 			return err
 		}
 
-		return d.tellSite(ctx, tx, siteID)
+		return tx.Notify(ctx, SiteChanges, siteID)
 	})
 	if _, shown := errors.AsType[*model.Error](err); err != nil && !shown {
 		return fmt.Errorf("change site %d: %w", siteID, err)
-	}
-
-	if err == nil {
-		d.siteChanged(ctx, siteID)
 	}
 
 	return err
@@ -287,7 +280,7 @@ func (d *DB) changeSite(ctx context.Context, accountID, siteID int64, change fun
 
 // addToSite adds a value to one of the site's lists, or returns full when the list has limit values
 // already.
-func addToSite(ctx context.Context, tx bun.Tx, table, column string, siteID int64, value string, limit int64, full error) error {
+func addToSite(ctx context.Context, tx *Tx, table, column string, siteID int64, value string, limit int64, full error) error {
 	result, err := tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
 		bun.Ident(table), bun.Ident(column), siteID, value)
 	if err != nil {
@@ -306,7 +299,7 @@ func addToSite(ctx context.Context, tx bun.Tx, table, column string, siteID int6
 	return err
 }
 
-func removeFromSite(ctx context.Context, tx bun.Tx, table, column string, siteID int64, value string) error {
+func removeFromSite(ctx context.Context, tx *Tx, table, column string, siteID int64, value string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID, bun.Ident(column), value)
 	return err
 }

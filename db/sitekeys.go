@@ -26,8 +26,8 @@ func (d *DB) CreateSitekey(ctx context.Context, accountID int64, name string, do
 
 	secret := giveSecret(&key)
 
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "accounts", accountID); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&key).Exec(ctx); err != nil {
@@ -37,13 +37,12 @@ func (d *DB) CreateSitekey(ctx context.Context, accountID int64, name string, do
 			return err
 		}
 
-		return d.notify(ctx, tx, sitekeyChannel, key.ID)
+		return tx.Notify(ctx, SitekeyChanges, key.ID)
 	})
 	if err != nil {
-		return nil, "", named(err, "create sitekey of account %d", accountID)
+		return nil, "", Wrap(err, "create sitekey of account %d", accountID)
 	}
 
-	d.sitekeyWatchers.tell(key.ID)
 	return &key, secret, nil
 }
 
@@ -56,7 +55,7 @@ type SitekeyUpdate struct {
 // UpdateSitekey changes all that u holds or, when some of it is refused, nothing. Every wrong field
 // is reported, by joined errors. It returns the sitekey as it is then.
 func (d *DB) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
-	return d.changeSitekey(ctx, accountID, id, func(tx bun.Tx, key *model.Sitekey) error {
+	return d.changeSitekey(ctx, accountID, id, func(tx *Tx, key *model.Sitekey) error {
 		if err := describeSitekey(key, u.Name, u.Domains); err != nil {
 			return err
 		}
@@ -67,7 +66,7 @@ func (d *DB) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUp
 
 // RotateSitekeySecret gives the sitekey a new secret and returns it. The old one is dead.
 func (d *DB) RotateSitekeySecret(ctx context.Context, accountID, id int64) (secret string, err error) {
-	_, err = d.changeSitekey(ctx, accountID, id, func(tx bun.Tx, key *model.Sitekey) error {
+	_, err = d.changeSitekey(ctx, accountID, id, func(tx *Tx, key *model.Sitekey) error {
 		secret = giveSecret(key)
 		_, err := tx.NewUpdate().Model(key).WherePK().Column("secret_hash", "secret_hint").Exec(ctx)
 		return err
@@ -81,7 +80,7 @@ func (d *DB) RotateSitekeySecret(ctx context.Context, accountID, id int64) (secr
 
 // DeleteSitekey deletes a sitekey. Its tokens are worth nothing any more.
 func (d *DB) DeleteSitekey(ctx context.Context, accountID, id int64) error {
-	_, err := d.changeSitekey(ctx, accountID, id, func(tx bun.Tx, key *model.Sitekey) error {
+	_, err := d.changeSitekey(ctx, accountID, id, func(tx *Tx, key *model.Sitekey) error {
 		_, err := tx.NewDelete().Model(key).WherePK().Exec(ctx)
 		return err
 	})
@@ -90,23 +89,20 @@ func (d *DB) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 
 // changeSitekey runs a change in a transaction that holds the sitekey's row, and tells the
 // watchers.
-func (d *DB) changeSitekey(ctx context.Context, accountID, id int64, change func(tx bun.Tx, key *model.Sitekey) error) (*model.Sitekey, error) {
+func (d *DB) changeSitekey(ctx context.Context, accountID, id int64, change func(tx *Tx, key *model.Sitekey) error) (*model.Sitekey, error) {
 	var key model.Sitekey
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		q := tx.NewSelect().Model(&key).Where("id = ?", id).Where("account_id = ?", accountID)
 
-		// SQLite: the transaction excludes every other writer
-		if d.pg != nil {
-			q.For("NO KEY UPDATE")
-		}
+		tx.Lock(q, "NO KEY UPDATE")
 		if err := q.Scan(ctx); err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 		if err := change(tx, &key); err != nil {
 			return err
 		}
 
-		return d.notify(ctx, tx, sitekeyChannel, id)
+		return tx.Notify(ctx, SitekeyChanges, id)
 	})
 	if err != nil {
 		if _, shown := errors.AsType[*model.Error](err); !shown {
@@ -116,7 +112,6 @@ func (d *DB) changeSitekey(ctx context.Context, accountID, id int64, change func
 		return nil, err
 	}
 
-	d.sitekeyWatchers.tell(id)
 	return &key, nil
 }
 
@@ -152,18 +147,18 @@ func giveSecret(key *model.Sitekey) string {
 
 // SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
 func (d *DB) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
-	return findSitekey(ctx, d.read, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID).Where("id = ?", id) })
+	return findSitekey(ctx, d.Read, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID).Where("id = ?", id) })
 }
 
 // SitekeyByKey returns the sitekey with this public text, or model.ErrNotFound.
 func (d *DB) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, error) {
-	return findSitekey(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("sitekey = ?", sitekey) })
+	return findSitekey(ctx, d.DataRead, func(q *bun.SelectQuery) { q.Where("sitekey = ?", sitekey) })
 }
 
 // SitekeyBySecret returns the sitekey whose secret has this hash (see model.HashToken), or
 // model.ErrNotFound.
 func (d *DB) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
-	return findSitekey(ctx, d.dataRead, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
+	return findSitekey(ctx, d.DataRead, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
 }
 
 func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)) (*model.Sitekey, error) {
@@ -171,7 +166,7 @@ func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)
 	q := pool.NewSelect().Model(&key)
 	where(q)
 	if err := q.Scan(ctx); err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &key, nil
 }
@@ -180,7 +175,7 @@ func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)
 // the id after (0 for the first page).
 func (d *DB) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
 	var keys []*model.Sitekey
-	err := d.read.NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).
+	err := d.Read.NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).
 		Order("id").Limit(limit).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)
@@ -190,7 +185,7 @@ func (d *DB) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*mo
 
 // SitekeyCount is the number of sitekeys of the account.
 func (d *DB) SitekeyCount(ctx context.Context, accountID int64) (int64, error) {
-	n, err := d.read.NewSelect().Model((*model.Sitekey)(nil)).Where("account_id = ?", accountID).Count(ctx)
+	n, err := d.Read.NewSelect().Model((*model.Sitekey)(nil)).Where("account_id = ?", accountID).Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
 	}

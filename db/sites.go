@@ -13,15 +13,15 @@ import (
 // has it. A domain that another site of the account has is the Conflict domain_taken, a site beyond
 // model.MaxSites too_many_sites.
 func (d *DB) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
-	return d.createSite(ctx, site, func(context.Context, bun.Tx, *model.Site) error { return nil })
+	return d.createSite(ctx, site, func(context.Context, *Tx, *model.Site) error { return nil })
 }
 
 // createSite is CreateSite with one more rule, which check asks after the site was stored, in the
 // same transaction.
-func (d *DB) createSite(ctx context.Context, site model.Site, check func(context.Context, bun.Tx, *model.Site) error) (*model.Site, error) {
+func (d *DB) createSite(ctx context.Context, site model.Site, check func(context.Context, *Tx, *model.Site) error) (*model.Site, error) {
 	site.AutomaticEvents = true
-	err := d.inSiteTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockRow(ctx, tx, "accounts", site.AccountID); err != nil {
+	err := d.inSiteTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockRow(ctx, "accounts", site.AccountID); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {
@@ -34,7 +34,7 @@ func (d *DB) createSite(ctx context.Context, site model.Site, check func(context
 			return err
 		}
 
-		return d.tellSite(ctx, tx, site.ID)
+		return tx.Notify(ctx, SiteChanges, site.ID)
 	})
 
 	// site keys are random, so it is the domain
@@ -46,16 +46,15 @@ func (d *DB) createSite(ctx context.Context, site model.Site, check func(context
 	}
 
 	if err != nil {
-		return nil, named(err, "create site of account %d", site.AccountID)
+		return nil, Wrap(err, "create site of account %d", site.AccountID)
 	}
 
-	d.siteChanged(ctx, site.ID)
 	return &site, nil
 }
 
 // atMost fails when the account has more than limit rows in a table, the one that tx has just made
 // included, which then goes again. tx holds the account's row.
-func atMost(ctx context.Context, tx bun.Tx, table string, accountID, limit int64, code string) error {
+func atMost(ctx context.Context, tx *Tx, table string, accountID, limit int64, code string) error {
 	n, err := tx.NewSelect().Table(table).Where("account_id = ?", accountID).Count(ctx)
 	if err == nil && n > limit {
 		err = &model.Error{Kind: model.Conflict, Code: code, Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
@@ -67,9 +66,9 @@ func atMost(ctx context.Context, tx bun.Tx, table string, accountID, limit int64
 // does not exist.
 func (d *DB) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
 	var site model.Site
-	err := d.read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
+	err := d.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
 	if err != nil {
-		return nil, orNotFound(err)
+		return nil, OrNotFound(err)
 	}
 	return &site, nil
 }
@@ -78,7 +77,7 @@ func (d *DB) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, er
 // id after (0 for the first page).
 func (d *DB) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
 	var sites []*model.Site
-	err := d.read.NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
+	err := d.Read.NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
 		Order("id").Limit(limit).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
@@ -88,7 +87,7 @@ func (d *DB) Sites(ctx context.Context, accountID, after, limit int64) ([]*model
 
 // SiteCount is the number of sites of the account.
 func (d *DB) SiteCount(ctx context.Context, accountID int64) (int64, error) {
-	n, err := d.read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).Count(ctx)
+	n, err := d.Read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
 	}
@@ -107,7 +106,7 @@ func (d *DB) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int6
 		Used   int64
 	}
 
-	err := d.read.NewSelect().Table("site_usage").Column("site_id", "used").
+	err := d.Read.NewSelect().Table("site_usage").Column("site_id", "used").
 		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("read usage of %d sites in %s: %w", len(siteIDs), month, err)
@@ -124,8 +123,8 @@ func (d *DB) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int6
 // AnySite returns a site of any account, for the operator, or model.ErrNotFound.
 func (d *DB) AnySite(ctx context.Context, id int64) (*model.Site, error) {
 	var site model.Site
-	if err := d.read.NewSelect().Model(&site).Where("id = ?", id).Scan(ctx); err != nil {
-		return nil, orNotFound(err)
+	if err := d.Read.NewSelect().Model(&site).Where("id = ?", id).Scan(ctx); err != nil {
+		return nil, OrNotFound(err)
 	}
 	return &site, nil
 }
@@ -142,7 +141,7 @@ func (d *DB) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Ins
 		Pageview, Event *model.Instant
 	}
 
-	err := d.read.NewSelect().Table("sites").Column("id").
+	err := d.Read.NewSelect().Table("sites").Column("id").
 		ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
 		ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").
 		Where("id IN ?", bun.Tuple(siteIDs)).Scan(ctx, &rows)

@@ -256,12 +256,12 @@ func SetLogAside(databaseURL string, now time.Time) (name string, err error) {
 // QuickCheck reads the whole of a SQLite database and returns an error that names its first
 // inconsistency. On PostgreSQL it does nothing.
 func (d *DB) QuickCheck(ctx context.Context) error {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return nil
 	}
 
 	var found string
-	if err := d.read.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+	if err := d.Read.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
 		return err
 	}
 	if found != "ok" {

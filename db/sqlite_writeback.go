@@ -25,7 +25,7 @@ const (
 // batches. A pass that fails is made up for by later ones, in the end by the writer itself, see
 // sqliteDSN.
 func (d *DB) WriteBack(ctx context.Context) {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return
 	}
 
@@ -37,8 +37,8 @@ func (d *DB) WriteBack(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if pages, all := copyLog(ctx, d.read); all && pages >= logPages {
-				copyLog(ctx, d.write)
+			if pages, all := copyLog(ctx, d.Read); all && pages >= logPages {
+				copyLog(ctx, d.Write)
 			}
 		}
 	}

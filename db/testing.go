@@ -27,25 +27,25 @@ func SetClockForTest(d *DB, now func() time.Time, uptime func() time.Duration, t
 // ExecForTest runs one statement. Only package dbtest calls it, for tests that need a state which
 // the product itself does not make.
 func ExecForTest(ctx context.Context, d *DB, statement string, args ...any) error {
-	_, err := d.write.ExecContext(ctx, statement, args...)
+	_, err := d.Write.ExecContext(ctx, statement, args...)
 	return err
 }
 
 // CountForTest returns the number of rows of a table. Only package dbtest calls it.
 func CountForTest(d *DB, table string) (int, error) {
-	n, err := d.read.NewSelect().Table(table).Count(context.Background())
+	n, err := d.Read.NewSelect().Table(table).Count(context.Background())
 	return int(n), err
 }
 
 // RowsForTest reads rows into a slice. Only package dbtest calls it.
 func RowsForTest(d *DB, rows any, query string, args ...any) error {
-	return d.read.NewRaw(query, args...).Scan(context.Background(), rows)
+	return d.Read.NewRaw(query, args...).Scan(context.Background(), rows)
 }
 
 // WebhookSecretForTest opens a site's webhook secret. Only tests of this package call it.
 func WebhookSecretForTest(ctx context.Context, d *DB, siteID int64) (string, error) {
 	var sealed []byte
-	if err := d.read.NewSelect().Table("sites").Column("conversion_webhook_secret").Where("id = ?", siteID).Scan(ctx, &sealed); err != nil {
+	if err := d.Read.NewSelect().Table("sites").Column("conversion_webhook_secret").Where("id = ?", siteID).Scan(ctx, &sealed); err != nil {
 		return "", err
 	}
 	return d.openSecret(siteID, sealed)
@@ -53,15 +53,15 @@ func WebhookSecretForTest(ctx context.Context, d *DB, siteID int64) (string, err
 
 // IsBusyForTest reports whether all pooled connections are in use. Only package dbtest calls it.
 func IsBusyForTest(d *DB) bool {
-	stats := d.write.Stats()
+	stats := d.Write.Stats()
 	return stats.InUse >= max(stats.MaxOpenConnections, 1)
 }
 
 // QuietForTest calls a function while nothing of this process writes to SQLite, without keeping
 // other processes from it. On PostgreSQL it just calls it. Only package dbtest calls it.
 func QuietForTest(d *DB, call func()) error {
-	if d.pg == nil {
-		conn, err := d.write.DB.Conn(context.Background())
+	if !d.IsPostgres() {
+		conn, err := d.Write.DB.Conn(context.Background())
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func WatchTransactionsForTest(d *DB, before func(statement string), lost func())
 // TransactionForTest runs statements in one transaction, as the product runs its own. Only package
 // dbtest calls it.
 func TransactionForTest(ctx context.Context, d *DB, statements ...string) error {
-	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		for _, statement := range statements {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
 				return err
@@ -101,10 +101,10 @@ func TransactionForTest(ctx context.Context, d *DB, statements ...string) error 
 // IsWaitingForTest reports whether a transaction waits for another one's lock: never in SQLite,
 // where they take turns. Only package dbtest calls it.
 func IsWaitingForTest(d *DB) (waiting bool, err error) {
-	if d.pg == nil {
+	if !d.IsPostgres() {
 		return false, nil
 	}
-	err = d.read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").
+	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").
 		Scan(context.Background(), &waiting)
 	return waiting, err
 }
@@ -112,7 +112,7 @@ func IsWaitingForTest(d *DB) (waiting bool, err error) {
 func hookForTest(d *DB, hook statementHook) {
 	// a pool can have two uses
 	hooked := make(map[*bun.DB]*bun.DB)
-	for _, pool := range []**bun.DB{&d.write, &d.read, &d.dataWrite, &d.dataRead} {
+	for _, pool := range []**bun.DB{&d.Write, &d.Read, &d.DataWrite, &d.DataRead} {
 		if hooked[*pool] == nil {
 			hooked[*pool] = (*pool).WithQueryHook(hook)
 		}
@@ -132,7 +132,7 @@ func (h statementHook) BeforeQuery(ctx context.Context, event *bun.QueryEvent) c
 }
 
 func (h statementHook) AfterQuery(_ context.Context, event *bun.QueryEvent) {
-	if isRetryable(event.Err) {
+	if IsRetryable(event.Err) {
 		h.lost()
 	}
 }
@@ -143,13 +143,13 @@ func TablesForTest(d *DB) (map[string][]string, error) {
 	query := `SELECT m.name AS table_name, c.name AS column_name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
 
-	if d.pg != nil {
+	if d.IsPostgres() {
 		query = `SELECT c.relname AS table_name, a.attname AS column_name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped`
 	}
 
 	var rows []struct{ TableName, ColumnName string }
-	if err := d.read.NewRaw(query).Scan(context.Background(), &rows); err != nil {
+	if err := d.Read.NewRaw(query).Scan(context.Background(), &rows); err != nil {
 		return nil, err
 	}
 
@@ -164,7 +164,7 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'pub
 // DumpForTest returns every row of a table as a text. Only package dbtest calls it.
 func DumpForTest(d *DB, table string) ([]string, error) {
 	var rows []map[string]any
-	if err := d.read.NewSelect().Table(table).Scan(context.Background(), &rows); err != nil {
+	if err := d.Read.NewSelect().Table(table).Scan(context.Background(), &rows); err != nil {
 		return nil, err
 	}
 
@@ -180,10 +180,10 @@ func DumpForTest(d *DB, table string) ([]string, error) {
 // PagesReadForTest returns how many pages the writing connection of a SQLite database has asked its
 // cache for. Only package dbtest calls it.
 func PagesReadForTest(d *DB) (pages int, err error) {
-	err = withSQLiteConn(context.Background(), d.write.DB, func(conn *sqliteConn) error {
-		status, ok := conn.driverConn.(sqlite.DBStatus)
+	err = withSQLiteConn(context.Background(), d.Write.DB, func(conn *SQLiteConn) error {
+		status, ok := conn.DriverConn.(sqlite.DBStatus)
 		if !ok {
-			return fmt.Errorf("%T counts nothing", conn.driverConn)
+			return fmt.Errorf("%T counts nothing", conn.DriverConn)
 		}
 
 		for _, op := range []sqlite.DBStatusOp{sqlite.DBStatusCacheHit, sqlite.DBStatusCacheMiss} {
@@ -207,11 +207,11 @@ func SnapshotForTest(d *DB, read func(rows func(into any, query string, args ...
 	ctx := context.Background()
 	options := &sql.TxOptions{ReadOnly: true}
 
-	if d.pg != nil {
+	if d.IsPostgres() {
 		options.Isolation = sql.LevelRepeatableRead
 	}
 
-	return d.read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
+	return d.Read.RunInTx(ctx, options, func(ctx context.Context, tx bun.Tx) error {
 		return read(func(into any, query string, args ...any) error { return tx.NewRaw(query, args...).Scan(ctx, into) })
 	})
 }

@@ -2,11 +2,8 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -17,10 +14,10 @@ const tokenTouch = time.Minute
 // CreateAPIToken stores a token, of which a user has at most model.MaxAPITokens, and returns it
 // with its id.
 func (d *DB) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		// The account's row, not the user's: a deletion of the account takes it first, too, so that
 		// neither waits for the other.
-		if err := d.lockRow(ctx, tx, "accounts", token.AccountID); err != nil {
+		if err := tx.LockRow(ctx, "accounts", token.AccountID); err != nil {
 			return err
 		}
 
@@ -40,7 +37,7 @@ func (d *DB) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.A
 		return err
 	})
 	if err != nil {
-		return nil, named(err, "create API token of user %d", token.UserID)
+		return nil, Wrap(err, "create API token of user %d", token.UserID)
 	}
 
 	return &token, nil
@@ -49,7 +46,7 @@ func (d *DB) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.A
 // APITokens returns the tokens of a user in the order of their making.
 func (d *DB) APITokens(ctx context.Context, userID int64) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
-	if err := d.read.NewSelect().Model(&tokens).Where("user_id = ?", userID).Order("id").Scan(ctx); err != nil {
+	if err := d.Read.NewSelect().Model(&tokens).Where("user_id = ?", userID).Order("id").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("list API tokens of user %d: %w", userID, err)
 	}
 	return tokens, nil
@@ -58,8 +55,8 @@ func (d *DB) APITokens(ctx context.Context, userID int64) ([]*model.APIToken, er
 // APIToken returns a token of the user. One of another user is model.ErrNotFound.
 func (d *DB) APIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken
-	if err := d.read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx); err != nil {
-		return nil, orNotFound(err)
+	if err := d.Read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx); err != nil {
+		return nil, OrNotFound(err)
 	}
 	return &token, nil
 }
@@ -68,16 +65,16 @@ func (d *DB) APIToken(ctx context.Context, userID, id int64) (*model.APIToken, e
 // model.ErrNotFound.
 func (d *DB) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		err := tx.NewSelect().Model(&token).Where("id = ?", id).Where("user_id = ?", userID).Scan(ctx)
 		if err != nil {
-			return orNotFound(err)
+			return OrNotFound(err)
 		}
 		_, err = tx.NewDelete().Model(&token).WherePK().Exec(ctx)
 		return err
 	})
 	if err != nil {
-		return nil, named(err, "delete API token %d", id)
+		return nil, Wrap(err, "delete API token %d", id)
 	}
 
 	return &token, nil
@@ -87,18 +84,18 @@ func (d *DB) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APITo
 // was used. model.ErrNotFound when there is none.
 func (d *DB) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (*model.APIToken, *model.User, error) {
 	var token model.APIToken
-	if err := d.read.NewSelect().Model(&token).Where("token_hash = ?", hash).Scan(ctx); err != nil {
-		return nil, nil, orNotFound(err)
+	if err := d.Read.NewSelect().Model(&token).Where("token_hash = ?", hash).Scan(ctx); err != nil {
+		return nil, nil, OrNotFound(err)
 	}
 
-	user, err := userByID(ctx, d.read, token.UserID)
+	user, err := userByID(ctx, d.Read, token.UserID)
 	if err != nil {
 		return nil, nil, err
 	}
 
 	if seen := now.Add(-tokenTouch); token.LastUsedAt <= seen {
 		// Only one of several requests at once writes.
-		_, err := d.write.NewUpdate().Model((*model.APIToken)(nil)).Set("last_used_at = ?", now).
+		_, err := d.Write.NewUpdate().Model((*model.APIToken)(nil)).Set("last_used_at = ?", now).
 			Where("id = ?", token.ID).Where("last_used_at IS NULL OR last_used_at <= ?", seen).Exec(ctx)
 		if err != nil {
 			return nil, nil, fmt.Errorf("note use of API token %d: %w", token.ID, err)
@@ -106,12 +103,4 @@ func (d *DB) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (
 	}
 
 	return &token, user, nil
-}
-
-// named says what failed, unless the error is one to be shown.
-func named(err error, format string, args ...any) error {
-	if _, shown := errors.AsType[*model.Error](err); shown {
-		return err
-	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -30,7 +28,7 @@ func (d *DB) openSecret(siteID int64, sealed []byte) (string, error) {
 
 // sealSecret encrypts a webhook secret, bound to its site, with the key that the database uses. No
 // secret is nil.
-func (d *DB) sealSecret(ctx context.Context, tx bun.Tx, siteID int64, secret string) ([]byte, error) {
+func (d *DB) sealSecret(ctx context.Context, tx *Tx, siteID int64, secret string) ([]byte, error) {
 	if secret == "" {
 		return nil, nil
 	}
@@ -69,7 +67,7 @@ func (d *DB) SetWebhookSecret(ctx context.Context, accountID, siteID int64, secr
 func (d *DB) setConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address, secret *string, by model.ChangedBy,
 ) error {
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, site *model.Site) error {
 		was := site.ConversionWebhookURL
 		setIfGiven(&site.ConversionWebhookURL, address)
 
@@ -100,7 +98,7 @@ func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64,
 		return err
 	}
 
-	return d.changeSite(ctx, accountID, siteID, func(tx bun.Tx, site *model.Site) error {
+	return d.changeSite(ctx, accountID, siteID, func(tx *Tx, site *model.Site) error {
 		was := site.DailyExportURL
 		if was == "" {
 			site.DailyExportDay = by.At.Day()
@@ -120,7 +118,7 @@ func (d *DB) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64,
 // transaction of the change. Of the changes of a site on one day the first model.MaxWebhookMails
 // are mailed, and the last of these mails says so.
 func (d *DB) mailWebhookChange(
-	ctx context.Context, tx bun.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
+	ctx context.Context, tx *Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
 ) error {
 	if was == is || by.Name == "" {
 		return nil

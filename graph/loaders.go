@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -65,13 +66,13 @@ type loaders struct {
 	lastHits *siteLoader[model.Instant]
 	attempts *loader[db.DeliveryKey, []*model.DeliveryAttempt]
 
-	refused func(from model.Day) *siteLoader[[]db.Rejection]
+	refused func(from model.Day) *siteLoader[[]ingest.Rejection]
 	sent    func(page deliveryPage) *siteLoader[[]*model.Delivery]
 
 	mu       sync.Mutex
 	expected []int64
 	listed   []db.DeliveryKey // deliveries
-	byDay    map[model.Day]*siteLoader[[]db.Rejection]
+	byDay    map[model.Day]*siteLoader[[]ingest.Rejection]
 	byPage   map[deliveryPage]*siteLoader[[]*model.Delivery]
 }
 
@@ -82,7 +83,7 @@ type deliveryPage struct {
 }
 
 func newLoaders(d *db.DB, month model.Month) *loaders {
-	l := &loaders{byDay: make(map[model.Day]*siteLoader[[]db.Rejection]), byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery])}
+	l := &loaders{byDay: make(map[model.Day]*siteLoader[[]ingest.Rejection]), byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery])}
 	l.usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return d.MonthlyUsage(ctx, month, ids)
 	})
@@ -93,9 +94,9 @@ func newLoaders(d *db.DB, month model.Month) *loaders {
 		load: d.LastAttempts, expected: l.deliveryKeys, found: make(map[db.DeliveryKey][]*model.DeliveryAttempt),
 	}
 
-	l.refused = func(from model.Day) *siteLoader[[]db.Rejection] {
-		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]db.Rejection, error) {
-			return d.RejectionsOfSites(ctx, ids, from)
+	l.refused = func(from model.Day) *siteLoader[[]ingest.Rejection] {
+		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]ingest.Rejection, error) {
+			return ingest.New(d).RejectionsOfSites(ctx, ids, from)
 		})
 	}
 
@@ -147,7 +148,7 @@ func (l *loaders) deliveryKeys() []db.DeliveryKey {
 }
 
 // rejections returns the loader of the rejected calls since a day.
-func (l *loaders) rejections(from model.Day) *siteLoader[[]db.Rejection] {
+func (l *loaders) rejections(from model.Day) *siteLoader[[]ingest.Rejection] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byDay[from] == nil {
