@@ -134,28 +134,3 @@ func syncFolder(folder string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
-
-// moveSalts takes the salts out of the table that earlier releases kept them in, before a migration
-// drops it.
-func (d *DB) moveSalts(ctx context.Context, tx *Tx) error {
-	if d.IsPostgres() {
-		// the migration itself does
-		return nil
-	}
-
-	var rows []struct {
-		Day  model.Day
-		Salt []byte
-	}
-	if err := tx.NewSelect().Table("day_salts").Column("day", "salt").OrderExpr("day DESC").Limit(2).Scan(ctx, &rows); err != nil {
-		return err
-	}
-
-	for _, row := range rows {
-		if err := d.writeSaltFile(row.Day, row.Salt); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}

@@ -89,7 +89,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 		Manual bool
 		Width  int64
 	}
-	if err := RowsForTest(d, &rows, "SELECT manual, width_range AS width FROM pageviews ORDER BY id"); err != nil || len(rows) != 2 || !rows[1].Manual || rows[1].Width != -1 {
+	if err := d.Read.NewRaw("SELECT manual, width_range AS width FROM pageviews ORDER BY id").Scan(t.Context(), &rows); err != nil || len(rows) != 2 || !rows[1].Manual || rows[1].Width != -1 {
 		t.Errorf("stored %+v, %v", rows, err)
 	}
 }

@@ -26,7 +26,7 @@ func (r *accountResolver) Sites(ctx context.Context, obj *model.Account, first i
 
 func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*model.User, error) {
 	key := accountRead{what: "members", accountID: obj.ID}
-	return shared(ctx, key, func() ([]*model.User, error) { return r.db.Members(ctx, obj.ID) })
+	return shared(ctx, key, func() ([]*model.User, error) { return r.accounts.Members(ctx, obj.ID) })
 }
 
 func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) ([]*model.Invitation, error) {

@@ -35,7 +35,7 @@ func (r *Resolver) delivery(ctx context.Context, accountID int64, id string) (*m
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.DeliveryByID(ctx, accountID, siteID, number))
+	return orNull(r.outbox.DeliveryByID(ctx, accountID, siteID, number))
 }
 
 func (r *Resolver) sendTestWebhook(ctx context.Context, id string) (*model.Delivery, error) {
@@ -49,7 +49,7 @@ func (r *Resolver) sendTestWebhook(ctx context.Context, id string) (*model.Deliv
 		return nil, notFound("siteId")
 	}
 
-	delivery, err := r.db.QueueTestWebhook(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
+	delivery, err := r.outbox.QueueTestWebhook(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
@@ -69,7 +69,7 @@ func (r *Resolver) redeliver(ctx context.Context, id string) (*model.Delivery, e
 		return nil, notFound("deliveryId")
 	}
 
-	delivery, err := r.db.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
+	delivery, err := r.outbox.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("deliveryId", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -27,7 +27,7 @@ func (r *deliveryResolver) State(ctx context.Context, obj *model.Delivery) (gene
 }
 
 func (r *deliveryResolver) Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error) {
-	attempts, err := requestOf(ctx).loaders().attempts.of(ctx, db.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
+	attempts, err := requestOf(ctx).loaders().attempts.of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 	return orEmpty(attempts), err
 }
 

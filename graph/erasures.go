@@ -13,7 +13,7 @@ func (r *Resolver) erasure(ctx context.Context, accountID int64, id string) (*mo
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.Erasure(ctx, accountID, number))
+	return orNull(r.retention.Erasure(ctx, accountID, number))
 }
 
 // deleteUserData notes the erasure and begins with it, as far as there is time. The worker goes on.
@@ -28,13 +28,13 @@ func (r *Resolver) deleteUserData(ctx context.Context, input generated.DeleteUse
 		return nil, notFound("siteId")
 	}
 
-	erasure, err := r.db.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
+	erasure, err := r.retention.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
 
 	r.erase(ctx, erasure)
-	return r.db.Erasure(ctx, viewer.AccountID, erasure.ID)
+	return r.retention.Erasure(ctx, viewer.AccountID, erasure.ID)
 }
 
 // erase goes on with an erasure for a while. The request is stored: what fails here is tried again
@@ -42,7 +42,7 @@ func (r *Resolver) deleteUserData(ctx context.Context, input generated.DeleteUse
 func (r *Resolver) erase(ctx context.Context, erasure *model.UserErasure) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
-	if _, err := r.db.EraseUser(ctx, erasure, requestOf(ctx).now); err != nil && ctx.Err() == nil {
+	if _, err := r.retention.EraseUser(ctx, erasure, requestOf(ctx).now); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "erase a user's data", "request_id", requestID(ctx), "error", err)
 	}
 }

@@ -42,7 +42,7 @@ func (r *mutationResolver) SetMemberRole(ctx context.Context, input generated.Se
 
 func (r *mutationResolver) RemoveMember(ctx context.Context, input generated.RemoveMemberInput) (*generated.RemoveMemberPayload, error) {
 	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
-		return r.db.DeleteMember(ctx, accountID, userID)
+		return r.accounts.DeleteMember(ctx, accountID, userID)
 	})
 	wrong, err := userErrors(err)
 	return &generated.RemoveMemberPayload{Member: member, UserErrors: wrong}, err

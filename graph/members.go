@@ -13,7 +13,7 @@ func (r *Resolver) invitations(ctx context.Context, account *model.Account) ([]*
 	if sees, err := seesInvitations(ctx); !sees || err != nil {
 		return []*model.Invitation{}, err
 	}
-	list, err := r.db.Invitations(ctx, account.ID, requestOf(ctx).now)
+	list, err := r.accounts.Invitations(ctx, account.ID, requestOf(ctx).now)
 	return orEmpty(list), err
 }
 
@@ -42,7 +42,7 @@ func (r *Resolver) revokeInvitation(ctx context.Context, id string) (*model.Invi
 		return nil, notFound("invitationId")
 	}
 
-	invitation, err := r.db.DeleteInvitation(ctx, viewer.AccountID, number)
+	invitation, err := r.accounts.DeleteInvitation(ctx, viewer.AccountID, number)
 	return invitation, orNotFound("invitationId", err)
 }
 
@@ -58,7 +58,7 @@ func (r *Resolver) changeMember(ctx context.Context, id string, change func(acco
 		return nil, notFound("userId")
 	}
 
-	member, err := r.db.Member(ctx, viewer.AccountID, userID)
+	member, err := r.accounts.Member(ctx, viewer.AccountID, userID)
 	if err == nil {
 		err = change(viewer.AccountID, userID)
 	}
@@ -71,7 +71,7 @@ func (r *Resolver) changeMember(ctx context.Context, id string, change func(acco
 
 func (r *Resolver) setMemberRole(ctx context.Context, input generated.SetMemberRoleInput) (*model.User, error) {
 	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
-		return r.db.SetMemberRole(ctx, accountID, userID, input.Role)
+		return r.accounts.SetMemberRole(ctx, accountID, userID, input.Role)
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (r *Resolver) deleteAccount(ctx context.Context, password string) (*string,
 		return nil, err
 	}
 
-	sites, err := r.db.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
+	sites, err := r.sites.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (r *Resolver) member(ctx context.Context, accountID int64, id string) (*mod
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.Member(ctx, accountID, number))
+	return orNull(r.accounts.Member(ctx, accountID, number))
 }
 
 // invitation returns an invitation of the account by its global id; nil for those who do not see
@@ -70,7 +70,7 @@ func (r *Resolver) invitation(ctx context.Context, accountID int64, id string) (
 		return nil, err
 	}
 
-	return orNull(r.db.Invitation(ctx, accountID, number, requestOf(ctx).now))
+	return orNull(r.accounts.Invitation(ctx, accountID, number, requestOf(ctx).now))
 }
 
 // apiToken returns one of the caller's API tokens by its global id; nil for callers without a
@@ -84,7 +84,7 @@ func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) 
 		return nil, err
 	}
 
-	return orNull(r.db.APIToken(ctx, viewer.ID, number))
+	return orNull(r.accounts.APIToken(ctx, viewer.ID, number))
 }
 
 // sessionNode returns one of the caller's sessions; nil for callers without one.
@@ -98,7 +98,7 @@ func (r *Resolver) sessionNode(ctx context.Context, viewer *model.User, idHash [
 		return nil, err
 	}
 
-	row, err := orNull(r.db.Session(ctx, viewer.ID, idHash, requestOf(ctx).now))
+	row, err := orNull(r.accounts.Session(ctx, viewer.ID, idHash, requestOf(ctx).now))
 	if row == nil || err != nil {
 		return nil, err
 	}

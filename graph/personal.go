@@ -88,7 +88,7 @@ func (r *Resolver) apiTokens(ctx context.Context) ([]*model.APIToken, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := r.db.APITokens(ctx, viewer.ID)
+	tokens, err := r.accounts.APITokens(ctx, viewer.ID)
 	return orEmpty(tokens), err
 }
 
@@ -118,7 +118,7 @@ func (r *Resolver) revokeAPIToken(ctx context.Context, id string) (*model.APITok
 		return nil, notFound("apiTokenId")
 	}
 
-	token, err := r.db.DeleteAPIToken(ctx, viewer.ID, number)
+	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, number)
 	return token, orNotFound("apiTokenId", err)
 }
 

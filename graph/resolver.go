@@ -9,7 +9,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/turns"
 )
@@ -17,6 +21,10 @@ import (
 // Resolver holds what the resolvers in *.resolvers.go use. They convert, make one call, and convert
 // back; every rule lives in db/model, db or auth.
 type Resolver struct {
+	accounts     *accounts.Store
+	sites        *sites.Store
+	outbox       *outbox.Store
+	retention    *retention.Store
 	db           *db.DB
 	auth         *auth.Auth
 	ids          *model.NodeIDs
@@ -77,7 +85,7 @@ func (r *Resolver) site(ctx context.Context, accountID int64, id string) (*model
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.SiteByID(ctx, accountID, number))
+	return orNull(r.sites.SiteByID(ctx, accountID, number))
 }
 
 // orNull turns "not found" into null: an unknown id and another account's id get the same answer.

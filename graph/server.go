@@ -18,7 +18,12 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/extension"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -99,6 +104,10 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 
 	resolver := &Resolver{
 		db:           o.DB,
+		accounts:     accounts.New(o.DB),
+		sites:        sites.New(o.DB),
+		outbox:       outbox.New(o.DB),
+		retention:    retention.New(o.DB),
 		auth:         o.Auth,
 		ids:          ids,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
@@ -128,7 +137,7 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	return d.NodeIDs(ctx)
+	return keys.New(d).NodeIDs(ctx)
 }
 
 // newExecutor is gqlgen with our limits, our errors and our one transport.

@@ -104,7 +104,7 @@ func (r *siteResolver) CspLines(ctx context.Context, obj *model.Site) ([]string,
 
 func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.SiteConnection) (int, error) {
 	key := accountRead{what: "number of sites", accountID: obj.AccountID}
-	n, err := shared(ctx, key, func() (int64, error) { return r.db.SiteCount(ctx, obj.AccountID) })
+	n, err := shared(ctx, key, func() (int64, error) { return r.sites.SiteCount(ctx, obj.AccountID) })
 	return int(n), err
 }
 

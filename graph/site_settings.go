@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 )
@@ -38,7 +38,7 @@ func (r *Resolver) changed(ctx context.Context, accountID int64, id string, chan
 	}
 
 	requestOf(ctx).forget()
-	site, err := r.db.SiteByID(ctx, accountID, siteID)
+	site, err := r.sites.SiteByID(ctx, accountID, siteID)
 
 	// another change may have come in between
 	return site, orNotFound("siteId", err)
@@ -58,7 +58,7 @@ func orNotFound(field string, err error) error {
 }
 
 func (r *Resolver) updateSite(ctx context.Context, accountID, siteID int64, input generated.UpdateSiteInput) error {
-	update := db.SiteUpdate{
+	update := sites.SiteUpdate{
 		Name:                    input.Name,
 		MeasureSiteSearch:       input.MeasureSiteSearch,
 		MeasureEcommerce:        input.MeasureEcommerce,
@@ -76,7 +76,7 @@ func (r *Resolver) updateSite(ctx context.Context, accountID, siteID int64, inpu
 		update.ExcludedAddresses = &networks
 	}
 
-	return r.db.UpdateSite(ctx, accountID, siteID, update)
+	return r.sites.UpdateSite(ctx, accountID, siteID, update)
 }
 
 // changeDomain adds or removes an extra domain.
@@ -103,7 +103,7 @@ func (r *Resolver) changeEvent(
 func (r *Resolver) rotateServerSecret(ctx context.Context, id string) (*generated.RotateServerSecretPayload, error) {
 	secret := model.NewSecret(serverSecretPrefix)
 	payload, err := r.changeSite(ctx, id, func(accountID, siteID int64) error {
-		return r.db.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
+		return r.sites.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
 	})
 	if err != nil {
 		return nil, err
@@ -141,12 +141,12 @@ func (r *Resolver) setSitePlan(ctx context.Context, input generated.SetSitePlanI
 		}
 	}
 
-	if err := r.db.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
+	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
 		return nil, orNotFound("siteId", err)
 	}
 
 	requestOf(ctx).forget()
-	site, err := r.db.AnySite(ctx, siteID)
+	site, err := r.sites.AnySite(ctx, siteID)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
@@ -167,15 +167,15 @@ func (r *Resolver) setConversionWebhook(ctx context.Context, accountID, siteID i
 		return err
 	}
 	if !input.URL.IsSet() {
-		return r.db.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
+		return r.sites.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
 	}
 
-	return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
+	return r.sites.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
 }
 
 func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID int64, input generated.SetDailyExportWebhookInput) error {
 	if !input.URL.IsSet() {
-		_, err := r.db.SiteByID(ctx, accountID, siteID)
+		_, err := r.sites.SiteByID(ctx, accountID, siteID)
 		return err
 	}
 
@@ -189,7 +189,7 @@ func (r *Resolver) setDailyExportWebhook(ctx context.Context, accountID, siteID 
 		return err
 	}
 
-	return r.db.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
+	return r.sites.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
 }
 
 // sendsOut checks that the caller may set an address that events are sent to, and says who that is.
@@ -247,7 +247,7 @@ func (r *Resolver) deleteSite(ctx context.Context, id string) (*model.Site, erro
 		return nil, notFound("siteId")
 	}
 
-	site, err := r.db.DeleteSite(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
+	site, err := r.sites.DeleteSite(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
@@ -274,7 +274,7 @@ func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
 
-	if _, err := r.db.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
+	if _, err := r.retention.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "purge deleted sites", "request_id", requestID(ctx), "error", err)
 	}
 }

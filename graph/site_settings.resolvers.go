@@ -24,27 +24,27 @@ func (r *mutationResolver) DeleteSite(ctx context.Context, input generated.Delet
 }
 
 func (r *mutationResolver) AddSiteDomain(ctx context.Context, input generated.SiteDomainInput) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.db.AddSiteDomain)
+	return r.changeDomain(ctx, input, r.sites.AddSiteDomain)
 }
 
 func (r *mutationResolver) RemoveSiteDomain(ctx context.Context, input generated.SiteDomainInput) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.db.RemoveSiteDomain)
+	return r.changeDomain(ctx, input, r.sites.RemoveSiteDomain)
 }
 
 func (r *mutationResolver) RegisterEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.RegisterEvent)
+	return r.changeEvent(ctx, input, r.sites.RegisterEvent)
 }
 
 func (r *mutationResolver) UnregisterEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.UnregisterEvent)
+	return r.changeEvent(ctx, input, r.sites.UnregisterEvent)
 }
 
 func (r *mutationResolver) MarkKeyEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.MarkKeyEvent)
+	return r.changeEvent(ctx, input, r.sites.MarkKeyEvent)
 }
 
 func (r *mutationResolver) UnmarkKeyEvent(ctx context.Context, input generated.SiteEventInput) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.UnmarkKeyEvent)
+	return r.changeEvent(ctx, input, r.sites.UnmarkKeyEvent)
 }
 
 func (r *mutationResolver) SetConversionWebhook(ctx context.Context, input generated.SetConversionWebhookInput) (*generated.SitePayload, error) {
@@ -65,7 +65,7 @@ func (r *mutationResolver) RotateServerSecret(ctx context.Context, input generat
 
 func (r *mutationResolver) RevokeServerSecret(ctx context.Context, input generated.RevokeServerSecretInput) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.db.RevokeServerSecret(ctx, accountID, siteID)
+		return r.sites.RevokeServerSecret(ctx, accountID, siteID)
 	})
 }
 

@@ -79,7 +79,7 @@ func (r *sitekeyResolver) OptionalCspLines(ctx context.Context, obj *model.Sitek
 }
 
 func (r *sitekeyConnectionResolver) TotalCount(ctx context.Context, obj *generated.SitekeyConnection) (int, error) {
-	n, err := r.db.SitekeyCount(ctx, obj.AccountID)
+	n, err := r.sites.SitekeyCount(ctx, obj.AccountID)
 	return int(n), err
 }
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"html"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -18,7 +18,7 @@ func (r *Resolver) sitekey(ctx context.Context, accountID int64, id string) (*mo
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.SitekeyByID(ctx, accountID, number))
+	return orNull(r.sites.SitekeyByID(ctx, accountID, number))
 }
 
 // sitekeyConnection loads one page of an account's sitekeys.
@@ -29,7 +29,7 @@ func (r *Resolver) sitekeyConnection(ctx context.Context, accountID int64, first
 		return nil, err
 	}
 
-	keys, err := r.db.Sitekeys(ctx, accountID, afterID, int64(first)+1)
+	keys, err := r.sites.Sitekeys(ctx, accountID, afterID, int64(first)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +56,13 @@ func (r *Resolver) createSitekey(ctx context.Context, input generated.CreateSite
 		return nil, "", err
 	}
 
-	return r.db.CreateSitekey(ctx, viewer.AccountID, input.Name, domains, requestOf(ctx).now)
+	return r.sites.CreateSitekey(ctx, viewer.AccountID, input.Name, domains, requestOf(ctx).now)
 }
 
 func (r *Resolver) updateSitekey(ctx context.Context, input generated.UpdateSitekeyInput) (*model.Sitekey, error) {
 	var key *model.Sitekey
 	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
-		update := db.SitekeyUpdate{Name: input.Name}
+		update := sites.SitekeyUpdate{Name: input.Name}
 		var nameErr, domainsErr error
 
 		if input.Name != nil {
@@ -79,7 +79,7 @@ func (r *Resolver) updateSitekey(ctx context.Context, input generated.UpdateSite
 			return err
 		}
 
-		key, err = r.db.UpdateSitekey(ctx, accountID, id, update)
+		key, err = r.sites.UpdateSitekey(ctx, accountID, id, update)
 		return err
 	})
 
@@ -89,10 +89,10 @@ func (r *Resolver) updateSitekey(ctx context.Context, input generated.UpdateSite
 // rotateSitekeySecret makes a new secret. Nothing but its hash and its end stay here.
 func (r *Resolver) rotateSitekeySecret(ctx context.Context, nodeID string) (key *model.Sitekey, secret string, err error) {
 	err = r.changeSitekey(ctx, model.MayConfigure, nodeID, func(accountID, id int64) (err error) {
-		if secret, err = r.db.RotateSitekeySecret(ctx, accountID, id); err != nil {
+		if secret, err = r.sites.RotateSitekeySecret(ctx, accountID, id); err != nil {
 			return err
 		}
-		key, err = r.db.SitekeyByID(ctx, accountID, id)
+		key, err = r.sites.SitekeyByID(ctx, accountID, id)
 		return err
 	})
 
@@ -101,10 +101,10 @@ func (r *Resolver) rotateSitekeySecret(ctx context.Context, nodeID string) (key 
 
 func (r *Resolver) deleteSitekey(ctx context.Context, nodeID string) (key *model.Sitekey, err error) {
 	err = r.changeSitekey(ctx, model.MayManage, nodeID, func(accountID, id int64) (err error) {
-		if key, err = r.db.SitekeyByID(ctx, accountID, id); err != nil {
+		if key, err = r.sites.SitekeyByID(ctx, accountID, id); err != nil {
 			return err
 		}
-		return r.db.DeleteSitekey(ctx, accountID, id)
+		return r.sites.DeleteSitekey(ctx, accountID, id)
 	})
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (r *Resolver) captchaCSPOptions() []string {
 // captchaUsage states what an account has used of its captcha quota this month.
 func (r *Resolver) captchaUsage(ctx context.Context, accountID int64) (*generated.CaptchaUsage, error) {
 	now := requestOf(ctx).now
-	used, err := r.db.CaptchaUsage(ctx, accountID, now.Month())
+	used, err := r.accounts.CaptchaUsage(ctx, accountID, now.Month())
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (r *Resolver) setCaptchaPlan(ctx context.Context, input generated.SetCaptch
 	if !ok {
 		return nil, notFound("accountId")
 	}
-	if err := r.db.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
+	if err := r.accounts.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
 		return nil, orNotFound("accountId", err)
 	}
 

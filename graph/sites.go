@@ -16,7 +16,7 @@ func (r *Resolver) siteConnection(ctx context.Context, accountID int64, first in
 		return nil, err
 	}
 
-	sites, err := r.db.Sites(ctx, accountID, afterID, int64(first)+1)
+	sites, err := r.sites.Sites(ctx, accountID, afterID, int64(first)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +45,10 @@ func (r *Resolver) createSite(ctx context.Context, viewer *model.User, input gen
 		return nil, err
 	}
 
-	create := r.db.CreateOwnersSite
+	create := r.sites.CreateOwnersSite
 
 	if viewer.Operator {
-		create = r.db.CreateSite
+		create = r.sites.CreateSite
 	}
 
 	return create(ctx, model.Site{

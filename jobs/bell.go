@@ -13,8 +13,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // The queues, and the types of their tasks. They stay when the program changes.
@@ -38,7 +38,7 @@ const (
 // Bell wakes the workers for deliveries that were just committed. It is all that the other roles
 // know of the worker role.
 type Bell struct {
-	rung chan db.DueDelivery
+	rung chan outbox.DueDelivery
 
 	// Of NewBell only; the bell of a worker runs with it.
 	redis       redis.UniversalClient
@@ -48,7 +48,7 @@ type Bell struct {
 	running     sync.WaitGroup
 }
 
-func newBell() *Bell { return &Bell{rung: make(chan db.DueDelivery, bellSize)} }
+func newBell() *Bell { return &Bell{rung: make(chan outbox.DueDelivery, bellSize)} }
 
 // NewBell returns a bell for a process without the worker role. It rings after Start. It does not
 // need Redis to answer.
@@ -93,7 +93,7 @@ func (b *Bell) Ring(deliveries []model.Delivery) {
 	for i := range deliveries {
 		d := &deliveries[i]
 		select {
-		case b.rung <- db.DueDelivery{Lane: model.Lane{SiteID: d.SiteID, Kind: d.Kind}, ID: d.ID, Tries: d.Tries, NextAttemptAt: d.NextAttemptAt}:
+		case b.rung <- outbox.DueDelivery{Lane: model.Lane{SiteID: d.SiteID, Kind: d.Kind}, ID: d.ID, Tries: d.Tries, NextAttemptAt: d.NextAttemptAt}:
 		default:
 			return
 		}
@@ -115,7 +115,7 @@ func (b *Bell) run(ctx context.Context, client *asynq.Client) {
 	}
 }
 
-func (b *Bell) ring(ctx context.Context, client *asynq.Client, due db.DueDelivery) error {
+func (b *Bell) ring(ctx context.Context, client *asynq.Client, due outbox.DueDelivery) error {
 	lanes := make(map[model.Lane]int)
 	for {
 		if lanes[due.Lane]++; lanes[due.Lane] <= slotsOf(due.Kind) {
@@ -152,7 +152,7 @@ func (b *Bell) rest(ctx context.Context) {
 // attempt, so that the queue takes it once however many ring. A queue can lose a task and still
 // know its id, when a worker dies with it: a delivery that has been overdue for long gets another
 // id now and then.
-func enqueueDelivery(ctx context.Context, client *asynq.Client, due db.DueDelivery, overdue time.Duration) error {
+func enqueueDelivery(ctx context.Context, client *asynq.Client, due outbox.DueDelivery, overdue time.Duration) error {
 	payload, err := json.Marshal(due.Lane)
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func (j *Jobs) certainNow(ctx context.Context) (model.Instant, error) {
 		return 0, err
 	}
 
-	now, err := j.db.TrustedNow(ctx)
+	now, err := j.retention.TrustedNow(ctx)
 	jump, jumped := errors.AsType[*db.ClockJump](err)
 	if err != nil && !jumped {
 		return 0, err

@@ -10,9 +10,9 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/exported"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // timing is how long things take that tests want to be quick.
@@ -64,7 +64,7 @@ func (j *Jobs) ringDue() error {
 	}
 
 	for after := int64(0); ; {
-		lanes, err := j.db.DueLanes(j.ctx, now, after, sweepLanes)
+		lanes, err := j.outbox.DueLanes(j.ctx, now, after, sweepLanes)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (j *Jobs) ringLane(lane model.Lane, now model.Instant) error {
 		return nil
 	}
 
-	due, err := j.db.DueDeliveries(j.ctx, lane, now, free)
+	due, err := j.outbox.DueDeliveries(j.ctx, lane, now, free)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 	// that broke off.
 	var work, prompt context.Context
 	var cancel, cancelPrompt context.CancelFunc
-	var claim *db.Claim
+	var claim *outbox.Claim
 	var err error
 	j.lanes.claim(lane, func(except []int64) int64 {
 		work, cancel = context.WithTimeout(context.WithoutCancel(ctx), j.timing.attempt)
@@ -172,7 +172,7 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 
 		var now model.Instant
 		if now, err = j.dbNow(prompt); err == nil {
-			claim, err = j.db.ClaimDelivery(prompt, lane, except, now, j.timing.lease)
+			claim, err = j.outbox.ClaimDelivery(prompt, lane, except, now, j.timing.lease)
 		}
 		if claim == nil {
 			return 0
@@ -201,12 +201,12 @@ func (j *Jobs) deliver(ctx context.Context, lane model.Lane) (bool, error) {
 // attempt makes the call, if there is somebody to call. A part of a daily export is written
 // before prompt ends. An error is our own fault,
 // and also in the result.
-func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim, part *exportPart) (db.AttemptResult, error) {
+func (j *Jobs) attempt(ctx, prompt context.Context, claim *outbox.Claim, part *exportPart) (outbox.AttemptResult, error) {
 	if claim.URL == "" {
-		return db.AttemptResult{Error: model.AttemptNoWebhook}, nil
+		return outbox.AttemptResult{Error: model.AttemptNoWebhook}, nil
 	}
 	if claim.Fault != nil {
-		return db.AttemptResult{Error: model.AttemptInternal}, claim.Fault
+		return outbox.AttemptResult{Error: model.AttemptInternal}, claim.Fault
 	}
 
 	body := []byte(claim.Body)
@@ -214,7 +214,7 @@ func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim, part *expor
 	if claim.Kind == model.DeliveryDailyExport {
 		var err error
 		if body, err = j.dailyBody(prompt, claim); err != nil {
-			return db.AttemptResult{Error: model.AttemptInternal}, err
+			return outbox.AttemptResult{Error: model.AttemptInternal}, err
 		}
 
 		part.written(len(body))
@@ -225,14 +225,14 @@ func (j *Jobs) attempt(ctx, prompt context.Context, claim *db.Claim, part *expor
 
 // record stores how an attempt ended. It does not give up at once: what is not recorded will be
 // sent again.
-func (j *Jobs) record(ctx context.Context, claim *db.Claim, result db.AttemptResult) error {
+func (j *Jobs) record(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 
 	for {
 		now, err := j.dbNow(ctx)
 		if err == nil {
-			err = j.db.FinishAttempt(ctx, claim, result, now)
+			err = j.outbox.FinishAttempt(ctx, claim, result, now)
 		}
 		if err == nil {
 			return nil
@@ -247,7 +247,7 @@ func (j *Jobs) record(ctx context.Context, claim *db.Claim, result db.AttemptRes
 }
 
 // dailyBody writes the body of a part of a daily export from its rows.
-func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
+func (j *Jobs) dailyBody(ctx context.Context, claim *outbox.Claim) ([]byte, error) {
 	var part model.DailyPart
 	if err := json.Unmarshal([]byte(claim.Body), &part); err != nil {
 		return nil, err
@@ -266,12 +266,12 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 
 	body := append(bytes.TrimSuffix(head, []byte("}")), `,"rows":[`...)
 	rows := 0
-	err = j.db.DailyPartEvents(ctx, claim.SiteID, &part, func(e *db.ExportedEvent) error {
+	err = j.outbox.DailyPartEvents(ctx, claim.SiteID, &part, func(e *exports.Event) error {
 		if rows++; rows > 1 {
 			body = append(body, ',')
 		}
 		var err error
-		body, err = exported.AppendJSON(body, exported.Event(e))
+		body, err = exports.AppendJSON(body, e.Fields())
 		return err
 	})
 
@@ -284,7 +284,7 @@ func (j *Jobs) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
 // logged, and tried again in the next period.
 func (j *Jobs) planDailyExports(ctx context.Context, now model.Instant) error {
 	failures := 0
-	n, err := j.db.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now, func(siteID int64, err error) {
+	n, err := j.outbox.PlanDailyExports(ctx, now.Add(-exportDelay).Day(), now, func(siteID int64, err error) {
 		if failures++; failures <= maxPlanLines {
 			j.log.ErrorContext(ctx, "plan a daily export; other sites' exports go on, this one is tried again in 5 minutes",
 				"site", siteID, "error", err)

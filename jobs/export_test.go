@@ -12,7 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // Quick makes a worker look at the database often, before it is started. lease is how long a claim
@@ -34,7 +34,7 @@ func (j *Jobs) CallTimeout(d time.Duration) { j.sender.timeout = d }
 // started.
 func (j *Jobs) Around(before, after func()) {
 	send := j.send
-	j.send = func(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
+	j.send = func(ctx context.Context, c *outbox.Claim, body []byte) outbox.AttemptResult {
 		before()
 		defer after()
 		return send(ctx, c, body)

@@ -15,6 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
@@ -126,7 +128,7 @@ func TestFaultsRealRedis(t *testing.T) {
 		}
 
 		awaitThat(t, func() (string, bool) {
-			backlog, err := d.DeliveryBacklog(t.Context(), model.At(clock.Now()))
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(clock.Now()))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
 
@@ -200,7 +202,7 @@ func TestClockSteps(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			// a step back must not be the last one
 			clock.add(time.Hour)
-			backlog, err := d.DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
 
@@ -329,10 +331,10 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		secret := "another secret of the site"
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
+		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
+		if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != model.MaxAttempts+1 {

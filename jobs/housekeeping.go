@@ -8,21 +8,21 @@ import (
 
 // deleteSessions deletes sessions that nobody can use any more.
 func (j *Jobs) deleteSessions(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteExpiredSessions(ctx, now)
+	n, err := j.accounts.DeleteExpiredSessions(ctx, now)
 	j.report(ctx, "expired sessions deleted", n)
 	return err
 }
 
 // deleteSignInFailures forgets failed sign-ins that no longer slow anybody down.
 func (j *Jobs) deleteSignInFailures(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteOldSignInFailures(ctx, now)
+	n, err := j.accounts.DeleteOldSignInFailures(ctx, now)
 	j.report(ctx, "old sign-in failures deleted", n)
 	return err
 }
 
 // deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups.
 func (j *Jobs) deleteExpiredSecrets(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteExpiredSecrets(ctx, now)
+	n, err := j.accounts.DeleteExpiredSecrets(ctx, now)
 	j.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
 	return err
 }
@@ -30,7 +30,7 @@ func (j *Jobs) deleteExpiredSecrets(ctx context.Context, now model.Instant) erro
 // purgeDeletedSites deletes what deleted sites have left: the rest of a large one, and hits that
 // were on their way.
 func (j *Jobs) purgeDeletedSites(ctx context.Context, now model.Instant) error {
-	n, err := j.db.PurgeDeletedSites(ctx, now)
+	n, err := j.retention.PurgeDeletedSites(ctx, now)
 	j.report(ctx, "rows of deleted sites deleted", n)
 	return err
 }
@@ -41,14 +41,14 @@ func (j *Jobs) eraseUsers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := j.db.EraseUsers(ctx, now)
+	n, err := j.retention.EraseUsers(ctx, now)
 	j.report(ctx, "rows of users erased on request", n)
 	return err
 }
 
 // deleteSpent forgets captcha challenges and tokens that were used and have expired since.
 func (j *Jobs) deleteSpent(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteSpent(ctx, now)
+	n, err := j.retention.DeleteSpent(ctx, now)
 	j.report(ctx, "used challenges and tokens deleted", n)
 	return err
 }
@@ -67,7 +67,7 @@ func (j *Jobs) ensurePartitions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return j.db.EnsurePartitions(ctx, now)
+	return j.retention.EnsurePartitions(ctx, now)
 }
 
 // dropOldData takes away visits, page views and events that are older than the installation keeps
@@ -76,7 +76,7 @@ func (j *Jobs) dropOldData(ctx context.Context, now model.Instant) error {
 	if j.retentionMonths == 0 {
 		return nil
 	}
-	dropped, err := j.db.DropOldData(ctx, now, j.retentionMonths)
+	dropped, err := j.retention.DropOldData(ctx, now, j.retentionMonths)
 	j.report(ctx, "partitions of old months detached", dropped.Partitions)
 	j.report(ctx, "rows of old months deleted", dropped.Rows)
 	return err
@@ -84,14 +84,14 @@ func (j *Jobs) dropOldData(ctx context.Context, now model.Instant) error {
 
 // dropDetached drops partitions that dropOldData detached a day ago.
 func (j *Jobs) dropDetached(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DropDetached(ctx, now)
+	n, err := j.retention.DropDetached(ctx, now)
 	j.report(ctx, "partitions of old months dropped", n)
 	return err
 }
 
 // deleteOldRecords deletes counters and deliveries that nobody looks at any more.
 func (j *Jobs) deleteOldRecords(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteOldRecords(ctx, now)
+	n, err := j.retention.DeleteOldRecords(ctx, now)
 	j.report(ctx, "old records deleted", n)
 	return err
 }
@@ -102,14 +102,14 @@ func (j *Jobs) correctSchedule(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := j.db.CorrectSchedule(ctx, now)
+	n, err := j.retention.CorrectSchedule(ctx, now)
 	j.report(ctx, "deliveries and mails that a wrong clock had put off", n)
 	return err
 }
 
 // correctDates brings back what a wrong clock has dated into the future.
 func (j *Jobs) correctDates(ctx context.Context, now model.Instant) error {
-	n, err := j.db.CorrectDates(ctx, now)
+	n, err := j.retention.CorrectDates(ctx, now)
 	j.report(ctx, "rows that a wrong clock had dated into the future", n)
 	return err
 }

@@ -22,7 +22,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 const (
@@ -58,17 +61,20 @@ type Options struct {
 
 // Jobs is a worker: it takes tasks from the queue, and puts those in that the schedule asks for.
 type Jobs struct {
-	db       *db.DB
-	now      func() time.Time // this machine's clock; see dbNow
-	clock    clockWatch
-	log      *slog.Logger
-	schedule []periodic
+	db        *db.DB
+	accounts  *accounts.Store
+	outbox    *outbox.Store
+	retention *retention.Store
+	now       func() time.Time // this machine's clock; see dbNow
+	clock     clockWatch
+	log       *slog.Logger
+	schedule  []periodic
 
 	retentionMonths int
 
 	timing  timing
 	sender  *sender
-	send    func(context.Context, *db.Claim, []byte) db.AttemptResult // the sender\'s; tests put themselves in between
+	send    func(context.Context, *outbox.Claim, []byte) outbox.AttemptResult // the sender\'s; tests put themselves in between
 	lanes   *lanes
 	exports *exportMemory
 	mail    *MailServer
@@ -104,7 +110,7 @@ func New(o Options) (*Jobs, error) {
 		return nil, errors.New("jobs: DB, Now and Log are required")
 	}
 
-	j := &Jobs{db: o.DB, now: o.Now, log: o.Log, schedule: schedule, retentionMonths: o.RetentionMonths,
+	j := &Jobs{db: o.DB, accounts: accounts.New(o.DB), outbox: outbox.New(o.DB), retention: retention.New(o.DB), now: o.Now, log: o.Log, schedule: schedule, retentionMonths: o.RetentionMonths,
 		timing:  usualTiming,
 		lanes:   newLanes(),
 		exports: &exportMemory{},

@@ -7,8 +7,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // temper is what this process knows of a lane's receiver. Lanes of one temper share a bound, so
@@ -157,7 +157,7 @@ func (l *lanes) claim(lane model.Lane, claim func(except []int64) int64) {
 
 // release ends what claim began, when all is recorded. result is how the attempt ended, and tells
 // the lane's temper: a failure that came fast tells nothing.
-func (l *lanes) release(lane model.Lane, id int64, result db.AttemptResult) {
+func (l *lanes) release(lane model.Lane, id int64, result outbox.AttemptResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 

@@ -3,8 +3,8 @@ package jobs
 import (
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // TestLanesShareBounds: all lanes that are slow or unknown leave places for those that answer, also
@@ -24,7 +24,7 @@ func TestLanesShareBounds(t *testing.T) {
 
 	end := func(p place, class string) {
 		l.claim(p.lane, func([]int64) int64 { return 1 })
-		l.release(p.lane, 1, db.AttemptResult{Error: class})
+		l.release(p.lane, 1, outbox.AttemptResult{Error: class})
 		l.leave(p)
 	}
 

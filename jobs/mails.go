@@ -20,7 +20,7 @@ const (
 
 // ringMails rings for mails that are due.
 func (j *Jobs) ringMails(now model.Instant) error {
-	due, err := j.db.DueMails(j.ctx, now, mailsAtOnce)
+	due, err := j.outbox.DueMails(j.ctx, now, mailsAtOnce)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (j *Jobs) deliverMail(ctx context.Context, id int64) {
 	var mail *model.Mail
 
 	if err == nil {
-		mail, err = j.db.ClaimMail(work, id, now, mailLease)
+		mail, err = j.outbox.ClaimMail(work, id, now, mailLease)
 	}
 	if err != nil {
 		j.log.ErrorContext(ctx, mailFailures, "mail", id, "error", err)
@@ -75,7 +75,7 @@ func (j *Jobs) deliverMail(ctx context.Context, id int64) {
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 
-	if err := j.db.FinishMail(record, mail); err != nil {
+	if err := j.outbox.FinishMail(record, mail); err != nil {
 		j.log.ErrorContext(ctx, mailFailures, "mail", id, "error", err)
 	}
 }
@@ -127,15 +127,15 @@ func (j *Jobs) noteQuotas(ctx context.Context) error {
 	}
 
 	for _, month := range months {
-		if _, err := j.db.NoteSiteQuotas(ctx, month, now); err != nil {
+		if _, err := j.outbox.NoteSiteQuotas(ctx, month, now); err != nil {
 			return err
 		}
-		if _, err := j.db.NoteCaptchaQuotas(ctx, month, now); err != nil {
+		if _, err := j.outbox.NoteCaptchaQuotas(ctx, month, now); err != nil {
 			return err
 		}
 	}
 
-	n, err := j.db.MailQuotaNotices(ctx, now)
+	n, err := j.outbox.MailQuotaNotices(ctx, now)
 	j.report(ctx, "quota notices mailed", int64(n))
 	return err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // metrics are the counters of this process since it started. The texts in them come from our own
@@ -44,11 +44,11 @@ func (m *metrics) mail(outcome string) {
 // except while tallygate_queue_up is 0, which says it.
 func (j *Jobs) WriteMetrics(ctx context.Context, w io.Writer) error {
 	var b strings.Builder
-	var backlog db.Backlog
+	var backlog outbox.Backlog
 
 	now, err := j.dbNow(ctx)
 	if err == nil {
-		backlog, err = j.db.DeliveryBacklog(ctx, now)
+		backlog, err = j.outbox.DeliveryBacklog(ctx, now)
 	}
 
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
 )
@@ -48,9 +48,10 @@ func work(text string) {
 	}
 
 	d, err := db.Open(f.DatabaseURL)
-	if err := errors.Join(err, d.UseApplicationKey([]byte(dbtest.ApplicationKey))); err != nil {
+	if err != nil {
 		panic(err)
 	}
+	d.UseApplicationKey([]byte(dbtest.ApplicationKey))
 
 	block, _ := pem.Decode(f.CA)
 	cert, err := x509.ParseCertificate(block.Bytes)
@@ -180,7 +181,7 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 		}
 	}
 
-	ids, err := d.NodeIDs(t.Context())
+	ids, err := keys.New(d).NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // attackOwnerCommand measures the hits of one account's site while the owner of another account
@@ -154,13 +156,13 @@ func (c *attackOwnerCommand) victim(ctx context.Context, b *bench) (*scene, erro
 	var made *model.Site
 	err := b.withDatabase(func(d *db.DB) error {
 		now := model.At(time.Now())
-		user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Victim", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: now},
+		user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: "Victim", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: now},
 			model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: now})
 		if err != nil {
 			return err
 		}
 
-		made, err = d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+		made, err = sites.New(d).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 			Plan: model.PlanEnterprise, MonthlyPageviews: 1_000_000_000, CreatedAt: now})
 
 		return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/db"
 )
 
@@ -326,9 +327,9 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int, bas
 	return one, nil
 }
 
-func (m *measurer) storage(ctx context.Context) (s db.Storage, err error) {
+func (m *measurer) storage(ctx context.Context) (s bulk.Storage, err error) {
 	err = m.bench.withDatabase(func(d *db.DB) error {
-		s, err = d.Storage(ctx)
+		s, err = bulk.Measure(ctx, d)
 		return err
 	})
 	return s, err

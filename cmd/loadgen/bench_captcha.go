@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // benchCaptcha is what a bench redeems tokens with. Its sitekey is made in the database, which is
@@ -20,12 +22,12 @@ type benchCaptcha struct {
 func (b *bench) newCaptcha(ctx context.Context, email string) (*benchCaptcha, error) {
 	var c benchCaptcha
 	err := b.withDatabase(func(d *db.DB) error {
-		user, err := d.UserByEmail(ctx, email)
+		user, err := accounts.New(d).UserByEmail(ctx, email)
 		if err != nil {
 			return err
 		}
 
-		key, secret, err := d.CreateSitekey(ctx, user.AccountID, "Load test", []string{captchaDomain}, model.At(time.Now()))
+		key, secret, err := sites.New(d).CreateSitekey(ctx, user.AccountID, "Load test", []string{captchaDomain}, model.At(time.Now()))
 		if err != nil {
 			return err
 		}
@@ -67,7 +69,7 @@ func (c *benchCaptcha) usage(ctx context.Context, b *bench) (u captchaUsage, err
 	month := model.At(time.Now()).Month()
 	u.Period = fmt.Sprint(month)
 	err = b.withDatabase(func(d *db.DB) error {
-		used, err := d.CaptchaUsage(ctx, c.accountID, month)
+		used, err := accounts.New(d).CaptchaUsage(ctx, c.accountID, month)
 		if err == nil {
 			u.Verifications = used.Used
 		}

@@ -8,8 +8,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 // filler makes stored page views as the mix would have left them, spread evenly over the days
@@ -51,8 +54,8 @@ func newFiller(ids *model.NodeIDs, sites []site, rows int, seed uint64, now time
 }
 
 // next makes about n page views with their visits.
-func (f *filler) next(n int) db.BulkRows {
-	var rows db.BulkRows
+func (f *filler) next(n int) bulk.Rows {
+	var rows bulk.Rows
 	for len(rows.Pageviews) < n {
 		at := f.from.Add(time.Duration(f.visits) * f.step)
 		f.visits++
@@ -74,7 +77,7 @@ func (f *filler) next(n int) db.BulkRows {
 
 // fill loads rows page views into a database that nobody else uses meanwhile, and prints progress.
 func fill(ctx context.Context, d *db.DB, sites []site, rows int, seed uint64, progress io.Writer) error {
-	ids, err := d.NodeIDs(ctx)
+	ids, err := keys.New(d).NodeIDs(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,15 +86,15 @@ func fill(ctx context.Context, d *db.DB, sites []site, rows int, seed uint64, pr
 	if err != nil {
 		return err
 	}
-	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return err
 	}
 
 	began := time.Now()
-	return d.BulkFill(ctx, func() error {
+	return bulk.Fill(ctx, d, func() error {
 		for done := 0; done < rows; {
 			chunk := f.next(min(fillChunk, rows-done))
-			if err := d.BulkLoad(ctx, chunk); err != nil {
+			if err := bulk.Load(ctx, d, chunk); err != nil {
 				return err
 			}
 			if done += len(chunk.Pageviews); done/(10*fillChunk) != (done-len(chunk.Pageviews))/(10*fillChunk) {

@@ -7,8 +7,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // limitsCommand measures what nothing on this machine can exceed.
@@ -112,7 +117,7 @@ func (b *bench) bulkRate(ctx context.Context, rows int) (float64, error) {
 			return err
 		}
 
-		ids, err := d.NodeIDs(ctx)
+		ids, err := keys.New(d).NodeIDs(ctx)
 		if err != nil {
 			return err
 		}
@@ -124,7 +129,7 @@ func (b *bench) bulkRate(ctx context.Context, rows int) (float64, error) {
 
 		all := f.next(rows)
 		began := time.Now()
-		err = d.BulkLoad(ctx, all)
+		err = bulk.Load(ctx, d, all)
 		rate = float64(len(all.Pageviews)) / time.Since(began).Seconds()
 
 		return err
@@ -138,30 +143,30 @@ func bulkSites(ctx context.Context, d *db.DB) ([]site, error) {
 	if err := d.Migrate(ctx, time.Now); err != nil {
 		return nil, err
 	}
-	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return nil, err
 	}
 
-	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Bulk"}, model.User{Email: "bulk@loadgen.example", PasswordHash: "-"})
+	user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: "Bulk"}, model.User{Email: "bulk@loadgen.example", PasswordHash: "-"})
 	if err != nil {
 		return nil, err
 	}
 
-	ids, err := d.NodeIDs(ctx)
+	ids, err := keys.New(d).NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	var sites []site
+	var siteList []site
 	for i := range 20 {
-		s, err := d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("bulk-%d.example", i),
+		s, err := sites.New(d).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("bulk-%d.example", i),
 			Name: "Bulk", Plan: model.PlanEnterprise, MonthlyPageviews: 1 << 40})
 		if err != nil {
 			return nil, err
 		}
 
-		sites = append(sites, site{ID: ids.Of(model.NodeSite, s.ID), Key: s.SiteKey, Domain: s.Domain})
+		siteList = append(siteList, site{ID: ids.Of(model.NodeSite, s.ID), Key: s.SiteKey, Domain: s.Domain})
 	}
 
-	return sites, nil
+	return siteList, nil
 }

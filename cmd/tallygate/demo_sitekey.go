@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 const demoSitekeyName = "Demo form"
@@ -13,24 +15,24 @@ const demoSitekeyName = "Demo form"
 // demoSitekey returns a sitekey of the owner that is bound to the demo's domain, made on the first
 // run, and its secret. Only a secret's hash is stored, so every run gets a new one.
 func demoSitekey(ctx context.Context, d *db.DB, ownerEmail string) (sitekey, secret string, err error) {
-	owner, err := d.UserByEmail(ctx, ownerEmail)
+	owner, err := accounts.New(d).UserByEmail(ctx, ownerEmail)
 	if err != nil {
 		return "", "", err
 	}
 
-	keys, err := d.Sitekeys(ctx, owner.AccountID, 0, 100)
+	keys, err := sites.New(d).Sitekeys(ctx, owner.AccountID, 0, 100)
 	if err != nil {
 		return "", "", err
 	}
 
 	for _, key := range keys {
 		if key.Name == demoSitekeyName {
-			secret, err := d.RotateSitekeySecret(ctx, owner.AccountID, key.ID)
+			secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID)
 			return key.Sitekey, secret, err
 		}
 	}
 
-	key, secret, err := d.CreateSitekey(ctx, owner.AccountID, demoSitekeyName, []string{demoDomain}, model.At(time.Now()))
+	key, secret, err := sites.New(d).CreateSitekey(ctx, owner.AccountID, demoSitekeyName, []string{demoDomain}, model.At(time.Now()))
 	if err != nil {
 		return "", "", err
 	}

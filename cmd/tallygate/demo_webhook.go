@@ -26,7 +26,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // webhookReceiver is the back end that an owner writes for webhooks, in small (docs/webhooks.md):
@@ -172,21 +174,21 @@ func (w *webhookReceiver) list(rw http.ResponseWriter, _ *http.Request) {
 // sendConversions makes the receiver the conversion webhook of the owner's site, with e-commerce
 // events on. Address and secret are new in every run.
 func (w *webhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEmail, siteKey string) error {
-	owner, err := d.UserByEmail(ctx, ownerEmail)
+	owner, err := accounts.New(d).UserByEmail(ctx, ownerEmail)
 	if err != nil {
 		return err
 	}
 
-	sites, err := d.Sites(ctx, owner.AccountID, 0, 100)
+	siteList, err := sites.New(d).Sites(ctx, owner.AccountID, 0, 100)
 	if err != nil {
 		return err
 	}
 
-	for _, site := range sites {
+	for _, site := range siteList {
 		if site.SiteKey == siteKey {
 			on := true
-			return errors.Join(d.UpdateSite(ctx, owner.AccountID, site.ID, db.SiteUpdate{MeasureEcommerce: &on}),
-				d.SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
+			return errors.Join(sites.New(d).UpdateSite(ctx, owner.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on}),
+				sites.New(d).SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
 		}
 	}
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/redistest"
 )
@@ -42,7 +43,7 @@ func TestControlRingsInRealRedis(t *testing.T) {
 		owner.do(`mutation { setConversionWebhook(input: {siteId: "`+site.ID+`", url: "https://shop.example/hook"}) { userErrors { code } } }`, &sent)
 		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`, &sent)
 
-		ids, err := a.db.NodeIDs(t.Context())
+		ids, err := keys.New(a.db).NodeIDs(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

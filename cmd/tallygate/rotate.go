@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -49,18 +50,18 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 }
 
 // rotateConfigured is for keys that are given as settings. Processes may run.
-func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
+func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (keys.Rotation, error) {
 	k, err := findApplicationKeys(c)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	if k.previous == nil {
-		return db.Rotation{}, errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
+		return keys.Rotation{}, errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
 	}
 
 	d, hold, err := openDatabase(ctx, c, log)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	defer hold.release()
 
@@ -69,38 +70,36 @@ func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rota
 }
 
 // rotateDatabase replaces the previous key by the current one in the database.
-func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (db.Rotation, error) {
-	state, err := d.ApplicationKeyState(ctx)
+func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (keys.Rotation, error) {
+	state, err := keys.New(d).ApplicationKeyState(ctx)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	if state.Current == k.current.Fingerprint() && state.Previous != k.previous.Fingerprint() {
-		return db.Rotation{}, errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
+		return keys.Rotation{}, errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
 	}
 	if err := k.match(state); err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 
 	current, previous := k.all()
-	if err := d.UseApplicationKey(current, previous...); err != nil {
-		return db.Rotation{}, err
-	}
+	d.UseApplicationKey(current, previous...)
 
-	return d.RotateApplicationKey(ctx, model.At(time.Now()))
+	return keys.New(d).RotateApplicationKey(ctx, model.At(time.Now()))
 }
 
 // rotateFile is for a key that is a file in the data folder. No process may run, since it would
 // keep the previous key only.
-func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
+func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (keys.Rotation, error) {
 	hold, err := holdFolderAlone(ctx, c, log)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	defer hold.release()
 
 	d, err := prepareDatabase(ctx, c, hold)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 
 	r := fileRotation{dir: c.DataDir, db: d}
@@ -119,7 +118,7 @@ func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, 
 type fileRotation struct {
 	dir    string
 	db     *db.DB
-	result db.Rotation
+	result keys.Rotation
 
 	resumed bool // an earlier run wrote the files
 }
@@ -130,7 +129,7 @@ func (r *fileRotation) steps() []func(context.Context) error {
 
 // begin compares the files with the database.
 func (r *fileRotation) begin(ctx context.Context) error {
-	state, err := r.db.ApplicationKeyState(ctx)
+	state, err := keys.New(r.db).ApplicationKeyState(ctx)
 	if err != nil {
 		return err
 	}

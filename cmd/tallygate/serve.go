@@ -25,7 +25,10 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/export"
@@ -57,7 +60,7 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 	}
 	defer hold.release()
 
-	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return errors.Join(fmt.Errorf("make partitions: %w", err), d.Close())
 	}
 
@@ -130,7 +133,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 
 	// Not a reason to stay away: rows without a partition go to the default one, and the worker
 	// tries again.
-	if err := a.db.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(a.db).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		log.WarnContext(ctx, "make partitions", "error", err)
 	}
 	if a.keys, err = openApplicationKeys(ctx, c, a.db, log); err != nil {
@@ -198,7 +201,7 @@ func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, 
 	}
 
 	if hold != nil && hold.accepted {
-		if err := d.QuickCheck(ctx); err != nil {
+		if err := files.New(d).QuickCheck(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("without its log the database is damaged, restore a backup: %w", err), d.Close())
 		}
 	}
@@ -333,7 +336,7 @@ func (a *app) openControl(clients *dataplane.Clients) error {
 }
 
 func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err error) {
-	userIDKey, err := a.db.UserIDKey(ctx)
+	userIDKey, err := keys.New(a.db).UserIDKey(ctx)
 	if err != nil {
 		return err
 	}
@@ -341,7 +344,7 @@ func (a *app) openData(ctx context.Context, clients *dataplane.Clients) (err err
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
 		UserIDKey:  userIDKey,
-		VisitorKey: a.db.VisitorKey,
+		VisitorKey: keys.New(a.db).VisitorKey,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		FloodBurst: a.config.FloodBurst,
@@ -398,7 +401,7 @@ func (a *app) run(ctx context.Context) error {
 
 	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()
-	defer a.background(a.db.WriteBack, a.watchKeys)()
+	defer a.background(files.New(a.db).WriteBack, a.watchKeys)()
 
 	if a.analytics != nil {
 		a.analytics.Start()

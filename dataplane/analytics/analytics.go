@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // Options are what a Service works with. The fields of the first group are required, of the three
@@ -93,11 +94,11 @@ func New(o Options) *Service {
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    o.UserIDKey,
-		bySiteKey:  snapshot.New(loadSite(o.DB.SiteRulesByKey), o.Now),
+		bySiteKey:  snapshot.New(loadSite(sites.New(o.DB).SiteRulesByKey), o.Now),
 		bySecret: snapshot.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
-			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
+			return sites.New(o.DB).SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
-		watch: o.DB.WatchSites,
+		watch: sites.New(o.DB).WatchSites,
 
 		compareClock: o.DB.CompareClock,
 

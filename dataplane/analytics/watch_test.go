@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // TestWithoutNotices: while no notice of a change can arrive, a replaced server secret is dead
@@ -51,7 +52,7 @@ func TestWithoutNotices(t *testing.T) {
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			if err := d.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
+			if err := sites.New(d).SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
 				t.Fatal(err)
 			}
 			return secret

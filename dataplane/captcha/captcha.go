@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/snapshot"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // Options are what a Service works with. All fields but Rotation, IsShared and NoTestSitekey are
@@ -80,11 +81,11 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 		log:           o.Log,
 		keys:          keys,
 		pressure:      newPressure(o.Difficulty),
-		bySitekey:     snapshot.New(loadSitekey(o.DB.SitekeyByKey), o.Now),
+		bySitekey:     snapshot.New(loadSitekey(sites.New(o.DB).SitekeyByKey), o.Now),
 		bySecret: snapshot.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
-			return o.DB.SitekeyBySecret(ctx, []byte(hash))
+			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:  o.DB.WatchSitekeys,
+		watch:  sites.New(o.DB).WatchSitekeys,
 		writer: newWriter(o.Store, timeout),
 		cancel: func() {},
 	}, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -87,7 +88,7 @@ func TestWhoCountsAsAWrongLink(t *testing.T) {
 		use   func(goAway func()) error
 		count bool
 	}{
-		{"wrong", func(func()) error { return db.ErrInvalidToken }, true},
+		{"wrong", func(func()) error { return accounts.ErrInvalidToken }, true},
 		{"gone", func(goAway func()) error { goAway(); return context.Canceled }, true},
 		{"right", func(func()) error { return nil }, false},
 		{"right, and gone", func(goAway func()) error { goAway(); return nil }, false},
@@ -258,7 +259,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
+		owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
 		if err != nil {
 			t.Fatal(err)
 		}

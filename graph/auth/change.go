@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -23,7 +23,7 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 		return nil, nil, err
 	}
 
-	tokens, err := a.db.ChangePassword(ctx, user.ID, user.PasswordHash, a.passwordChange(hash, model.At(a.now())))
+	tokens, err := a.accounts.ChangePassword(ctx, user.ID, user.PasswordHash, a.passwordChange(hash, model.At(a.now())))
 
 	// another change came first
 	if model.KindOf(err) == model.NotFound {
@@ -41,8 +41,8 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 }
 
 // passwordChange is a new password for the database.
-func (a *Auth) passwordChange(hash string, now model.Instant) db.PasswordChange {
-	return db.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
+func (a *Auth) passwordChange(hash string, now model.Instant) accounts.PasswordChange {
+	return accounts.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
 }
 
 // DeleteAccount deletes the account of the owner who is signed in and knows the password, with all
@@ -53,7 +53,7 @@ func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
 		return err
 	}
 
-	err = a.db.DeleteAccount(ctx, user, model.At(a.now()))
+	err = a.accounts.DeleteAccount(ctx, user, model.At(a.now()))
 
 	// the password was changed meanwhile
 	if model.KindOf(err) == model.NotFound {

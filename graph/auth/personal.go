@@ -10,7 +10,7 @@ import (
 
 // Sessions returns the caller's sessions, the one used last first.
 func (a *Auth) Sessions(ctx context.Context, user *model.User) ([]*model.Session, error) {
-	return a.db.Sessions(ctx, user.ID, model.At(a.now()))
+	return a.accounts.Sessions(ctx, user.ID, model.At(a.now()))
 }
 
 // CurrentSession is the hash of the id of the request's session; nil without one.
@@ -38,7 +38,7 @@ func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byt
 		return visitorOf(ctx).end()
 	}
 
-	return a.db.DeleteUserSession(ctx, user.ID, idHash)
+	return a.accounts.DeleteUserSession(ctx, user.ID, idHash)
 }
 
 // CreateAPIToken makes a token for the user and returns it with the secret, which is shown once.
@@ -50,7 +50,7 @@ func (a *Auth) CreateAPIToken(ctx context.Context, user *model.User, name string
 	}
 
 	secret := model.NewSecret(model.APITokenPrefix)
-	token, err := a.db.CreateAPIToken(ctx, model.APIToken{
+	token, err := a.accounts.CreateAPIToken(ctx, model.APIToken{
 		AccountID: user.AccountID, UserID: user.ID, Name: name, Scopes: sorted,
 		TokenHash: model.HashToken(secret), TokenHint: model.SecretHint(secret), CreatedAt: model.At(a.now()),
 	})

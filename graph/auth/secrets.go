@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -37,14 +37,14 @@ func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 		return err
 	}
 
-	return a.db.RequestPasswordReset(ctx, address, model.HashToken(secret), expires, mail)
+	return a.accounts.RequestPasswordReset(ctx, address, model.HashToken(secret), expires, mail)
 }
 
 // ResetPassword changes the password by a mailed secret, which works once. It ends all sessions and
 // starts none. The user's API tokens stay valid and are returned.
 func (a *Auth) ResetPassword(ctx context.Context, secret, password string) (tokens []*model.APIToken, err error) {
 	err = a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
-		tokens, err = a.db.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
+		tokens, err = a.accounts.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
 		return err
 	})
 	return tokens, err
@@ -77,7 +77,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 		return nil, err
 	}
 
-	invitation, err := a.db.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
+	invitation, err := a.accounts.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
 
 	// nothing is mailed
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 // and signs them in.
 func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (user *model.User, err error) {
 	err = a.redeem(ctx, model.InvitationPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
-		user, err = a.db.Accept(ctx, tokenHash, passwordHash, now)
+		user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, now)
 		return err
 	})
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	var wrong error
 
 	if !model.IsSecret(prefix, secret) {
-		wrong = db.ErrInvalidToken
+		wrong = accounts.ErrInvalidToken
 	}
 	if err := errors.Join(wrong, model.CheckPassword(password)); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	case err == nil:
 		// the secret is used up, whatever the counter says
 		_ = a.takeBack(ctx, limits, nil)
-	case !errors.Is(err, db.ErrInvalidToken) && ctx.Err() == nil:
+	case !errors.Is(err, accounts.ErrInvalidToken) && ctx.Err() == nil:
 		err = a.takeBack(ctx, limits, err)
 	}
 

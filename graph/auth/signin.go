@@ -61,7 +61,7 @@ func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*
 		return nil, a.takeBack(ctx, limits, err)
 	}
 
-	return user, a.db.SignInSucceeded(ctx, limits...)
+	return user, a.accounts.SignInSucceeded(ctx, limits...)
 }
 
 // SignOut ends the caller's session, or with everywhere all sessions of the caller. Nobody signed
@@ -78,7 +78,7 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
 	}
 
 	if everywhere {
-		if _, err := a.db.DeleteUserSessions(ctx, caller.User.ID); err != nil {
+		if _, err := a.accounts.DeleteUserSessions(ctx, caller.User.ID); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
 // checkPassword finds the user with this address and password. An unknown address costs one hash as
 // well, so that the time of the answer does not tell who has an account.
 func (a *Auth) checkPassword(ctx context.Context, address, password string) (*model.User, error) {
-	user, err := a.db.UserByEmail(ctx, address)
+	user, err := a.accounts.UserByEmail(ctx, address)
 	if err != nil && model.KindOf(err) != model.NotFound {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 		return nil, err
 	}
 
-	renewed, err := a.db.SetPasswordHash(ctx, user.ID, stored, user.PasswordHash)
+	renewed, err := a.accounts.SetPasswordHash(ctx, user.ID, stored, user.PasswordHash)
 
 	// another sign-in has renewed it, or it is another password now
 	if err == nil && !renewed {

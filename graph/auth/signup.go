@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -32,10 +32,10 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	}
 
 	// Ask before hashing: a closed installation must not be made to work. What follows decides.
-	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
+	if open, err := a.accounts.SignupsOpen(ctx, a.signups); err != nil {
 		return nil, false, err
 	} else if !open {
-		return nil, false, db.ErrSignupsClosed
+		return nil, false, accounts.ErrSignupsClosed
 	}
 
 	leave, err := a.admit(ctx, false, a.signUpLimits(v.r, address))
@@ -73,7 +73,7 @@ func (a *Auth) signUpAtOnce(ctx context.Context, signUp model.PendingSignUp) (*m
 		// Only the first account is created at once. Most sign-ups find that out without a
 		// transaction.
 		policy = model.SignupsFirstOnly
-		first, err := a.db.SignupsOpen(ctx, policy)
+		first, err := a.accounts.SignupsOpen(ctx, policy)
 		if err != nil {
 			return nil, err
 		}
@@ -82,12 +82,12 @@ func (a *Auth) signUpAtOnce(ctx context.Context, signUp model.PendingSignUp) (*m
 		}
 	}
 
-	user, err := a.db.SignUp(ctx, policy,
+	user, err := a.accounts.SignUp(ctx, policy,
 		model.Account{Name: signUp.AccountName, CaptchaPlan: a.captchaPlan, CreatedAt: signUp.CreatedAt},
 		model.User{Email: signUp.Email, PasswordHash: signUp.PasswordHash, CreatedAt: signUp.CreatedAt})
 
 	// another sign-up was first
-	if errors.Is(err, db.ErrSignupsClosed) && policy != a.signups {
+	if errors.Is(err, accounts.ErrSignupsClosed) && policy != a.signups {
 		return nil, errVerify
 	}
 
@@ -110,7 +110,7 @@ func (a *Auth) requestSignUp(ctx context.Context, signUp model.PendingSignUp) er
 		return err
 	}
 
-	return a.db.RequestSignUp(ctx, signUp, confirm, known)
+	return a.accounts.RequestSignUp(ctx, signUp, confirm, known)
 }
 
 // ConfirmSignUp creates the account of a sign-up by its mailed secret, once, and signs its user in.
@@ -140,7 +140,7 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 
 	user, err := a.confirmSignUp(ctx, model.HashToken(secret), password)
 	if err != nil {
-		if errors.Is(err, db.ErrInvalidToken) {
+		if errors.Is(err, accounts.ErrInvalidToken) {
 			return nil, errInvalidSecret
 		}
 		if wrong := model.KindOf(err) == model.Invalid; !wrong && ctx.Err() == nil {
@@ -156,11 +156,11 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 }
 
 // errInvalidSecret is db.ErrInvalidToken under the name of ConfirmSignUp's field.
-var errInvalidSecret = model.InvalidField("secret", db.ErrInvalidToken.Code, db.ErrInvalidToken.Message)
+var errInvalidSecret = model.InvalidField("secret", accounts.ErrInvalidToken.Code, accounts.ErrInvalidToken.Message)
 
 func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password string) (*model.User, error) {
 	now := model.At(a.now())
-	signUp, err := a.db.PendingSignUp(ctx, tokenHash, now)
+	signUp, err := a.accounts.PendingSignUp(ctx, tokenHash, now)
 	if err != nil {
 		return nil, err
 	}
@@ -173,11 +173,11 @@ func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password str
 		return nil, wrongPassword("password")
 	}
 
-	return a.db.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
+	return a.accounts.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
 }
 
 // signUpLimits hold attempts to sign up against the e-mail address and the network.
-func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
+func (a *Auth) signUpLimits(r *http.Request, address string) []accounts.SignInLimit {
 	return append(a.networkLimits(r, "sign-up network", networkSignUps),
-		db.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
+		accounts.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
 }

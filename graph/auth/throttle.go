@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -44,14 +44,14 @@ const wideNetwork = 10
 //
 // A change of the password ends that: a browser that signed in with the old one counts as a
 // stranger.
-func (a *Auth) limits(r *http.Request, address string, device []byte) []db.SignInLimit {
+func (a *Auth) limits(r *http.Request, address string, device []byte) []accounts.SignInLimit {
 	if device != nil {
-		return []db.SignInLimit{{
+		return []accounts.SignInLimit{{
 			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
 	return append(a.networkLimits(r, "network", networkFailures),
-		db.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
+		accounts.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
 }
 
 // knownDevice returns the identity of a browser that has signed in to this address with the
@@ -63,7 +63,7 @@ func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string)
 		return nil, nil
 	}
 
-	user, err := a.db.UserByEmail(ctx, address)
+	user, err := a.accounts.UserByEmail(ctx, address)
 	switch {
 	case model.KindOf(err) == model.NotFound:
 		return nil, nil
@@ -78,26 +78,26 @@ func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string)
 
 // resetLimits hold requests for a password reset, each of which sends a mail, against the e-mail
 // address and the network. Nobody's sign-in waits for them.
-func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
+func (a *Auth) resetLimits(r *http.Request, address string) []accounts.SignInLimit {
 	return append(a.networkLimits(r, "reset network", networkResets),
-		db.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
+		accounts.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
 }
 
 // secretLimits hold failed attempts to use a mailed secret against the network.
-func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
+func (a *Auth) secretLimits(r *http.Request) []accounts.SignInLimit {
 	return a.networkLimits(r, "secret network", networkFailures)
 }
 
 // inviteLimits hold invitations, each of which sends a mail, against the e-mail address that they
 // go to, of all accounts. What one account sends in a day is bounded by db.Invite.
-func (a *Auth) inviteLimits(address string) []db.SignInLimit {
-	return []db.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
+func (a *Auth) inviteLimits(address string) []accounts.SignInLimit {
+	return []accounts.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
 }
 
 // admit reserves a place to hash a password and counts the attempt. The caller gives the place back
 // with leave. It fails with the model.Errors unavailable and rate_limited; both write nothing.
 // known says that a known device asks.
-func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (leave func(), err error) {
+func (a *Auth) admit(ctx context.Context, known bool, limits []accounts.SignInLimit) (leave func(), err error) {
 	leave, err = a.passwords.enter(known)
 	if err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (
 }
 
 // count counts an attempt, or refuses it with the model.Error rate_limited.
-func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
-	wait, err := a.db.BeginSignIn(ctx, model.At(a.now()), limits...)
+func (a *Auth) count(ctx context.Context, limits []accounts.SignInLimit) error {
+	wait, err := a.accounts.BeginSignIn(ctx, model.At(a.now()), limits...)
 	if err == nil && wait > 0 {
 		err = tooManyAttempts(wait)
 	}
@@ -122,23 +122,23 @@ func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
 
 // takeBack takes counted attempts back, also when the caller has gone. It returns err with the
 // database's own trouble.
-func (a *Auth) takeBack(ctx context.Context, limits []db.SignInLimit, err error) error {
-	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
+func (a *Auth) takeBack(ctx context.Context, limits []accounts.SignInLimit, err error) error {
+	return errors.Join(err, a.accounts.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }
 
 // networkLimits are the counters of the request's network for one use: one of an IPv4 address, and
 // two of an IPv6 address. There are none for an address that many clients share: one of them would
 // lock out all others.
-func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInLimit {
+func (a *Auth) networkLimits(r *http.Request, use string, free int) []accounts.SignInLimit {
 	if a.isShared(r) {
 		return nil
 	}
 
 	narrow, wide := networks(a.clientAddr(r))
-	limits := []db.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
+	limits := []accounts.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
 
 	if wide != nil {
-		limits = append(limits, db.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
+		limits = append(limits, accounts.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
 	}
 
 	return limits
