@@ -2,8 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -54,10 +52,10 @@ type CaptchaNotice struct {
 
 // CaptchaStore returns a new store of claims. The caller closes it.
 func (d *DB) CaptchaStore() CaptchaStore {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return newPostgresCaptcha(d.pg)
 	}
-	return newSQLiteCaptcha(d.dataWrite.DB)
+	return newSQLiteCaptcha(d.DataWrite.DB)
 }
 
 func newCaptchaState(keys CaptchaKeys) *CaptchaState {
@@ -74,59 +72,4 @@ func quotaOf(plan model.CaptchaPlan) int64 {
 		return quota
 	}
 	return model.Unlimited
-}
-
-// SpentRetention is how long after its issue a used challenge or token is remembered. It must be
-// longer than either lives, with room for processes whose clocks differ.
-const SpentRetention = time.Hour
-
-// DeleteSpent forgets challenges and tokens that have expired long ago, a few in each transaction,
-// and returns how many.
-func (d *DB) DeleteSpent(ctx context.Context, now model.Instant) (int64, error) {
-	return d.deleteInChunks(ctx, oldRows{
-		table: "captcha_spent", key: "account_id, issued_at, id", column: "issued_at", bound: int64(now.Add(-SpentRetention)),
-	})
-}
-
-// CaptchaUsage returns what the account used of its captcha quota in a UTC month. Without any
-// verification all counts are 0.
-func (d *DB) CaptchaUsage(ctx context.Context, accountID int64, month model.Month) (*model.CaptchaUsage, error) {
-	var row struct {
-		Plan                         model.CaptchaPlan
-		Used, ReserveFrom, OverQuota int64
-		Noticed                      int
-	}
-
-	err := d.read.NewRaw(`
-SELECT a.captcha_plan AS plan, coalesce(u.used, 0) AS used, coalesce(u.reserve_from, 0) AS reserve_from,
-  coalesce(u.over_quota, 0) AS over_quota, coalesce(u.noticed, 0) AS noticed
-FROM accounts a LEFT JOIN captcha_usage u ON u.account_id = a.id AND u.month = ?
-WHERE a.id = ?`, month, accountID).Scan(ctx, &row)
-	if err != nil {
-		return nil, orNotFound(err)
-	}
-
-	return &model.CaptchaUsage{Quota: quotaOf(row.Plan), Used: row.Used, ReserveFrom: model.Instant(row.ReserveFrom),
-		OverQuota: row.OverQuota, Noticed: row.Noticed}, nil
-}
-
-// SetCaptchaPlan puts an account on a captcha plan, from its next verification on; the caller has
-// made sure that the operator asks. It fails with model.ErrNotFound, or Invalid for an unknown
-// plan.
-func (d *DB) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.CaptchaPlan) error {
-	if _, ok := plan.Quota(); !ok {
-		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
-	}
-
-	result, err := d.write.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID)
-	if err != nil {
-		return fmt.Errorf("set captcha plan of account %d: %w", accountID, err)
-	}
-
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
-		err = model.ErrNotFound
-	}
-
-	return err
 }

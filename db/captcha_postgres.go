@@ -61,7 +61,7 @@ ON CONFLICT DO NOTHING`
 )
 
 func (c *postgresCaptcha) Update(ctx context.Context, keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) error {
-	return repeat(func() error { return c.update(ctx, keys, decide) })
+	return RetryNewIDs(func() error { return c.update(ctx, keys, decide) })
 }
 
 func (c *postgresCaptcha) update(ctx context.Context, keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) (err error) {

@@ -22,28 +22,29 @@ type sqliteCaptchaStatements struct {
 	all []*sqliteStmt
 }
 
-func (s *sqliteCaptchaStatements) close() {
+// Close implements io.Closer.
+func (s *sqliteCaptchaStatements) Close() error {
 	for _, stmt := range s.all {
 		stmt.close()
 	}
+	return nil
 }
 
 func newSQLiteCaptcha(db *sql.DB) *sqliteCaptcha { return &sqliteCaptcha{db: db} }
 
 func (c *sqliteCaptcha) Update(ctx context.Context, keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) error {
-	return repeat(func() error {
-		return withSQLiteConn(ctx, c.db, func(conn *sqliteConn) error { return c.update(ctx, conn, keys, decide) })
+	return RetryNewIDs(func() error {
+		return withSQLiteConn(ctx, c.db, func(conn *SQLiteConn) error { return c.update(ctx, conn, keys, decide) })
 	})
 }
 
-func (c *sqliteCaptcha) update(ctx context.Context, conn *sqliteConn, keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) (err error) {
-	if conn.captcha == nil {
-		if conn.captcha, err = prepareCaptcha(ctx, conn); err != nil {
-			return err
-		}
+func (c *sqliteCaptcha) update(ctx context.Context, conn *SQLiteConn, keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) (err error) {
+	statements, err := Prepared(conn, func(conn *SQLiteConn) (*sqliteCaptchaStatements, error) { return prepareCaptcha(ctx, conn) })
+	if err != nil {
+		return err
 	}
-	c.sqliteCaptchaStatements = conn.captcha
-	return conn.inTx(ctx, func() error { return c.run(keys, decide) })
+	c.sqliteCaptchaStatements = statements
+	return conn.InTx(ctx, func() error { return c.run(keys, decide) })
 }
 
 func (c *sqliteCaptcha) run(keys CaptchaKeys, decide func(*CaptchaState) *CaptchaChanges) error {
@@ -122,7 +123,7 @@ func (c *sqliteCaptcha) write(changes *CaptchaChanges) error {
 
 func spentArgs(k *model.SpentKey) []any { return []any{k.AccountID, k.IssuedAt, k.ID[:]} }
 
-func prepareCaptcha(ctx context.Context, conn *sqliteConn) (*sqliteCaptchaStatements, error) {
+func prepareCaptcha(ctx context.Context, conn *SQLiteConn) (*sqliteCaptchaStatements, error) {
 	var s sqliteCaptchaStatements
 	for query, stmt := range map[string]**sqliteStmt{
 		`SELECT a.captcha_plan, u.used, u.reserve_from, u.over_quota, u.noticed
@@ -135,9 +136,9 @@ func prepareCaptcha(ctx context.Context, conn *sqliteConn) (*sqliteCaptchaStatem
 		`INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (?, ?, ?, ?, ?)
 		 ON CONFLICT DO NOTHING`: &s.notice,
 	} {
-		prepared, err := conn.prepare(ctx, query)
+		prepared, err := prepareSQLite(ctx, conn, query)
 		if err != nil {
-			s.close()
+			_ = s.Close()
 			return nil, err
 		}
 

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 func spent(account int64, at model.Instant, id byte) model.SpentKey {
@@ -61,8 +63,8 @@ func TestCaptchaStoreClaims(t *testing.T) {
 
 func TestCaptchaStoreUsage(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := captchaAccount(t, d, "a")
-		if err := d.SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K); err != nil {
+		account := dbtest.CaptchaAccount(t, d, "a")
+		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K); err != nil {
 			t.Fatal(err)
 		}
 
@@ -90,13 +92,13 @@ func TestCaptchaStoreUsage(t *testing.T) {
 		if len(found.Usage) != 2 || found.Usage[november] != changed || found.Usage[december] != empty {
 			t.Errorf("then %v", found.Usage)
 		}
-		if got, err := d.CaptchaUsage(t.Context(), account, 202611); err != nil || *got != changed {
+		if got, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611); err != nil || *got != changed {
 			t.Errorf("usage %+v, %v", got, err)
 		}
-		if got, err := d.CaptchaUsage(t.Context(), account, 202701); err != nil || *got != empty {
+		if got, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202701); err != nil || *got != empty {
 			t.Errorf("usage of a month without any %+v, %v", got, err)
 		}
-		if _, err := d.CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
+		if _, err := accounts.New(d).CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("usage of nobody: %v", err)
 		}
 		if n, err := dbtest.Count(d, "quota_notices"); err != nil || n != 1 {
@@ -109,7 +111,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 // store works on.
 func TestFailedTransactionChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := captchaAccount(t, d, "a")
+		account := dbtest.CaptchaAccount(t, d, "a")
 		store := d.CaptchaStore()
 		defer store.Close()
 
@@ -136,7 +138,7 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 func TestCaptchaStoresTakeTurns(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		accounts := []int64{captchaAccount(t, d, "a"), captchaAccount(t, d, "b"), captchaAccount(t, d, "c")}
+		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"), dbtest.CaptchaAccount(t, d, "c")}
 		const writers, rounds, things = 4, 40, 12
 		claimed := make(chan model.SpentKey, writers*rounds*things)
 		errs := make(chan error, writers)
@@ -151,7 +153,7 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 					for round := range rounds {
 						var keys db.CaptchaKeys
 						for range things {
-							account := accounts[random.IntN(len(accounts))]
+							account := accountList[random.IntN(len(accountList))]
 							keys.Spent = append(keys.Spent, spent(account, model.Instant(round), byte(random.IntN(10))))
 							keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: 202611})
 						}
@@ -203,8 +205,8 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 		}
 
 		var used int64
-		for _, account := range accounts {
-			usage, err := d.CaptchaUsage(t.Context(), account, 202611)
+		for _, account := range accountList {
+			usage, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +226,7 @@ func TestDeleteSpent(t *testing.T) {
 		defer store.Close()
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		edge := now.Add(-db.SpentRetention)
+		edge := now.Add(-model.SpentRetention)
 		var keys []model.SpentKey
 
 		// more than one step
@@ -238,7 +240,7 @@ func TestDeleteSpent(t *testing.T) {
 		update(t, store, db.CaptchaKeys{Spent: keys}, nil)
 
 		for _, want := range []int64{2_500, 0} {
-			if n, err := d.DeleteSpent(t.Context(), now); err != nil || n != want {
+			if n, err := retention.New(d).DeleteSpent(t.Context(), now); err != nil || n != want {
 				t.Errorf("%d deleted, %v; want %d", n, err, want)
 			}
 		}
@@ -251,10 +253,10 @@ func TestDeleteSpent(t *testing.T) {
 
 func TestSetCaptchaPlan(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := captchaAccount(t, d, "a")
+		account := dbtest.CaptchaAccount(t, d, "a")
 		quota := func(want int64) {
 			t.Helper()
-			if u, err := d.CaptchaUsage(t.Context(), account, 202611); err != nil || u.Quota != want {
+			if u, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611); err != nil || u.Quota != want {
 				t.Errorf("quota %+v, %v; want %d", u, err, want)
 			}
 		}
@@ -262,7 +264,7 @@ func TestSetCaptchaPlan(t *testing.T) {
 		quota(10_000)
 		set := func(plan model.CaptchaPlan) {
 			t.Helper()
-			if err := d.SetCaptchaPlan(t.Context(), account, plan); err != nil {
+			if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, plan); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -272,10 +274,10 @@ func TestSetCaptchaPlan(t *testing.T) {
 		set(model.CaptchaPlanEnterprise)
 		quota(model.Unlimited)
 
-		if err := d.SetCaptchaPlan(t.Context(), account, "PRO_2M"); model.KindOf(err) != model.Invalid {
+		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, "PRO_2M"); model.KindOf(err) != model.Invalid {
 			t.Errorf("an unknown plan: %v", err)
 		}
-		if err := d.SetCaptchaPlan(t.Context(), account+100, model.CaptchaPlanFree); !errors.Is(err, model.ErrNotFound) {
+		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account+100, model.CaptchaPlanFree); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("nobody's plan: %v", err)
 		}
 
@@ -292,7 +294,7 @@ func TestSetCaptchaPlan(t *testing.T) {
 // TestOldCaptchaRecords: counts go after two years.
 func TestOldCaptchaRecords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := captchaAccount(t, d, "a")
+		account := dbtest.CaptchaAccount(t, d, "a")
 		for _, month := range []model.Month{202410, 202411, 202611} {
 			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account, month); err != nil {
 				t.Fatal(err)
@@ -300,7 +302,7 @@ func TestOldCaptchaRecords(t *testing.T) {
 		}
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		if n, err := d.DeleteOldRecords(t.Context(), now); err != nil || n != 1 {
+		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 1 {
 			t.Errorf("%d deleted, %v; want 1", n, err)
 		}
 		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 2 {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -143,30 +142,10 @@ type HitChanges struct {
 	Used         map[model.UsageKey]int64
 }
 
-// updateAttempts bounds how often a transaction that lost to another one is repeated.
-const updateAttempts = 4
-
 // HitStore returns a new store of hits. The caller closes it.
 func (d *DB) HitStore() HitStore {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return newPostgresHits(d.pg)
 	}
-	return newSQLiteHits(d.dataWrite.DB)
-}
-
-// repeat runs a transaction until it does not lose to another one. A unique violation counts as
-// losing: ids are partly random, and decide makes new ones.
-func repeat(transaction func() error) error {
-	return repeatIf(func(err error) bool { return isRetryable(err) || IsUnique(err) }, transaction)
-}
-
-// repeatIf runs a transaction again as long as its error is that it lost to another one.
-func repeatIf(lost func(error) bool, transaction func() error) error {
-	var err error
-	for range updateAttempts {
-		if err = transaction(); err == nil || !lost(err) {
-			return err
-		}
-	}
-	return fmt.Errorf("after %d attempts: %w", updateAttempts, err)
+	return newSQLiteHits(d.DataWrite.DB)
 }

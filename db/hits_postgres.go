@@ -135,7 +135,7 @@ WHERE u.site_id = k.site_id AND u.month = k.month`
 )
 
 func (h *postgresHits) Update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) error {
-	return repeat(func() error { return h.update(ctx, keys, decide) })
+	return RetryNewIDs(func() error { return h.update(ctx, keys, decide) })
 }
 
 func (h *postgresHits) update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) (err error) {

@@ -24,28 +24,29 @@ type sqliteStatements struct {
 	all []*sqliteStmt
 }
 
-func (s *sqliteStatements) close() {
+// Close implements io.Closer.
+func (s *sqliteStatements) Close() error {
 	for _, stmt := range s.all {
 		stmt.close()
 	}
+	return nil
 }
 
 func newSQLiteHits(db *sql.DB) *sqliteHits { return &sqliteHits{db: db} }
 
 func (h *sqliteHits) Update(ctx context.Context, keys HitKeys, decide func(*HitState) *HitChanges) error {
-	return repeat(func() error {
-		return withSQLiteConn(ctx, h.db, func(conn *sqliteConn) error { return h.update(ctx, conn, keys, decide) })
+	return RetryNewIDs(func() error {
+		return withSQLiteConn(ctx, h.db, func(conn *SQLiteConn) error { return h.update(ctx, conn, keys, decide) })
 	})
 }
 
-func (h *sqliteHits) update(ctx context.Context, conn *sqliteConn, keys HitKeys, decide func(*HitState) *HitChanges) (err error) {
-	if conn.hits == nil {
-		if conn.hits, err = prepareHits(ctx, conn); err != nil {
-			return err
-		}
+func (h *sqliteHits) update(ctx context.Context, conn *SQLiteConn, keys HitKeys, decide func(*HitState) *HitChanges) (err error) {
+	statements, err := Prepared(conn, func(conn *SQLiteConn) (*sqliteStatements, error) { return prepareHits(ctx, conn) })
+	if err != nil {
+		return err
 	}
-	h.sqliteStatements = conn.hits
-	return conn.inTx(ctx, func() error { return h.run(keys, decide) })
+	h.sqliteStatements = statements
+	return conn.InTx(ctx, func() error { return h.run(keys, decide) })
 }
 
 func (h *sqliteHits) run(keys HitKeys, decide func(*HitState) *HitChanges) error {
@@ -270,7 +271,7 @@ func blobOrNull(b []byte) any {
 	return b
 }
 
-func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, error) {
+func prepareHits(ctx context.Context, conn *SQLiteConn) (*sqliteStatements, error) {
 	var s sqliteStatements
 
 	// INDEXED BY: without statistics SQLite believes that a site has ten visits, and reads them
@@ -311,9 +312,9 @@ func prepareHits(ctx context.Context, conn *sqliteConn) (*sqliteStatements, erro
 		  WHERE site_id = ?4 AND at / 86400000000 = ?7 AND id = ?5 AND at >= ?6)`: &s.engagement,
 		`UPDATE site_usage SET used = ? WHERE site_id = ? AND month = ?`: &s.setUsed,
 	} {
-		prepared, err := conn.prepare(ctx, query)
+		prepared, err := prepareSQLite(ctx, conn, query)
 		if err != nil {
-			s.close()
+			_ = s.Close()
 			return nil, err
 		}
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 const month = model.Month(202611)
@@ -29,7 +30,7 @@ func count(t *testing.T, hits db.HitStore, site *model.Site, n int64) {
 
 func used(t *testing.T, d *db.DB, site *model.Site) int64 {
 	t.Helper()
-	used, err := d.MonthlyUsage(t.Context(), month, []int64{site.ID})
+	used, err := sites.New(d).MonthlyUsage(t.Context(), month, []int64{site.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func used(t *testing.T, d *db.DB, site *model.Site) int64 {
 // TestHitStoresTakeTurns: two writers that read and write one site's count lose no update.
 func TestHitStoresTakeTurns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a, b := newOwnSite(t, d, "a.example"), newOwnSite(t, d, "b.example")
+		a, b := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		keys := db.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
 		done := make(chan error)
 
@@ -83,7 +84,7 @@ func TestHitStoresTakeTurns(t *testing.T) {
 // first run stays.
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := d.HitStore()
 		defer hits.Close()
 
@@ -116,7 +117,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 // TestHitStoreAllOrNothing: when one row is refused, nothing of its batch is stored.
 func TestHitStoreAllOrNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := d.HitStore()
 		defer hits.Close()
 
@@ -149,7 +150,7 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 func TestHitStoreSurvivesACutConnection(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := d.HitStore()
 		defer hits.Close()
 
@@ -186,7 +187,7 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 // TestHitStoreIsBounded: while somebody else holds the site's lock, Update ends with its context.
 func TestHitStoreIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		holder, waiter := d.HitStore(), d.HitStore()
 		defer holder.Close()
 		defer waiter.Close()

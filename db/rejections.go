@@ -46,7 +46,7 @@ func (d *DB) AddRejections(ctx context.Context, counts map[RejectionKey]int64) e
 	// Each process locks the rows in this order, within and across statements, so that none waits
 	// for one that waits for it.
 	keys := slices.SortedFunc(maps.Keys(counts), RejectionKey.Compare)
-	err := inTxOf(ctx, d.dataWrite, func(ctx context.Context, tx bun.Tx) error {
+	err := d.InDataTx(ctx, func(ctx context.Context, tx *Tx) error {
 		for part := range slices.Chunk(keys, rejectionsPerStatement) {
 			if err := addRejections(ctx, tx, part, counts); err != nil {
 				return err
@@ -88,7 +88,7 @@ func (d *DB) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.
 	}
 
 	var rows []Rejection
-	err := d.read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
+	err := d.Read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
 		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("day >= ?", from).
 		OrderExpr("day DESC, endpoint, code").Scan(ctx, &rows)
 	if err != nil {

@@ -39,7 +39,7 @@ func (d *DB) DaySalt(ctx context.Context, day model.Day) ([]byte, error) {
 // again.
 func (d *DB) KeepDaySalt(ctx context.Context, day model.Day, known []byte) ([]byte, error) {
 	salt, err := d.readSalt(ctx, day)
-	if err == nil && salt == nil && d.pg != nil {
+	if err == nil && salt == nil && d.IsPostgres() {
 		if err = d.restorePostgresSalt(ctx, day, known); err == nil {
 			salt, err = d.readSalt(ctx, day)
 		}
@@ -82,7 +82,7 @@ func (d *DB) DestroyDaySalts(ctx context.Context, before model.Day) (int64, erro
 func (d *DB) SaltDays(ctx context.Context) ([]model.Day, error) {
 	list := d.listSaltFiles
 
-	if d.pg != nil {
+	if d.IsPostgres() {
 		list = d.listSaltTables
 	}
 
@@ -96,7 +96,7 @@ func (d *DB) SaltDays(ctx context.Context) ([]model.Day, error) {
 
 // readSalt returns a day's salt, nil when there is none.
 func (d *DB) readSalt(ctx context.Context, day model.Day) ([]byte, error) {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return d.readPostgresSalt(ctx, day)
 	}
 	return d.readSaltFile(day)
@@ -104,14 +104,14 @@ func (d *DB) readSalt(ctx context.Context, day model.Day) ([]byte, error) {
 
 // makeSalt makes a day's salt, unless another process was faster, and returns it.
 func (d *DB) makeSalt(ctx context.Context, day model.Day) ([]byte, error) {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return d.makePostgresSalt(ctx, day)
 	}
 	return d.makeSaltFile(ctx, day)
 }
 
 func (d *DB) destroySalt(ctx context.Context, day model.Day) error {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return d.dropSaltTable(ctx, day)
 	}
 	return d.eraseSaltFile(day)

@@ -26,10 +26,6 @@ import (
 const (
 	saltTablePrefix = "day_salt_"
 	saltTableLayout = "20060102"
-
-	// saltLock is the key of the PostgreSQL advisory lock that makes processes take turns at making
-	// a salt: two CREATE TABLE IF NOT EXISTS that meet are an error for one of them.
-	saltLock = 7_211_906_118
 )
 
 func saltTable(day model.Day) string {
@@ -38,7 +34,7 @@ func saltTable(day model.Day) string {
 
 func (d *DB) readPostgresSalt(ctx context.Context, day model.Day) ([]byte, error) {
 	var salts [][]byte
-	err := d.dataRead.NewSelect().Table(saltTable(day)).Column("salt").Scan(ctx, &salts)
+	err := d.DataRead.NewSelect().Table(saltTable(day)).Column("salt").Scan(ctx, &salts)
 	if isUndefinedTable(err) {
 		return nil, nil
 	}
@@ -51,8 +47,8 @@ func (d *DB) readPostgresSalt(ctx context.Context, day model.Day) ([]byte, error
 
 func (d *DB) makePostgresSalt(ctx context.Context, day model.Day) (salt []byte, err error) {
 	table := bun.Ident(saltTable(day))
-	err = inTxOf(ctx, d.dataWrite, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", saltLock); err != nil {
+	err = d.InDataTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockKey(ctx, SaltLock); err != nil {
 			return err
 		}
 
@@ -77,7 +73,7 @@ func (d *DB) makePostgresSalt(ctx context.Context, day model.Day) (salt []byte, 
 // restorePostgresSalt stores a known salt in a day's empty table. It uses COPY, which keeps the
 // salt out of logs of statements.
 func (d *DB) restorePostgresSalt(ctx context.Context, day model.Day, salt []byte) error {
-	conn, err := d.dataWrite.DB.Conn(ctx)
+	conn, err := d.DataWrite.DB.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +93,7 @@ func (d *DB) restorePostgresSalt(ctx context.Context, day model.Day, salt []byte
 
 func (d *DB) listSaltTables(ctx context.Context) ([]model.Day, error) {
 	var names []string
-	err := d.read.NewRaw("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname LIKE ?",
+	err := d.Read.NewRaw("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace AND relname LIKE ?",
 		strings.ReplaceAll(saltTablePrefix, "_", `\_`)+"%").Scan(ctx, &names)
 	if err != nil {
 		return nil, err
@@ -115,7 +111,7 @@ func (d *DB) listSaltTables(ctx context.Context) ([]model.Day, error) {
 }
 
 func (d *DB) dropSaltTable(ctx context.Context, day model.Day) error {
-	if _, err := d.write.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(saltTable(day))); err != nil {
+	if _, err := d.Write.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(saltTable(day))); err != nil {
 		return fmt.Errorf("drop %s: %w", saltTable(day), err)
 	}
 	return nil

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -34,7 +32,7 @@ const unfinished = ".new"
 func (d *DB) saltFile(day model.Day) string { return filepath.Join(d.saltDir(), day.String()) }
 
 // saltDir is looked up each time: the database may have been made, or its link changed, after Open.
-func (d *DB) saltDir() string { return saltFolder(d.sqlitePath) }
+func (d *DB) saltDir() string { return saltFolder(d.SQLitePath) }
 
 func (d *DB) readSaltFile(day model.Day) ([]byte, error) {
 	salt, err := os.ReadFile(d.saltFile(day))
@@ -53,7 +51,7 @@ func (d *DB) readSaltFile(day model.Day) ([]byte, error) {
 // makeSaltFile makes a day's salt with the database's write lock, which keeps other processes from
 // making one as well.
 func (d *DB) makeSaltFile(ctx context.Context, day model.Day) (salt []byte, err error) {
-	err = inTxOf(ctx, d.dataWrite, func(context.Context, bun.Tx) error {
+	err = d.InDataTx(ctx, func(context.Context, *Tx) error {
 		if salt, err = d.readSaltFile(day); err != nil || salt != nil {
 			return err
 		}
@@ -135,29 +133,4 @@ func syncFolder(folder string) error {
 		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// moveSalts takes the salts out of the table that earlier releases kept them in, before a migration
-// drops it.
-func (d *DB) moveSalts(ctx context.Context, tx bun.Tx) error {
-	if d.pg != nil {
-		// the migration itself does
-		return nil
-	}
-
-	var rows []struct {
-		Day  model.Day
-		Salt []byte
-	}
-	if err := tx.NewSelect().Table("day_salts").Column("day", "salt").OrderExpr("day DESC").Limit(2).Scan(ctx, &rows); err != nil {
-		return err
-	}
-
-	for _, row := range rows {
-		if err := d.writeSaltFile(row.Day, row.Salt); err != nil {
-			return err
-		}
-	}
-
-	return nil
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -16,75 +15,6 @@ import (
 // microseconds, it spends seven on locks, contexts and conversions. A batch has a hundred of them,
 // on one connection, with four types.
 
-// sqliteConn is SQLite's writing connection as the driver made it, with the prepared statements of
-// the batches. They end with it, whoever closes it.
-type sqliteConn struct {
-	driverConn
-	hits    *sqliteStatements        // nil until prepared
-	captcha *sqliteCaptchaStatements // nil until prepared
-}
-
-// driverConn is what the driver's connections can do and database/sql makes use of.
-type driverConn interface {
-	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
-	driver.ExecerContext
-	driver.QueryerContext
-	driver.Pinger
-	driver.SessionResetter
-	driver.Validator
-}
-
-// Close implements driver.Conn.
-func (c *sqliteConn) Close() error {
-	if c.hits != nil {
-		c.hits.close()
-	}
-	if c.captcha != nil {
-		c.captcha.close()
-	}
-	return c.driverConn.Close()
-}
-
-// withSQLiteConn runs fn with the writing connection, which nobody else uses meanwhile.
-func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*sqliteConn) error) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-
-	err = conn.Raw(func(c any) error {
-		borrowed := c.(*borrowedConn)
-		// should fn panic in a transaction
-		borrowed.bad = true
-		err := fn(borrowed.sqliteConn)
-		borrowed.bad = errors.Is(err, driver.ErrBadConn)
-		return err
-	})
-
-	return errors.Join(err, conn.Close())
-}
-
-// inTx runs fn in a transaction.
-func (c *sqliteConn) inTx(ctx context.Context, fn func() error) error {
-	tx, err := c.BeginTx(ctx, driver.TxOptions{})
-	if err != nil {
-		return err
-	}
-
-	if err = fn(); err == nil {
-		// who waits for this has been told that it failed
-		err = ctx.Err()
-	}
-
-	if err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-
-	return tx.Commit()
-}
-
 // sqliteStmt is a prepared statement of the driver. Its calls do not end with a context: nothing in
 // them waits.
 type sqliteStmt struct {
@@ -93,7 +23,7 @@ type sqliteStmt struct {
 	row  []driver.Value
 }
 
-func (c *sqliteConn) prepare(ctx context.Context, query string) (*sqliteStmt, error) {
+func prepareSQLite(ctx context.Context, c *SQLiteConn, query string) (*sqliteStmt, error) {
 	stmt, err := c.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err

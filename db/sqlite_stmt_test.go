@@ -58,22 +58,27 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 
 	write(1)
 	claim(true)
-	var first *sqliteConn
-	err = withSQLiteConn(t.Context(), d.dataWrite.DB, func(c *sqliteConn) error {
+	var first *SQLiteConn
+	err = withSQLiteConn(t.Context(), d.DataWrite.DB, func(c *SQLiteConn) error {
 		first = c
 		// makes database/sql close it
 		return driver.ErrBadConn
 	})
-	if !errors.Is(err, driver.ErrBadConn) || first.hits == nil || first.captcha == nil {
-		t.Fatalf("%v, statements %v, %v", err, first.hits, first.captcha)
+	if !errors.Is(err, driver.ErrBadConn) || len(first.prepared) != 2 {
+		t.Fatalf("%v, statements %v", err, first.prepared)
 	}
 
 	write(2)
 	claim(false)
 
-	if err := withSQLiteConn(t.Context(), d.dataWrite.DB, func(c *sqliteConn) error {
-		if c == first || c.hits == nil || c.hits == first.hits || c.captcha == nil || c.captcha == first.captcha {
-			t.Error("the connection or its statements are those that were closed")
+	if err := withSQLiteConn(t.Context(), d.DataWrite.DB, func(c *SQLiteConn) error {
+		if c == first || len(c.prepared) != 2 {
+			t.Error("the connection is the one that was closed, or has no statements")
+		}
+		for key, statements := range c.prepared {
+			if statements == first.prepared[key] {
+				t.Error("the statements are those that were closed")
+			}
 		}
 		return nil
 	}); err != nil {
@@ -84,7 +89,7 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 		Manual bool
 		Width  int64
 	}
-	if err := RowsForTest(d, &rows, "SELECT manual, width_range AS width FROM pageviews ORDER BY id"); err != nil || len(rows) != 2 || !rows[1].Manual || rows[1].Width != -1 {
+	if err := d.Read.NewRaw("SELECT manual, width_range AS width FROM pageviews ORDER BY id").Scan(t.Context(), &rows); err != nil || len(rows) != 2 || !rows[1].Manual || rows[1].Width != -1 {
 		t.Errorf("stored %+v, %v", rows, err)
 	}
 }
@@ -117,7 +122,7 @@ func TestSQLiteIsDurable(t *testing.T) {
 	// 2 is FULL
 	for pragma, want := range map[string]string{"synchronous": "2", "journal_mode": "wal"} {
 		var got string
-		if err := d.write.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
+		if err := d.Write.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
 			t.Errorf("%s is %q, %v; want %s", pragma, got, err, want)
 		}
 	}
