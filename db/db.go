@@ -1,5 +1,22 @@
-// Package db is the only place with SQL: one file per aggregate, both dialects side by side. The
-// control plane, the data plane and the jobs call it; it calls nobody but db/model.
+// Package db is the core of storage on SQLite and PostgreSQL: connections, transactions with their
+// locks and retries, errors, notifications of changes, migrations, and the database's clock. It
+// knows no subject; these have packages of their own, each with a Store made from a DB:
+//
+//	retention      old, deleted and erased rows; partitions
+//	accounts       users, members, sessions, passwords, API tokens
+//	sites          sites with their settings, captcha sitekeys
+//	outbox         webhook deliveries, mails, daily exports, notices of quotas
+//	ingest         batches of hits and captcha claims
+//	exports        raw rows for owners
+//	keys           the application key and the key of ids
+//	files          the files of an embedded database
+//	db             this package
+//	db/model       entities and their rules, without SQL
+//
+// A package imports only those below it; ingest, exports, keys and files do not import each other.
+// SQL and bun stay under db. The control plane, the data plane, the jobs and the command line make
+// the stores that they use from the one DB they are given. They keep them as concrete types: an
+// interface would have one implementation and dozens of methods. Tests use real databases.
 package db
 
 import (
@@ -13,7 +30,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,21 +55,18 @@ type DB struct {
 
 	SQLitePath string // of the database file; empty on PostgreSQL
 
-	watchers watchers   // of SQLite; PostgreSQL notifies every process itself
-	source   int64      // of changes in SQLite: random, to recognise this DB's own
-	keys     []*heldKey // the current key, then a previous one; none before UseApplicationKey
-	clock    *clock
+	watchers        watchers               // of SQLite; PostgreSQL notifies every process itself
+	source          int64                  // of changes in SQLite: random, to recognise this DB's own
+	applicationKeys []model.ApplicationKey // the current one first
+	Clock           *Clock
 
-	exportReads chan struct{} // one for each export that is reading, see maxExportReads
-
-	nodeIDs atomic.Pointer[model.NodeIDs] // nil before the first NodeIDs
-
-	newSignInFailures atomic.Int64 // rows since this process last looked at their bound
+	longReads chan struct{} // one for each read of LongRead
 }
 
 const (
 	connectTimeout  = 3 * time.Second
 	sqliteReaders   = 8
+	maxLongReads    = sqliteReaders / 2
 	postgresPool    = 16
 	dataPool        = 4 // connections with which the data plane looks up sites, sitekeys and salts, and stores counts
 	pingAfter       = 50 * time.Millisecond
@@ -78,8 +91,8 @@ func Open(rawURL string) (*DB, error) {
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
 }
 
-// sqlitePath returns the file of an embedded database; ok is false for another one.
-func sqlitePath(rawURL string) (path string, ok bool) {
+// SQLiteFile returns the file of an embedded database; ok is false for another one.
+func SQLiteFile(rawURL string) (path string, ok bool) {
 	return strings.CutPrefix(rawURL, sqliteScheme)
 }
 
@@ -113,10 +126,10 @@ func openSQLite(path string) (*DB, error) {
 		DataRead:  dataRead,
 		sqlite:    writer,
 
-		SQLitePath:  path,
-		source:      rand.Int64(),
-		clock:       newClock(),
-		exportReads: make(chan struct{}, maxExportReads),
+		SQLitePath: path,
+		source:     rand.Int64(),
+		Clock:      newClock(),
+		longReads:  make(chan struct{}, maxLongReads),
 	}, nil
 }
 
@@ -160,24 +173,6 @@ func protectSQLiteFiles(path string) error {
 	return nil
 }
 
-// Exposed lists the files of an embedded database, and its folder, that other users of the machine
-// can read. On PostgreSQL there are none.
-func Exposed(databaseURL string) []string {
-	path, ok := sqlitePath(databaseURL)
-	if !ok {
-		return nil
-	}
-
-	var exposed []string
-	for _, name := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
-		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o055 != 0 {
-			exposed = append(exposed, name)
-		}
-	}
-
-	return exposed
-}
-
 // sqliteDSN carries every option in the address, so that each pooled connection has them. Writers
 // take the lock when they begin: a transaction that upgrades from reading to writing fails at once
 // instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
@@ -210,7 +205,7 @@ func openPostgres(rawURL string) (*DB, error) {
 	// caches.
 	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	write, data := openPostgresPool(pool, postgresPool), openPostgresPool(pool, dataPool)
-	return &DB{Write: write, Read: write, DataWrite: data, DataRead: data, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
+	return &DB{Write: write, Read: write, DataWrite: data, DataRead: data, pg: cfg, Clock: newClock(), longReads: make(chan struct{}, maxLongReads)}, nil
 }
 
 func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
@@ -250,6 +245,18 @@ func (d *DB) Dialect() string {
 
 // Ping reports whether the database answers.
 func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }
+
+// LongRead runs a read that may hold its connection for long, such as a page of an export. At most
+// four run at once and the others wait, so that connections are left for reads that are quick.
+func (d *DB) LongRead(ctx context.Context, read func() error) error {
+	select {
+	case d.longReads <- struct{}{}:
+		defer func() { <-d.longReads }()
+		return read()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Close closes all connections.
 func (d *DB) Close() error {

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/uptrace/bun"
-
-	"github.com/tallygate/tallygate/db/model"
 )
 
 // Transactions that change accounts and their rows take locks in one order, so that no two wait for
@@ -76,18 +74,4 @@ func (tx *Tx) Lock(q *bun.SelectQuery, strength string) {
 	if tx.db.IsPostgres() {
 		q.For(strength)
 	}
-}
-
-// lockUser locks the user whose column has the value, and returns the user as they are then,
-// without the account. model.ErrNotFound when there is none.
-func lockUser(ctx context.Context, tx *Tx, column string, value any) (*model.User, error) {
-	var user model.User
-	q := tx.NewSelect().Model(&user).Where("? = ?", bun.Ident(column), value)
-
-	tx.Lock(q, "NO KEY UPDATE")
-	if err := q.Scan(ctx); err != nil {
-		return nil, OrNotFound(err)
-	}
-
-	return &user, nil
 }

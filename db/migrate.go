@@ -45,8 +45,8 @@ func (d *DB) truncateLog(ctx context.Context) {
 
 // beforeMigration has what a migration needs that SQL cannot do. It runs in the migration's
 // transaction and may run again.
-var beforeMigration = map[string]func(*DB, context.Context, *Tx) error{
-	"20261122_000012_salts": (*DB).moveSalts,
+var beforeMigration = map[string]func(context.Context, *DB, *Tx) error{
+	"20261122_000012_salts": moveSalts,
 }
 
 // migratePatience bounds how long a start waits for others that migrate at the same moment.
@@ -103,7 +103,7 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 		}
 
 		if step != nil {
-			if err := step(d, ctx, tx); err != nil {
+			if err := step(ctx, d, tx); err != nil {
 				return err
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 // moveSalts copies the salts of the last two days out of the table that earlier releases kept them
 // in, before a migration drops it. On PostgreSQL the migration itself does.
-func (d *DB) moveSalts(ctx context.Context, tx *Tx) error {
+func moveSalts(ctx context.Context, d *DB, tx *Tx) error {
 	if d.IsPostgres() {
 		return nil
 	}

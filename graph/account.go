@@ -58,7 +58,7 @@ func (r *mutationResolver) DeleteAccount(
 		return nil, err
 	}
 
-	sites, err := r.db.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
+	sites, err := r.sites.Sites(ctx, viewer.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -47,7 +47,7 @@ func (r *deliveryResolver) State(ctx context.Context, obj *model.Delivery) (gene
 }
 
 func (r *deliveryResolver) Attempts(ctx context.Context, obj *model.Delivery) ([]*model.DeliveryAttempt, error) {
-	attempts, err := requestOf(ctx).loaders().attempts.of(ctx, db.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
+	attempts, err := requestOf(ctx).loaders().attempts.of(ctx, outbox.DeliveryKey{SiteID: obj.SiteID, ID: obj.ID})
 	return orEmpty(attempts), err
 }
 
@@ -82,7 +82,7 @@ func (r *mutationResolver) SendTestWebhook(
 		return nil, notFound("siteId")
 	}
 
-	delivery, err := r.db.QueueTestWebhook(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
+	delivery, err := r.outbox.QueueTestWebhook(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
@@ -104,7 +104,7 @@ func (r *mutationResolver) Redeliver(
 		return nil, notFound("deliveryId")
 	}
 
-	delivery, err := r.db.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
+	delivery, err := r.outbox.Redeliver(ctx, viewer.AccountID, siteID, number, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("deliveryId", err)
 	}
@@ -127,5 +127,5 @@ func (r *Resolver) delivery(ctx context.Context, accountID int64, id string) (*m
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.DeliveryByID(ctx, accountID, siteID, number))
+	return orNull(r.outbox.DeliveryByID(ctx, accountID, siteID, number))
 }

@@ -24,14 +24,14 @@ func (r *mutationResolver) DeleteUserData(
 		return nil, notFound("siteId")
 	}
 
-	erasure, err := r.db.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
+	erasure, err := r.retention.RequestErasure(ctx, viewer.AccountID, siteID, input.UserID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
 
 	r.erase(ctx, erasure)
 
-	erasure, err = r.db.Erasure(ctx, viewer.AccountID, erasure.ID)
+	erasure, err = r.retention.Erasure(ctx, viewer.AccountID, erasure.ID)
 	return &generated.DeleteUserDataPayload{Erasure: erasure}, err
 }
 
@@ -40,7 +40,7 @@ func (r *mutationResolver) DeleteUserData(
 func (r *mutationResolver) erase(ctx context.Context, erasure *model.UserErasure) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
-	if _, err := r.db.EraseUser(ctx, erasure, requestOf(ctx).now); err != nil && ctx.Err() == nil {
+	if _, err := r.retention.EraseUser(ctx, erasure, requestOf(ctx).now); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "erase a user's data", "request_id", requestID(ctx), "error", err)
 	}
 }
@@ -59,5 +59,5 @@ func (r *Resolver) erasure(ctx context.Context, accountID int64, id string) (*mo
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.Erasure(ctx, accountID, number))
+	return orNull(r.retention.Erasure(ctx, accountID, number))
 }

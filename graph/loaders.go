@@ -8,6 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // loader batches the reads of one field of a request's sites (or deliveries) into one statement. A
@@ -64,14 +66,14 @@ type loaders struct {
 	usage    *siteLoader[int64]
 	rules    *siteLoader[*model.SiteRules]
 	lastHits *siteLoader[model.Instant]
-	attempts *loader[db.DeliveryKey, []*model.DeliveryAttempt]
+	attempts *loader[outbox.DeliveryKey, []*model.DeliveryAttempt]
 
 	refused func(from model.Day) *siteLoader[[]ingest.Rejection]
 	sent    func(page deliveryPage) *siteLoader[[]*model.Delivery]
 
 	mu       sync.Mutex
 	expected []int64
-	listed   []db.DeliveryKey // deliveries
+	listed   []outbox.DeliveryKey // deliveries
 	byDay    map[model.Day]*siteLoader[[]ingest.Rejection]
 	byPage   map[deliveryPage]*siteLoader[[]*model.Delivery]
 }
@@ -85,13 +87,13 @@ type deliveryPage struct {
 func newLoaders(d *db.DB, month model.Month) *loaders {
 	l := &loaders{byDay: make(map[model.Day]*siteLoader[[]ingest.Rejection]), byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery])}
 	l.usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
-		return d.MonthlyUsage(ctx, month, ids)
+		return sites.New(d).MonthlyUsage(ctx, month, ids)
 	})
 
-	l.rules = newLoader(l, d.SiteRules)
-	l.lastHits = newLoader(l, d.LastHits)
-	l.attempts = &loader[db.DeliveryKey, []*model.DeliveryAttempt]{
-		load: d.LastAttempts, expected: l.deliveryKeys, found: make(map[db.DeliveryKey][]*model.DeliveryAttempt),
+	l.rules = newLoader(l, sites.New(d).SiteRules)
+	l.lastHits = newLoader(l, sites.New(d).LastHits)
+	l.attempts = &loader[outbox.DeliveryKey, []*model.DeliveryAttempt]{
+		load: outbox.New(d).LastAttempts, expected: l.deliveryKeys, found: make(map[outbox.DeliveryKey][]*model.DeliveryAttempt),
 	}
 
 	l.refused = func(from model.Day) *siteLoader[[]ingest.Rejection] {
@@ -102,7 +104,7 @@ func newLoaders(d *db.DB, month model.Month) *loaders {
 
 	l.sent = func(page deliveryPage) *siteLoader[[]*model.Delivery] {
 		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]*model.Delivery, error) {
-			bySite, err := d.DeliveriesOfSites(ctx, ids, page.before, page.limit)
+			bySite, err := outbox.New(d).DeliveriesOfSites(ctx, ids, page.before, page.limit)
 			for _, deliveries := range bySite {
 				l.expectDeliveries(deliveries)
 			}
@@ -137,11 +139,11 @@ func (l *loaders) expectDeliveries(deliveries []*model.Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, delivery := range deliveries {
-		l.listed = append(l.listed, db.DeliveryKey{SiteID: delivery.SiteID, ID: delivery.ID})
+		l.listed = append(l.listed, outbox.DeliveryKey{SiteID: delivery.SiteID, ID: delivery.ID})
 	}
 }
 
-func (l *loaders) deliveryKeys() []db.DeliveryKey {
+func (l *loaders) deliveryKeys() []outbox.DeliveryKey {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.listed)

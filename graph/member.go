@@ -12,7 +12,7 @@ import (
 
 func (r *accountResolver) Members(ctx context.Context, obj *model.Account) ([]*model.User, error) {
 	key := accountRead{field: "members", accountID: obj.ID}
-	return shared(ctx, key, func() ([]*model.User, error) { return r.db.Members(ctx, obj.ID) })
+	return shared(ctx, key, func() ([]*model.User, error) { return r.accounts.Members(ctx, obj.ID) })
 }
 
 // Invitations is empty for callers without the right to list them.
@@ -23,7 +23,7 @@ func (r *accountResolver) Invitations(ctx context.Context, obj *model.Account) (
 			return []*model.Invitation{}, err
 		}
 
-		list, err := r.db.Invitations(ctx, obj.ID, requestOf(ctx).now)
+		list, err := r.accounts.Invitations(ctx, obj.ID, requestOf(ctx).now)
 		return orEmpty(list), err
 	})
 }
@@ -57,7 +57,7 @@ func (r *mutationResolver) RevokeInvitation(
 		return nil, notFound("invitationId")
 	}
 
-	invitation, err := r.db.DeleteInvitation(ctx, viewer.AccountID, number)
+	invitation, err := r.accounts.DeleteInvitation(ctx, viewer.AccountID, number)
 	return &generated.RevokeInvitationPayload{Invitation: invitation}, orNotFound("invitationId", err)
 }
 
@@ -72,7 +72,7 @@ func (r *mutationResolver) SetMemberRole(
 	ctx context.Context, input generated.SetMemberRoleInput,
 ) (*generated.SetMemberRolePayload, error) {
 	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
-		return r.db.SetMemberRole(ctx, accountID, userID, input.Role)
+		return r.accounts.SetMemberRole(ctx, accountID, userID, input.Role)
 	})
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (r *mutationResolver) RemoveMember(
 	ctx context.Context, input generated.RemoveMemberInput,
 ) (*generated.RemoveMemberPayload, error) {
 	member, err := r.changeMember(ctx, input.UserID, func(accountID, userID int64) error {
-		return r.db.DeleteMember(ctx, accountID, userID)
+		return r.accounts.DeleteMember(ctx, accountID, userID)
 	})
 	return &generated.RemoveMemberPayload{Member: member}, err
 }
@@ -105,7 +105,7 @@ func (r *mutationResolver) changeMember(
 		return nil, notFound("userId")
 	}
 
-	member, err := r.db.Member(ctx, viewer.AccountID, userID)
+	member, err := r.accounts.Member(ctx, viewer.AccountID, userID)
 	if err == nil {
 		err = change(viewer.AccountID, userID)
 	}
@@ -122,7 +122,7 @@ func (r *Resolver) member(ctx context.Context, accountID int64, id string) (*mod
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.Member(ctx, accountID, number))
+	return orNull(r.accounts.Member(ctx, accountID, number))
 }
 
 // invitation returns an invitation of the account by its global id; nil for callers without the
@@ -136,7 +136,7 @@ func (r *Resolver) invitation(ctx context.Context, accountID int64, id string) (
 		return nil, err
 	}
 
-	return orNull(r.db.Invitation(ctx, accountID, number, requestOf(ctx).now))
+	return orNull(r.accounts.Invitation(ctx, accountID, number, requestOf(ctx).now))
 }
 
 // mayListInvitations reports whether the caller is an owner or an owner's API token.

@@ -86,7 +86,7 @@ func (r *Resolver) purge(ctx context.Context, siteIDs ...int64) {
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), requestOf(ctx).purgeEnd())
 	defer cancel()
 
-	if _, err := r.db.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
+	if _, err := r.retention.PurgeSites(ctx, siteIDs); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "purge deleted sites", "request_id", requestID(ctx), "error", err)
 	}
 }

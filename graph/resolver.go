@@ -7,7 +7,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -17,6 +21,10 @@ import (
 // makes one call, and converts the result; every rule is in db/model, db or auth. Each subject of
 // the schema has one file with its resolvers.
 type Resolver struct {
+	accounts     *accounts.Store
+	sites        *sites.Store
+	outbox       *outbox.Store
+	retention    *retention.Store
 	db           *db.DB
 	auth         *auth.Auth
 	ids          *model.NodeIDs

@@ -17,7 +17,12 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/generated"
@@ -97,6 +102,10 @@ func New(o Options) (http.Handler, error) {
 
 	resolver := &Resolver{
 		db:           o.DB,
+		accounts:     accounts.New(o.DB),
+		sites:        sites.New(o.DB),
+		outbox:       outbox.New(o.DB),
+		retention:    retention.New(o.DB),
 		auth:         o.Auth,
 		ids:          ids,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
@@ -127,7 +136,7 @@ func New(o Options) (http.Handler, error) {
 func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.RequestTimeout)
 	defer cancel()
-	return d.NodeIDs(ctx)
+	return keys.New(d).NodeIDs(ctx)
 }
 
 // newExecutor returns gqlgen's server with the limits, the error presenter and the transport.

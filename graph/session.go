@@ -88,7 +88,7 @@ func (r *Resolver) session(ctx context.Context, viewer *model.User, idHash []byt
 		return nil, err
 	}
 
-	row, err := orNull(r.db.Session(ctx, viewer.ID, idHash, requestOf(ctx).now))
+	row, err := orNull(r.accounts.Session(ctx, viewer.ID, idHash, requestOf(ctx).now))
 	if row == nil || err != nil {
 		return nil, err
 	}

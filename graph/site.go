@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 	"github.com/tallygate/tallygate/graph/generated"
 	"github.com/tallygate/tallygate/graph/limits"
@@ -53,7 +53,7 @@ func (r *Resolver) siteConnection(
 		return nil, err
 	}
 
-	sites, err := r.db.Sites(ctx, accountID, afterID, int64(first)+1)
+	sites, err := r.sites.Sites(ctx, accountID, afterID, int64(first)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *Resolver) siteConnection(
 
 func (r *siteConnectionResolver) TotalCount(ctx context.Context, obj *generated.SiteConnection) (int, error) {
 	key := accountRead{field: "sites.totalCount", accountID: obj.AccountID}
-	n, err := shared(ctx, key, func() (int64, error) { return r.db.SiteCount(ctx, obj.AccountID) })
+	n, err := shared(ctx, key, func() (int64, error) { return r.sites.SiteCount(ctx, obj.AccountID) })
 	return int(n), err
 }
 
@@ -80,7 +80,7 @@ func (r *Resolver) site(ctx context.Context, accountID int64, id string) (*model
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.SiteByID(ctx, accountID, number))
+	return orNull(r.sites.SiteByID(ctx, accountID, number))
 }
 
 func (r *siteResolver) ID(ctx context.Context, obj *model.Site) (string, error) {
@@ -246,10 +246,10 @@ func (r *mutationResolver) CreateSite(
 		return nil, err
 	}
 
-	create := r.db.CreateOwnersSite
+	create := r.sites.CreateOwnersSite
 
 	if viewer.Operator {
-		create = r.db.CreateSite
+		create = r.sites.CreateSite
 	}
 
 	site, err := create(ctx, model.Site{
@@ -279,7 +279,7 @@ func (r *mutationResolver) DeleteSite(
 		return nil, notFound("siteId")
 	}
 
-	site, err := r.db.DeleteSite(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
+	site, err := r.sites.DeleteSite(ctx, viewer.AccountID, siteID, requestOf(ctx).now)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}
@@ -307,7 +307,7 @@ func (r *mutationResolver) changeSite(
 	}
 
 	// A concurrent mutation may have deleted the site since the change.
-	site, err := r.db.SiteByID(ctx, viewer.AccountID, siteID)
+	site, err := r.sites.SiteByID(ctx, viewer.AccountID, siteID)
 
 	return &generated.SitePayload{Site: site}, orNotFound("siteId", err)
 }
@@ -315,7 +315,7 @@ func (r *mutationResolver) changeSite(
 func (r *mutationResolver) UpdateSite(
 	ctx context.Context, input generated.UpdateSiteInput,
 ) (*generated.SitePayload, error) {
-	update := db.SiteUpdate{
+	update := sites.SiteUpdate{
 		Name:                    input.Name,
 		MeasureSiteSearch:       input.MeasureSiteSearch,
 		MeasureEcommerce:        input.MeasureEcommerce,
@@ -334,20 +334,20 @@ func (r *mutationResolver) UpdateSite(
 	}
 
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.db.UpdateSite(ctx, accountID, siteID, update)
+		return r.sites.UpdateSite(ctx, accountID, siteID, update)
 	})
 }
 
 func (r *mutationResolver) AddSiteDomain(
 	ctx context.Context, input generated.SiteDomainInput,
 ) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.db.AddSiteDomain)
+	return r.changeDomain(ctx, input, r.sites.AddSiteDomain)
 }
 
 func (r *mutationResolver) RemoveSiteDomain(
 	ctx context.Context, input generated.SiteDomainInput,
 ) (*generated.SitePayload, error) {
-	return r.changeDomain(ctx, input, r.db.RemoveSiteDomain)
+	return r.changeDomain(ctx, input, r.sites.RemoveSiteDomain)
 }
 
 // changeDomain adds or removes an extra domain.
@@ -367,25 +367,25 @@ func (r *mutationResolver) changeDomain(
 func (r *mutationResolver) RegisterEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.RegisterEvent)
+	return r.changeEvent(ctx, input, r.sites.RegisterEvent)
 }
 
 func (r *mutationResolver) UnregisterEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.UnregisterEvent)
+	return r.changeEvent(ctx, input, r.sites.UnregisterEvent)
 }
 
 func (r *mutationResolver) MarkKeyEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.MarkKeyEvent)
+	return r.changeEvent(ctx, input, r.sites.MarkKeyEvent)
 }
 
 func (r *mutationResolver) UnmarkKeyEvent(
 	ctx context.Context, input generated.SiteEventInput,
 ) (*generated.SitePayload, error) {
-	return r.changeEvent(ctx, input, r.db.UnmarkKeyEvent)
+	return r.changeEvent(ctx, input, r.sites.UnmarkKeyEvent)
 }
 
 // changeEvent changes the lists of events.
@@ -413,10 +413,10 @@ func (r *mutationResolver) SetConversionWebhook(
 			return err
 		}
 		if !input.URL.IsSet() {
-			return r.db.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
+			return r.sites.SetWebhookSecret(ctx, accountID, siteID, input.Secret)
 		}
 
-		return r.db.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
+		return r.sites.SetConversionWebhook(ctx, accountID, siteID, address, input.Secret, by)
 	})
 }
 
@@ -438,7 +438,7 @@ func (r *mutationResolver) SetDailyExportWebhook(
 			return err
 		}
 
-		return r.db.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
+		return r.sites.SetDailyExportWebhook(ctx, accountID, siteID, address, by)
 	})
 }
 
@@ -490,7 +490,7 @@ func (r *mutationResolver) RotateServerSecret(
 ) (*generated.RotateServerSecretPayload, error) {
 	secret := model.NewSecret(serverSecretPrefix)
 	changed, err := r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.db.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
+		return r.sites.SetServerSecret(ctx, accountID, siteID, model.HashToken(secret), model.SecretHint(secret))
 	})
 	if err != nil {
 		return nil, err
@@ -503,7 +503,7 @@ func (r *mutationResolver) RevokeServerSecret(
 	ctx context.Context, input generated.RevokeServerSecretInput,
 ) (*generated.SitePayload, error) {
 	return r.changeSite(ctx, input.SiteID, func(accountID, siteID int64) error {
-		return r.db.RevokeServerSecret(ctx, accountID, siteID)
+		return r.sites.RevokeServerSecret(ctx, accountID, siteID)
 	})
 }
 
@@ -531,11 +531,11 @@ func (r *mutationResolver) SetSitePlan(
 		}
 	}
 
-	if err := r.db.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
+	if err := r.sites.SetSitePlan(ctx, siteID, input.Plan, volume); err != nil {
 		return nil, orNotFound("siteId", err)
 	}
 
-	site, err := r.db.AnySite(ctx, siteID)
+	site, err := r.sites.AnySite(ctx, siteID)
 	if err != nil {
 		return nil, orNotFound("siteId", err)
 	}

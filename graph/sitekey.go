@@ -5,8 +5,8 @@ import (
 	"errors"
 	"html"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/generated"
 )
 
@@ -32,7 +32,7 @@ func (r *queryResolver) Sitekeys(ctx context.Context, first int, after *string) 
 		return nil, err
 	}
 
-	keys, err := r.db.Sitekeys(ctx, viewer.AccountID, afterID, int64(first)+1)
+	keys, err := r.sites.Sitekeys(ctx, viewer.AccountID, afterID, int64(first)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (r *queryResolver) Sitekeys(ctx context.Context, first int, after *string) 
 }
 
 func (r *sitekeyConnectionResolver) TotalCount(ctx context.Context, obj *generated.SitekeyConnection) (int, error) {
-	n, err := r.db.SitekeyCount(ctx, obj.AccountID)
+	n, err := r.sites.SitekeyCount(ctx, obj.AccountID)
 	return int(n), err
 }
 
@@ -57,7 +57,7 @@ func (r *Resolver) sitekey(ctx context.Context, accountID int64, id string) (*mo
 	if !ok {
 		return nil, nil
 	}
-	return orNull(r.db.SitekeyByID(ctx, accountID, number))
+	return orNull(r.sites.SitekeyByID(ctx, accountID, number))
 }
 
 func (r *sitekeyResolver) ID(ctx context.Context, obj *model.Sitekey) (string, error) {
@@ -96,7 +96,7 @@ func (r *mutationResolver) CreateSitekey(
 		return nil, err
 	}
 
-	key, secret, err := r.db.CreateSitekey(ctx, viewer.AccountID, input.Name, domains, requestOf(ctx).now)
+	key, secret, err := r.sites.CreateSitekey(ctx, viewer.AccountID, input.Name, domains, requestOf(ctx).now)
 	return &generated.SitekeySecretPayload{Sitekey: key, Secret: &secret}, err
 }
 
@@ -105,7 +105,7 @@ func (r *mutationResolver) UpdateSitekey(
 ) (*generated.SitekeyPayload, error) {
 	var key *model.Sitekey
 	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
-		update := db.SitekeyUpdate{Name: input.Name}
+		update := sites.SitekeyUpdate{Name: input.Name}
 		var nameErr, domainsErr error
 
 		if input.Name != nil {
@@ -122,7 +122,7 @@ func (r *mutationResolver) UpdateSitekey(
 			return err
 		}
 
-		key, err = r.db.UpdateSitekey(ctx, accountID, id, update)
+		key, err = r.sites.UpdateSitekey(ctx, accountID, id, update)
 		return err
 	})
 
@@ -136,10 +136,10 @@ func (r *mutationResolver) RotateSitekeySecret(
 	var key *model.Sitekey
 	var secret string
 	err := r.changeSitekey(ctx, model.MayConfigure, input.SitekeyID, func(accountID, id int64) (err error) {
-		if secret, err = r.db.RotateSitekeySecret(ctx, accountID, id); err != nil {
+		if secret, err = r.sites.RotateSitekeySecret(ctx, accountID, id); err != nil {
 			return err
 		}
-		key, err = r.db.SitekeyByID(ctx, accountID, id)
+		key, err = r.sites.SitekeyByID(ctx, accountID, id)
 		return err
 	})
 
@@ -151,10 +151,10 @@ func (r *mutationResolver) DeleteSitekey(
 ) (*generated.SitekeyPayload, error) {
 	var key *model.Sitekey
 	err := r.changeSitekey(ctx, model.MayManage, input.SitekeyID, func(accountID, id int64) (err error) {
-		if key, err = r.db.SitekeyByID(ctx, accountID, id); err != nil {
+		if key, err = r.sites.SitekeyByID(ctx, accountID, id); err != nil {
 			return err
 		}
-		return r.db.DeleteSitekey(ctx, accountID, id)
+		return r.sites.DeleteSitekey(ctx, accountID, id)
 	})
 
 	return &generated.SitekeyPayload{Sitekey: key}, err
@@ -210,7 +210,7 @@ func (r *mutationResolver) SetCaptchaPlan(
 	if !ok {
 		return nil, notFound("accountId")
 	}
-	if err := r.db.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
+	if err := r.accounts.SetCaptchaPlan(ctx, accountID, input.Plan); err != nil {
 		return nil, orNotFound("accountId", err)
 	}
 
@@ -222,7 +222,7 @@ func (r *mutationResolver) SetCaptchaPlan(
 // captchaUsage returns what an account has used of its captcha quota in the month of the request.
 func (r *Resolver) captchaUsage(ctx context.Context, accountID int64) (*generated.CaptchaUsage, error) {
 	now := requestOf(ctx).now
-	used, err := r.db.CaptchaUsage(ctx, accountID, now.Month())
+	used, err := r.accounts.CaptchaUsage(ctx, accountID, now.Month())
 	if err != nil {
 		return nil, err
 	}

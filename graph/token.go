@@ -16,7 +16,7 @@ func (r *queryResolver) APITokens(ctx context.Context) ([]*model.APIToken, error
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := r.db.APITokens(ctx, viewer.ID)
+	tokens, err := r.accounts.APITokens(ctx, viewer.ID)
 	return orEmpty(tokens), err
 }
 
@@ -60,7 +60,7 @@ func (r *mutationResolver) RevokeAPIToken(
 		return nil, notFound("apiTokenId")
 	}
 
-	token, err := r.db.DeleteAPIToken(ctx, viewer.ID, number)
+	token, err := r.accounts.DeleteAPIToken(ctx, viewer.ID, number)
 	return &generated.RevokeAPITokenPayload{APIToken: token}, orNotFound("apiTokenId", err)
 }
 
@@ -75,5 +75,5 @@ func (r *Resolver) apiToken(ctx context.Context, viewer *model.User, id string) 
 		return nil, err
 	}
 
-	return orNull(r.db.APIToken(ctx, viewer.ID, number))
+	return orNull(r.accounts.APIToken(ctx, viewer.ID, number))
 }

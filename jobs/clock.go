@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 // warnEvery is the least time between two log lines about the clocks.
@@ -28,6 +29,24 @@ type timekeeper interface {
 	CompareClock(ctx context.Context, local func() time.Time) (model.Instant, time.Duration, error)
 	// TrustedNow returns the database's time, or a *db.ClockJump if it jumped.
 	TrustedNow(context.Context) (model.Instant, error)
+}
+
+// databaseClock is the timekeeper of a database.
+type databaseClock struct {
+	db        *db.DB
+	retention *retention.Store
+}
+
+// CompareClock implements timekeeper.
+func (c databaseClock) CompareClock(
+	ctx context.Context, local func() time.Time,
+) (model.Instant, time.Duration, error) {
+	return c.db.CompareClock(ctx, local)
+}
+
+// TrustedNow implements timekeeper.
+func (c databaseClock) TrustedNow(ctx context.Context) (model.Instant, error) {
+	return c.retention.TrustedNow(ctx)
 }
 
 // clock is the database's clock, which all workers share: they decide everything by it. The clock

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 )
 
@@ -19,11 +22,11 @@ import (
 func live(t *testing.T, d *db.DB, now model.Instant) {
 	t.Helper()
 
-	if err := d.EnsurePartitions(t.Context(), now); err != nil {
+	if err := retention.New(d).EnsurePartitions(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 
-	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: now})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +56,7 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 	}
 
 	site := newSite(t, d, "shop.example", "", "")
-	if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
+	if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 )
 
@@ -29,7 +30,7 @@ func TestDailyExport(t *testing.T) {
 		site := newSite(t, d, "shop.example", "", "a secret of the site")
 		day := model.At(noon).Day()
 
-		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -103,15 +104,15 @@ func TestFailingExportPlan(t *testing.T) {
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, logged := newReceiver(t, a, status(200)), &countHandler{}
-		sites := make([]*model.Site, 3)
-		for i := range sites {
-			sites[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
-			if err := d.SetDailyExportWebhook(t.Context(), sites[i].AccountID, sites[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+		siteList := make([]*model.Site, 3)
+		for i := range siteList {
+			siteList[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
+			if err := sites.New(d).SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		repair := dbtest.RefuseDeliveries(t, d, sites[0].ID)
+		repair := dbtest.RefuseDeliveries(t, d, siteList[0].ID)
 		clock := &clock{now: noon.Add(24 * time.Hour)}
 		startQuick(t, d, a, clock.Now, jobs.LogTo(logged))
 

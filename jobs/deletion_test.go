@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 // TestErasuresFinish: the worker finishes a requested erasure, and keeps the rows of other users.
@@ -31,14 +33,14 @@ func TestErasuresFinish(t *testing.T) {
 			}
 		}
 
-		e, err := d.RequestErasure(t.Context(), site.AccountID, site.ID, userID, at)
+		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, userID, at)
 		if err != nil {
 			t.Fatal(err)
 		}
 
 		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
 		awaitThat(t, func() (string, bool) {
-			now, err := d.Erasure(t.Context(), site.AccountID, e.ID)
+			now, err := retention.New(d).Erasure(t.Context(), site.AccountID, e.ID)
 			return fmt.Sprintf("the erasure is %+v, %v", now, err), err == nil && now.FinishedAt == at && now.Visits == 1
 		})
 
@@ -56,7 +58,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction deletes
 		at := model.At(noon)
-		user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+		user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 			model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
 		if err != nil {
 			t.Fatal(err)

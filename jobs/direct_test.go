@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
@@ -47,7 +48,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				}
 
 				site := newSite(t, d, "shop.example", r.URL, "")
-				if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+				if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 					t.Fatal(err)
 				}
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
@@ -49,7 +50,7 @@ func CallTimeout(d time.Duration) func(*Settings) {
 
 // DeliverFrom puts a store between the deliveries and the worker's database.
 func DeliverFrom(wrap func(webhook.Store) webhook.Store) func(*Settings) {
-	return func(s *Settings) { s.webhook.Store = wrap(s.DB) }
+	return func(s *Settings) { s.webhook.Store = wrap(outbox.New(s.DB)) }
 }
 
 // Resolve makes a worker ask another name server.

@@ -15,6 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
@@ -126,7 +128,7 @@ func TestFaultsRealRedis(t *testing.T) {
 		}
 
 		awaitThat(t, func() (string, bool) {
-			backlog, err := d.DeliveryBacklog(t.Context(), model.At(clock.Now()))
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(clock.Now()))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
 
@@ -206,7 +208,7 @@ func TestClockSteps(t *testing.T) {
 		awaitThat(t, func() (string, bool) {
 			// The last step must not be one back.
 			clock.add(time.Hour)
-			backlog, err := d.DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
 
@@ -342,10 +344,10 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		secret := "another secret of the site"
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
+		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
+		if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 

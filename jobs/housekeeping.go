@@ -7,12 +7,18 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 // housekeeping is what the schedule runs. Each task takes the database's time and is idempotent.
 type housekeeping struct {
 	db              *db.DB
+	accounts        *accounts.Store
+	outbox          *outbox.Store
+	retention       *retention.Store
 	log             *slog.Logger
 	exports         exportPlanner
 	retentionMonths int // see Options
@@ -25,21 +31,21 @@ type exportPlanner interface {
 
 // deleteSessions deletes expired sessions.
 func (h *housekeeping) deleteSessions(ctx context.Context, now model.Instant) error {
-	n, err := h.db.DeleteExpiredSessions(ctx, now)
+	n, err := h.accounts.DeleteExpiredSessions(ctx, now)
 	h.report(ctx, "expired sessions deleted", n)
 	return err
 }
 
 // deleteSignInFailures deletes failed sign-ins that no longer throttle any caller.
 func (h *housekeeping) deleteSignInFailures(ctx context.Context, now model.Instant) error {
-	n, err := h.db.DeleteOldSignInFailures(ctx, now)
+	n, err := h.accounts.DeleteOldSignInFailures(ctx, now)
 	h.report(ctx, "old sign-in failures deleted", n)
 	return err
 }
 
 // deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups.
 func (h *housekeeping) deleteExpiredSecrets(ctx context.Context, now model.Instant) error {
-	n, err := h.db.DeleteExpiredSecrets(ctx, now)
+	n, err := h.accounts.DeleteExpiredSecrets(ctx, now)
 	h.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
 	return err
 }
@@ -47,21 +53,21 @@ func (h *housekeeping) deleteExpiredSecrets(ctx context.Context, now model.Insta
 // purgeDeletedSites deletes the remaining rows of deleted sites: those of large ones, and hits that
 // were in flight.
 func (h *housekeeping) purgeDeletedSites(ctx context.Context, now model.Instant) error {
-	n, err := h.db.PurgeDeletedSites(ctx, now)
+	n, err := h.retention.PurgeDeletedSites(ctx, now)
 	h.report(ctx, "rows of deleted sites deleted", n)
 	return err
 }
 
 // eraseUsers continues the erasures of the data of pseudonymous user ids.
 func (h *housekeeping) eraseUsers(ctx context.Context, now model.Instant) error {
-	n, err := h.db.EraseUsers(ctx, now)
+	n, err := h.retention.EraseUsers(ctx, now)
 	h.report(ctx, "rows of users erased on request", n)
 	return err
 }
 
 // deleteSpent deletes captcha challenges and tokens that were consumed and have expired since.
 func (h *housekeeping) deleteSpent(ctx context.Context, now model.Instant) error {
-	n, err := h.db.DeleteSpent(ctx, now)
+	n, err := h.retention.DeleteSpent(ctx, now)
 	h.report(ctx, "consumed challenges and tokens deleted", n)
 	return err
 }
@@ -76,7 +82,7 @@ func (h *housekeeping) destroyDaySalts(ctx context.Context, now model.Instant) e
 
 // ensurePartitions creates the partitions of the coming months.
 func (h *housekeeping) ensurePartitions(ctx context.Context, now model.Instant) error {
-	return h.db.EnsurePartitions(ctx, now)
+	return h.retention.EnsurePartitions(ctx, now)
 }
 
 // dropOldData removes visits, page views and events of months before the retention; see
@@ -85,7 +91,7 @@ func (h *housekeeping) dropOldData(ctx context.Context, now model.Instant) error
 	if h.retentionMonths == 0 {
 		return nil
 	}
-	dropped, err := h.db.DropOldData(ctx, now, h.retentionMonths)
+	dropped, err := h.retention.DropOldData(ctx, now, h.retentionMonths)
 	h.report(ctx, "partitions of old months detached", dropped.Partitions)
 	h.report(ctx, "rows of old months deleted", dropped.Rows)
 	return err
@@ -93,28 +99,28 @@ func (h *housekeeping) dropOldData(ctx context.Context, now model.Instant) error
 
 // dropDetached drops the partitions that dropOldData detached a day ago.
 func (h *housekeeping) dropDetached(ctx context.Context, now model.Instant) error {
-	n, err := h.db.DropDetached(ctx, now)
+	n, err := h.retention.DropDetached(ctx, now)
 	h.report(ctx, "partitions of old months dropped", n)
 	return err
 }
 
 // deleteOldRecords deletes old counters and deliveries.
 func (h *housekeeping) deleteOldRecords(ctx context.Context, now model.Instant) error {
-	n, err := h.db.DeleteOldRecords(ctx, now)
+	n, err := h.retention.DeleteOldRecords(ctx, now)
 	h.report(ctx, "old records deleted", n)
 	return err
 }
 
 // correctSchedule makes deliveries and mails due that a wrong clock has postponed too far.
 func (h *housekeeping) correctSchedule(ctx context.Context, now model.Instant) error {
-	n, err := h.db.CorrectSchedule(ctx, now)
+	n, err := h.retention.CorrectSchedule(ctx, now)
 	h.report(ctx, "deliveries and mails rescheduled that a wrong clock had postponed", n)
 	return err
 }
 
 // correctDates corrects rows that a wrong clock has dated into the future.
 func (h *housekeeping) correctDates(ctx context.Context, now model.Instant) error {
-	n, err := h.db.CorrectDates(ctx, now)
+	n, err := h.retention.CorrectDates(ctx, now)
 	h.report(ctx, "rows corrected that a wrong clock had dated into the future", n)
 	return err
 }
@@ -136,15 +142,15 @@ func (h *housekeeping) noteQuotas(ctx context.Context, now model.Instant) error 
 	}
 
 	for _, month := range months {
-		if _, err := h.db.NoteSiteQuotas(ctx, month, now); err != nil {
+		if _, err := h.outbox.NoteSiteQuotas(ctx, month, now); err != nil {
 			return err
 		}
-		if _, err := h.db.NoteCaptchaQuotas(ctx, month, now); err != nil {
+		if _, err := h.outbox.NoteCaptchaQuotas(ctx, month, now); err != nil {
 			return err
 		}
 	}
 
-	n, err := h.db.MailQuotaNotices(ctx, now)
+	n, err := h.outbox.MailQuotaNotices(ctx, now)
 	h.report(ctx, "quota notices mailed", int64(n))
 	return err
 }

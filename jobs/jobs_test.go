@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -101,7 +102,7 @@ func litter(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	at := model.At(noon)
-	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)

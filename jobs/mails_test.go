@@ -22,9 +22,11 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs"
 	jobmail "github.com/tallygate/tallygate/jobs/mail"
 )
@@ -162,7 +164,7 @@ func startMailer(t *testing.T, d *db.DB, now func() time.Time, server *jobmail.S
 
 func queueMail(t *testing.T, d *db.DB, kind, recipient, data string) {
 	t.Helper()
-	if err := d.QueueMail(t.Context(), model.Mail{AccountID: 1, Recipient: recipient, Kind: kind, Data: data, CreatedAt: model.At(noon)}); err != nil {
+	if err := outbox.New(d).QueueMail(t.Context(), model.Mail{AccountID: 1, Recipient: recipient, Kind: kind, Data: data, CreatedAt: model.At(noon)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -548,7 +550,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 		site := newSite(t, d, "shop.example", "", "")
 		verifyCaptchas(t, d, site.AccountID, model.CaptchaPlanPro100K, 50_000)
 
-		if err := d.SetCaptchaPlan(t.Context(), site.AccountID, model.CaptchaPlanFree); err != nil {
+		if err := accounts.New(d).SetCaptchaPlan(t.Context(), site.AccountID, model.CaptchaPlanFree); err != nil {
 			t.Fatal(err)
 		}
 
@@ -591,7 +593,7 @@ func TestQuotaMailsOfALoweredPlan(t *testing.T) {
 func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaPlan, n int64) {
 	t.Helper()
 
-	if err := d.SetCaptchaPlan(t.Context(), accountID, plan); err != nil {
+	if err := accounts.New(d).SetCaptchaPlan(t.Context(), accountID, plan); err != nil {
 		t.Fatal(err)
 	}
 

@@ -22,8 +22,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // authority signs certificates for tests.
@@ -199,19 +201,19 @@ func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	tb.Helper()
 
 	ctx, at := context.Background(), model.At(noon)
-	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
+	user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		tb.Fatal(err)
 	}
 
-	site, err := d.CreateSite(ctx, model.Site{
+	site, err := sites.New(d).CreateSite(ctx, model.Site{
 		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := d.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
+	if err := sites.New(d).SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
 		tb.Fatal(err)
 	}
 

@@ -17,7 +17,10 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 )
 
@@ -336,7 +339,7 @@ func TestSignatures(t *testing.T) {
 
 				now.add(time.Minute)
 
-				if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
+				if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
 					t.Fatal(err)
 				}
 
@@ -359,7 +362,7 @@ func TestSignatures(t *testing.T) {
 					t.Fatal(err)
 				}
 
-				ids, err := d.NodeIDs(t.Context())
+				ids, err := keys.New(d).NodeIDs(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -433,7 +436,7 @@ func TestTestWebhook(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, status(500))
 		site := newSite(t, d, "shop.example", r.URL, "")
-		delivery, err := d.QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.At(noon))
+		delivery, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.At(noon))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -466,7 +469,7 @@ func TestWebhookRemoved(t *testing.T) {
 		site := newSite(t, d, "shop.example", "https://shop.example/hook", "")
 		delivery := due(t, d, site, noon)
 
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
+		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
 

@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/jobs/mail"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/jobs/webhook"
@@ -87,24 +90,25 @@ func newWorker(s settings) (*Worker, error) {
 	}
 
 	w := &Worker{
-		clock: &clock{db: s.DB, now: s.Now, log: s.Log}, queue: tasks,
+		clock: &clock{db: databaseClock{s.DB, retention.New(s.DB)}, now: s.Now, log: s.Log}, queue: tasks,
 		sweepEvery: cmp.Or(s.sweepEvery, sweepEvery), ended: make(chan struct{}),
 	}
 
 	o := s.webhook
 	o.Clock, o.Queue, o.Log, o.AllowedNets, o.Authorities = w.clock, w.queue, s.Log, s.WebhookNets, s.WebhookAuthorities
 	if o.Store == nil {
-		o.Store = s.DB
+		o.Store = outbox.New(s.DB)
 	}
 
 	w.webhooks = webhook.New(o)
 	w.mails = mail.New(mail.Options{
-		Store: s.DB, Clock: w.clock, Queue: w.queue, Log: s.Log, Server: s.Mail, BaseURL: s.BaseURL,
+		Store: outbox.New(s.DB), Clock: w.clock, Queue: w.queue, Log: s.Log, Server: s.Mail, BaseURL: s.BaseURL,
 	})
 
 	if w.schedule = s.schedule; w.schedule == nil {
 		w.schedule = newSchedule(w.clock, &housekeeping{
-			db: s.DB, log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths,
+			db: s.DB, accounts: accounts.New(s.DB), outbox: outbox.New(s.DB), retention: retention.New(s.DB),
+			log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths,
 		})
 	}
 

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -18,7 +17,9 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/webhook"
 )
@@ -50,9 +51,10 @@ func work(text string) {
 	}
 
 	d, err := db.Open(f.DatabaseURL)
-	if err := errors.Join(err, d.UseApplicationKey([]byte(dbtest.ApplicationKey))); err != nil {
+	if err != nil {
 		panic(err)
 	}
+	d.UseApplicationKey([]byte(dbtest.ApplicationKey))
 
 	block, _ := pem.Decode(f.CA)
 	cert, err := x509.ParseCertificate(block.Bytes)
@@ -117,7 +119,7 @@ type faultyStore struct {
 // ClaimDelivery implements webhook.Store.
 func (s *faultyStore) ClaimDelivery(
 	ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
-) (*db.Claim, error) {
+) (*outbox.Claim, error) {
 	claim, err := s.Store.ClaimDelivery(ctx, lane, except, now, lease)
 	if claim != nil {
 		s.claimed()
@@ -127,7 +129,7 @@ func (s *faultyStore) ClaimDelivery(
 
 // FinishAttempt implements webhook.Store.
 func (s *faultyStore) FinishAttempt(
-	ctx context.Context, claim *db.Claim, result db.AttemptResult, now model.Instant,
+	ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult, now model.Instant,
 ) error {
 	s.sent()
 	return s.Store.FinishAttempt(ctx, claim, result, now)
@@ -210,7 +212,7 @@ func checkOutcome(
 		}
 	}
 
-	ids, err := d.NodeIDs(t.Context())
+	ids, err := keys.New(d).NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 )
 
@@ -50,7 +53,7 @@ func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 		}
 
 		now := model.At(time.Now())
-		_, err := d.SignUp(ctx, model.SignupsOpen,
+		_, err := accounts.New(d).SignUp(ctx, model.SignupsOpen,
 			model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
 			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
 		if err != nil {
@@ -80,7 +83,7 @@ func (c *resetPasswordCommand) Run(ctx context.Context, term terminal) error {
 func printResetLink(ctx context.Context, c *Config, d *db.DB, email string, notify bool, term terminal) error {
 	secret := model.NewSecret(model.ResetPrefix)
 	now := model.At(time.Now())
-	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime),
+	if err := accounts.New(d).StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime),
 		notify); err != nil {
 		return err
 	}
@@ -114,13 +117,13 @@ func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 
-		user, err := d.UserByEmail(ctx, member)
+		user, err := accounts.New(d).UserByEmail(ctx, member)
 		if err != nil {
 			return err
 		}
 
 		secret := model.NewSecret(model.InvitationPrefix)
-		if _, err := d.Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())),
+		if _, err := accounts.New(d).Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())),
 			nil); err != nil {
 			return err
 		}
@@ -147,7 +150,7 @@ func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
 		if err != nil {
 			return err
 		}
-		if err := d.QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest,
+		if err := outbox.New(d).QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest,
 			CreatedAt: model.At(time.Now())}); err != nil {
 			return err
 		}
@@ -170,7 +173,7 @@ func (c *setOperatorCommand) Run(ctx context.Context, term terminal) error {
 		if err != nil {
 			return err
 		}
-		if err := d.SetOperator(ctx, email, !c.Off); err != nil {
+		if err := accounts.New(d).SetOperator(ctx, email, !c.Off); err != nil {
 			return err
 		}
 
@@ -189,11 +192,11 @@ type setPlanCommand struct {
 // Run sets the plan.
 func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		site, err := d.SiteRulesByKey(ctx, c.SiteKey)
+		site, err := sites.New(d).SiteRulesByKey(ctx, c.SiteKey)
 		if err != nil {
 			return err
 		}
-		if err := d.SetSitePlan(ctx, site.ID, model.Plan(c.Plan), c.MonthlyPageviews); err != nil {
+		if err := sites.New(d).SetSitePlan(ctx, site.ID, model.Plan(c.Plan), c.MonthlyPageviews); err != nil {
 			return err
 		}
 
@@ -216,11 +219,11 @@ func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 
-		user, err := d.UserByEmail(ctx, email)
+		user, err := accounts.New(d).UserByEmail(ctx, email)
 		if err != nil {
 			return err
 		}
-		if err := d.SetSiteLimit(ctx, user.AccountID, c.Sites); err != nil {
+		if err := sites.New(d).SetSiteLimit(ctx, user.AccountID, c.Sites); err != nil {
 			return err
 		}
 
@@ -243,11 +246,11 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 
-		user, err := d.UserByEmail(ctx, email)
+		user, err := accounts.New(d).UserByEmail(ctx, email)
 		if err != nil {
 			return err
 		}
-		if err := d.SetCaptchaPlan(ctx, user.AccountID, model.CaptchaPlan(c.Plan)); err != nil {
+		if err := accounts.New(d).SetCaptchaPlan(ctx, user.AccountID, model.CaptchaPlan(c.Plan)); err != nil {
 			return err
 		}
 

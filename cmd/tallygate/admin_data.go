@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 type backupCommand struct {
@@ -17,7 +19,7 @@ type backupCommand struct {
 // Run copies the database.
 func (c *backupCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		if err := d.BackUp(ctx, c.File); err != nil {
+		if err := files.New(d).BackUp(ctx, c.File); err != nil {
 			return err
 		}
 		fmt.Fprintf(term.out, "Copied to %s. Keep the application key elsewhere.\n", c.File)
@@ -43,7 +45,7 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 			return fmt.Errorf("%q is not a month such as 2026-05", c.Month)
 		}
 
-		n, err := d.Reattach(ctx, model.At(start).Month())
+		n, err := retention.New(d).Reattach(ctx, model.At(start).Month())
 		if err != nil {
 			return err
 		}
@@ -59,7 +61,7 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 }
 
 func listDetached(ctx context.Context, d *db.DB, term terminal) error {
-	months, err := d.DetachedMonths(ctx)
+	months, err := retention.New(d).DetachedMonths(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // applyCommand applies the settings in a file to an account's sites.
@@ -66,8 +68,8 @@ func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		var changes []string
-		err := d.Together(ctx, func(ctx context.Context) (err error) {
-			if changes, err = c.apply(ctx, d, file); err == nil && len(changes) == 0 {
+		err := sites.New(d).InTx(ctx, func(ctx context.Context, store *sites.Store) (err error) {
+			if changes, err = c.apply(ctx, accounts.New(d), store, file); err == nil && len(changes) == 0 {
 				err = errNoChange
 			}
 			return err
@@ -105,24 +107,24 @@ func parseSites(text []byte) (*sitesFile, error) {
 }
 
 // apply applies the settings and returns a line for each change.
-func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]string, error) {
+func (c *applyCommand) apply(ctx context.Context, users *accounts.Store, store *sites.Store, file *sitesFile) ([]string, error) {
 	email, err := model.ParseEmail(file.Account)
 	if err != nil {
 		return nil, err
 	}
 
-	user, err := d.UserByEmail(ctx, email)
+	user, err := users.UserByEmail(ctx, email)
 	if err != nil {
 		return nil, fmt.Errorf("account %s: %w", email, err)
 	}
 
-	sites, err := d.Sites(ctx, user.AccountID, 0, model.MaxSites)
+	existing, err := store.Sites(ctx, user.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
 	}
 
-	ids := make(map[string]int64, len(sites))
-	for _, site := range sites {
+	ids := make(map[string]int64, len(existing))
+	for _, site := range existing {
 		ids[site.Domain] = site.ID
 	}
 
@@ -138,7 +140,7 @@ func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]
 		}
 
 		seen[domain] = true
-		of, err := c.applySite(ctx, d, user.AccountID, ids[domain], domain, site)
+		of, err := c.applySite(ctx, store, user.AccountID, ids[domain], domain, site)
 		if err != nil {
 			return nil, refused(domain, err)
 		}
@@ -150,13 +152,13 @@ func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]
 }
 
 // applySite creates the site if id is 0, applies the settings, and returns the changes.
-func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id int64, domain string,
+func (c *applyCommand) applySite(ctx context.Context, store *sites.Store, accountID, id int64, domain string,
 	file siteFile) ([]string, error) {
 	var changes []string
 
 	if id == 0 {
 		volume, _ := c.DefaultSitePlan.MonthlyPageviews()
-		site, err := d.CreateSite(ctx, model.Site{
+		site, err := store.CreateSite(ctx, model.Site{
 			AccountID: accountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 			Plan: c.DefaultSitePlan, MonthlyPageviews: volume, CreatedAt: model.At(time.Now()),
 		})
@@ -167,15 +169,15 @@ func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id in
 		id, changes = site.ID, []string{fmt.Sprintf("%s: created with the site key %s", domain, site.SiteKey)}
 	}
 
-	before, err := rulesOf(ctx, d, id)
+	before, err := rulesOf(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.changeSite(ctx, d, accountID, before, file); err != nil {
+	if err := c.changeSite(ctx, store, accountID, before, file); err != nil {
 		return nil, err
 	}
 
-	after, err := rulesOf(ctx, d, id)
+	after, err := rulesOf(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +185,8 @@ func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id in
 	return append(changes, differences(before, after)...), nil
 }
 
-func rulesOf(ctx context.Context, d *db.DB, id int64) (*model.SiteRules, error) {
-	rules, err := d.SiteRules(ctx, []int64{id})
+func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRules, error) {
+	rules, err := store.SiteRules(ctx, []int64{id})
 	if err == nil && rules[id] == nil {
 		// The site was deleted by another process.
 		err = model.ErrNotFound
@@ -193,9 +195,9 @@ func rulesOf(ctx context.Context, d *db.DB, id int64) (*model.SiteRules, error) 
 }
 
 // changeSite applies all settings of the file that differ from the site's.
-func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules,
+func (c *applyCommand) changeSite(ctx context.Context, store *sites.Store, accountID int64, site *model.SiteRules,
 	file siteFile) error {
-	update := db.SiteUpdate{
+	update := sites.SiteUpdate{
 		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
 		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
 	}
@@ -211,17 +213,17 @@ func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64
 		}
 	}
 
-	if err := d.UpdateSite(ctx, accountID, site.ID, update); err != nil {
+	if err := store.UpdateSite(ctx, accountID, site.ID, update); err != nil {
 		return err
 	}
-	if err := c.changeLists(ctx, d, accountID, site, file); err != nil {
+	if err := c.changeLists(ctx, store, accountID, site, file); err != nil {
 		return err
 	}
-	if err := c.changeWebhooks(ctx, d, accountID, site.ID, file); err != nil {
+	if err := c.changeWebhooks(ctx, store, accountID, site.ID, file); err != nil {
 		return err
 	}
 
-	return changePlan(ctx, d, site.ID, file)
+	return changePlan(ctx, store, site.ID, file)
 }
 
 // sameNetworks reports whether two lists have the same entries, in any order.
@@ -231,7 +233,7 @@ func sameNetworks(a, b []netip.Prefix) bool {
 }
 
 // changeLists changes domains and events.
-func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules,
+func (c *applyCommand) changeLists(ctx context.Context, store *sites.Store, accountID int64, site *model.SiteRules,
 	file siteFile) error {
 	domains, err := c.domains(file.ExtraDomains)
 	if err != nil {
@@ -244,9 +246,9 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 		want        *[]string
 		add, remove func(ctx context.Context, accountID, siteID int64, value string) error
 	}{
-		{"extraDomains", site.ExtraDomains, domains, d.AddSiteDomain, d.RemoveSiteDomain},
-		{"registeredEvents", site.Registered, file.RegisteredEvents, d.RegisterEvent, d.UnregisterEvent},
-		{"keyEvents", site.KeyEvents, file.KeyEvents, d.MarkKeyEvent, d.UnmarkKeyEvent},
+		{"extraDomains", site.ExtraDomains, domains, store.AddSiteDomain, store.RemoveSiteDomain},
+		{"registeredEvents", site.Registered, file.RegisteredEvents, store.RegisterEvent, store.UnregisterEvent},
+		{"keyEvents", site.KeyEvents, file.KeyEvents, store.MarkKeyEvent, store.UnmarkKeyEvent},
 	} {
 		if list.want == nil {
 			continue
@@ -293,7 +295,7 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 }
 
 // changeWebhooks sets the webhooks' addresses.
-func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, siteID int64, file siteFile) error {
+func (c *applyCommand) changeWebhooks(ctx context.Context, store *sites.Store, accountID, siteID int64, file siteFile) error {
 	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL),
 		c.checkURL("dailyExportUrl", file.DailyExportURL))
 	if err != nil {
@@ -303,19 +305,19 @@ func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, 
 	by := model.ChangedBy{Name: "the operator of this installation (tallygate admin apply)", At: model.At(time.Now())}
 
 	if file.ConversionWebhookURL != nil {
-		if err := d.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {
+		if err := store.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {
 			return err
 		}
 	}
 
 	if file.DailyExportURL != nil {
-		return d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, by)
+		return store.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, by)
 	}
 
 	return nil
 }
 
-func changePlan(ctx context.Context, d *db.DB, siteID int64, file siteFile) error {
+func changePlan(ctx context.Context, store *sites.Store, siteID int64, file siteFile) error {
 	switch {
 	case file.Plan != nil:
 		var volume int64
@@ -327,7 +329,7 @@ func changePlan(ctx context.Context, d *db.DB, siteID int64, file siteFile) erro
 			}
 		}
 
-		return d.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), volume)
+		return store.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), volume)
 	case file.MonthlyPageviews != nil:
 		return model.InvalidField("monthlyPageviews", "invalid_volume", "Set monthlyPageviews together with its plan.")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // applier applies files to an installation.
@@ -73,7 +74,7 @@ func (a *applier) site(domain string) *model.SiteRules {
 		a.t.Fatalf("%s: %v, %v", domain, keys, err)
 	}
 
-	site, err := a.db.SiteRulesByKey(a.t.Context(), keys[0])
+	site, err := sites.New(a.db).SiteRulesByKey(a.t.Context(), keys[0])
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ example.com: monthlyPageviews: "30000000", was "10000"
 		}
 
 		// The owner changes settings that the next file does not name.
-		if err := a.db.AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
+		if err := sites.New(a.db).AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
 			t.Fatal(err)
 		}
 

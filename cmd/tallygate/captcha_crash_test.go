@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // solver acts as a browser and a site's server whose captcha server is killed repeatedly.
@@ -138,13 +140,13 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 			if round == 0 {
 				newOwner(t, p).signUp("crash.localhost")
 				d := dbtest.Open(t, databaseURL)
-				owner, err := d.UserByEmail(t.Context(), "owner@crash.localhost")
+				owner, err := accounts.New(d).UserByEmail(t.Context(), "owner@crash.localhost")
 				if err != nil {
 					t.Fatal(err)
 				}
 
 				account = owner.AccountID
-				key, secret, err := d.CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
+				key, secret, err := sites.New(d).CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -209,7 +211,7 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 			}
 		}
 
-		usage, err := dbtest.Open(t, databaseURL).CaptchaUsage(t.Context(), account, model.At(time.Now()).Month())
+		usage, err := accounts.New(dbtest.Open(t, databaseURL)).CaptchaUsage(t.Context(), account, model.At(time.Now()).Month())
 		if err != nil || usage.Used != int64(len(s.tokens)) {
 			t.Errorf("%+v, %v; want %d counted, all of which are used up", usage, err, len(s.tokens))
 		}

@@ -19,8 +19,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
@@ -110,20 +112,20 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	tb.Helper()
 
 	at, secret, on := model.At(time.Now()), "a secret of the site", true
-	user, err := d.SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+	user, err := accounts.New(d).SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 		model.User{Email: "owner@shop.example", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		tb.Fatal(err)
 	}
 
-	site, err := d.CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
+	site, err := sites.New(d).CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
 		Domain: "shop.example", Name: "shop",
 		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000, CreatedAt: at})
 	if err == nil {
-		err = d.UpdateSite(tb.Context(), user.AccountID, site.ID, db.SiteUpdate{MeasureEcommerce: &on})
+		err = sites.New(d).UpdateSite(tb.Context(), user.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on})
 	}
 	if err == nil {
-		err = d.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
+		err = sites.New(d).SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
 	}
 	if err != nil {
 		tb.Fatal(err)

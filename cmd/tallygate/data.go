@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallygate/tallygate/db/keys"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 
 	"github.com/tallygate/tallygate/dataplane"
@@ -15,7 +16,7 @@ import (
 )
 
 func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
-	userIDKey, err := a.db.UserIDKey(ctx)
+	userIDKey, err := keys.New(a.db).UserIDKey(ctx)
 	if err != nil {
 		return err
 	}
@@ -23,7 +24,7 @@ func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
 	a.analytics = analytics.New(analytics.Options{
 		DB:         a.db,
 		UserIDKey:  userIDKey,
-		VisitorKey: a.db.VisitorKey,
+		VisitorKey: keys.New(a.db).VisitorKey,
 		ClientAddr: clients.Addr,
 		IsShared:   clients.Shared,
 		FloodBurst: a.config.FloodBurst,

@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/jobs"
 )
 
@@ -90,7 +91,7 @@ func TestAdminData(t *testing.T) {
 		may := model.At(time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC))
 		now := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
 
-		if err := d.EnsurePartitions(t.Context(), may); err != nil {
+		if err := retention.New(d).EnsurePartitions(t.Context(), may); err != nil {
 			t.Fatal(err)
 		}
 		if err := dbtest.Exec(d,
@@ -98,7 +99,7 @@ func TestAdminData(t *testing.T) {
 			now); err != nil {
 			t.Fatal(err)
 		}
-		if dropped, err := d.DropOldData(t.Context(), now, 5); err != nil || dropped.Partitions == 0 {
+		if dropped, err := retention.New(d).DropOldData(t.Context(), now, 5); err != nil || dropped.Partitions == 0 {
 			t.Fatalf("%+v, %v", dropped, err)
 		}
 

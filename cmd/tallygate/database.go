@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 type migrateCommand struct {
@@ -23,7 +25,7 @@ func (c *migrateCommand) Run(ctx context.Context, term terminal) error {
 	}
 	defer hold.release()
 
-	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return errors.Join(fmt.Errorf("create partitions: %w", err), d.Close())
 	}
 
@@ -55,7 +57,7 @@ func prepareDatabase(ctx context.Context, c *Config, hold *folderHold) (*db.DB, 
 	}
 
 	if hold != nil && hold.accepted {
-		if err := d.QuickCheck(ctx); err != nil {
+		if err := files.New(d).QuickCheck(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("the database is damaged without its log, restore a backup: %w",
 				err), d.Close())
 		}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/files"
 )
 
 // holdFile is the file in the data folder that processes lock while they use the folder. It
@@ -143,17 +143,17 @@ func (h *folderHold) inspectLog(ctx context.Context, c *Config, log *slog.Logger
 		return nil
 	}
 
-	state, err := db.CheckLog(c.databaseURL())
+	state, err := files.CheckLog(c.databaseURL())
 	if err != nil {
 		return fmt.Errorf("check the SQLite log: %w", err)
 	}
 
 	switch state {
-	case db.LogLost:
+	case files.LogLost:
 		h.logLost = logLostMessage
-	case db.LogStale:
+	case files.LogStale:
 		h.logLost = logStaleMessage
-	case db.LogAbsent:
+	case files.LogAbsent:
 		if h.wasInUse() {
 			h.logLost = logAbsentMessage
 			log.WarnContext(ctx, h.logLost)
@@ -169,7 +169,7 @@ func (h *folderHold) inspectLog(ctx context.Context, c *Config, log *slog.Logger
 	}
 
 	h.accepted = true
-	aside, err := db.SetLogAside(c.databaseURL(), time.Now())
+	aside, err := files.SetLogAside(c.databaseURL(), time.Now())
 	if err != nil {
 		return fmt.Errorf("set the SQLite log aside: %w", err)
 	}
@@ -185,7 +185,7 @@ func (a *app) warnOfExposedFiles() {
 		return
 	}
 
-	exposed := db.Exposed(a.config.databaseURL())
+	exposed := files.Exposed(a.config.databaseURL())
 
 	if a.config.DatabaseURL != "" {
 		exposed = exposedFolder(a.config.DataDir)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/tallygate/tallygate/db/files"
 )
 
 const (
@@ -78,7 +80,7 @@ func (a *app) checkDatabase(ctx context.Context) (reason string, err error) {
 	if len(pending) > 0 {
 		return "migrations pending", nil
 	}
-	if err := a.db.ProbeWrite(ctx); err != nil {
+	if err := files.New(a.db).ProbeWrite(ctx); err != nil {
 		return "database not writable", err
 	}
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
@@ -45,7 +46,7 @@ func TestControlNotifiesRealRedis(t *testing.T) {
 		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`,
 			&sent)
 
-		ids, err := a.db.NodeIDs(t.Context())
+		ids, err := keys.New(a.db).NodeIDs(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

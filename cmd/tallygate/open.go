@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/queue"
 	"github.com/tallygate/tallygate/web"
@@ -66,7 +67,7 @@ func open(ctx context.Context, c *Config, log *slog.Logger) (_ *app, err error) 
 
 	// The start continues: rows without a partition go to the default partition, and the worker
 	// tries again.
-	if err := a.db.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(a.db).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		log.WarnContext(ctx, "create partitions", "error", err)
 	}
 	if a.keys, err = openApplicationKeys(ctx, c, a.db, log); err != nil {

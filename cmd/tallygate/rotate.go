@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -51,19 +52,19 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 }
 
 // rotateConfigured rotates keys that are given as settings. Other processes may run.
-func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
+func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (keys.Rotation, error) {
 	k, err := findApplicationKeys(c)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	if k.previous == nil {
-		return db.Rotation{},
+		return keys.Rotation{},
 			errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
 	}
 
 	d, hold, err := openDatabase(ctx, c, log)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	defer hold.release()
 
@@ -72,39 +73,37 @@ func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rota
 }
 
 // rotateDatabase replaces the previous key by the current one in the database.
-func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (db.Rotation, error) {
-	state, err := d.ApplicationKeyState(ctx)
+func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (keys.Rotation, error) {
+	state, err := keys.New(d).ApplicationKeyState(ctx)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	if state.Current == k.current.Fingerprint() && state.Previous != k.previous.Fingerprint() {
-		return db.Rotation{},
+		return keys.Rotation{},
 			errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
 	}
 	if err := k.match(state); err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 
 	current, previous := k.all()
-	if err := d.UseApplicationKey(current, previous...); err != nil {
-		return db.Rotation{}, err
-	}
+	d.UseApplicationKey(current, previous...)
 
-	return d.RotateApplicationKey(ctx, model.At(time.Now()))
+	return keys.New(d).RotateApplicationKey(ctx, model.At(time.Now()))
 }
 
 // rotateFile rotates a key that is a file in the data folder. No other process may run, since it
 // would know only the previous key.
-func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
+func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (keys.Rotation, error) {
 	hold, err := holdFolderAlone(ctx, c, log)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	defer hold.release()
 
 	d, err := prepareDatabase(ctx, c, hold)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 
 	r := fileRotation{dir: c.DataDir, db: d}
@@ -123,7 +122,7 @@ func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, 
 type fileRotation struct {
 	dir    string
 	db     *db.DB
-	result db.Rotation
+	result keys.Rotation
 
 	resumed bool // an interrupted run wrote the files
 }
@@ -134,7 +133,7 @@ func (r *fileRotation) steps() []func(context.Context) error {
 
 // begin compares the files with the database.
 func (r *fileRotation) begin(ctx context.Context) error {
-	state, err := r.db.ApplicationKeyState(ctx)
+	state, err := keys.New(r.db).ApplicationKeyState(ctx)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,11 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 const (
@@ -93,12 +96,12 @@ func (r *rotation) makeSitekey() {
 	r.t.Helper()
 
 	d := dbtest.Open(r.t, r.database)
-	user, err := d.UserByEmail(r.t.Context(), "owner@crash.localhost")
+	user, err := accounts.New(d).UserByEmail(r.t.Context(), "owner@crash.localhost")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 
-	key, secret, err := d.CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
+	key, secret, err := sites.New(d).CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -523,15 +526,14 @@ func TestRotationMeetsSealing(t *testing.T) {
 			d, err := db.Open(databaseURL)
 			if err == nil {
 				t.Cleanup(func() { d.Close() })
-				_, err = d.ClaimApplicationKey(t.Context(), model.ApplicationKey(firstKey))
+				_, err = keys.New(d).ClaimApplicationKey(t.Context(), model.ApplicationKey(firstKey))
 			}
 
-			if err == nil {
-				err = d.UseApplicationKey([]byte(secondKey), []byte(firstKey))
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
+
+			d.UseApplicationKey([]byte(secondKey), []byte(firstKey))
 
 			return d
 		}
@@ -539,14 +541,14 @@ func TestRotationMeetsSealing(t *testing.T) {
 		d, another := open(), open()
 		makeSite(t, d, "https://shop.example/hook")
 
-		user, err := d.UserByEmail(t.Context(), "owner@shop.example")
+		user, err := accounts.New(d).UserByEmail(t.Context(), "owner@shop.example")
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		sites, err := d.Sites(t.Context(), user.AccountID, 0, 1)
-		if err != nil || len(sites) != 1 {
-			t.Fatal(sites, err)
+		siteList, err := sites.New(d).Sites(t.Context(), user.AccountID, 0, 1)
+		if err != nil || len(siteList) != 1 {
+			t.Fatal(siteList, err)
 		}
 
 		changing := make(chan error, 1)
@@ -557,12 +559,12 @@ func TestRotationMeetsSealing(t *testing.T) {
 			var err error
 			for n := 0; ctx.Err() == nil && err == nil; n++ {
 				secret := fmt.Sprintf("secret number %d of the owner", n)
-				err = another.SetWebhookSecret(t.Context(), user.AccountID, sites[0].ID, &secret)
+				err = sites.New(another).SetWebhookSecret(t.Context(), user.AccountID, siteList[0].ID, &secret)
 			}
 			changing <- err
 		}()
 
-		if _, err := d.RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil {
+		if _, err := keys.New(d).RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil {
 			t.Fatal(err)
 		}
 
@@ -571,7 +573,7 @@ func TestRotationMeetsSealing(t *testing.T) {
 		if err := <-changing; err != nil {
 			t.Fatal(err)
 		}
-		if again, err := d.RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil || again.Resealed != 0 ||
+		if again, err := keys.New(d).RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil || again.Resealed != 0 ||
 			!again.Already {
 			t.Errorf("%+v, %v; want nothing left that the previous key sealed", again, err)
 		}

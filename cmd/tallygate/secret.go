@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -31,11 +32,11 @@ type applicationKeys struct {
 }
 
 // all returns the keys, the current one first.
-func (k *applicationKeys) all() (current []byte, previous [][]byte) {
+func (k *applicationKeys) all() (current model.ApplicationKey, previous []model.ApplicationKey) {
 	if k.previous == nil {
 		return k.current, nil
 	}
-	return k.current, [][]byte{k.previous}
+	return k.current, []model.ApplicationKey{k.previous}
 }
 
 // openApplicationKeys finds the keys from which all secrets are derived, and compares them with the
@@ -50,7 +51,7 @@ func openApplicationKeys(ctx context.Context, c *Config, d *db.DB, log *slog.Log
 		log.WarnContext(ctx, "the application key is in the data folder only; keep it, and give it to every process on this database as TALLYGATE_SECRET", "folder", c.DataDir)
 	}
 
-	state, err := d.ClaimApplicationKey(ctx, k.current)
+	state, err := keys.New(d).ClaimApplicationKey(ctx, k.current)
 	if err != nil {
 		return nil, fmt.Errorf("compare the application key with the database's: %w", err)
 	}
@@ -62,7 +63,9 @@ func openApplicationKeys(ctx context.Context, c *Config, d *db.DB, log *slog.Log
 	}
 
 	current, previous := k.all()
-	return k, d.UseApplicationKey(current, previous...)
+	d.UseApplicationKey(current, previous...)
+
+	return k, nil
 }
 
 // findApplicationKeys returns the configured keys, or those in the data folder. The current key is
@@ -101,7 +104,7 @@ func newApplicationKeys(current, previous []byte) *applicationKeys {
 
 // match compares the keys with the database's, and records whether the database uses the current
 // one.
-func (k *applicationKeys) match(state db.KeyState) error {
+func (k *applicationKeys) match(state keys.KeyState) error {
 	var previous string
 	if k.previous != nil {
 		previous = k.previous.Fingerprint()
@@ -148,7 +151,7 @@ func (a *app) checkKeys(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 
-	state, err := a.db.ApplicationKeyState(ctx)
+	state, err := keys.New(a.db).ApplicationKeyState(ctx)
 	if err != nil {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	"github.com/tallygate/tallygate/db/files"
 )
 
 type serveCommand struct {
@@ -27,7 +29,7 @@ func (a *app) run(ctx context.Context) error {
 
 	a.warnOfExposedFiles()
 	a.warnOfPlainOrigins()
-	defer a.background(a.db.WriteBack, a.watchKeys)()
+	defer a.background(files.New(a.db).WriteBack, a.watchKeys)()
 
 	if a.analytics != nil {
 		a.analytics.Start()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -15,7 +16,7 @@ func (a *app) warnOfSignUps(ctx context.Context) error {
 				"accounts are created without verifying the address; use this on closed networks only")
 	}
 
-	anybody, err := a.db.HasUsers(ctx)
+	anybody, err := accounts.New(a.db).HasUsers(ctx)
 	if err != nil || anybody || c.Signups == model.SignupsClosed {
 		return err
 	}

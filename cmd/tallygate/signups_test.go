@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -61,7 +62,7 @@ func TestWarningsOfSignUps(t *testing.T) {
 				if test.account {
 					d := dbtest.Open(t, databaseURL)
 					at := model.At(time.Now())
-					_, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+					_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 						model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
 					if err != nil {
 						t.Fatal(err)

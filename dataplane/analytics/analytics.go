@@ -23,6 +23,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // Options configure a Service. The fields of the first group are required, except that of the keys
@@ -95,11 +96,11 @@ func New(o Options) *Service {
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    o.UserIDKey,
-		bySiteKey:  rulecache.New(loadSite(o.DB.SiteRulesByKey), o.Now),
+		bySiteKey:  rulecache.New(loadSite(sites.New(o.DB).SiteRulesByKey), o.Now),
 		bySecret: rulecache.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
-			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
+			return sites.New(o.DB).SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
-		watch: o.DB.WatchSites,
+		watch: sites.New(o.DB).WatchSites,
 
 		compareClock: o.DB.CompareClock,
 

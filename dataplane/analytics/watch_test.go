@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // TestWithoutNotifications checks that a replaced server secret is refused after half a second, and
@@ -52,7 +53,7 @@ func TestWithoutNotifications(t *testing.T) {
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			if err := d.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
+			if err := sites.New(d).SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
 				t.Fatal(err)
 			}
 			return secret

@@ -20,6 +20,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // Options configure a Service. All fields but Rotation, IsShared and NoTestSitekey are required.
@@ -82,11 +83,11 @@ func newService(o Options, timeout time.Duration) (*Service, error) {
 		log:           o.Log,
 		keys:          keys,
 		difficulty:    difficulty.New(o.Difficulty),
-		bySitekey:     rulecache.New(loadSitekey(o.DB.SitekeyByKey), o.Now),
+		bySitekey:     rulecache.New(loadSitekey(sites.New(o.DB).SitekeyByKey), o.Now),
 		bySecret: rulecache.New(loadSitekey(func(ctx context.Context, hash string) (*model.Sitekey, error) {
-			return o.DB.SitekeyBySecret(ctx, []byte(hash))
+			return sites.New(o.DB).SitekeyBySecret(ctx, []byte(hash))
 		}), o.Now),
-		watch:  o.DB.WatchSitekeys,
+		watch:  sites.New(o.DB).WatchSitekeys,
 		writer: newWriter(o.Store, timeout),
 		cancel: func() {},
 	}, nil

@@ -19,9 +19,11 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -130,7 +132,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 func (p *plane) account(name string, plan model.CaptchaPlan) int64 {
 	p.tb.Helper()
 	at := model.At(p.clock.Now())
-	user, err := p.db.SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: name, CaptchaPlan: plan, CreatedAt: at},
+	user, err := accounts.New(p.db).SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: name, CaptchaPlan: plan, CreatedAt: at},
 		model.User{Email: name + "@example.com", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		p.tb.Fatal(err)
@@ -148,7 +150,7 @@ type pair struct {
 // pair creates a sitekey of the account.
 func (p *plane) pair(accountID int64, domains ...string) pair {
 	p.tb.Helper()
-	key, secret, err := p.db.CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
+	key, secret, err := sites.New(p.db).CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -315,7 +317,7 @@ func refused(code string) string { return `{"success":false,"error-codes":["` + 
 // usage returns the usage of the account in the month of the clock.
 func (p *plane) usage(accountID int64) model.CaptchaUsage {
 	p.tb.Helper()
-	usage, err := p.db.CaptchaUsage(p.tb.Context(), accountID, model.At(p.clock.Now()).Month())
+	usage, err := accounts.New(p.db).CaptchaUsage(p.tb.Context(), accountID, model.At(p.clock.Now()).Month())
 	if err != nil {
 		p.tb.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // atOnce sends the same call n times at once, in turn to each plane, and counts the answers.
@@ -480,7 +481,7 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 		}
 
 		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
-		secret, err := changing.RotateSitekeySecret(t.Context(), account, key.ID)
+		secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -492,13 +493,13 @@ func TestRotatedSecretIsRefused(t *testing.T) {
 
 		config := call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: siteOrigin}
 		domains := []string{"example.org"}
-		if _, err := changing.UpdateSitekey(t.Context(), account, key.ID, db.SitekeyUpdate{Domains: &domains}); err != nil {
+		if _, err := sites.New(changing).UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Domains: &domains}); err != nil {
 			t.Fatal(err)
 		}
 
 		await("the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
 
-		if err := changing.DeleteSitekey(t.Context(), account, key.ID); err != nil {
+		if err := sites.New(changing).DeleteSitekey(t.Context(), account, key.ID); err != nil {
 			t.Fatal(err)
 		}
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -78,7 +79,7 @@ func (p *plane) setUsage(accountID, used int64) {
 
 func (p *plane) setPlan(accountID int64, plan model.CaptchaPlan) {
 	p.tb.Helper()
-	if err := p.db.SetCaptchaPlan(p.tb.Context(), accountID, plan); err != nil {
+	if err := accounts.New(p.db).SetCaptchaPlan(p.tb.Context(), accountID, plan); err != nil {
 		p.tb.Fatal(err)
 	}
 }

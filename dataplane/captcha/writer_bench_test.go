@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
@@ -17,7 +18,7 @@ import (
 // or n challenges.
 func BenchmarkCommit(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
-		user, err := d.SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a", CaptchaPlan: model.CaptchaPlanEnterprise},
+		user, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a", CaptchaPlan: model.CaptchaPlanEnterprise},
 			model.User{Email: "a@example.com", PasswordHash: "-"})
 		if err != nil {
 			b.Fatal(err)

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 func spent(account int64, at model.Instant, id byte) model.SpentKey {
@@ -62,8 +64,8 @@ func TestCaptchaStoreClaims(t *testing.T) {
 
 func TestCaptchaStoreUsage(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := captchaAccount(t, d, "a")
-		if err := d.SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K); err != nil {
+		account := dbtest.CaptchaAccount(t, d, "a")
+		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K); err != nil {
 			t.Fatal(err)
 		}
 
@@ -91,13 +93,13 @@ func TestCaptchaStoreUsage(t *testing.T) {
 		if len(found.Usage) != 2 || found.Usage[november] != changed || found.Usage[december] != empty {
 			t.Errorf("then %v", found.Usage)
 		}
-		if got, err := d.CaptchaUsage(t.Context(), account, 202611); err != nil || *got != changed {
+		if got, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611); err != nil || *got != changed {
 			t.Errorf("usage %+v, %v", got, err)
 		}
-		if got, err := d.CaptchaUsage(t.Context(), account, 202701); err != nil || *got != empty {
+		if got, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202701); err != nil || *got != empty {
 			t.Errorf("usage of a month without any %+v, %v", got, err)
 		}
-		if _, err := d.CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
+		if _, err := accounts.New(d).CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("usage of a deleted account: %v", err)
 		}
 		if n, err := dbtest.Count(d, "quota_notices"); err != nil || n != 1 {
@@ -110,7 +112,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 // store works on.
 func TestFailedTransactionChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := captchaAccount(t, d, "a")
+		account := dbtest.CaptchaAccount(t, d, "a")
 		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
@@ -137,7 +139,7 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 func TestCaptchaStoresTakeTurns(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		accounts := []int64{captchaAccount(t, d, "a"), captchaAccount(t, d, "b"), captchaAccount(t, d, "c")}
+		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"), dbtest.CaptchaAccount(t, d, "c")}
 		const writers, rounds, things = 4, 40, 12
 		claimed := make(chan model.SpentKey, writers*rounds*things)
 		errs := make(chan error, writers)
@@ -152,7 +154,7 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 					for round := range rounds {
 						var keys ingest.ClaimKeys
 						for range things {
-							account := accounts[random.IntN(len(accounts))]
+							account := accountList[random.IntN(len(accountList))]
 							keys.Spent = append(keys.Spent, spent(account, model.Instant(round), byte(random.IntN(10))))
 							keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: 202611})
 						}
@@ -204,8 +206,8 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 		}
 
 		var used int64
-		for _, account := range accounts {
-			usage, err := d.CaptchaUsage(t.Context(), account, 202611)
+		for _, account := range accountList {
+			usage, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,7 +241,7 @@ func TestDeleteSpent(t *testing.T) {
 		update(t, store, ingest.ClaimKeys{Spent: keys}, nil)
 
 		for _, want := range []int64{2_500, 0} {
-			if n, err := d.DeleteSpent(t.Context(), now); err != nil || n != want {
+			if n, err := retention.New(d).DeleteSpent(t.Context(), now); err != nil || n != want {
 				t.Errorf("%d deleted, %v; want %d", n, err, want)
 			}
 		}

@@ -8,34 +8,6 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// newOwnSite creates an account with a site.
-func newOwnSite(t *testing.T, d *db.DB, domain string) *model.Site {
-	t.Helper()
-
-	site, err := d.CreateSite(t.Context(), model.Site{
-		AccountID: captchaAccount(t, d, domain), SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
-		Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: 1,
-	})
-	if err != nil {
-		t.Fatalf("create site %s: %v", domain, err)
-	}
-
-	return site
-}
-
-// captchaAccount creates an account and returns its id.
-func captchaAccount(t *testing.T, d *db.DB, name string) int64 {
-	t.Helper()
-
-	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: name, CreatedAt: 1},
-		model.User{Email: "owner@" + name + ".example", PasswordHash: "-", CreatedAt: 1})
-	if err != nil {
-		t.Fatalf("sign up %s: %v", name, err)
-	}
-
-	return user.AccountID
-}
-
 // used returns the site's count of the month.
 func used(t *testing.T, d *db.DB, site *model.Site) int64 {
 	t.Helper()

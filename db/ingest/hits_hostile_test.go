@@ -33,7 +33,7 @@ const (
 
 func newHostile(t *testing.T, d *db.DB) *hostile {
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	open, exhausted, other := newOwnSite(t, d, "open.example"), newOwnSite(t, d, "exhausted.example"), newOwnSite(t, d, "other.example")
+	open, exhausted, other := dbtest.NewOwnSite(t, d, "open.example"), dbtest.NewOwnSite(t, d, "exhausted.example"), dbtest.NewOwnSite(t, d, "other.example")
 	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", exhausted.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestHostileVisitor(t *testing.T) {
 		// The first batch prepares the statements.
 		cost()
 		few := cost()
-		h.fill(at, newOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
+		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
 		many := cost()
 		t.Logf("%d pages read, then %d", few, many)
 
@@ -145,7 +145,7 @@ func TestHostileVisitor(t *testing.T) {
 
 		// The first batch makes the plans.
 		h.hit()
-		h.fill(at, newOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
+		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
 
 		for range hostileBatches {
 			h.hit()

@@ -19,7 +19,7 @@ func TestPlansDoNotGrow(t *testing.T) {
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	store := ingest.New(d).HitStore()
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	site := newOwnSite(t, d, "example.com")
+	site := dbtest.NewOwnSite(t, d, "example.com")
 	keys := ingest.HitKeys{
 		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
 		Usage:        []model.UsageKey{keyOf(site)},

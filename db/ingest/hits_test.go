@@ -32,7 +32,7 @@ func count(t *testing.T, hits *ingest.HitStore, site *model.Site, n int64) {
 // TestHitStoresTakeTurns: two writers that read and write one site's count lose no update.
 func TestHitStoresTakeTurns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		a, b := newOwnSite(t, d, "a.example"), newOwnSite(t, d, "b.example")
+		a, b := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		keys := ingest.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
 		done := make(chan error)
 
@@ -76,7 +76,7 @@ func TestHitStoresTakeTurns(t *testing.T) {
 // first run stays.
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := ingest.New(d).HitStore()
 		defer hits.Close()
 
@@ -109,7 +109,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 // TestHitStoreAllOrNothing: when one row is refused, nothing of its batch is stored.
 func TestHitStoreAllOrNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := ingest.New(d).HitStore()
 		defer hits.Close()
 
@@ -142,7 +142,7 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 func TestHitStoreSurvivesACutConnection(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		hits := ingest.New(d).HitStore()
 		defer hits.Close()
 
@@ -179,7 +179,7 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 // TestHitStoreIsBounded: while another writer holds the site's lock, Update ends with its context.
 func TestHitStoreIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		holder, waiter := ingest.New(d).HitStore(), ingest.New(d).HitStore()
 		defer holder.Close()
 		defer waiter.Close()
@@ -219,7 +219,7 @@ func TestHitStoreIsBounded(t *testing.T) {
 // whole attribution only for those that ask for it, and an absent value as an empty one.
 func TestVisitsAreReadBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		store := ingest.New(d).HitStore()
 		defer store.Close()
 

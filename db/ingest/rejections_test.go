@@ -8,14 +8,16 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 func TestRejections(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site, other := newOwnSite(t, d, "a.example"), newOwnSite(t, d, "b.example")
+		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		key := func(day model.Day, endpoint, code string) ingest.RejectionKey {
 			return ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
 		}
@@ -62,7 +64,7 @@ func TestRejections(t *testing.T) {
 // TestRejectionsAllOrNone: what is added in several statements is added as a whole.
 func TestRejectionsAllOrNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		counts := make(map[ingest.RejectionKey]int64)
 		for day := range model.Day(2_500) {
 			counts[ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: "collect", Code: "bot"}] = 1
@@ -111,7 +113,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		site := newOwnSite(t, d, "example.com")
+		site := dbtest.NewOwnSite(t, d, "example.com")
 		done := make(chan error)
 
 		for process := range rejectionsProcesses {
@@ -199,14 +201,14 @@ func flushRejections(t *testing.T, databaseURL string) {
 // BenchmarkAddRejections measures one flush: one code of each of 100 sites.
 func BenchmarkAddRejections(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
-		owner, err := d.SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a"}, model.User{Email: "a@example.com", PasswordHash: "-"})
+		owner, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a"}, model.User{Email: "a@example.com", PasswordHash: "-"})
 		if err != nil {
 			b.Fatal(err)
 		}
 
 		counts := make(map[ingest.RejectionKey]int64)
 		for i := range 100 {
-			site, err := d.CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
+			site, err := sites.New(d).CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
 				Domain: fmt.Sprintf("%d.example", i), Plan: model.PlanFree})
 			if err != nil {
 				b.Fatal(err)

@@ -16,8 +16,10 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgserver"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 var saltDay = model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)).Day()
@@ -320,10 +322,10 @@ func TestDumpHasNoSalts(t *testing.T) {
 func TestBackupHasNoSalts(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	salt := daySalt(t, d, saltDay)
-	site := newOwnSite(t, d, "example.com")
+	site := dbtest.NewOwnSite(t, d, "example.com")
 
 	file := filepath.Join(t.TempDir(), "it's a backup.sqlite")
-	if err := d.BackUp(t.Context(), file); err != nil {
+	if err := files.New(d).BackUp(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
 	if found := filesWith(t, salt, filepath.Dir(file)); len(found) != 0 {
@@ -332,12 +334,12 @@ func TestBackupHasNoSalts(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, error %v; want only the owner to read it", info.Mode(), err)
 	}
-	if err := d.BackUp(t.Context(), file); err == nil {
+	if err := files.New(d).BackUp(t.Context(), file); err == nil {
 		t.Error("a backup was overwritten")
 	}
 
 	restored := dbtest.Open(t, "sqlite:"+file)
-	if found, err := restored.SiteRulesByKey(context.Background(), site.SiteKey); err != nil || found.ID != site.ID {
+	if found, err := sites.New(restored).SiteRulesByKey(context.Background(), site.SiteKey); err != nil || found.ID != site.ID {
 		t.Errorf("site %+v, error %v", found, err)
 	}
 	if bytes.Equal(daySalt(t, restored, saltDay), salt) {

@@ -17,6 +17,7 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -45,7 +46,7 @@ type Options struct {
 
 // Auth signs users up, in and out, and identifies callers. It is safe for concurrent use.
 type Auth struct {
-	db          *db.DB
+	accounts    *accounts.Store
 	signups     model.SignupPolicy
 	captchaPlan model.CaptchaPlan
 	noMail      bool
@@ -84,7 +85,7 @@ func New(o Options) (*Auth, error) {
 
 	secure := base.Scheme == "https"
 	return &Auth{
-		db:          o.DB,
+		accounts:    accounts.New(o.DB),
 		signups:     o.Signups,
 		captchaPlan: o.CaptchaPlan,
 		noMail:      o.NoMail,
@@ -92,7 +93,7 @@ func New(o Options) (*Auth, error) {
 		isShared:    o.IsShared,
 		now:         o.Now,
 		baseURL:     strings.TrimSuffix(o.BaseURL, "/"),
-		sessions:    newStore(o.DB, newCookieSigner(o.Secret, o.Rotation, useSessions), secure, o.Now),
+		sessions:    newStore(accounts.New(o.DB), newCookieSigner(o.Secret, o.Rotation, useSessions), secure, o.Now),
 		devices:     newDevices(newCookieSigner(o.Secret, o.Rotation, useDevices), secure),
 		throttle:    newThrottleKey(o.Secret, o.Rotation),
 		hasher:      newHasher(passwordCost, runtime.GOMAXPROCS(0), o.ServesHits),

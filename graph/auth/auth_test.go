@@ -13,6 +13,7 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -87,7 +88,7 @@ func TestWhichUsesOfALinkCount(t *testing.T) {
 		use   func(disconnect func()) error
 		count bool
 	}{
-		{"wrong", func(func()) error { return db.ErrInvalidToken }, true},
+		{"wrong", func(func()) error { return accounts.ErrInvalidToken }, true},
 		{"disconnected", func(disconnect func()) error { disconnect(); return context.Canceled }, true},
 		{"right", func(func()) error { return nil }, false},
 		{"right, and disconnected", func(disconnect func()) error { disconnect(); return nil }, false},
@@ -259,7 +260,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
+		owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -27,7 +27,7 @@ func wrongPassword(field string) error {
 }
 
 // errInvalidSecret is db.ErrInvalidToken with the name of ConfirmSignUp's field.
-var errInvalidSecret = model.InvalidField("secret", db.ErrInvalidToken.Code, db.ErrInvalidToken.Message)
+var errInvalidSecret = model.InvalidField("secret", accounts.ErrInvalidToken.Code, accounts.ErrInvalidToken.Message)
 
 var errNoMail = &model.Error{
 	Kind: model.Conflict, Code: "no_mail_server",

@@ -29,7 +29,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 		return nil, err
 	}
 
-	invitation, err := a.db.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
+	invitation, err := a.accounts.Invite(ctx, model.NewInvitation(by.AccountID, address, role, secret, model.At(a.now())), &mail)
 
 	// No mail is sent, so the attempt does not count.
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *Auth) Invite(ctx context.Context, by *model.User, email string, role mo
 // signs the member in. It consumes the secret.
 func (a *Auth) AcceptInvitation(ctx context.Context, secret, password string) (user *model.User, err error) {
 	err = a.redeem(ctx, model.InvitationPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
-		user, err = a.db.Accept(ctx, tokenHash, passwordHash, now)
+		user, err = a.accounts.Accept(ctx, tokenHash, passwordHash, now)
 		return err
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -87,7 +87,7 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	var wrong error
 
 	if !model.IsSecret(prefix, secret) {
-		wrong = db.ErrInvalidToken
+		wrong = accounts.ErrInvalidToken
 	}
 	if err := errors.Join(wrong, model.CheckPassword(password)); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
 	case err == nil:
 		// The secret is consumed: an error of the counter must not undo that.
 		_ = a.uncount(ctx, limits, nil)
-	case !errors.Is(err, db.ErrInvalidToken) && ctx.Err() == nil:
+	case !errors.Is(err, accounts.ErrInvalidToken) && ctx.Err() == nil:
 		err = a.uncount(ctx, limits, err)
 	}
 

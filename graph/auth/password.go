@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -23,7 +23,7 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 		return nil, nil, err
 	}
 
-	tokens, err := a.db.ChangePassword(ctx, user.ID, user.PasswordHash, a.passwordChange(hash, model.At(a.now())))
+	tokens, err := a.accounts.ChangePassword(ctx, user.ID, user.PasswordHash, a.passwordChange(hash, model.At(a.now())))
 
 	// A concurrent change was first.
 	if model.KindOf(err) == model.NotFound {
@@ -41,8 +41,8 @@ func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*m
 }
 
 // passwordChange returns a new password as the database stores it.
-func (a *Auth) passwordChange(hash string, now model.Instant) db.PasswordChange {
-	return db.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
+func (a *Auth) passwordChange(hash string, now model.Instant) accounts.PasswordChange {
+	return accounts.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
 }
 
 // DeleteAccount deletes the account of the signed-in owner, with everything in it, after checking
@@ -53,7 +53,7 @@ func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
 		return err
 	}
 
-	err = a.db.DeleteAccount(ctx, user, model.At(a.now()))
+	err = a.accounts.DeleteAccount(ctx, user, model.At(a.now()))
 
 	// The password has changed since it was checked.
 	if model.KindOf(err) == model.NotFound {
@@ -117,14 +117,14 @@ func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
 		return err
 	}
 
-	return a.db.RequestPasswordReset(ctx, address, model.HashToken(secret), expires, mail)
+	return a.accounts.RequestPasswordReset(ctx, address, model.HashToken(secret), expires, mail)
 }
 
 // ResetPassword consumes a mailed secret and changes the password. It ends all sessions and starts
 // none. The user's API tokens stay valid and are returned.
 func (a *Auth) ResetPassword(ctx context.Context, secret, password string) (tokens []*model.APIToken, err error) {
 	err = a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
-		tokens, err = a.db.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
+		tokens, err = a.accounts.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
 		return err
 	})
 	return tokens, err

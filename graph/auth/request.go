@@ -196,7 +196,7 @@ func (a *Auth) token(ctx context.Context, secret string) (Caller, error) {
 		return Caller{}, errToken
 	}
 
-	token, user, err := a.db.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
+	token, user, err := a.accounts.APITokenUser(ctx, model.HashToken(secret), model.At(a.now()))
 	if model.KindOf(err) == model.NotFound {
 		return Caller{}, errToken
 	}

@@ -9,7 +9,7 @@ import (
 
 // Sessions returns the user's sessions, the last used first.
 func (a *Auth) Sessions(ctx context.Context, user *model.User) ([]*model.Session, error) {
-	return a.db.Sessions(ctx, user.ID, model.At(a.now()))
+	return a.accounts.Sessions(ctx, user.ID, model.At(a.now()))
 }
 
 // CurrentSession returns the stored hash of the request's session id; nil without a session.
@@ -37,5 +37,5 @@ func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byt
 		return requestOf(ctx).endSession()
 	}
 
-	return a.db.DeleteUserSession(ctx, user.ID, idHash)
+	return a.accounts.DeleteUserSession(ctx, user.ID, idHash)
 }

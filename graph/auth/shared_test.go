@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
@@ -30,7 +31,7 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 
-		refused := func(attempts int, limits func(i int) []db.SignInLimit) bool {
+		refused := func(attempts int, limits func(i int) []accounts.SignInLimit) bool {
 			for i := range attempts {
 				if a.count(t.Context(), limits(i)) != nil {
 					return true
@@ -40,19 +41,19 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 		}
 		for _, kind := range []struct {
 			name   string
-			limits func(r *http.Request, address string) []db.SignInLimit
+			limits func(r *http.Request, address string) []accounts.SignInLimit
 			byMail bool
 		}{
-			{"sign-in", func(r *http.Request, address string) []db.SignInLimit { return a.limits(r, address, nil) }, true},
+			{"sign-in", func(r *http.Request, address string) []accounts.SignInLimit { return a.limits(r, address, nil) }, true},
 			{"sign-up", a.signUpLimits, true},
 			{"reset", a.resetLimits, true},
-			{"mailed secret", func(r *http.Request, _ string) []db.SignInLimit { return a.secretLimits(r) }, false},
+			{"mailed secret", func(r *http.Request, _ string) []accounts.SignInLimit { return a.secretLimits(r) }, false},
 		} {
-			sharedClient := func(i int) []db.SignInLimit {
+			sharedClient := func(i int) []accounts.SignInLimit {
 				return kind.limits(r, fmt.Sprintf("%s-%v-%d@example.com", kind.name, shared, i))
 			}
 
-			onePerson := func(int) []db.SignInLimit { return kind.limits(r, kind.name+"@example.com") }
+			onePerson := func(int) []accounts.SignInLimit { return kind.limits(r, kind.name+"@example.com") }
 
 			shared = true
 

@@ -54,7 +54,7 @@ func (a *Auth) authenticate(ctx context.Context, r *request, address, password s
 		return nil, a.uncount(ctx, limits, err)
 	}
 
-	return user, a.db.SignInSucceeded(ctx, limits...)
+	return user, a.accounts.SignInSucceeded(ctx, limits...)
 }
 
 // SignOut ends the caller's session, or with everywhere all sessions of the caller's user. It does
@@ -71,7 +71,7 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
 	}
 
 	if everywhere {
-		if _, err := a.db.DeleteUserSessions(ctx, caller.User.ID); err != nil {
+		if _, err := a.accounts.DeleteUserSessions(ctx, caller.User.ID); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
 // checkPassword returns the user with this address and password, or errWrongCredentials. It hashes
 // once for an unknown address too, so the response time does not reveal which addresses exist.
 func (a *Auth) checkPassword(ctx context.Context, address, password string) (*model.User, error) {
-	user, err := a.db.UserByEmail(ctx, address)
+	user, err := a.accounts.UserByEmail(ctx, address)
 	if err != nil && model.KindOf(err) != model.NotFound {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 		return nil, err
 	}
 
-	renewed, err := a.db.SetPasswordHash(ctx, user.ID, stored, user.PasswordHash)
+	renewed, err := a.accounts.SetPasswordHash(ctx, user.ID, stored, user.PasswordHash)
 
 	// A concurrent sign-in has renewed the hash, or the password has changed.
 	if err == nil && !renewed {

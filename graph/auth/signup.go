@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -35,10 +35,10 @@ func (a *Auth) SignUp(
 
 	// Check before hashing, so that callers cannot load a closed installation. The transaction
 	// below checks again.
-	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
+	if open, err := a.accounts.SignupsOpen(ctx, a.signups); err != nil {
 		return nil, false, err
 	} else if !open {
-		return nil, false, db.ErrSignupsClosed
+		return nil, false, accounts.ErrSignupsClosed
 	}
 
 	release, err := a.admit(ctx, false, a.signUpLimits(r.http, address))
@@ -76,7 +76,7 @@ func (a *Auth) signUpDirectly(ctx context.Context, signUp model.PendingSignUp) (
 		// Only the first account is created directly. Check that without a transaction first: most
 		// sign-ups are not the first.
 		policy = model.SignupsFirstOnly
-		first, err := a.db.SignupsOpen(ctx, policy)
+		first, err := a.accounts.SignupsOpen(ctx, policy)
 		if err != nil {
 			return nil, err
 		}
@@ -85,12 +85,12 @@ func (a *Auth) signUpDirectly(ctx context.Context, signUp model.PendingSignUp) (
 		}
 	}
 
-	user, err := a.db.SignUp(ctx, policy,
+	user, err := a.accounts.SignUp(ctx, policy,
 		model.Account{Name: signUp.AccountName, CaptchaPlan: a.captchaPlan, CreatedAt: signUp.CreatedAt},
 		model.User{Email: signUp.Email, PasswordHash: signUp.PasswordHash, CreatedAt: signUp.CreatedAt})
 
 	// A concurrent sign-up was first.
-	if errors.Is(err, db.ErrSignupsClosed) && policy != a.signups {
+	if errors.Is(err, accounts.ErrSignupsClosed) && policy != a.signups {
 		return nil, errVerify
 	}
 
@@ -114,7 +114,7 @@ func (a *Auth) requestSignUp(ctx context.Context, signUp model.PendingSignUp) er
 		return err
 	}
 
-	return a.db.RequestSignUp(ctx, signUp, confirm, known)
+	return a.accounts.RequestSignUp(ctx, signUp, confirm, known)
 }
 
 // ConfirmSignUp consumes the mailed secret of a sign-up, creates its account and signs its user in.
@@ -144,7 +144,7 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 
 	user, err := a.confirmSignUp(ctx, model.HashToken(secret), password)
 	if err != nil {
-		if errors.Is(err, db.ErrInvalidToken) {
+		if errors.Is(err, accounts.ErrInvalidToken) {
 			return nil, errInvalidSecret
 		}
 		if wrong := model.KindOf(err) == model.Invalid; !wrong && ctx.Err() == nil {
@@ -161,7 +161,7 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 
 func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password string) (*model.User, error) {
 	now := model.At(a.now())
-	signUp, err := a.db.PendingSignUp(ctx, tokenHash, now)
+	signUp, err := a.accounts.PendingSignUp(ctx, tokenHash, now)
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +174,11 @@ func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password str
 		return nil, wrongPassword("password")
 	}
 
-	return a.db.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
+	return a.accounts.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
 }
 
 // signUpLimits returns the counters of attempts to sign up: by e-mail address and by network.
-func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
+func (a *Auth) signUpLimits(r *http.Request, address string) []accounts.SignInLimit {
 	return append(a.networkLimits(r, "sign-up network", networkSignUps),
-		db.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
+		accounts.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
 }

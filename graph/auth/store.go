@@ -7,7 +7,7 @@ import (
 
 	"github.com/gorilla/sessions"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -24,21 +24,21 @@ const (
 // Save always issues a new id, which prevents session fixation. A forged, expired or revoked cookie
 // is no session; only a database error is returned.
 type store struct {
-	db      *db.DB
-	name    string
-	codec   *cookieSigner
-	options sessions.Options
-	now     func() time.Time
+	accounts *accounts.Store
+	name     string
+	codec    *cookieSigner
+	options  sessions.Options
+	now      func() time.Time
 }
 
-func newStore(d *db.DB, codec *cookieSigner, secure bool, now func() time.Time) *store {
+func newStore(a *accounts.Store, codec *cookieSigner, secure bool, now func() time.Time) *store {
 	s := &store{
-		db:    d,
-		name:  sessionName,
-		codec: codec,
-		now:   now,
+		accounts: a,
+		name:     sessionName,
+		codec:    codec,
+		now:      now,
 		options: sessions.Options{
-			Path: "/", MaxAge: int(db.SessionLifetime / time.Second),
+			Path: "/", MaxAge: int(accounts.SessionLifetime / time.Second),
 			HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
 		},
 	}
@@ -72,7 +72,7 @@ func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
 		return session, nil
 	}
 
-	user, err := s.db.SessionUser(r.Context(), model.HashToken(string(id)), model.At(s.now()))
+	user, err := s.accounts.SessionUser(r.Context(), model.HashToken(string(id)), model.At(s.now()))
 	if model.KindOf(err) == model.NotFound {
 		return session, nil
 	}
@@ -98,7 +98,7 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 
 	if session.Options.MaxAge < 0 {
 		if old != nil {
-			if err := s.db.DeleteSession(r.Context(), old); err != nil {
+			if err := s.accounts.DeleteSession(r.Context(), old); err != nil {
 				return err
 			}
 		}
@@ -118,7 +118,7 @@ func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.S
 	now := model.At(s.now())
 	user := userOf(session)
 	row := model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now}
-	if err := s.db.CreateSession(r.Context(), row, user.PasswordHash, old); err != nil {
+	if err := s.accounts.CreateSession(r.Context(), row, user.PasswordHash, old); err != nil {
 		return err
 	}
 

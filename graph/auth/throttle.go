@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"
 )
@@ -43,14 +43,14 @@ const wideNetwork = 10
 // competes with the attacker for the next attempt.
 //
 // A password change ends that: a browser that signed in with the old password is unknown.
-func (a *Auth) limits(r *http.Request, address string, device []byte) []db.SignInLimit {
+func (a *Auth) limits(r *http.Request, address string, device []byte) []accounts.SignInLimit {
 	if device != nil {
-		return []db.SignInLimit{{
+		return []accounts.SignInLimit{{
 			Key: a.throttle.hash("device", device), Free: accountFailures, Cap: longestDelay, Clear: true,
 		}}
 	}
 	return append(a.networkLimits(r, "network", networkFailures),
-		db.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
+		accounts.SignInLimit{Key: a.throttle.hash("account", []byte(address)), Free: accountFailures, Cap: longestDelay, Clear: true})
 }
 
 // knownDevice returns the identity of a browser that has signed in to this address with the current
@@ -61,7 +61,7 @@ func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string)
 		return nil, nil
 	}
 
-	user, err := a.db.UserByEmail(ctx, address)
+	user, err := a.accounts.UserByEmail(ctx, address)
 	switch {
 	case model.KindOf(err) == model.NotFound:
 		return nil, nil
@@ -76,26 +76,26 @@ func (a *Auth) knownDevice(ctx context.Context, r *http.Request, address string)
 
 // resetLimits returns the counters of password reset requests, each of which sends a mail: by
 // e-mail address and by network. They do not delay sign-ins.
-func (a *Auth) resetLimits(r *http.Request, address string) []db.SignInLimit {
+func (a *Auth) resetLimits(r *http.Request, address string) []accounts.SignInLimit {
 	return append(a.networkLimits(r, "reset network", networkResets),
-		db.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
+		accounts.SignInLimit{Key: a.throttle.hash("reset address", []byte(address)), Free: accountResets, Cap: longestDelay})
 }
 
 // secretLimits returns the counters of failed attempts to use a mailed secret: by network.
-func (a *Auth) secretLimits(r *http.Request) []db.SignInLimit {
+func (a *Auth) secretLimits(r *http.Request) []accounts.SignInLimit {
 	return a.networkLimits(r, "secret network", networkFailures)
 }
 
 // inviteLimits returns the counter of invitations, each of which sends a mail: by recipient, over
 // all accounts. db.Invite limits the invitations of one account per day.
-func (a *Auth) inviteLimits(address string) []db.SignInLimit {
-	return []db.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
+func (a *Auth) inviteLimits(address string) []accounts.SignInLimit {
+	return []accounts.SignInLimit{{Key: a.throttle.hash("invite address", []byte(address)), Free: addressInvites, Cap: longestDelay}}
 }
 
 // admit reserves a slot to hash a password and counts the attempt. The caller returns the slot with
 // release. known means that the request comes from a known device. It fails with the model.Errors
 // unavailable and rate_limited, which write nothing.
-func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (release func(), err error) {
+func (a *Auth) admit(ctx context.Context, known bool, limits []accounts.SignInLimit) (release func(), err error) {
 	release, err = a.hasher.reserve(known)
 	if err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (a *Auth) admit(ctx context.Context, known bool, limits []db.SignInLimit) (
 }
 
 // count counts an attempt, or refuses it with the model.Error rate_limited.
-func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
-	wait, err := a.db.BeginSignIn(ctx, model.At(a.now()), limits...)
+func (a *Auth) count(ctx context.Context, limits []accounts.SignInLimit) error {
+	wait, err := a.accounts.BeginSignIn(ctx, model.At(a.now()), limits...)
 	if err == nil && wait > 0 {
 		err = tooManyAttempts(wait)
 	}
@@ -120,23 +120,23 @@ func (a *Auth) count(ctx context.Context, limits []db.SignInLimit) error {
 
 // uncount removes a counted attempt, also after the client disconnected. It returns err, joined
 // with an error of the database.
-func (a *Auth) uncount(ctx context.Context, limits []db.SignInLimit, err error) error {
-	return errors.Join(err, a.db.CancelSignIn(context.WithoutCancel(ctx), limits...))
+func (a *Auth) uncount(ctx context.Context, limits []accounts.SignInLimit, err error) error {
+	return errors.Join(err, a.accounts.CancelSignIn(context.WithoutCancel(ctx), limits...))
 }
 
 // networkLimits returns the counters of the request's network for one use: one for an IPv4 address,
 // two for an IPv6 address. An address that many clients share has none: one client would lock out
 // all others.
-func (a *Auth) networkLimits(r *http.Request, use string, free int) []db.SignInLimit {
+func (a *Auth) networkLimits(r *http.Request, use string, free int) []accounts.SignInLimit {
 	if a.isShared(r) {
 		return nil
 	}
 
 	narrow, wide := networks(a.clientAddr(r))
-	limits := []db.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
+	limits := []accounts.SignInLimit{{Key: a.throttle.hash(use, narrow), Free: free, Cap: longestDelay}}
 
 	if wide != nil {
-		limits = append(limits, db.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
+		limits = append(limits, accounts.SignInLimit{Key: a.throttle.hash(use+" /48", wide), Free: wideNetwork * free, Cap: longestDelay})
 	}
 
 	return limits

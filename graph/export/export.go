@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/exported"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/limits/turns"
 	"github.com/tallygate/tallygate/web"
 )
@@ -50,6 +52,7 @@ type Options struct {
 // downloads serves downloads.
 type downloads struct {
 	Options
+	keys *keys.Store // remembers the key of ids
 
 	queue    turns.Queue // of downloads, by account
 	failures *web.FailureLog
@@ -66,7 +69,7 @@ type downloads struct {
 func Handler(options Options) http.Handler { return newDownloads(options) }
 
 func newDownloads(options Options) *downloads {
-	return &downloads{Options: options, failures: web.NewFailureLog(options.Log), queue: turns.Queue{
+	return &downloads{Options: options, keys: keys.New(options.DB), failures: web.NewFailureLog(options.Log), queue: turns.Queue{
 		Most:       math.MaxInt, // a slow client of one account must not delay another account
 		MostPerKey: runningPerAccount,
 		Line:       waitingInAll,
@@ -137,7 +140,7 @@ func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID i
 var errUnknownSite = &model.Error{Kind: model.NotFound, Code: "unknown_site"}
 
 func (o *downloads) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
-	ids, err := o.DB.NodeIDs(ctx)
+	ids, err := o.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +150,7 @@ func (o *downloads) site(ctx context.Context, accountID int64, id string) (*mode
 		return nil, errUnknownSite
 	}
 
-	site, err := o.DB.SiteByID(ctx, accountID, siteID)
+	site, err := sites.New(o.DB).SiteByID(ctx, accountID, siteID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, errUnknownSite
 	}
@@ -158,27 +161,27 @@ func (o *downloads) site(ctx context.Context, accountID int64, id string) (*mode
 // kind is one type of rows that can be downloaded.
 type kind struct {
 	name  string
-	blank []exported.Field // a row without content
+	blank []exports.Field // a row without content
 	// each calls row with the columns of each row of the range.
-	each func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]exported.Field) error) error
+	each func(ctx context.Context, s *exports.Store, r exports.Range, row func([]exports.Field) error) error
 }
 
 // kinds are the values of the parameter type (analytics contract, section 4).
 var kinds = map[string]kind{
-	"pageviews": newKind("pageviews", (*db.DB).ExportPageviews, exported.Pageview),
-	"events":    newKind("events", (*db.DB).ExportEvents, exported.Event),
+	"pageviews": newKind("pageviews", (*exports.Store).ExportPageviews, (*exports.Pageview).Fields),
+	"events":    newKind("events", (*exports.Store).ExportEvents, (*exports.Event).Fields),
 }
 
 func newKind[Row any](
 	name string,
-	export func(d *db.DB, ctx context.Context, r db.ExportRange, each func(*Row) error) error,
-	fields func(*Row) []exported.Field,
+	export func(s *exports.Store, ctx context.Context, r exports.Range, each func(*Row) error) error,
+	fields func(*Row) []exports.Field,
 ) kind {
 	return kind{
 		name:  name,
 		blank: fields(new(Row)),
-		each: func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]exported.Field) error) error {
-			return export(d, ctx, r, func(stored *Row) error { return row(fields(stored)) })
+		each: func(ctx context.Context, s *exports.Store, r exports.Range, row func([]exports.Field) error) error {
+			return export(s, ctx, r, func(stored *Row) error { return row(fields(stored)) })
 		},
 	}
 }
@@ -187,7 +190,7 @@ func newKind[Row any](
 type request struct {
 	site string
 	kind kind
-	rows db.ExportRange
+	rows exports.Range
 	csv  bool
 }
 
@@ -233,7 +236,7 @@ func parse(q url.Values) (*request, error) {
 	}
 
 	if c := q.Get("cursor"); c != "" {
-		if r.rows.After, ok = exported.ParseRowID(c); !ok {
+		if r.rows.After, ok = exports.ParseRowID(c); !ok {
 			return bad("cursor")
 		}
 	}
@@ -276,7 +279,7 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 	}
 
 	rows := 0
-	err := request.kind.each(r.Context(), o.DB, request.rows, func(row []exported.Field) error {
+	err := request.kind.each(r.Context(), exports.New(o.DB), request.rows, func(row []exports.Field) error {
 		if rows++; rows%flushEvery == 1 {
 			_ = control.SetWriteDeadline(time.Now().Add(stallTimeout))
 		}

@@ -20,9 +20,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/export"
 )
 
@@ -44,19 +47,19 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	t.Helper()
 
 	at := model.At(noon)
-	owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
+	owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	site, err := d.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+	site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 		Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	ids, err := d.NodeIDs(t.Context())
+	ids, err := keys.New(d).NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -642,7 +645,7 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 
-		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+		if _, err := sites.New(d).SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 	})
@@ -777,7 +780,7 @@ func TestDownloadsQueue(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 
-		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+		if _, err := sites.New(d).SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 

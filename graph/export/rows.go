@@ -5,12 +5,12 @@ import (
 	"encoding/csv"
 	"io"
 
-	"github.com/tallygate/tallygate/db/exported"
+	"github.com/tallygate/tallygate/db/exports"
 )
 
 // rowWriter writes rows in one format.
 type rowWriter interface {
-	row([]exported.Field) error
+	row([]exports.Field) error
 	flush() error
 	begun() bool // whether bytes may have been sent
 	end() error
@@ -50,7 +50,7 @@ type jsonRows struct {
 
 func newJSONRows(w io.Writer) *jsonRows { return &jsonRows{output: newOutput(w)} }
 
-func (j *jsonRows) row(row []exported.Field) error {
+func (j *jsonRows) row(row []exports.Field) error {
 	separator := ",\n"
 
 	if j.rows == 0 {
@@ -58,7 +58,7 @@ func (j *jsonRows) row(row []exported.Field) error {
 	}
 
 	j.rows++
-	object, err := exported.AppendJSON(append(j.object[:0], separator...), row)
+	object, err := exports.AppendJSON(append(j.object[:0], separator...), row)
 	if err != nil {
 		return err
 	}
@@ -82,19 +82,19 @@ func (j *jsonRows) end() error {
 type csvRows struct {
 	*output
 	csv    *csv.Writer
-	blank  []exported.Field // a row for the names of the columns
+	blank  []exports.Field // a row for the names of the columns
 	header bool
 	record []string
 }
 
-func newCSVRows(w io.Writer, blank []exported.Field) *csvRows {
+func newCSVRows(w io.Writer, blank []exports.Field) *csvRows {
 	o := newOutput(w)
 	c := csv.NewWriter(o.Writer)
 	c.UseCRLF = true
 	return &csvRows{output: o, csv: c, blank: blank}
 }
 
-func (c *csvRows) row(row []exported.Field) error {
+func (c *csvRows) row(row []exports.Field) error {
 	if err := c.writeHeader(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -209,7 +210,7 @@ func TestSignInRenewsAnOldHash(t *testing.T) {
 			renewed  bool
 		}{{"wrong password", false}, {password, true}, {password, true}} {
 			c.signIn("owner@example.com", try.password)
-			user, err := d.UserByEmail(t.Context(), "owner@example.com")
+			user, err := accounts.New(d).UserByEmail(t.Context(), "owner@example.com")
 			if err != nil || strings.HasPrefix(user.PasswordHash, "$argon2id$v=19$m=19456,t=2,p=1$") != try.renewed {
 				t.Errorf("after %q the hash is %s, error %v; renewed should be %v", try.password, user.PasswordHash, err, try.renewed)
 			}
@@ -488,13 +489,13 @@ func TestSessionEndsAfterTwoIdleWeeks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		a.clock.Advance(db.SessionIdle - time.Second)
+		a.clock.Advance(accounts.SessionIdle - time.Second)
 
 		if c.viewer() == "" {
 			t.Error("ended early")
 		}
 
-		a.clock.Advance(db.SessionIdle)
+		a.clock.Advance(accounts.SessionIdle)
 
 		if c.viewer() != "" {
 			t.Error("still there after two idle weeks")

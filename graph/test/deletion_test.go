@@ -11,6 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // owners maps the columns that name a row's owner to their values in the rows of a deleted owner.
@@ -159,7 +161,7 @@ func TestDeleteSite(t *testing.T) {
 		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
 		notified := make(chan int64, 10)
 		synced := make(chan struct{}, 1)
-		go d.WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
+		go sites.New(d).WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
 			if err == nil {
 				synced <- struct{}{}
 			}
@@ -184,7 +186,7 @@ func TestDeleteSite(t *testing.T) {
 		if id := <-notified; id != 1 {
 			t.Errorf("the data plane was notified of site %d", id)
 		}
-		if _, err := d.SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
+		if _, err := sites.New(d).SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
 			t.Errorf("the site key is still known: %v", err)
 		}
 		if got := left(t, d, owners{site: 1}); !slices.Equal(got, []string{"deleted_sites"}) {
@@ -201,7 +203,7 @@ func TestDeleteSite(t *testing.T) {
 		fill(t, d, owners{site: 1})
 
 		for _, after := range []time.Duration{59 * time.Minute, time.Hour} {
-			if _, err := d.PurgeDeletedSites(t.Context(), model.At(start.Add(after))); err != nil {
+			if _, err := retention.New(d).PurgeDeletedSites(t.Context(), model.At(start.Add(after))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -264,7 +266,7 @@ func TestDeleteAccount(t *testing.T) {
 		if got := of(3); !slices.Equal(got, all) {
 			t.Errorf("of the other account: rows in %v, want %v", got, all)
 		}
-		if _, err := d.DeleteSpent(t.Context(), model.At(start.Add(model.SpentRetention+time.Second))); err != nil {
+		if _, err := retention.New(d).DeleteSpent(t.Context(), model.At(start.Add(model.SpentRetention+time.Second))); err != nil {
 			t.Fatal(err)
 		}
 		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
@@ -306,7 +308,7 @@ func TestDeletionByAnOwnerNoMore(t *testing.T) {
 func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
 	t.Helper()
 	notified, synced := make(chan int64, 10), make(chan struct{}, 1)
-	go d.WatchSitekeys(t.Context(), func(id int64) { notified <- id }, func(err error) {
+	go sites.New(d).WatchSitekeys(t.Context(), func(id int64) { notified <- id }, func(err error) {
 		if err == nil {
 			synced <- struct{}{}
 		}

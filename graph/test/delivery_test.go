@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 const deliveryFields = `{ id kind event state nextAttemptAt createdAt attempts { at manual durationMs status error answer } }`
@@ -56,7 +57,7 @@ func TestDeliveries(t *testing.T) {
 
 		// Make one attempt that fails, as the worker does.
 		lane, now := model.Lane{SiteID: 1, Kind: model.DeliveryTest}, model.At(a.clock.Now())
-		claim, err := d.ClaimDelivery(t.Context(), lane, nil, now, time.Minute)
+		claim, err := outbox.New(d).ClaimDelivery(t.Context(), lane, nil, now, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +72,8 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("in progress: %s", got.Body)
 		}
 
-		result := db.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
-		if err := d.FinishAttempt(t.Context(), claim, result, now); err != nil {
+		result := outbox.AttemptResult{Duration: 7 * time.Millisecond, Status: 500, Error: model.AttemptServerError, Answer: "sorry"}
+		if err := outbox.New(d).FinishAttempt(t.Context(), claim, result, now); err != nil {
 			t.Fatal(err)
 		}
 
@@ -89,10 +90,10 @@ func TestDeliveries(t *testing.T) {
 		if notified := notifier.take(a); fmt.Sprint(notified) != fmt.Sprint(made) {
 			t.Errorf("the workers are notified of %v", notified)
 		}
-		if claim, err = d.ClaimDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
+		if claim, err = outbox.New(d).ClaimDelivery(t.Context(), lane, []int64{}, model.At(a.clock.Now()), time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.FinishAttempt(t.Context(), claim, db.AttemptResult{Status: 204}, now); err != nil {
+		if err := outbox.New(d).FinishAttempt(t.Context(), claim, outbox.AttemptResult{Status: 204}, now); err != nil {
 			t.Fatal(err)
 		}
 

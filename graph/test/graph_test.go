@@ -21,6 +21,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph"
 	"github.com/tallygate/tallygate/graph/auth"
@@ -125,7 +126,7 @@ func newApp(t testing.TB, d *db.DB, change ...setting) *app {
 
 	s.auth.BaseURL, s.graph.BaseURL = base, base
 	var err error
-	if a.ids, err = d.NodeIDs(t.Context()); err != nil {
+	if a.ids, err = keys.New(d).NodeIDs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if a.auth, err = auth.New(s.auth); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -216,7 +217,7 @@ func TestPasswordReset(t *testing.T) {
 		if got := reset(late, next); got != "token:INVALID_TOKEN" {
 			t.Errorf("after an hour: %q", got)
 		}
-		if n, err := d.DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n != 1 {
+		if n, err := accounts.New(d).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); err != nil || n != 1 {
 			t.Errorf("housekeeping: %d, %v", n, err)
 		}
 
@@ -305,7 +306,7 @@ func TestTwoSignInsRenewAnOldHash(t *testing.T) {
 func setOldHash(t *testing.T, d *db.DB, email string) {
 	t.Helper()
 
-	user, err := d.UserByEmail(t.Context(), email)
+	user, err := accounts.New(d).UserByEmail(t.Context(), email)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func setOldHash(t *testing.T, d *db.DB, email string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := d.SetPasswordHash(t.Context(), user.ID, user.PasswordHash, old); !done || err != nil {
+	if done, err := accounts.New(d).SetPasswordHash(t.Context(), user.ID, user.PasswordHash, old); !done || err != nil {
 		t.Fatal(done, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
@@ -77,7 +78,7 @@ func TestSignUpVerifiesTheAddress(t *testing.T) {
 		if got := c.confirm(late, password); got.userErrors("confirmSignUp") != "secret:INVALID_TOKEN" {
 			t.Errorf("after a day: %s", got.Body)
 		}
-		if n, err := d.DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); n != 1 || err != nil {
+		if n, err := accounts.New(d).DeleteExpiredSecrets(t.Context(), model.At(a.clock.Now())); n != 1 || err != nil {
 			t.Errorf("housekeeping deletes %d, %v", n, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 const settingsFields = `domain name extraDomains registeredEvents keyEvents excludedAddresses measureSiteSearch measureEcommerce
@@ -296,7 +297,7 @@ func TestServerSecret(t *testing.T) {
 		}
 
 		works := func(secret string) bool {
-			_, err := d.SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
+			_, err := sites.New(d).SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
 

@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 func TestCreateSite(t *testing.T) {
@@ -42,7 +44,7 @@ func TestCreateSite(t *testing.T) {
 			}
 		}
 
-		if site, err := d.SiteRulesByKey(t.Context(), key); err != nil || site.Domain != "shop.example.com" {
+		if site, err := sites.New(d).SiteRulesByKey(t.Context(), key); err != nil || site.Domain != "shop.example.com" {
 			t.Errorf("stored: %+v, error %v", site, err)
 		}
 
@@ -245,13 +247,13 @@ func TestPagingThroughManySites(t *testing.T) {
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
 
-		user, err := d.UserByEmail(t.Context(), "owner@example.com")
+		user, err := accounts.New(d).UserByEmail(t.Context(), "owner@example.com")
 		if err != nil {
 			t.Fatal(err)
 		}
 
 		for i := range many {
-			_, err := d.CreateSite(t.Context(), model.Site{
+			_, err := sites.New(d).CreateSite(t.Context(), model.Site{
 				AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%03d.example.com", i),
 				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000,
 			})

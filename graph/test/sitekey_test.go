@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 const sitekeyFields = `{ id sitekey name domains secretHint widgetTag cspLines optionalCspLines createdAt }`
@@ -72,7 +73,7 @@ func TestSitekeys(t *testing.T) {
 		}
 
 		works := func(secret string) bool {
-			_, err := d.SitekeyBySecret(t.Context(), model.HashToken(secret))
+			_, err := sites.New(d).SitekeyBySecret(t.Context(), model.HashToken(secret))
 			return err == nil
 		}
 

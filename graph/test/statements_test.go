@@ -9,6 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // everything reads all fields of the account's sites.
@@ -16,11 +17,11 @@ var everything = `query($first: Int!) { viewer { email account { name members { 
 	sites(first: $first) ` + selection("SiteConnection", 4) + ` } } }`
 
 // sites creates sites of the first account, each with an item in every list.
-func sites(t testing.TB, d *db.DB, n int) {
+func makeSites(t testing.TB, d *db.DB, n int) {
 	t.Helper()
 
 	for i := range n {
-		site, err := d.CreateSite(t.Context(), model.Site{
+		site, err := sites.New(d).CreateSite(t.Context(), model.Site{
 			AccountID: 1, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example.com", i),
 			Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: model.At(start),
 		})
@@ -49,7 +50,7 @@ func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		sites(t, d, 50)
+		makeSites(t, d, 50)
 
 		var taken []string
 		for _, first := range []int{1, 50} {
@@ -95,7 +96,7 @@ func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		sites(t, d, 30)
+		makeSites(t, d, 30)
 
 		for i := range 30 {
 			c.createSitekey("form").ok(t, "createSitekey")
@@ -147,7 +148,7 @@ func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
 		statements := dbtest.WatchStatements(d)
 		a := newApp(t, d)
 		c := a.owner("owner@example.com")
-		sites(t, d, 1)
+		makeSites(t, d, 1)
 
 		var taken []int
 		for i, members := range []int{1, 30} {
@@ -194,7 +195,7 @@ func BenchmarkEverything(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
 		a := newApp(b, d)
 		c := a.owner("owner@example.com")
-		sites(b, d, 50)
+		makeSites(b, d, 50)
 
 		for _, first := range []int{1, 50} {
 			b.Run(fmt.Sprintf("sites=%d", first), func(b *testing.B) {

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/exported"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // exportDelay is how long after midnight UTC the day before is planned. Hits that were in flight at
@@ -19,7 +19,7 @@ const exportDelay = 5 * time.Minute
 const maxPlanErrors = 10
 
 // dailyBody writes the body of a part of a daily export from the part's rows.
-func (d *Deliverer) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, error) {
+func (d *Deliverer) dailyBody(ctx context.Context, claim *outbox.Claim) ([]byte, error) {
 	var part model.DailyPart
 	if err := json.Unmarshal([]byte(claim.Body), &part); err != nil {
 		return nil, err
@@ -38,12 +38,12 @@ func (d *Deliverer) dailyBody(ctx context.Context, claim *db.Claim) ([]byte, err
 
 	body := append(bytes.TrimSuffix(head, []byte("}")), `,"rows":[`...)
 	rows := 0
-	err = d.store.DailyPartEvents(ctx, claim.SiteID, &part, func(e *db.ExportedEvent) error {
+	err = d.store.DailyPartEvents(ctx, claim.SiteID, &part, func(e *exports.Event) error {
 		if rows++; rows > 1 {
 			body = append(body, ',')
 		}
 		var err error
-		body, err = exported.AppendJSON(body, exported.Event(e))
+		body, err = exports.AppendJSON(body, e.Fields())
 		return err
 	})
 

@@ -22,8 +22,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
@@ -50,22 +51,22 @@ type Store interface {
 	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
 	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
 	// DueDeliveries returns the lane's due deliveries, the longest due ones first.
-	DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]db.DueDelivery, error)
+	DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]outbox.DueDelivery, error)
 	// ClaimDelivery leases the lane's longest due delivery, and returns nil if there is none.
 	ClaimDelivery(
 		ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
-	) (*db.Claim, error)
+	) (*outbox.Claim, error)
 	// FinishAttempt records the outcome of a claim's attempt.
-	FinishAttempt(ctx context.Context, claim *db.Claim, result db.AttemptResult, now model.Instant) error
+	FinishAttempt(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult, now model.Instant) error
 
 	// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
-	DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*db.ExportedEvent) error) error
+	DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error) error
 	// PlanDailyExports writes the deliveries of the days before a day.
 	PlanDailyExports(
 		ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
 	) (int, error)
 	// DeliveryBacklog counts the deliveries that wait.
-	DeliveryBacklog(ctx context.Context, now model.Instant) (db.Backlog, error)
+	DeliveryBacklog(ctx context.Context, now model.Instant) (outbox.Backlog, error)
 }
 
 // Clock is the database's clock, which all workers share.
@@ -285,7 +286,7 @@ func newDeadlines(ctx context.Context, attempt time.Duration) deadlines {
 
 // claim leases the lane's longest due delivery. It returns nil if there is none or with an error.
 // The attempt's time runs from the claim, not from the wait for the lane's other claims.
-func (d *Deliverer) claim(ctx context.Context, lane model.Lane) (claim *db.Claim, times deadlines, err error) {
+func (d *Deliverer) claim(ctx context.Context, lane model.Lane) (claim *outbox.Claim, times deadlines, err error) {
 	// The context of the queue ends when Redis is lost, and the receiver would be blamed for the
 	// call that was interrupted.
 	ctx = context.WithoutCancel(ctx)
@@ -312,12 +313,12 @@ func (d *Deliverer) claim(ctx context.Context, lane model.Lane) (claim *db.Claim
 
 // attempt makes the call, if the site still has an address. It writes the body of a daily export
 // first. An error is an internal one, and is also in the result.
-func (d *Deliverer) attempt(times deadlines, claim *db.Claim, export *exportBody) (db.AttemptResult, error) {
+func (d *Deliverer) attempt(times deadlines, claim *outbox.Claim, export *exportBody) (outbox.AttemptResult, error) {
 	if claim.URL == "" {
-		return db.AttemptResult{Error: model.AttemptNoWebhook}, nil
+		return outbox.AttemptResult{Error: model.AttemptNoWebhook}, nil
 	}
 	if claim.Fault != nil {
-		return db.AttemptResult{Error: model.AttemptInternal}, claim.Fault
+		return outbox.AttemptResult{Error: model.AttemptInternal}, claim.Fault
 	}
 
 	body := []byte(claim.Body)
@@ -325,7 +326,7 @@ func (d *Deliverer) attempt(times deadlines, claim *db.Claim, export *exportBody
 	if claim.Kind == model.DeliveryDailyExport {
 		var err error
 		if body, err = d.dailyBody(times.prompt, claim); err != nil {
-			return db.AttemptResult{Error: model.AttemptInternal}, err
+			return outbox.AttemptResult{Error: model.AttemptInternal}, err
 		}
 
 		export.written(len(body))
@@ -336,7 +337,7 @@ func (d *Deliverer) attempt(times deadlines, claim *db.Claim, export *exportBody
 
 // record stores the outcome of an attempt. It retries for 20 s, because an attempt that is not
 // recorded is made again.
-func (d *Deliverer) record(ctx context.Context, claim *db.Claim, result db.AttemptResult) error {
+func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 

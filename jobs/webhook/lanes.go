@@ -7,8 +7,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs/queue"
 )
 
@@ -162,7 +162,7 @@ func (l *lanes) claim(lane model.Lane, claim func(sending []int64) int64) {
 
 // release ends a claim after its attempt is recorded, and derives the lane's health from the
 // result. A failure that came fast leaves the health as it is.
-func (l *lanes) release(lane model.Lane, id int64, result db.AttemptResult) {
+func (l *lanes) release(lane model.Lane, id int64, result outbox.AttemptResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 

@@ -3,8 +3,8 @@ package webhook
 import (
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // TestLanesShareBounds: all lanes that are slow or unknown leave slots for those that respond, also
@@ -24,7 +24,7 @@ func TestLanesShareBounds(t *testing.T) {
 
 	end := func(s slot, class string) {
 		l.claim(s.lane, func([]int64) int64 { return 1 })
-		l.release(s.lane, 1, db.AttemptResult{Error: class})
+		l.release(s.lane, 1, outbox.AttemptResult{Error: class})
 		l.leave(s)
 	}
 

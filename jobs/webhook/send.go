@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 )
 
 // Limits of one call.
@@ -81,7 +81,7 @@ func newSender(o Options) *sender {
 }
 
 // send makes one attempt of a delivery with the given body.
-func (s *sender) send(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
+func (s *sender) send(ctx context.Context, c *outbox.Claim, body []byte) outbox.AttemptResult {
 	// The monotonic clock: only elapsed time matters here.
 	began := time.Now()
 	result := s.call(ctx, c, body)
@@ -89,7 +89,7 @@ func (s *sender) send(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 	return result
 }
 
-func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
+func (s *sender) call(ctx context.Context, c *outbox.Claim, body []byte) outbox.AttemptResult {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 
@@ -101,7 +101,7 @@ func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil || !model.IsWebhookURL(c.URL) {
-		return db.AttemptResult{Error: model.AttemptBadURL}
+		return outbox.AttemptResult{Error: model.AttemptBadURL}
 	}
 
 	request.Header.Set("Content-Type", "application/json")
@@ -114,7 +114,7 @@ func (s *sender) call(ctx context.Context, c *db.Claim, body []byte) db.AttemptR
 	}
 	defer response.Body.Close()
 
-	result := db.AttemptResult{
+	result := outbox.AttemptResult{
 		Status:     response.StatusCode,
 		Error:      classOfStatus(response.StatusCode),
 		RetryAfter: retryAfter(response, s.now()),
@@ -155,14 +155,14 @@ func classOfStatus(status int) string {
 }
 
 // failure returns the result of an attempt without a response.
-func failure(err error) db.AttemptResult {
+func failure(err error) outbox.AttemptResult {
 	if errors.Is(err, errBlocked) {
-		return db.AttemptResult{Error: model.AttemptNoAddress, Reason: model.ReasonBlocked}
+		return outbox.AttemptResult{Error: model.AttemptNoAddress, Reason: model.ReasonBlocked}
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
-		return db.AttemptResult{Error: model.AttemptNoAddress, Reason: model.ReasonDNS}
+		return outbox.AttemptResult{Error: model.AttemptNoAddress, Reason: model.ReasonDNS}
 	}
-	return db.AttemptResult{Error: classOf(err)}
+	return outbox.AttemptResult{Error: classOf(err)}
 }
 
 // classOf returns the class of failure of a call without a response.

@@ -19,7 +19,9 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // OwnerCommand measures the hits of one account's site while the owner of another account changes
@@ -163,14 +165,14 @@ func (c *OwnerCommand) victim(ctx context.Context, b *instance.Instance) (*traff
 	var made *model.Site
 	err := b.WithDatabase(func(d *db.DB) error {
 		now := model.At(time.Now())
-		user, err := d.SignUp(ctx, model.SignupsOpen,
+		user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen,
 			model.Account{Name: "Victim", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: now},
 			model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: now})
 		if err != nil {
 			return err
 		}
 
-		made, err = d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+		made, err = sites.New(d).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 			Name: domain,
 			Plan: model.PlanEnterprise, MonthlyPageviews: 1_000_000_000, CreatedAt: now})
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/cmd/loadgen/captcha"
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
@@ -349,9 +350,9 @@ func (m *measurer) measure(ctx context.Context, mix string, connections int,
 	return one, nil
 }
 
-func (m *measurer) storage(ctx context.Context) (s db.Storage, err error) {
+func (m *measurer) storage(ctx context.Context) (s bulk.Storage, err error) {
 	err = m.instance.WithDatabase(func(d *db.DB) error {
-		s, err = d.Storage(ctx)
+		s, err = bulk.Measure(ctx, d)
 		return err
 	})
 	return s, err

@@ -10,7 +10,9 @@ import (
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // Captcha redeems tokens during a measurement. Its sitekey is created directly in the instance's
@@ -24,12 +26,12 @@ type Captcha struct {
 func NewCaptcha(ctx context.Context, b *instance.Instance, email string) (*Captcha, error) {
 	var c Captcha
 	err := b.WithDatabase(func(d *db.DB) error {
-		user, err := d.UserByEmail(ctx, email)
+		user, err := accounts.New(d).UserByEmail(ctx, email)
 		if err != nil {
 			return err
 		}
 
-		key, secret, err := d.CreateSitekey(ctx, user.AccountID, "Load test", []string{target.CaptchaDomain},
+		key, secret, err := sites.New(d).CreateSitekey(ctx, user.AccountID, "Load test", []string{target.CaptchaDomain},
 			model.At(time.Now()))
 		if err != nil {
 			return err
@@ -74,7 +76,7 @@ func (c *Captcha) Usage(ctx context.Context, b *instance.Instance) (u target.Cap
 	month := model.At(time.Now()).Month()
 	u.Period = fmt.Sprint(month)
 	err = b.WithDatabase(func(d *db.DB) error {
-		used, err := d.CaptchaUsage(ctx, c.accountID, month)
+		used, err := accounts.New(d).CaptchaUsage(ctx, c.accountID, month)
 		if err == nil {
 			u.Verifications = used.Used
 		}

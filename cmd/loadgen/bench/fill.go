@@ -8,10 +8,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 // filler generates stored page views like those of the traffic mix, spread evenly over the days
@@ -52,8 +55,8 @@ func newFiller(ids *model.NodeIDs, sites []target.Site, rows int, seed uint64, n
 }
 
 // next returns about n page views with their visits.
-func (f *filler) next(n int) db.BulkRows {
-	var rows db.BulkRows
+func (f *filler) next(n int) bulk.Rows {
+	var rows bulk.Rows
 	for len(rows.Pageviews) < n {
 		at := f.from.Add(time.Duration(f.visits) * f.step)
 		f.visits++
@@ -79,7 +82,7 @@ func (f *filler) next(n int) db.BulkRows {
 
 // fill loads rows page views into an otherwise unused database, and prints progress.
 func fill(ctx context.Context, d *db.DB, sites []target.Site, rows int, seed uint64, progress io.Writer) error {
-	ids, err := d.NodeIDs(ctx)
+	ids, err := keys.New(d).NodeIDs(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,15 +91,15 @@ func fill(ctx context.Context, d *db.DB, sites []target.Site, rows int, seed uin
 	if err != nil {
 		return err
 	}
-	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return err
 	}
 
 	began := time.Now()
-	return d.BulkFill(ctx, func() error {
+	return bulk.Fill(ctx, d, func() error {
 		for done := 0; done < rows; {
 			chunk := f.next(min(fillChunk, rows-done))
-			if err := d.BulkLoad(ctx, chunk); err != nil {
+			if err := bulk.Load(ctx, d, chunk); err != nil {
 				return err
 			}
 			if done += len(chunk.Pageviews); done/(10*fillChunk) != (done-len(chunk.Pageviews))/(10*fillChunk) {

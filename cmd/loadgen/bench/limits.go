@@ -6,13 +6,18 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/bulk"
 	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 	"github.com/tallygate/tallygate/cmd/loadgen/load"
 	"github.com/tallygate/tallygate/cmd/loadgen/report"
 	"github.com/tallygate/tallygate/cmd/loadgen/target"
 	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // LimitsCommand measures the upper limits of this machine: the empty handler and the database's
@@ -116,7 +121,7 @@ func bulkRate(ctx context.Context, b *instance.Instance, rows int) (float64, err
 			return err
 		}
 
-		ids, err := d.NodeIDs(ctx)
+		ids, err := keys.New(d).NodeIDs(ctx)
 		if err != nil {
 			return err
 		}
@@ -128,7 +133,7 @@ func bulkRate(ctx context.Context, b *instance.Instance, rows int) (float64, err
 
 		all := f.next(rows)
 		began := time.Now()
-		err = d.BulkLoad(ctx, all)
+		err = bulk.Load(ctx, d, all)
 		rate = float64(len(all.Pageviews)) / time.Since(began).Seconds()
 
 		return err
@@ -142,32 +147,32 @@ func bulkSites(ctx context.Context, d *db.DB) ([]target.Site, error) {
 	if err := d.Migrate(ctx, time.Now); err != nil {
 		return nil, err
 	}
-	if err := d.EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+	if err := retention.New(d).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
 		return nil, err
 	}
 
-	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Bulk"},
+	user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: "Bulk"},
 		model.User{Email: "bulk@loadgen.example", PasswordHash: "-"})
 	if err != nil {
 		return nil, err
 	}
 
-	ids, err := d.NodeIDs(ctx)
+	ids, err := keys.New(d).NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
 
-	var sites []target.Site
+	var created []target.Site
 	for i := range 20 {
-		s, err := d.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
+		s, err := sites.New(d).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
 			Domain: fmt.Sprintf("bulk-%d.example", i),
 			Name:   "Bulk", Plan: model.PlanEnterprise, MonthlyPageviews: 1 << 40})
 		if err != nil {
 			return nil, err
 		}
 
-		sites = append(sites, target.Site{ID: ids.Of(model.NodeSite, s.ID), Key: s.SiteKey, Domain: s.Domain})
+		created = append(created, target.Site{ID: ids.Of(model.NodeSite, s.ID), Key: s.SiteKey, Domain: s.Domain})
 	}
 
-	return sites, nil
+	return created, nil
 }

@@ -25,7 +25,9 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // WebhookReceiver is a minimal back end for webhooks (docs/webhooks.md): it verifies the signature,
@@ -177,21 +179,21 @@ func (w *WebhookReceiver) list(rw http.ResponseWriter, _ *http.Request) {
 // sendConversions sets the receiver as the conversion webhook of the owner's site and enables
 // e-commerce events. The URL and the secret are new in every run.
 func (w *WebhookReceiver) sendConversions(ctx context.Context, d *db.DB, ownerEmail, siteKey string) error {
-	owner, err := d.UserByEmail(ctx, ownerEmail)
+	owner, err := accounts.New(d).UserByEmail(ctx, ownerEmail)
 	if err != nil {
 		return err
 	}
 
-	sites, err := d.Sites(ctx, owner.AccountID, 0, 100)
+	siteList, err := sites.New(d).Sites(ctx, owner.AccountID, 0, 100)
 	if err != nil {
 		return err
 	}
 
-	for _, site := range sites {
+	for _, site := range siteList {
 		if site.SiteKey == siteKey {
 			on := true
-			return errors.Join(d.UpdateSite(ctx, owner.AccountID, site.ID, db.SiteUpdate{MeasureEcommerce: &on}),
-				d.SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
+			return errors.Join(sites.New(d).UpdateSite(ctx, owner.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on}),
+				sites.New(d).SetConversionWebhook(ctx, owner.AccountID, site.ID, w.url, &w.secret, model.ChangedBy{}))
 		}
 	}
 

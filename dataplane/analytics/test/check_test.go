@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -22,8 +22,8 @@ func mustJSON(tb testing.TB, v any) string {
 }
 
 // is compares one field of a row with the wanted value, and returns the difference.
-func is[T comparable](want T, field func(db.ExportedPageview) T) func(db.ExportedPageview) string {
-	return func(row db.ExportedPageview) string {
+func is[T comparable](want T, field func(exports.Pageview) T) func(exports.Pageview) string {
+	return func(row exports.Pageview) string {
 		if got := field(row); got != want {
 			return fmt.Sprintf("stored %+v, want %+v", got, want)
 		}
@@ -31,9 +31,9 @@ func is[T comparable](want T, field func(db.ExportedPageview) T) func(db.Exporte
 	}
 }
 
-func path(r db.ExportedPageview) string             { return r.Path }
-func lang(r db.ExportedPageview) string             { return r.Language }
-func width(r db.ExportedPageview) string            { return model.WidthRangeName(r.WidthRange) }
-func referrer(r db.ExportedPageview) string         { return r.Referrer }
-func channelOf(r db.ExportedPageview) string        { return r.Channel }
-func campaign(r db.ExportedPageview) model.Campaign { return r.Campaign }
+func path(r exports.Pageview) string             { return r.Path }
+func lang(r exports.Pageview) string             { return r.Language }
+func width(r exports.Pageview) string            { return model.WidthRangeName(r.WidthRange) }
+func referrer(r exports.Pageview) string         { return r.Referrer }
+func channelOf(r exports.Pageview) string        { return r.Channel }
+func campaign(r exports.Pageview) model.Campaign { return r.Campaign }

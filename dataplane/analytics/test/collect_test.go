@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -316,7 +317,7 @@ func TestStoredPageview(t *testing.T) {
 		for i, test := range []struct {
 			name   string
 			fields map[string]any
-			check  func(row db.ExportedPageview) string // what is wrong with the row
+			check  func(row exports.Pageview) string // what is wrong with the row
 		}{
 			{"path is cut at the query", map[string]any{"p": "/shop?card=4111"}, is("/shop", path)},
 			{"path is cut at the fragment", map[string]any{"p": "/shop#a?b"}, is("/shop", path)},
@@ -326,8 +327,8 @@ func TestStoredPageview(t *testing.T) {
 			{"path with NUL", map[string]any{"p": "/a\x00b"}, is("/a\ufffdb", path)},
 			{"path with a lone surrogate", map[string]any{"p": raw(`"/a\ud800b"`)}, is("/a\ufffdb", path)},
 			{"path with capitals and escapes as sent", map[string]any{"p": "/A%20b/"}, is("/A%20b/", path)},
-			{"page view id", map[string]any{"i": "00000000000000ff"}, is(int64(255), func(r db.ExportedPageview) int64 { return r.ID })},
-			{"largest page view id", map[string]any{"i": "ffffffffffffffff"}, is(int64(-1), func(r db.ExportedPageview) int64 { return r.ID })},
+			{"page view id", map[string]any{"i": "00000000000000ff"}, is(int64(255), func(r exports.Pageview) int64 { return r.ID })},
+			{"largest page view id", map[string]any{"i": "ffffffffffffffff"}, is(int64(-1), func(r exports.Pageview) int64 { return r.ID })},
 			{"language", map[string]any{"l": "de-CH"}, is("de", lang)},
 			{"language in capitals", map[string]any{"l": "EN"}, is("en", lang)},
 			{"language of three letters", map[string]any{"l": "gsw-CH"}, is("", lang)},
@@ -449,7 +450,7 @@ func TestVisits(t *testing.T) {
 
 				numbers, got := make(map[int64]int), make(map[string]int)
 				rows := p.rows(site)
-				slices.SortFunc(rows, func(a, b db.ExportedPageview) int { return strings.Compare(a.Path, b.Path) })
+				slices.SortFunc(rows, func(a, b exports.Pageview) int { return strings.Compare(a.Path, b.Path) })
 
 				for _, row := range rows {
 					if numbers[row.VisitID] == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // eventCall returns an event of the site from a browser on its domain.
@@ -480,13 +481,13 @@ func TestChangesTakeEffect(t *testing.T) {
 		if status, _ := p.collect(elsewhere); status != http.StatusForbidden {
 			t.Fatalf("an extra domain before it is added: %d", status)
 		}
-		if err := d.AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
+		if err := sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 			t.Fatal(err)
 		}
 
 		p.await("the extra domain", func() bool { status, _ := p.collect(elsewhere); return status == http.StatusNoContent })
 
-		if err := d.RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
+		if err := sites.New(d).RemoveSiteDomain(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 			t.Fatal(err)
 		}
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // faultyStore is a real store with an injected fault before a transaction and one within it.
@@ -202,7 +203,7 @@ func TestConnectionsCut(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		p := newPlane(t, d)
 		site := p.shop("shop.example")
-		if err := d.SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, 1<<40); err != nil {
+		if err := sites.New(d).SetSitePlan(t.Context(), site.ID, model.PlanEnterprise, 1<<40); err != nil {
 			t.Fatal(err)
 		}
 

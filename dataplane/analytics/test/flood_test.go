@@ -17,6 +17,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -58,7 +59,7 @@ const msInView = 1_000
 
 func newOffice(p *plane) *office {
 	o := &office{p: p, site: p.site("shop.example", 100_000)}
-	if err := p.db.RegisterEvent(p.tb.Context(), o.site.AccountID, o.site.ID, "signup"); err != nil {
+	if err := sites.New(p.db).RegisterEvent(p.tb.Context(), o.site.AccountID, o.site.ID, "signup"); err != nil {
 		p.tb.Fatal(err)
 	}
 	return o

@@ -18,9 +18,12 @@ import (
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -119,13 +122,13 @@ func (p *plane) site(domain string, quota int64) *model.Site {
 	p.tb.Helper()
 
 	at := model.At(p.clock.Now())
-	user, err := p.db.SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
+	user, err := accounts.New(p.db).SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		p.tb.Fatal(err)
 	}
 
-	site, err := p.db.CreateSite(p.tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+	site, err := sites.New(p.db).CreateSite(p.tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 		Name: domain, Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: at})
 	if err != nil {
 		p.tb.Fatal(err)
@@ -238,11 +241,11 @@ func viewCall(site *model.Site, visitor string, fields map[string]any) call {
 }
 
 // rows returns all stored page views of the site, with their visits.
-func (p *plane) rows(site *model.Site) []db.ExportedPageview {
+func (p *plane) rows(site *model.Site) []exports.Pageview {
 	p.tb.Helper()
-	var rows []db.ExportedPageview
-	err := p.db.ExportPageviews(p.tb.Context(), db.ExportRange{SiteID: site.ID, To: 1 << 51, Limit: 1_000_000},
-		func(row *db.ExportedPageview) error { rows = append(rows, *row); return nil })
+	var rows []exports.Pageview
+	err := exports.New(p.db).ExportPageviews(p.tb.Context(), exports.Range{SiteID: site.ID, To: 1 << 51, Limit: 1_000_000},
+		func(row *exports.Pageview) error { rows = append(rows, *row); return nil })
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -253,7 +256,7 @@ func (p *plane) rows(site *model.Site) []db.ExportedPageview {
 // used returns the site's usage in the month of the clock.
 func (p *plane) used(site *model.Site) int64 {
 	p.tb.Helper()
-	used, err := p.db.MonthlyUsage(p.tb.Context(), model.At(p.clock.Now()).Month(), []int64{site.ID})
+	used, err := sites.New(p.db).MonthlyUsage(p.tb.Context(), model.At(p.clock.Now()).Month(), []int64{site.ID})
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -271,10 +274,10 @@ func (p *plane) shop(domain string) *model.Site {
 
 	excluded := []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")}
 	for _, err := range []error{
-		p.db.UpdateSite(ctx, account, site.ID, db.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes, ExcludedAddresses: &excluded}),
-		p.db.RegisterEvent(ctx, account, site.ID, "signup"),
-		p.db.MarkKeyEvent(ctx, account, site.ID, "signup"),
-		p.db.SetConversionWebhook(ctx, account, site.ID, "https://hooks.example/conversions", nil, model.ChangedBy{}),
+		sites.New(p.db).UpdateSite(ctx, account, site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes, ExcludedAddresses: &excluded}),
+		sites.New(p.db).RegisterEvent(ctx, account, site.ID, "signup"),
+		sites.New(p.db).MarkKeyEvent(ctx, account, site.ID, "signup"),
+		sites.New(p.db).SetConversionWebhook(ctx, account, site.ID, "https://hooks.example/conversions", nil, model.ChangedBy{}),
 	} {
 		if err != nil {
 			p.tb.Fatal(err)
@@ -288,7 +291,7 @@ func (p *plane) shop(domain string) *model.Site {
 func (p *plane) secret(site *model.Site) string {
 	p.tb.Helper()
 	secret := model.NewSecret("svcs_")
-	if err := p.db.SetServerSecret(p.tb.Context(), site.AccountID, site.ID, model.HashToken(secret), model.SecretHint(secret)); err != nil {
+	if err := sites.New(p.db).SetServerSecret(p.tb.Context(), site.AccountID, site.ID, model.HashToken(secret), model.SecretHint(secret)); err != nil {
 		p.tb.Fatal(err)
 	}
 	return secret
@@ -303,11 +306,11 @@ func (p *plane) event(site *model.Site, visitor, name string) {
 }
 
 // events returns all stored events of the site, with their visits.
-func (p *plane) events(site *model.Site) []db.ExportedEvent {
+func (p *plane) events(site *model.Site) []exports.Event {
 	p.tb.Helper()
-	var rows []db.ExportedEvent
-	err := p.db.ExportEvents(p.tb.Context(), db.ExportRange{SiteID: site.ID, To: 1 << 51, Limit: 1_000_000},
-		func(row *db.ExportedEvent) error { rows = append(rows, *row); return nil })
+	var rows []exports.Event
+	err := exports.New(p.db).ExportEvents(p.tb.Context(), exports.Range{SiteID: site.ID, To: 1 << 51, Limit: 1_000_000},
+		func(row *exports.Event) error { rows = append(rows, *row); return nil })
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -376,7 +379,7 @@ func (p *plane) awaitNotifications(site *model.Site) {
 		// This caches the site, which does not expire while the clock stands.
 		p.collect(nothing)
 
-		if err := p.db.AddSiteDomain(p.tb.Context(), site.AccountID, site.ID, domain); err != nil {
+		if err := sites.New(p.db).AddSiteDomain(p.tb.Context(), site.AccountID, site.ID, domain); err != nil {
 			p.tb.Fatal(err)
 		}
 

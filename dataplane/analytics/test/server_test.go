@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // serverCall posts a server-side event and returns status and body.
@@ -197,7 +198,7 @@ func TestServerSecretReplaced(t *testing.T) {
 		if got := status(fresh); got != 200 {
 			t.Errorf("the new key: %d", got)
 		}
-		if err := d.RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
 			t.Fatal(err)
 		}
 
@@ -210,7 +211,7 @@ func TestServerQuota(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		site := p.site("example.com", 2)
-		if err := d.RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"); err != nil {
+		if err := sites.New(d).RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"); err != nil {
 			t.Fatal(err)
 		}
 

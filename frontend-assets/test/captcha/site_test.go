@@ -22,9 +22,11 @@ import (
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 	"github.com/tallygate/tallygate/web"
@@ -103,13 +105,13 @@ func (s *captchaSite) newPlane() http.Handler {
 	})
 
 	at := model.At(s.now)
-	user, err := d.SignUp(s.t.Context(), model.SignupsOpen, model.Account{Name: "Shop", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: at},
+	user, err := accounts.New(d).SignUp(s.t.Context(), model.SignupsOpen, model.Account{Name: "Shop", CaptchaPlan: model.CaptchaPlanFree, CreatedAt: at},
 		model.User{Email: "owner@shop.test", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 
-	sitekey, secret, err := d.CreateSitekey(s.t.Context(), user.AccountID, "Form", []string{"shop.test"}, at)
+	sitekey, secret, err := sites.New(d).CreateSitekey(s.t.Context(), user.AccountID, "Form", []string{"shop.test"}, at)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -21,9 +21,12 @@ import (
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/exports"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	assets "github.com/tallygate/tallygate/frontend-assets"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 	"github.com/tallygate/tallygate/web"
@@ -112,13 +115,13 @@ func (s *shop) register() {
 	s.t.Helper()
 
 	ctx, at := s.t.Context(), model.At(s.now)
-	user, err := s.db.SignUp(ctx, model.SignupsOpen, model.Account{Name: "Shop", CreatedAt: at},
+	user, err := accounts.New(s.db).SignUp(ctx, model.SignupsOpen, model.Account{Name: "Shop", CreatedAt: at},
 		model.User{Email: "owner@shop.test", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 
-	s.site, err = s.db.CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: siteKey, Domain: "shop.test", Name: "Shop",
+	s.site, err = sites.New(s.db).CreateSite(ctx, model.Site{AccountID: user.AccountID, SiteKey: siteKey, Domain: "shop.test", Name: "Shop",
 		Plan: model.PlanEnterprise, MonthlyPageviews: 10_000, CreatedAt: at})
 	if err != nil {
 		s.t.Fatal(err)
@@ -126,9 +129,9 @@ func (s *shop) register() {
 
 	yes := true
 	for _, err := range []error{
-		s.db.AddSiteDomain(ctx, user.AccountID, s.site.ID, "shop-extra.test"),
-		s.db.RegisterEvent(ctx, user.AccountID, s.site.ID, "signup"),
-		s.db.UpdateSite(ctx, user.AccountID, s.site.ID, db.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes}),
+		sites.New(s.db).AddSiteDomain(ctx, user.AccountID, s.site.ID, "shop-extra.test"),
+		sites.New(s.db).RegisterEvent(ctx, user.AccountID, s.site.ID, "signup"),
+		sites.New(s.db).UpdateSite(ctx, user.AccountID, s.site.ID, sites.SiteUpdate{MeasureSiteSearch: &yes, MeasureEcommerce: &yes, AllowPseudonymousUserID: &yes}),
 	} {
 		if err != nil {
 			s.t.Fatal(err)
@@ -275,15 +278,15 @@ func (s *shop) viewed(calls int, path string, referrer any) {
 }
 
 // everything returns the range of all rows of the site.
-func (s *shop) everything() db.ExportRange {
-	return db.ExportRange{SiteID: s.site.ID, To: 1 << 51, Limit: 10_000}
+func (s *shop) everything() exports.Range {
+	return exports.Range{SiteID: s.site.ID, To: 1 << 51, Limit: 10_000}
 }
 
 // views returns all stored page views.
-func (s *shop) views() []db.ExportedPageview {
+func (s *shop) views() []exports.Pageview {
 	s.t.Helper()
-	var rows []db.ExportedPageview
-	err := s.db.ExportPageviews(s.t.Context(), s.everything(), func(row *db.ExportedPageview) error { rows = append(rows, *row); return nil })
+	var rows []exports.Pageview
+	err := exports.New(s.db).ExportPageviews(s.t.Context(), s.everything(), func(row *exports.Pageview) error { rows = append(rows, *row); return nil })
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -291,10 +294,10 @@ func (s *shop) views() []db.ExportedPageview {
 }
 
 // events returns all stored events.
-func (s *shop) events() []db.ExportedEvent {
+func (s *shop) events() []exports.Event {
 	s.t.Helper()
-	var rows []db.ExportedEvent
-	err := s.db.ExportEvents(s.t.Context(), s.everything(), func(row *db.ExportedEvent) error { rows = append(rows, *row); return nil })
+	var rows []exports.Event
+	err := exports.New(s.db).ExportEvents(s.t.Context(), s.everything(), func(row *exports.Event) error { rows = append(rows, *row); return nil })
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -362,7 +365,7 @@ func (s *shop) refused(want map[string]int64) {
 }
 
 // visit returns what is stored of a row's visit, without its times.
-func visit(v db.ExportedVisit) string {
+func visit(v exports.Visit) string {
 	line := fmt.Sprintf("%s; referrer %q", v.Channel, v.Referrer)
 	for _, value := range []struct{ name, value string }{
 		{"source", v.Source}, {"medium", v.Medium}, {"campaign", v.Campaign.Name}, {"content", v.Content}, {"term", v.Term},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
@@ -185,7 +186,7 @@ func TestStoredByAGoodGuestChromium(t *testing.T) {
 func TestStoredAsDebugSaysChromium(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), map[string]string{"/": tag(""),
 		"/unsure": strings.ReplaceAll(tag(""), siteKey, strings.Repeat("f", 32))})
-	if err := s.db.SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, 2); err != nil {
+	if err := sites.New(s.db).SetSitePlan(t.Context(), s.site.ID, model.PlanEnterprise, 2); err != nil {
 		t.Fatal(err)
 	}
 

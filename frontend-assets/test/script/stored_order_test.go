@@ -42,11 +42,11 @@ func TestStoredInAnyOrderChromium(t *testing.T) {
 
 		var got, want []string
 		for _, row := range s.views() {
-			got = append(got, fmt.Sprintf("%s: page view in a visit of %d", row.Source, row.ExportedVisit.Pageviews))
+			got = append(got, fmt.Sprintf("%s: page view in a visit of %d", row.Source, row.Visit.Pageviews))
 		}
 
 		for _, row := range s.events() {
-			got = append(got, fmt.Sprintf("%s: %s in a visit of %d", row.Source, row.Name, row.ExportedVisit.Pageviews))
+			got = append(got, fmt.Sprintf("%s: %s in a visit of %d", row.Source, row.Name, row.Visit.Pageviews))
 		}
 
 		for i := range loads {

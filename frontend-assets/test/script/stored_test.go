@@ -68,7 +68,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		ids := map[int64]bool{}
 		for _, view := range s.views() {
 			ids[view.ID] = true
-			if got, want := visit(view.ExportedVisit), `email; referrer "other.test/from"; source news; medium e-mail`; got != want || view.Pageviews != 6 {
+			if got, want := visit(view.Visit), `email; referrer "other.test/from"; source news; medium e-mail`; got != want || view.Pageviews != 6 {
 				t.Errorf("%s: visit of %d page views, %s; want 6, %s", view.Path, view.Pageviews, got, want)
 			}
 			if view.Language != "en" || view.WidthRange < 0 {
@@ -101,7 +101,7 @@ func TestStoredPageviewsChromium(t *testing.T) {
 		}
 
 		for _, view := range views[6:] {
-			if got, want := visit(view.ExportedVisit), `paid search; referrer ""; source google; medium cpc; gclid Ab-1`; got != want || view.Pageviews != 3 {
+			if got, want := visit(view.Visit), `paid search; referrer ""; source google; medium cpc; gclid Ab-1`; got != want || view.Pageviews != 3 {
 				t.Errorf("%s: visit of %d page views, %s; want 3, %s", view.Path, view.Pageviews, got, want)
 			}
 		}
