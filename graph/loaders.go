@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
@@ -67,13 +68,13 @@ type loaders struct {
 	lastHits *siteLoader[model.Instant]
 	attempts *loader[outbox.DeliveryKey, []*model.DeliveryAttempt]
 
-	refused func(from model.Day) *siteLoader[[]db.Rejection]
+	refused func(from model.Day) *siteLoader[[]ingest.Rejection]
 	sent    func(page deliveryPage) *siteLoader[[]*model.Delivery]
 
 	mu       sync.Mutex
 	expected []int64
 	listed   []outbox.DeliveryKey // deliveries
-	byDay    map[model.Day]*siteLoader[[]db.Rejection]
+	byDay    map[model.Day]*siteLoader[[]ingest.Rejection]
 	byPage   map[deliveryPage]*siteLoader[[]*model.Delivery]
 }
 
@@ -84,7 +85,7 @@ type deliveryPage struct {
 }
 
 func newLoaders(d *db.DB, month model.Month) *loaders {
-	l := &loaders{byDay: make(map[model.Day]*siteLoader[[]db.Rejection]), byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery])}
+	l := &loaders{byDay: make(map[model.Day]*siteLoader[[]ingest.Rejection]), byPage: make(map[deliveryPage]*siteLoader[[]*model.Delivery])}
 	l.usage = newLoader(l, func(ctx context.Context, ids []int64) (map[int64]int64, error) {
 		return sites.New(d).MonthlyUsage(ctx, month, ids)
 	})
@@ -95,9 +96,9 @@ func newLoaders(d *db.DB, month model.Month) *loaders {
 		load: outbox.New(d).LastAttempts, expected: l.deliveryKeys, found: make(map[outbox.DeliveryKey][]*model.DeliveryAttempt),
 	}
 
-	l.refused = func(from model.Day) *siteLoader[[]db.Rejection] {
-		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]db.Rejection, error) {
-			return d.RejectionsOfSites(ctx, ids, from)
+	l.refused = func(from model.Day) *siteLoader[[]ingest.Rejection] {
+		return newLoader(l, func(ctx context.Context, ids []int64) (map[int64][]ingest.Rejection, error) {
+			return ingest.New(d).RejectionsOfSites(ctx, ids, from)
 		})
 	}
 
@@ -149,7 +150,7 @@ func (l *loaders) deliveryKeys() []outbox.DeliveryKey {
 }
 
 // rejections returns the loader of the rejected calls since a day.
-func (l *loaders) rejections(from model.Day) *siteLoader[[]db.Rejection] {
+func (l *loaders) rejections(from model.Day) *siteLoader[[]ingest.Rejection] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byDay[from] == nil {

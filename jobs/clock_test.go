@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/db/sites"
@@ -50,7 +51,7 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 		}
 	}
 
-	if _, err := d.DaySalt(t.Context(), now.Day()); err != nil {
+	if _, err := ingest.New(d).DaySalt(t.Context(), now.Day()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -78,7 +79,7 @@ func wantLive(t *testing.T, d *db.DB) {
 	if err != nil || today[0].N != 1 {
 		t.Errorf("the next day to export is not today, %v", err)
 	}
-	if days, err := d.SaltDays(t.Context()); err != nil || len(days) != 1 {
+	if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || len(days) != 1 {
 		t.Errorf("day salts of %v, error %v; want today's", days, err)
 	}
 }
@@ -227,15 +228,15 @@ func TestConsumedStaysConsumed(t *testing.T) {
 		runAll(t, j)
 		token := model.SpentKey{AccountID: 1, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
-			store := d.CaptchaStore()
+			store := ingest.New(d).ClaimStore()
 			defer store.Close()
 
 			err := store.Update(
 				t.Context(),
-				db.CaptchaKeys{Spent: []model.SpentKey{token}},
-				func(s *db.CaptchaState) *db.CaptchaChanges {
+				ingest.ClaimKeys{Spent: []model.SpentKey{token}},
+				func(s *ingest.ClaimState) *ingest.ClaimChanges {
 					first = s.Claimed[token]
-					return &db.CaptchaChanges{}
+					return &ingest.ClaimChanges{}
 				},
 			)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/retention"
@@ -74,7 +75,7 @@ func (h *housekeeping) deleteSpent(ctx context.Context, now model.Instant) error
 // destroyDaySalts destroys the salts of days that ended at least 24 hours ago. After that the day's
 // visitor ids cannot be computed again, even with the application key.
 func (h *housekeeping) destroyDaySalts(ctx context.Context, now model.Instant) error {
-	n, err := h.db.DestroyDaySalts(ctx, now.Day()-1)
+	n, err := ingest.New(h.db).DestroyDaySalts(ctx, now.Day()-1)
 	h.report(ctx, "day salts destroyed", n)
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
 	"github.com/tallygate/tallygate/jobs/queue/redistest"
@@ -122,7 +123,7 @@ func litter(t *testing.T, d *db.DB) {
 	}
 
 	for _, days := range []model.Day{0, 1, 2, 30} {
-		if _, err := d.DaySalt(t.Context(), at.Day()-days); err != nil {
+		if _, err := ingest.New(d).DaySalt(t.Context(), at.Day()-days); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +141,7 @@ func left(t *testing.T, d *db.DB) [3]int {
 		}
 	}
 
-	days, err := d.SaltDays(t.Context())
+	days, err := ingest.New(d).SaltDays(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestDaySaltIsDestroyedOnTime(t *testing.T) {
 
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		today := model.At(noon).Day()
-		if _, err := d.DaySalt(t.Context(), today); err != nil {
+		if _, err := ingest.New(d).DaySalt(t.Context(), today); err != nil {
 			t.Fatal(err)
 		}
 
@@ -283,7 +284,7 @@ func TestDaySaltIsDestroyedOnTime(t *testing.T) {
 			want  int64
 		}{{24*time.Hour - time.Microsecond, 0}, {24 * time.Hour, 1}} {
 			at := (today + 1).Start().Add(test.after)
-			if n, err := d.DestroyDaySalts(t.Context(), at.Day()-1); err != nil || n != test.want {
+			if n, err := ingest.New(d).DestroyDaySalts(t.Context(), at.Day()-1); err != nil || n != test.want {
 				t.Errorf("%v after the day ended: %d destroyed, %v; want %d", test.after, n, err, test.want)
 			}
 		}

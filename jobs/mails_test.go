@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs"
@@ -596,20 +597,20 @@ func verifyCaptchas(t *testing.T, d *db.DB, accountID int64, plan model.CaptchaP
 		t.Fatal(err)
 	}
 
-	store := d.CaptchaStore()
+	store := ingest.New(d).ClaimStore()
 	defer store.Close()
 
 	key := model.CaptchaUsageKey{AccountID: accountID, Month: 202611}
 	err := store.Update(
 		t.Context(),
-		db.CaptchaKeys{Usage: []model.CaptchaUsageKey{key}},
-		func(state *db.CaptchaState) *db.CaptchaChanges {
+		ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{key}},
+		func(state *ingest.ClaimState) *ingest.ClaimChanges {
 			usage := state.Usage[key]
 			usage.Used = n - 1
-			changes := &db.CaptchaChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{}}
+			changes := &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{}}
 
 			if threshold := usage.Count(model.At(noon)); threshold != 0 {
-				changes.Notices = []db.CaptchaNotice{{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: model.At(noon)}}
+				changes.Notices = []ingest.QuotaNotice{{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: model.At(noon)}}
 			}
 
 			changes.Usage[key] = usage

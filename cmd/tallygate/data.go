@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane"
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/web"
 )
 
@@ -29,7 +30,7 @@ func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
 		FloodBurst: a.config.FloodBurst,
 		FloodRate:  a.config.FloodRate,
 		Now:        time.Now,
-		Store:      a.db.HitStore(),
+		Store:      ingest.New(a.db).HitStore(),
 		Log:        a.log,
 		Notify:     a.notify(),
 	})
@@ -42,7 +43,7 @@ func (a *app) openData(ctx context.Context, clients *web.Clients) (err error) {
 		IsShared:   clients.Shared,
 		Difficulty: a.config.CaptchaDifficulty,
 		Now:        time.Now,
-		Store:      a.db.CaptchaStore(),
+		Store:      ingest.New(a.db).ClaimStore(),
 		Log:        a.log,
 
 		NoTestSitekey: !a.config.CaptchaTestSitekey,

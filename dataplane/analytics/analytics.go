@@ -17,10 +17,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/analytics/tally"
+	"github.com/tallygate/tallygate/dataplane/analytics/rejections"
 	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
 	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -34,7 +35,7 @@ type Options struct {
 	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Store      db.HitStore // the service closes it
+	Store      HitStore // the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
@@ -65,7 +66,7 @@ type Service struct {
 	compareClock func(context.Context, func() time.Time) (model.Instant, time.Duration, error)
 
 	visitorKeys *visitor.Keys
-	tally       *tally.Tally
+	rejections  *rejections.Counter
 	flood       *flood // nil: no limit
 	writer      *writer
 
@@ -87,6 +88,8 @@ func New(o Options) *Service {
 		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
 	}
 
+	store := ingest.New(o.DB)
+
 	return &Service{
 		clientAddr: o.ClientAddr,
 		isShared:   o.IsShared,
@@ -101,8 +104,8 @@ func New(o Options) *Service {
 
 		compareClock: o.DB.CompareClock,
 
-		visitorKeys: visitor.NewKeys(o.DB, o.VisitorKey),
-		tally:       tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
+		visitorKeys: visitor.NewKeys(store, o.VisitorKey),
+		rejections:  rejections.New(store.AddRejections, rejections.Options{Log: o.Log}),
 		flood:       newFlood(o.FloodBurst, o.FloodRate),
 		writer:      newWriter(o.Store, o.Notify),
 		cancel:      func() {},
@@ -116,8 +119,8 @@ const visitorKeyPeriod = 10 * time.Second
 // Start starts the writer, the flushing of counters, and the watch for changed sites and ended
 // days. It is called once.
 func (s *Service) Start() {
-	s.writer.queue.Start()
-	s.tally.Start()
+	s.writer.Start()
+	s.rejections.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sites"), s.bySiteKey, s.bySecret) })
@@ -172,10 +175,10 @@ func (s *Service) warnOfClock(ctx context.Context) bool {
 // Stop commits accepted hits and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writer.stop(ctx)
+	err := s.writer.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
-	return errors.Join(err, s.tally.Stop(ctx))
+	return errors.Join(err, s.rejections.Stop(ctx))
 }
 
 // visitorOf returns a visitor's pseudonym. No later step gets the address or the user agent.
@@ -202,7 +205,7 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 // store waits until the hit is committed, and returns why it is ignored, if it is. A client that
 // disconnects does not cancel it: browsers send beacons while they close the page.
 func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
-	result, err := s.writer.queue.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
+	result, err := s.writer.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
 	if err != nil {
 		return "", errUnavailable(err)
 	}
@@ -211,7 +214,7 @@ func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error)
 
 // count adds a refused or ignored call to the site's daily counters.
 func (s *Service) count(site *site, at model.Instant, endpoint, code string) {
-	s.tally.Add(tally.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
+	s.rejections.Add(rejections.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
 }
 
 // codeOf returns the code under which an error is counted.

@@ -15,6 +15,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -34,9 +35,9 @@ func TestWriterAgainstModel(t *testing.T) {
 }
 
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
-	writers := [2]*writer{newWriter(d.HitStore(), nil), newWriter(d.HitStore(), nil)}
+	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil), newWriter(ingest.New(d).HitStore(), nil)}
 	for _, w := range writers {
-		defer w.stop(context.Background())
+		defer w.Stop(context.Background())
 	}
 
 	sites := []*site{modelSite(t, d, "large.example", 1<<40), modelSite(t, d, "small.example", 60)}
@@ -64,7 +65,7 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 			hits = append(hits, randomHit(random, sites, model.At(now), number))
 		}
 
-		outcomes, err := writers[round%2].commit(t.Context(), hits)
+		outcomes, err := writers[round%2].Commit(t.Context(), hits)
 		if err != nil {
 			t.Fatal(err)
 		}

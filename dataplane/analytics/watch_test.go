@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -29,7 +30,7 @@ func TestWithoutNotifications(t *testing.T) {
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
 			Now:        func() time.Time { return now },
-			Store:      d.HitStore(),
+			Store:      ingest.New(d).HitStore(),
 			Log:        slog.New(slog.DiscardHandler),
 		})
 

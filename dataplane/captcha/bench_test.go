@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -48,7 +50,7 @@ func BenchmarkEndpoints(b *testing.B) {
 				benchEndpoint(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{}, endpoint.requests)
 			})
 
-			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchEndpoint(b, d, d.CaptchaStore(), endpoint.requests) })
+			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchEndpoint(b, d, ingest.New(d).ClaimStore(), endpoint.requests) })
 		})
 	}
 }
@@ -122,14 +124,14 @@ func request(path, kind, header, body string) string {
 		path, kind, header, len(body), body)
 }
 
-func benchEndpoint(b *testing.B, d *db.DB, store db.CaptchaStore, requests func(*benchPlane, *testing.B) []string) {
+func benchEndpoint(b *testing.B, d *db.DB, store captcha.ClaimStore, requests func(*benchPlane, *testing.B) []string) {
 	p := newBenchPlane(b, d, store)
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
 	drive(b, p.handler, requests(&benchPlane{sitekey: key.Sitekey.Sitekey, secret: key.secret}, b))
 }
 
 // newBenchPlane returns a plane whose clock stands at the current time.
-func newBenchPlane(b *testing.B, d *db.DB, store db.CaptchaStore) *plane {
+func newBenchPlane(b *testing.B, d *db.DB, store captcha.ClaimStore) *plane {
 	c := &clock{}
 	c.set(time.Now())
 	return newPlaneOn(b, d, store, c)
@@ -186,8 +188,8 @@ func drive(b *testing.B, handler http.Handler, requests []string) {
 // quota.
 type discardStore struct{}
 
-func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
-	state := &db.CaptchaState{
+func (discardStore) Update(_ context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
+	state := &ingest.ClaimState{
 		Usage:   make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(keys.Usage)),
 		Claimed: make(map[model.SpentKey]bool, len(keys.Spent)),
 	}

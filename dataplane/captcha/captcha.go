@@ -31,7 +31,7 @@ type Options struct {
 	ClientAddr func(*http.Request) netip.Addr
 	Difficulty uint32 // base difficulty in expected hashes; see difficulty.Min
 	Now        func() time.Time
-	Store      db.CaptchaStore // the service closes it
+	Store      ClaimStore // the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that nothing may depend on
@@ -98,7 +98,7 @@ func (s *Service) deadline() time.Time { return time.Now().Add(s.timeout) }
 
 // Start starts the writer and the watch for changed sitekeys. It is called once.
 func (s *Service) Start() {
-	s.writer.queue.Start()
+	s.writer.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sitekeys"), s.bySitekey, s.bySecret) })
@@ -107,7 +107,7 @@ func (s *Service) Start() {
 // Stop commits accepted claims and ends all that Start began. Later requests are answered with 503
 // unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writer.stop(ctx)
+	err := s.writer.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
 	return err

@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/web"
@@ -72,17 +73,17 @@ type plane struct {
 
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, d.CaptchaStore(), &clock{now: noon})
+	return newPlaneOn(tb, d, ingest.New(d).ClaimStore(), &clock{now: noon})
 }
 
 // newPlaneOn is newPlane with a given store and clock.
-func newPlaneOn(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock) *plane {
+func newPlaneOn(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *clock) *plane {
 	tb.Helper()
 	return newPlaneWithin(tb, d, store, c, captcha.StoreTimeout)
 }
 
 // newPlaneWithin is newPlaneOn with another timeout for requests.
-func newPlaneWithin(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock, timeout time.Duration) *plane {
+func newPlaneWithin(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *clock, timeout time.Duration) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, c, timeout, func(o *captcha.Options) { o.Store = store })
 }
@@ -98,7 +99,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	change(&options)
 
 	if options.Store == nil {
-		options.Store = d.CaptchaStore()
+		options.Store = ingest.New(d).ClaimStore()
 	}
 
 	service, err := captcha.NewWithin(options, timeout)
@@ -114,7 +115,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	})
 
 	tb.Cleanup(p.stop)
-	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: d.HitStore(), Log: log})
+	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: ingest.New(d).HitStore(), Log: log})
 
 	// The analytics service is never started.
 	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })

@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -113,7 +115,7 @@ func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	}
 
 	c := &clock{now: noon}
-	return []*plane{newPlaneWithin(t, first, first.CaptchaStore(), c, hang), newPlaneWithin(t, second, second.CaptchaStore(), c, hang)}
+	return []*plane{newPlaneWithin(t, first, ingest.New(first).ClaimStore(), c, hang), newPlaneWithin(t, second, ingest.New(second).ClaimStore(), c, hang)}
 }
 
 // TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services.
@@ -215,15 +217,15 @@ func TestQuotaIsExact(t *testing.T) {
 // dyingStore is a real store whose process seems to crash right after a commit: no request is
 // answered.
 type dyingStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	mu    sync.Mutex
 	dying bool
 }
 
 var errKilled = errors.New("killed")
 
-func (s *dyingStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
-	err := s.CaptchaStore.Update(ctx, keys, decide)
+func (s *dyingStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
+	err := s.ClaimStore.Update(ctx, keys, decide)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.dying {
@@ -242,7 +244,7 @@ func (s *dyingStore) set(dying bool) {
 // lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := &dyingStore{CaptchaStore: d.CaptchaStore()}
+		store := &dyingStore{ClaimStore: ingest.New(d).ClaimStore()}
 		p := newPlaneOn(t, d, store, &clock{now: noon})
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
@@ -275,12 +277,12 @@ const hang = time.Minute
 
 // awayStore is a database that is unavailable, or hangs.
 type awayStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	err  error
 	hang bool
 }
 
-func (s *awayStore) Update(ctx context.Context, _ db.CaptchaKeys, _ func(*db.CaptchaState) *db.CaptchaChanges) error {
+func (s *awayStore) Update(ctx context.Context, _ ingest.ClaimKeys, _ func(*ingest.ClaimState) *ingest.ClaimChanges) error {
 	if s.hang {
 		<-ctx.Done()
 		return ctx.Err()
@@ -311,7 +313,7 @@ func TestFailClosed(t *testing.T) {
 			d := dbtest.Open(t, dbtest.SQLiteURL(t))
 			well := newPlane(t, d)
 			key := well.pair(well.account("a", model.CaptchaPlanFree))
-			store.CaptchaStore = d.CaptchaStore()
+			store.ClaimStore = ingest.New(d).ClaimStore()
 			p := newPlaneWithin(t, d, store, well.clock, 100*time.Millisecond)
 			p.http.Timeout = hang
 			work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
@@ -349,16 +351,16 @@ func TestFailClosed(t *testing.T) {
 
 // stuckStore is a real store whose batches wait until they are released or their time is up.
 type stuckStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	taken   chan struct{} // receives once per batch
 	release chan struct{}
 }
 
-func (s *stuckStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
+func (s *stuckStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
 	s.taken <- struct{}{}
 	select {
 	case <-s.release:
-		return s.CaptchaStore.Update(ctx, keys, decide)
+		return s.ClaimStore.Update(ctx, keys, decide)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -372,7 +374,7 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		well := newPlane(t, d)
 		account := well.account("a", model.CaptchaPlanFree)
 		key := well.pair(account)
-		store := &stuckStore{CaptchaStore: d.CaptchaStore(), taken: make(chan struct{}, 9), release: make(chan struct{})}
+		store := &stuckStore{ClaimStore: ingest.New(d).ClaimStore(), taken: make(chan struct{}, 9), release: make(chan struct{})}
 		p := newPlaneWithin(t, d, store, well.clock, time.Second)
 		p.http.Timeout = hang
 		tokens := []string{well.token(key, siteOrigin), well.token(key, siteOrigin)}
@@ -412,12 +414,12 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 
 // panickyStore is a real store whose transactions panic if they contain a claim of one account.
 type panickyStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	account int64
 }
 
-func (s *panickyStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
-	return s.CaptchaStore.Update(ctx, keys, func(state *db.CaptchaState) *db.CaptchaChanges {
+func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
+	return s.ClaimStore.Update(ctx, keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 		for key := range state.Usage {
 			if key.AccountID == s.account {
 				panic("bad claim")
@@ -433,7 +435,7 @@ func TestPanicIsTemporary(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		good, bad := well.pair(well.account("a", model.CaptchaPlanFree)), well.pair(well.account("b", model.CaptchaPlanFree))
-		p := newPlaneOn(t, d, &panickyStore{CaptchaStore: d.CaptchaStore(), account: bad.AccountID}, well.clock)
+		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.New(d).ClaimStore(), account: bad.AccountID}, well.clock)
 		token := well.token(bad, siteOrigin)
 		c := call{path: siteverifyPath, body: m{"sitekey": bad.Sitekey.Sitekey, "secret": bad.secret, "token": token}}
 		for range 2 {
@@ -532,7 +534,7 @@ func TestAccountDeleted(t *testing.T) {
 func TestDisconnectCancelsTheClaim(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	entered, release := make(chan struct{}), make(chan struct{})
-	store := &gateStore{CaptchaStore: d.CaptchaStore(), entered: entered, release: release}
+	store := &gateStore{ClaimStore: ingest.New(d).ClaimStore(), entered: entered, release: release}
 	p := newPlaneOn(t, d, store, &clock{now: noon})
 	key := p.pair(p.account("a", model.CaptchaPlanFree))
 	token := p.token(key, siteOrigin)
@@ -570,13 +572,13 @@ func TestDisconnectCancelsTheClaim(t *testing.T) {
 
 // gateStore blocks one batch until it is released.
 type gateStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	mu               sync.Mutex
 	closed           bool
 	entered, release chan struct{}
 }
 
-func (s *gateStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
+func (s *gateStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
 	s.mu.Lock()
 	closed := s.closed
 	s.closed = false
@@ -587,7 +589,7 @@ func (s *gateStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func
 		<-s.release
 	}
 
-	return s.CaptchaStore.Update(ctx, keys, decide)
+	return s.ClaimStore.Update(ctx, keys, decide)
 }
 
 // discardWriter is an http.ResponseWriter that discards the body.
@@ -608,7 +610,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		well := newPlane(t, d)
 		key := well.pair(well.account("a", model.CaptchaPlanFree))
 		work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
-		p := newPlaneWithin(t, d, d.CaptchaStore(), well.clock, 500*time.Millisecond)
+		p := newPlaneWithin(t, d, ingest.New(d).ClaimStore(), well.clock, 500*time.Millisecond)
 		p.http.Timeout = hang
 
 		ctx, release := context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/db/sites"
@@ -275,14 +276,14 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 
 	verify := func(month model.Month) step {
 		return func(t *testing.T, d *db.DB, owner *model.User) error {
-			store := d.CaptchaStore()
+			store := ingest.New(d).ClaimStore()
 			defer store.Close()
 
 			key := model.CaptchaUsageKey{AccountID: owner.AccountID, Month: month}
-			return store.Update(t.Context(), db.CaptchaKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *db.CaptchaState) *db.CaptchaChanges {
-				changes := &db.CaptchaChanges{Usage: state.Usage}
+			return store.Update(t.Context(), ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *ingest.ClaimState) *ingest.ClaimChanges {
+				changes := &ingest.ClaimChanges{Usage: state.Usage}
 				if _, ok := state.Usage[key]; ok {
-					changes.Notices = []db.CaptchaNotice{{CaptchaUsageKey: key, Threshold: 100, CreatedAt: dbtest.Start}}
+					changes.Notices = []ingest.QuotaNotice{{CaptchaUsageKey: key, Threshold: 100, CreatedAt: dbtest.Start}}
 				}
 				return changes
 			})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -215,13 +216,13 @@ func TestErasingMeetsAHit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := erasableSite(t, d, "shop.example")
 		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
-		hits := d.HitStore()
+		hits := ingest.New(d).HitStore()
 		defer hits.Close()
 
 		view := func(at model.Instant) error {
-			keys := db.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Usage: []model.UsageKey{{SiteID: site.ID, Month: at.Month()}}, Visitors: []model.VisitorKey{visitor}}
-			return hits.Update(t.Context(), keys, func(state *db.HitState) *db.HitChanges {
-				changes := &db.HitChanges{}
+			keys := ingest.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Usage: []model.UsageKey{{SiteID: site.ID, Month: at.Month()}}, Visitors: []model.VisitorKey{visitor}}
+			return hits.Update(t.Context(), keys, func(state *ingest.HitState) *ingest.HitChanges {
+				changes := &ingest.HitChanges{}
 				var visit model.Visit
 
 				if visits := state.Visits[visitor]; len(visits) > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -103,12 +104,12 @@ func TestMonthlyUsage(t *testing.T) {
 
 func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 	t.Helper()
-	hits := d.HitStore()
+	hits := ingest.New(d).HitStore()
 	defer hits.Close()
 
 	for key, n := range used {
-		err := hits.Update(t.Context(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges {
-			return &db.HitChanges{Used: map[model.UsageKey]int64{key: n}}
+		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges {
+			return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: n}}
 		})
 		if err != nil {
 			t.Fatal(err)

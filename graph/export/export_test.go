@@ -22,6 +22,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
@@ -89,17 +90,17 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 
 	v.SiteID, v.ID, v.StartedAt, v.LastPageviewAt = s.site.ID, model.NewTimeID(model.At(at)), model.At(at), model.At(at)
 	v.Pageviews = int32(len(paths))
-	changes := db.HitChanges{NewVisits: []model.Visit{v}}
+	changes := ingest.HitChanges{NewVisits: []model.Visit{v}}
 	for i, path := range paths {
 		changes.Pageviews = append(changes.Pageviews, model.Pageview{SiteID: s.site.ID, At: model.At(at).Add(time.Duration(i) * time.Second),
 			ID: int64(i) - 1, VisitID: v.ID, Path: path, Language: "de", WidthRange: 1920, EngagedMS: 1500, Scroll: 40, Manual: i == 0})
 	}
 
-	hits := s.db.HitStore()
+	hits := ingest.New(s.db).HitStore()
 	defer hits.Close()
 
 	key := model.UsageKey{SiteID: s.site.ID, Month: model.At(at).Month()}
-	err := hits.Update(s.t.Context(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges { return &changes })
+	err := hits.Update(s.t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges { return &changes })
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 )
 
 const updateSiteMutation = `mutation($id: ID!, $name: String!) { updateSite(input: {siteId: $id, name: $name}) {
@@ -359,13 +360,13 @@ func TestDatabaseUnavailable(t *testing.T) {
 		a := newApp(t, dbtest.Open(t, url))
 		owner := a.owner("owner@example.com")
 		site := owner.siteOf("example.com")
-		other := dbtest.Open(t, url).HitStore()
+		other := ingest.New(dbtest.Open(t, url)).HitStore()
 		held, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 		go func() {
-			ended <- other.Update(context.Background(), db.HitKeys{}, func(*db.HitState) *db.HitChanges {
+			ended <- other.Update(context.Background(), ingest.HitKeys{}, func(*ingest.HitState) *ingest.HitChanges {
 				close(held)
 				<-release
-				return &db.HitChanges{}
+				return &ingest.HitChanges{}
 			})
 		}()
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -340,8 +341,8 @@ func TestRejectionsAndNotice(t *testing.T) {
 		today := model.At(start).Day()
 		add := func(day model.Day, endpoint, code string, n int64) {
 			t.Helper()
-			key := db.RejectionKey{SiteID: 1, Day: day, Endpoint: endpoint, Code: code}
-			if err := d.AddRejections(t.Context(), map[db.RejectionKey]int64{key: n}); err != nil {
+			key := ingest.RejectionKey{SiteID: 1, Day: day, Endpoint: endpoint, Code: code}
+			if err := ingest.New(d).AddRejections(t.Context(), map[ingest.RejectionKey]int64{key: n}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ package bulk
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/tables"
 )
 
 // Rows are rows to load together, each list in the order of its primary key. The page views'
@@ -27,14 +29,14 @@ type Rows struct {
 // kept.
 func Load(ctx context.Context, d *db.DB, rows Rows) error {
 	if d.IsPostgres() {
-		return copyRows(ctx, d.Postgres(), rows)
+		return copyAll(ctx, d.Postgres(), rows)
 	}
 	return d.InTx(ctx, func(_ context.Context, tx *db.Tx) error {
-		return insertRows(tx.Tx.Tx, rows)
+		return insertAll(tx.Tx.Tx, rows)
 	})
 }
 
-func copyRows(ctx context.Context, config *pgx.ConnConfig, rows Rows) (err error) {
+func copyAll(ctx context.Context, config *pgx.ConnConfig, rows Rows) (err error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -42,20 +44,10 @@ func copyRows(ctx context.Context, config *pgx.ConnConfig, rows Rows) (err error
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		visits := []string{"site_id", "id", "visitor", "started_at", "last_pageview_at", "pageviews", "channel", "referrer", "utm_source", "utm_campaign"}
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"visits"}, visits, pgx.CopyFromSlice(len(rows.Visits), func(i int) ([]any, error) {
-			v := &rows.Visits[i]
-			return []any{v.SiteID, v.ID, v.Visitor[:], int64(v.StartedAt), int64(v.LastPageviewAt), v.Pageviews, v.Channel, orNull(&v.Referrer),
-				orNull(&v.Source), orNull(&v.Name)}, nil
-		})); err != nil {
+		if err := copyRows(ctx, tx, tables.Visits, rows.Visits); err != nil {
 			return err
 		}
-
-		pageviews := []string{"site_id", "at", "id", "visit_id", "engaged_ms", "scroll", "width_range", "manual", "path", "language"}
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"pageviews"}, pageviews, pgx.CopyFromSlice(len(rows.Pageviews), func(i int) ([]any, error) {
-			p := &rows.Pageviews[i]
-			return []any{p.SiteID, int64(p.At), p.ID, p.VisitID, p.EngagedMS, p.Scroll, p.WidthRange, p.Manual, p.Path, orNull(&p.Language)}, nil
-		})); err != nil {
+		if err := copyRows(ctx, tx, tables.Pageviews, rows.Pageviews); err != nil {
 			return err
 		}
 
@@ -69,36 +61,53 @@ func copyRows(ctx context.Context, config *pgx.ConnConfig, rows Rows) (err error
 	})
 }
 
-func insertRows(tx *sql.Tx, rows Rows) error {
-	visit, err := tx.Prepare(`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, referrer,
-		utm_source, utm_campaign) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-	if err != nil {
+func copyRows[Row any](ctx context.Context, tx pgx.Tx, table tables.Table[Row], rows []Row) error {
+	var values []driver.Value
+	args := make([]any, len(table.Columns))
+
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{table.Name}, table.Columns.Names(), pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
+		values = table.Columns.AppendValues(values[:0], &rows[i])
+		for i, value := range values {
+			args[i] = value
+		}
+		return args, nil
+	}))
+
+	return err
+}
+
+func insertAll(tx *sql.Tx, rows Rows) error {
+	if err := insertRows(tx, tables.Visits, rows.Visits); err != nil {
 		return err
 	}
-
-	for i := range rows.Visits {
-		v := &rows.Visits[i]
-		if _, err := visit.Exec(v.SiteID, v.ID, v.Visitor[:], v.StartedAt, v.LastPageviewAt, v.Pageviews, v.Channel, orNull(&v.Referrer),
-			orNull(&v.Source), orNull(&v.Name)); err != nil {
-			return err
-		}
-	}
-
-	pageview, err := tx.Prepare(`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-	if err != nil {
+	if err := insertRows(tx, tables.Pageviews, rows.Pageviews); err != nil {
 		return err
-	}
-
-	for i := range rows.Pageviews {
-		p := &rows.Pageviews[i]
-		if _, err := pageview.Exec(p.SiteID, p.At, p.ID, p.VisitID, p.EngagedMS, p.Scroll, p.WidthRange, p.Manual, p.Path, orNull(&p.Language)); err != nil {
-			return err
-		}
 	}
 
 	for key, n := range rows.used() {
 		if _, err := tx.Exec(addUsage("?", "?", "?"), key.SiteID, key.Month, n); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func insertRows[Row any](tx *sql.Tx, table tables.Table[Row], rows []Row) error {
+	statement, err := tx.Prepare(table.InsertSQLite())
+	if err != nil {
+		return err
+	}
+
+	var values []driver.Value
+	args := make([]any, len(table.Columns))
+	for i := range rows {
+		values = table.Columns.AppendValues(values[:0], &rows[i])
+		for i, value := range values {
+			args[i] = value
+		}
+
+		if _, err := statement.Exec(args...); err != nil {
 			return err
 		}
 	}
@@ -177,12 +186,4 @@ func Measure(ctx context.Context, d *db.DB) (s Storage, err error) {
 	}
 	err = d.Read.NewRaw(query).Scan(ctx, &s.Tables, &s.Log)
 	return s, err
-}
-
-// orNull stores an empty text as NULL.
-func orNull(s *string) *string {
-	if *s == "" {
-		return nil
-	}
-	return s
 }

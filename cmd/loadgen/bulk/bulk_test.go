@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -56,16 +57,16 @@ func TestBulkLoad(t *testing.T) {
 		}
 
 		// SQLite's statements name their indexes, so this fails when one is missing.
-		store := d.HitStore()
+		store := ingest.New(d).HitStore()
 		defer store.Close()
 
 		key := model.VisitorKey{SiteID: site.ID, Visitor: visit.Visitor}
-		keys := db.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Visitors: []model.VisitorKey{key}}
-		if err := store.Update(t.Context(), keys, func(s *db.HitState) *db.HitChanges {
+		keys := ingest.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Visitors: []model.VisitorKey{key}}
+		if err := store.Update(t.Context(), keys, func(s *ingest.HitState) *ingest.HitChanges {
 			if got := s.Visits[key]; len(got) != 1 || got[0].ID != visit.ID || got[0].Pageviews != 2 {
 				t.Errorf("the visitor's visit is %+v, want %+v", got, visit)
 			}
-			return &db.HitChanges{Engagement: []model.Engagement{{SiteID: site.ID, PageviewID: 3, MS: 70}}}
+			return &ingest.HitChanges{Engagement: []model.Engagement{{SiteID: site.ID, PageviewID: 3, MS: 70}}}
 		}); err != nil {
 			t.Error(err)
 		}

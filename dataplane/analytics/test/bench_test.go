@@ -19,6 +19,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/web"
 )
@@ -63,7 +64,7 @@ func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
 		FloodBurst: outOfReach,
 		FloodRate:  10,
 		Now:        time.Now,
-		Store:      d.HitStore(),
+		Store:      ingest.New(d).HitStore(),
 		Log:        slog.New(slog.DiscardHandler),
 	}
 
@@ -136,10 +137,10 @@ func pageviewRequest(n int64, siteKey string) string {
 // discard is a store that stores nothing.
 type discard struct{}
 
-func (discard) Update(_ context.Context, keys db.HitKeys, decide func(*db.HitState) *db.HitChanges) error {
-	state := &db.HitState{Usage: make(map[model.UsageKey]db.Usage)}
+func (discard) Update(_ context.Context, keys ingest.HitKeys, decide func(*ingest.HitState) *ingest.HitChanges) error {
+	state := &ingest.HitState{Usage: make(map[model.UsageKey]ingest.Usage)}
 	for _, key := range keys.Usage {
-		state.Usage[key] = db.Usage{Quota: 1 << 40}
+		state.Usage[key] = ingest.Usage{Quota: 1 << 40}
 	}
 	decide(state)
 	return nil

@@ -14,25 +14,26 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
 
 // faultyStore is a real store with an injected fault before a transaction and one within it.
 type faultyStore struct {
-	db.HitStore
+	analytics.HitStore
 	before func(ctx context.Context) error // runs before the transaction; nil for none
-	spoil  func(*db.HitChanges)            // changes the rows to store; nil for none
+	spoil  func(*ingest.HitChanges)        // changes the rows to store; nil for none
 }
 
-func (s *faultyStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db.HitState) *db.HitChanges) error {
+func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide func(*ingest.HitState) *ingest.HitChanges) error {
 	if s.before != nil {
 		if err := s.before(ctx); err != nil {
 			return err
 		}
 	}
 
-	return s.HitStore.Update(ctx, keys, func(state *db.HitState) *db.HitChanges {
+	return s.HitStore.Update(ctx, keys, func(state *ingest.HitState) *ingest.HitChanges {
 		changes := decide(state)
 		if s.spoil != nil {
 			s.spoil(changes)
@@ -45,7 +46,7 @@ func (s *faultyStore) Update(ctx context.Context, keys db.HitKeys, decide func(*
 // Retry-After.
 func TestFailedCommitIsNo204(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := &faultyStore{HitStore: d.HitStore(), before: func(context.Context) error { return errors.New("disk full") }}
+		store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(context.Context) error { return errors.New("disk full") }}
 		p := newPlaneOn(t, d, store)
 		site := p.shop("shop.example")
 		bearer := "Bearer " + p.secret(site)
@@ -78,7 +79,7 @@ const hang = 6 * analytics.StoreTimeout
 // TestStuckStoreIsBounded checks that no request waits forever for a database that does not answer.
 func TestStuckStoreIsBounded(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	store := &faultyStore{HitStore: d.HitStore(), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 	p := newPlaneOn(t, d, store)
 	site := p.site("example.com", quota)
 
@@ -93,7 +94,7 @@ func TestStuckStoreIsBounded(t *testing.T) {
 func TestDisconnectCancelsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		entered, release := make(chan struct{}, 1), make(chan struct{})
-		store := &faultyStore{HitStore: d.HitStore(), before: func(ctx context.Context) error {
+		store := &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(ctx context.Context) error {
 			entered <- struct{}{}
 			select {
 			case <-release:
@@ -138,24 +139,24 @@ func TestDisconnectCancelsNothing(t *testing.T) {
 func TestOneBadHitFailsAlone(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		// This row violates the primary key of its table.
-		oneBadHit(t, func(changes *db.HitChanges, i int) {
+		oneBadHit(t, func(changes *ingest.HitChanges, i int) {
 			changes.Pageviews = append(changes.Pageviews, changes.Pageviews[i])
 		})
 	})
-	t.Run("panic", func(t *testing.T) { oneBadHit(t, func(*db.HitChanges, int) { panic("bad hit") }) })
+	t.Run("panic", func(t *testing.T) { oneBadHit(t, func(*ingest.HitChanges, int) { panic("bad hit") }) })
 }
 
 // oneBadHit stores a batch with one page view that spoil makes invalid.
-func oneBadHit(t *testing.T, spoil func(changes *db.HitChanges, pageview int)) {
+func oneBadHit(t *testing.T, spoil func(changes *ingest.HitChanges, pageview int)) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		gathered, release := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		store := &faultyStore{HitStore: d.HitStore(),
+		store := &faultyStore{HitStore: ingest.New(d).HitStore(),
 			before: func(context.Context) error { // hold the first batch, so that the others meet in the second
 				once.Do(func() { close(gathered); <-release })
 				return nil
 			},
-			spoil: func(changes *db.HitChanges) {
+			spoil: func(changes *ingest.HitChanges) {
 				if i := slices.IndexFunc(changes.Pageviews, func(p model.Pageview) bool { return p.Path == "/bad" }); i >= 0 {
 					spoil(changes, i)
 				}
@@ -354,22 +355,22 @@ func TestPoolExhausted(t *testing.T) {
 func TestLockWait(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := make(chan struct{}, 10)
-		p := newPlaneOn(t, d, &faultyStore{HitStore: d.HitStore(), before: func(context.Context) error { taken <- struct{}{}; return nil }})
+		p := newPlaneOn(t, d, &faultyStore{HitStore: ingest.New(d).HitStore(), before: func(context.Context) error { taken <- struct{}{}; return nil }})
 		p.http.Timeout = hang
 		site := p.site("example.com", quota)
 		p.view(site, "", nil)
 		<-taken
-		holder := d.HitStore()
+		holder := ingest.New(d).HitStore()
 		defer holder.Close()
 
 		held, release := make(chan struct{}), make(chan struct{})
 		ended := make(chan error)
 		key := model.UsageKey{SiteID: site.ID, Month: model.At(noon).Month()}
 		go func() {
-			ended <- holder.Update(context.Background(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges {
+			ended <- holder.Update(context.Background(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges {
 				close(held)
 				<-release
-				return &db.HitChanges{}
+				return &ingest.HitChanges{}
 			})
 		}()
 
@@ -482,7 +483,7 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		const first = 4 // seconds for which the site cannot be read
 
 		// This creates the day's table.
-		if _, err := d.DaySalt(t.Context(), model.At(noon).Day()); err != nil {
+		if _, err := ingest.New(d).DaySalt(t.Context(), model.At(noon).Day()); err != nil {
 			t.Fatal(err)
 		}
 

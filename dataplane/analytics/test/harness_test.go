@@ -21,6 +21,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/web"
@@ -65,11 +66,11 @@ type plane struct {
 
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, d.HitStore())
+	return newPlaneOn(tb, d, ingest.New(d).HitStore())
 }
 
 // newPlaneOn is newPlane with a given store.
-func newPlaneOn(tb testing.TB, d *db.DB, store db.HitStore) *plane {
+func newPlaneOn(tb testing.TB, d *db.DB, store analytics.HitStore) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, func(o *analytics.Options) { o.Store = store })
 }
@@ -90,7 +91,7 @@ func newPlaneWith(tb testing.TB, d *db.DB, change func(*analytics.Options)) *pla
 	change(&options)
 
 	if options.Store == nil {
-		options.Store = d.HitStore()
+		options.Store = ingest.New(d).HitStore()
 	}
 
 	service := analytics.New(options)
@@ -333,7 +334,7 @@ func (p *plane) rejected(site *model.Site, want map[string]int64) {
 	p.tb.Helper()
 
 	p.stop()
-	counts, err := p.db.RejectionsOfSites(p.tb.Context(), []int64{site.ID}, 0)
+	counts, err := ingest.New(p.db).RejectionsOfSites(p.tb.Context(), []int64{site.ID}, 0)
 	rejections := counts[site.ID]
 
 	if err != nil {

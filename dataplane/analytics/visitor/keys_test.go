@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -38,9 +39,9 @@ func TestKeysFollowTheDatabase(t *testing.T) {
 		}
 	}
 
-	start := func() *Keys { return NewKeys(dbtest.Open(t, databaseURL), secret) }
+	start := func() *Keys { return NewKeys(ingest.New(dbtest.Open(t, databaseURL)), secret) }
 
-	running := NewKeys(d, secret)
+	running := NewKeys(ingest.New(d), secret)
 	before := visitorOf(running)
 	crash()
 

@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	assets "github.com/tallygate/tallygate/frontend-assets"
@@ -89,13 +90,13 @@ func (s *captchaSite) newPlane() http.Handler {
 	clientAddr := web.ClientAddr([]netip.Prefix{})
 	key := []byte("a secret for tests, 32 bytes or more")
 	service, err := captcha.New(captcha.Options{DB: d, Secret: key, ClientAddr: clientAddr, Difficulty: captchaDifficulty, Now: s.clock,
-		Store: d.CaptchaStore(), Log: log})
+		Store: ingest.New(d).ClaimStore(), Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 
 	service.Start()
-	hits := analytics.New(analytics.Options{DB: d, Secret: key, ClientAddr: clientAddr, Now: s.clock, Store: d.HitStore(), Log: log})
+	hits := analytics.New(analytics.Options{DB: d, Secret: key, ClientAddr: clientAddr, Now: s.clock, Store: ingest.New(d).HitStore(), Log: log})
 	hits.Start()
 	s.t.Cleanup(func() {
 		if err := errors.Join(service.Stop(context.Background()), hits.Stop(context.Background())); err != nil {

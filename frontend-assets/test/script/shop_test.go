@@ -24,6 +24,7 @@ import (
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 	assets "github.com/tallygate/tallygate/frontend-assets"
@@ -80,7 +81,7 @@ func newShop(t *testing.T, d *db.DB, pages map[string]string) *shop {
 		Secret:     []byte("a secret for tests, 32 bytes or more"),
 		ClientAddr: web.ClientAddr([]netip.Prefix{}),
 		Now:        s.clock,
-		Store:      d.HitStore(),
+		Store:      ingest.New(d).HitStore(),
 		Log:        log,
 	})
 
@@ -346,7 +347,7 @@ func (s *shop) refused(want map[string]int64) {
 
 	s.answered(0)
 	s.stop()
-	counts, err := s.db.RejectionsOfSites(s.t.Context(), []int64{s.site.ID}, 0)
+	counts, err := ingest.New(s.db).RejectionsOfSites(s.t.Context(), []int64{s.site.ID}, 0)
 	rejections := counts[s.site.ID]
 
 	if err != nil {

@@ -1,4 +1,4 @@
-package db_test
+package ingest_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgserver"
 	"github.com/tallygate/tallygate/db/sites"
@@ -25,7 +26,7 @@ var saltDay = model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)).Day()
 
 func daySalt(t *testing.T, d *db.DB, day model.Day) []byte {
 	t.Helper()
-	salt, err := d.DaySalt(t.Context(), day)
+	salt, err := ingest.New(d).DaySalt(t.Context(), day)
 	if err != nil || len(salt) != 32 || bytes.Equal(salt, make([]byte, 32)) {
 		t.Fatalf("salt %x, error %v", salt, err)
 	}
@@ -39,7 +40,7 @@ func TestDaySaltIsTheSameEverywhere(t *testing.T) {
 		salts, errs := make([][]byte, 8), make([]error, 8)
 		for i := range salts {
 			d := dbtest.Open(t, databaseURL)
-			wg.Go(func() { salts[i], errs[i] = d.DaySalt(t.Context(), saltDay) })
+			wg.Go(func() { salts[i], errs[i] = ingest.New(d).DaySalt(t.Context(), saltDay) })
 		}
 
 		wg.Wait()
@@ -54,7 +55,7 @@ func TestDaySaltIsTheSameEverywhere(t *testing.T) {
 		if other := daySalt(t, d, saltDay+1); bytes.Equal(other, salts[0]) {
 			t.Error("two days have one salt")
 		}
-		if days, err := d.SaltDays(t.Context()); err != nil || fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay, saltDay + 1}) {
+		if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay, saltDay + 1}) {
 			t.Errorf("salts of %v, error %v", days, err)
 		}
 	})
@@ -109,7 +110,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		}
 		defer open.Close()
 
-		if n, err := d.DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
+		if n, err := ingest.New(d).DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
 			t.Fatalf("%d destroyed, error %v", n, err)
 		}
 
@@ -178,7 +179,7 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 		if found := filesWith(t, old, base); len(found) != 1 {
 			t.Errorf("a salt in use is in %v, want one file", found)
 		}
-		if n, err := d.DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
+		if n, err := ingest.New(d).DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
 			t.Fatalf("%d destroyed, error %v", n, err)
 		}
 
@@ -207,7 +208,7 @@ func TestSaltAfterACrash(t *testing.T) {
 	dbtest.RestartPostgres(t)
 
 	for range 2 {
-		if kept, err := d.KeepDaySalt(t.Context(), saltDay, salt); err != nil || !bytes.Equal(kept, salt) {
+		if kept, err := ingest.New(d).KeepDaySalt(t.Context(), saltDay, salt); err != nil || !bytes.Equal(kept, salt) {
 			t.Fatalf("kept %x, error %v; want %x", kept, err, salt)
 		}
 	}
@@ -221,17 +222,17 @@ func TestSaltAfterACrash(t *testing.T) {
 	if bytes.Equal(other, salt) {
 		t.Fatal("the crash did not empty the table: this test shows nothing")
 	}
-	if kept, err := d.KeepDaySalt(t.Context(), saltDay, salt); err != nil || !bytes.Equal(kept, other) {
+	if kept, err := ingest.New(d).KeepDaySalt(t.Context(), saltDay, salt); err != nil || !bytes.Equal(kept, other) {
 		t.Errorf("kept %x, error %v; want that of the other process, %x", kept, err, other)
 	}
 
-	if n, err := d.DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
+	if n, err := ingest.New(d).DestroyDaySalts(t.Context(), saltDay+1); n != 1 || err != nil {
 		t.Fatalf("%d destroyed, error %v", n, err)
 	}
-	if _, err := d.KeepDaySalt(t.Context(), saltDay, other); err != nil {
+	if _, err := ingest.New(d).KeepDaySalt(t.Context(), saltDay, other); err != nil {
 		t.Error(err)
 	}
-	if days, err := d.SaltDays(t.Context()); err != nil || len(days) != 0 {
+	if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || len(days) != 0 {
 		t.Errorf("salts of %v, error %v; want none", days, err)
 	}
 }
@@ -270,7 +271,7 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 		if err := d.Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
 		}
-		if days, err := d.SaltDays(t.Context()); err != nil || fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay - 1, saltDay}) {
+		if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay - 1, saltDay}) {
 			t.Errorf("salts of %v, error %v; want those of the last two days", days, err)
 		}
 
@@ -317,7 +318,7 @@ func TestDumpHasNoSalts(t *testing.T) {
 	}
 }
 
-// TestBackupHasNoSalts: neither has the copy that BackUp makes of SQLite, whose rows are all there.
+// TestBackupHasNoSalts: the copy that BackUp makes of SQLite has all rows and no salt.
 func TestBackupHasNoSalts(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	salt := daySalt(t, d, saltDay)

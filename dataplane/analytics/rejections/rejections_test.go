@@ -1,4 +1,4 @@
-package tally_test
+package rejections_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/analytics/tally"
+	"github.com/tallygate/tallygate/dataplane/analytics/rejections"
 )
 
 var errAway = errors.New("the database is away")
@@ -23,11 +23,11 @@ var errAway = errors.New("the database is away")
 type memory struct {
 	mu     sync.Mutex
 	away   error
-	stored map[tally.Key]int64
+	stored map[rejections.Key]int64
 	calls  int
 }
 
-func (m *memory) store(_ context.Context, counts map[tally.Key]int64) error {
+func (m *memory) store(_ context.Context, counts map[rejections.Key]int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 
@@ -36,7 +36,7 @@ func (m *memory) store(_ context.Context, counts map[tally.Key]int64) error {
 		return m.away
 	}
 	if m.stored == nil {
-		m.stored = make(map[tally.Key]int64)
+		m.stored = make(map[rejections.Key]int64)
 	}
 
 	for key, n := range counts {
@@ -59,7 +59,7 @@ func (m *memory) attempts() int {
 	return m.calls
 }
 
-func (m *memory) want(t *testing.T, want map[tally.Key]int64) {
+func (m *memory) want(t *testing.T, want map[rejections.Key]int64) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,14 +68,14 @@ func (m *memory) want(t *testing.T, want map[tally.Key]int64) {
 	}
 }
 
-func key(site int64, code string) tally.Key {
-	return tally.Key{SiteID: site, Day: 20777, Endpoint: "collect", Code: code}
+func key(site int64, code string) rejections.Key {
+	return rejections.Key{SiteID: site, Day: 20777, Endpoint: "collect", Code: code}
 }
 
 func TestFlushesEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m memory
-		c := tally.New(m.store, tally.Options{})
+		c := rejections.New(m.store, rejections.Options{})
 		c.Start()
 		c.Start()
 		c.Add(key(1, "bad_json"))
@@ -84,7 +84,7 @@ func TestFlushesEverySecond(t *testing.T) {
 		m.want(t, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		m.want(t, map[tally.Key]int64{key(1, "bad_json"): 2, key(2, "bot"): 1})
+		m.want(t, map[rejections.Key]int64{key(1, "bad_json"): 2, key(2, "bot"): 1})
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 
@@ -101,7 +101,7 @@ func TestStopFlushes(t *testing.T) {
 	for _, started := range []bool{true, false} {
 		t.Run(fmt.Sprintf("started %v", started), func(t *testing.T) {
 			var m memory
-			c := tally.New(m.store, tally.Options{})
+			c := rejections.New(m.store, rejections.Options{})
 
 			if started {
 				c.Start()
@@ -113,9 +113,9 @@ func TestStopFlushes(t *testing.T) {
 				t.Error(err)
 			}
 
-			m.want(t, map[tally.Key]int64{key(1, "bot"): 1})
+			m.want(t, map[rejections.Key]int64{key(1, "bot"): 1})
 
-			// too late, and harmless
+			// A late call is harmless.
 			c.Start()
 			c.Add(key(1, "bot"))
 
@@ -123,7 +123,7 @@ func TestStopFlushes(t *testing.T) {
 				t.Error(err)
 			}
 
-			m.want(t, map[tally.Key]int64{key(1, "bot"): 2})
+			m.want(t, map[rejections.Key]int64{key(1, "bot"): 2})
 		})
 	}
 }
@@ -131,7 +131,7 @@ func TestStopFlushes(t *testing.T) {
 // TestStopFailsAndMayBeRepeated: what the last flush could not store is there for another Stop.
 func TestStopFailsAndMayBeRepeated(t *testing.T) {
 	m := memory{away: errAway}
-	c := tally.New(m.store, tally.Options{})
+	c := rejections.New(m.store, rejections.Options{})
 	c.Start()
 	c.Add(key(1, "bot"))
 
@@ -145,21 +145,21 @@ func TestStopFailsAndMayBeRepeated(t *testing.T) {
 		t.Error(err)
 	}
 
-	m.want(t, map[tally.Key]int64{key(1, "bot"): 1})
+	m.want(t, map[rejections.Key]int64{key(1, "bot"): 1})
 }
 
 func TestStopGivesUpWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := tally.New(func(ctx context.Context, _ map[tally.Key]int64) error {
+		c := rejections.New(func(ctx context.Context, _ map[rejections.Key]int64) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, tally.Options{})
+		}, rejections.Options{})
 
 		c.Start()
 		c.Add(key(1, "bot"))
 		time.Sleep(time.Second)
 
-		// now the store hangs
+		// Now the store does not return.
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -176,7 +176,7 @@ func TestFailedFlushIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		m := memory{away: errAway}
-		c := tally.New(m.store, tally.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		c := rejections.New(m.store, rejections.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		c.Start()
 
 		for range 10 {
@@ -187,7 +187,7 @@ func TestFailedFlushIsTriedAgain(t *testing.T) {
 		m.setAway(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		m.want(t, map[tally.Key]int64{key(1, "bot"): 10})
+		m.want(t, map[rejections.Key]int64{key(1, "bot"): 10})
 
 		if n := m.attempts(); n < 10 {
 			t.Errorf("%d attempts in 11 s, want one each second", n)
@@ -207,13 +207,13 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 		var hangs atomic.Bool
 		hangs.Store(true)
 		var m memory
-		c := tally.New(func(ctx context.Context, counts map[tally.Key]int64) error {
+		c := rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
 			if hangs.Load() {
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return m.store(ctx, counts)
-		}, tally.Options{})
+		}, rejections.Options{})
 
 		c.Start()
 		c.Add(key(1, "bot"))
@@ -222,7 +222,7 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 		hangs.Store(false)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		m.want(t, map[tally.Key]int64{key(1, "bot"): 1})
+		m.want(t, map[rejections.Key]int64{key(1, "bot"): 1})
 
 		if err := c.Stop(t.Context()); err != nil {
 			t.Error(err)
@@ -233,7 +233,7 @@ func TestHangingStoreIsGivenUp(t *testing.T) {
 // TestBound: beyond MaxKeys, known keys count on, new ones are dropped, and the drops are known.
 func TestBound(t *testing.T) {
 	var m memory
-	c := tally.New(m.store, tally.Options{MaxKeys: 3})
+	c := rejections.New(m.store, rejections.Options{MaxKeys: 3})
 
 	for range 2 {
 		for site := range int64(5) {
@@ -248,26 +248,26 @@ func TestBound(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	m.want(t, map[tally.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
+	m.want(t, map[rejections.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2})
 
-	// there is room again
+	// There is room again.
 	c.Add(key(4, "bot"))
 
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	m.want(t, map[tally.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2, key(4, "bot"): 1})
+	m.want(t, map[rejections.Key]int64{key(0, "bot"): 2, key(1, "bot"): 2, key(2, "bot"): 2, key(4, "bot"): 1})
 }
 
 // TestBoundWhileFailing: what comes back from a failed flush stays within the bound too, together
 // with what came since.
 func TestBoundWhileFailing(t *testing.T) {
 	m := memory{}
-	var c *tally.Tally
+	var c *rejections.Counter
 	first := true
-	c = tally.New(func(ctx context.Context, counts map[tally.Key]int64) error {
-		// two other keys and one of the same arrive meanwhile
+	c = rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
+		// Two other keys and one of the same arrive during the flush.
 		if first {
 			first = false
 
@@ -279,7 +279,7 @@ func TestBoundWhileFailing(t *testing.T) {
 		}
 
 		return m.store(ctx, counts)
-	}, tally.Options{MaxKeys: 3})
+	}, rejections.Options{MaxKeys: 3})
 	for site := range int64(3) {
 		c.Add(key(site, "bot"))
 	}
@@ -294,7 +294,7 @@ func TestBoundWhileFailing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	m.want(t, map[tally.Key]int64{key(2, "bot"): 2, key(3, "bot"): 1, key(4, "bot"): 1})
+	m.want(t, map[rejections.Key]int64{key(2, "bot"): 2, key(3, "bot"): 1, key(4, "bot"): 1})
 }
 
 // TestExactInParallel: many requests count while flushes run, every third of which fails.
@@ -302,14 +302,14 @@ func TestExactInParallel(t *testing.T) {
 	const requests, each, sites = 8, 5_000, 7
 	var m memory
 
-	// only the flushing goroutine, and Stop after it
+	// Used by the flushing goroutine only, and by Stop after it.
 	attempt := 0
-	c := tally.New(func(ctx context.Context, counts map[tally.Key]int64) error {
+	c := rejections.New(func(ctx context.Context, counts map[rejections.Key]int64) error {
 		if attempt++; attempt%3 == 0 {
 			return errAway
 		}
 		return m.store(ctx, counts)
-	}, tally.Options{Interval: 100 * time.Microsecond})
+	}, rejections.Options{Interval: 100 * time.Microsecond})
 
 	c.Start()
 	var wg sync.WaitGroup
@@ -329,7 +329,7 @@ func TestExactInParallel(t *testing.T) {
 		}
 	}
 
-	want := make(map[tally.Key]int64)
+	want := make(map[rejections.Key]int64)
 	for i := range int64(each) {
 		want[key(i%sites, "bot")] += requests
 	}
@@ -343,10 +343,10 @@ func TestExactInParallel(t *testing.T) {
 
 // BenchmarkAdd measures what counting adds to a refused call.
 func BenchmarkAdd(b *testing.B) {
-	// the last: more than fit
+	// The last keys do not fit.
 	for _, sites := range []int64{1, 1_000, 20_000} {
 		b.Run(fmt.Sprintf("sites=%d", sites), func(b *testing.B) {
-			c := tally.New(func(context.Context, map[tally.Key]int64) error { return nil }, tally.Options{})
+			c := rejections.New(func(context.Context, map[rejections.Key]int64) error { return nil }, rejections.Options{})
 			b.ReportAllocs()
 			b.RunParallel(func(p *testing.PB) {
 				for i := int64(0); p.Next(); i++ {

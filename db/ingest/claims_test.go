@@ -1,4 +1,4 @@
-package db_test
+package ingest_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/retention"
 )
@@ -20,14 +21,14 @@ func spent(account int64, at model.Instant, id byte) model.SpentKey {
 }
 
 // update runs one transaction of a store and returns what it found.
-func update(t *testing.T, store db.CaptchaStore, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) *db.CaptchaState {
+func update(t *testing.T, store *ingest.ClaimStore, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) *ingest.ClaimState {
 	t.Helper()
 
-	var found *db.CaptchaState
-	err := store.Update(t.Context(), keys, func(state *db.CaptchaState) *db.CaptchaChanges {
+	var found *ingest.ClaimState
+	err := store.Update(t.Context(), keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 		found = state
 		if decide == nil {
-			return &db.CaptchaChanges{}
+			return &ingest.ClaimChanges{}
 		}
 		return decide(state)
 	})
@@ -40,18 +41,18 @@ func update(t *testing.T, store db.CaptchaStore, keys db.CaptchaKeys, decide fun
 
 func TestCaptchaStoreClaims(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := d.CaptchaStore()
+		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
 		keys := []model.SpentKey{spent(0, 5, 1), spent(1, 5, 1), spent(1, 5, 2), spent(1, 6, 1)}
-		found := update(t, store, db.CaptchaKeys{Spent: keys}, func(*db.CaptchaState) *db.CaptchaChanges {
-			return &db.CaptchaChanges{Release: keys[1:2]}
+		found := update(t, store, ingest.ClaimKeys{Spent: keys}, func(*ingest.ClaimState) *ingest.ClaimChanges {
+			return &ingest.ClaimChanges{Release: keys[1:2]}
 		})
 		if len(found.Claimed) != 4 {
 			t.Errorf("claimed %v, want all", found.Claimed)
 		}
 
-		found = update(t, store, db.CaptchaKeys{Spent: append(keys, spent(2, 1, 1))}, nil)
+		found = update(t, store, ingest.ClaimKeys{Spent: append(keys, spent(2, 1, 1))}, nil)
 		if len(found.Claimed) != 2 || !found.Claimed[keys[1]] || !found.Claimed[spent(2, 1, 1)] {
 			t.Errorf("claimed %v, want the released and the new one", found.Claimed)
 		}
@@ -68,17 +69,17 @@ func TestCaptchaStoreUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		store := d.CaptchaStore()
+		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
 		november := model.CaptchaUsageKey{AccountID: account, Month: 202611}
 		december := model.CaptchaUsageKey{AccountID: account, Month: 202612}
-		gone := model.CaptchaUsageKey{AccountID: account + 100, Month: 202611}
-		keys := db.CaptchaKeys{Usage: []model.CaptchaUsageKey{november, december, gone}, Spent: []model.SpentKey{spent(account, 1, 1)}}
+		deleted := model.CaptchaUsageKey{AccountID: account + 100, Month: 202611}
+		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{november, december, deleted}, Spent: []model.SpentKey{spent(account, 1, 1)}}
 		changed := model.CaptchaUsage{Quota: 250_000, Used: 7, ReserveFrom: 8, OverQuota: 9, Noticed: 80}
-		notice := db.CaptchaNotice{CaptchaUsageKey: november, Threshold: 80, CreatedAt: 3}
-		change := func(*db.CaptchaState) *db.CaptchaChanges {
-			return &db.CaptchaChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{november: changed}, Notices: []db.CaptchaNotice{notice}}
+		notice := ingest.QuotaNotice{CaptchaUsageKey: november, Threshold: 80, CreatedAt: 3}
+		change := func(*ingest.ClaimState) *ingest.ClaimChanges {
+			return &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{november: changed}, Notices: []ingest.QuotaNotice{notice}}
 		}
 
 		found := update(t, store, keys, change)
@@ -87,7 +88,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 			t.Errorf("at first %v", found.Usage)
 		}
 
-		// the same notice again
+		// The same notice again is left out.
 		found = update(t, store, keys, change)
 		if len(found.Usage) != 2 || found.Usage[november] != changed || found.Usage[december] != empty {
 			t.Errorf("then %v", found.Usage)
@@ -99,7 +100,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 			t.Errorf("usage of a month without any %+v, %v", got, err)
 		}
 		if _, err := accounts.New(d).CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("usage of nobody: %v", err)
+			t.Errorf("usage of a deleted account: %v", err)
 		}
 		if n, err := dbtest.Count(d, "quota_notices"); err != nil || n != 1 {
 			t.Errorf("%d notices, %v; want 1", n, err)
@@ -112,15 +113,15 @@ func TestCaptchaStoreUsage(t *testing.T) {
 func TestFailedTransactionChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
-		store := d.CaptchaStore()
+		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
 		usage := model.CaptchaUsageKey{AccountID: account, Month: 202611}
-		keys := db.CaptchaKeys{Usage: []model.CaptchaUsageKey{usage}, Spent: []model.SpentKey{spent(account, 1, 1)}}
+		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{usage}, Spent: []model.SpentKey{spent(account, 1, 1)}}
 		ctx, cancel := context.WithCancel(t.Context())
-		err := store.Update(ctx, keys, func(*db.CaptchaState) *db.CaptchaChanges {
+		err := store.Update(ctx, keys, func(*ingest.ClaimState) *ingest.ClaimChanges {
 			cancel()
-			return &db.CaptchaChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{usage: {Used: 1}}}
+			return &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{usage: {Used: 1}}}
 		})
 		if err == nil {
 			t.Fatal("a cancelled transaction was committed")
@@ -146,12 +147,12 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 		for w := range writers {
 			go func() {
 				random := rand.New(rand.NewPCG(2026, uint64(w)))
-				store := dbtest.Open(t, databaseURL).CaptchaStore()
+				store := ingest.New(dbtest.Open(t, databaseURL)).ClaimStore()
 				defer store.Close()
 
 				errs <- func() error {
 					for round := range rounds {
-						var keys db.CaptchaKeys
+						var keys ingest.ClaimKeys
 						for range things {
 							account := accountList[random.IntN(len(accountList))]
 							keys.Spent = append(keys.Spent, spent(account, model.Instant(round), byte(random.IntN(10))))
@@ -162,9 +163,9 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 						slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
 						keys.Spent, keys.Usage = slices.Compact(keys.Spent), slices.Compact(keys.Usage)
 						var mine []model.SpentKey
-						err := store.Update(t.Context(), keys, func(state *db.CaptchaState) *db.CaptchaChanges {
+						err := store.Update(t.Context(), keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 							mine = mine[:0]
-							changes := &db.CaptchaChanges{Usage: state.Usage}
+							changes := &ingest.ClaimChanges{Usage: state.Usage}
 
 							for key := range state.Claimed {
 								mine = append(mine, key)
@@ -222,14 +223,14 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 
 func TestDeleteSpent(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := d.CaptchaStore()
+		store := ingest.New(d).ClaimStore()
 		defer store.Close()
 
 		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		edge := now.Add(-model.SpentRetention)
 		var keys []model.SpentKey
 
-		// more than one step
+		// These are more than one transaction deletes.
 		for i := range 2_500 {
 			keys = append(keys, model.SpentKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i), ID: [16]byte{byte(i), byte(i >> 8)}})
 		}
@@ -237,7 +238,7 @@ func TestDeleteSpent(t *testing.T) {
 		kept := []model.SpentKey{spent(0, edge, 1), spent(2, edge, 1), spent(2, now, 1)}
 		keys = append(keys, kept...)
 		slices.SortFunc(keys, model.SpentKey.Compare)
-		update(t, store, db.CaptchaKeys{Spent: keys}, nil)
+		update(t, store, ingest.ClaimKeys{Spent: keys}, nil)
 
 		for _, want := range []int64{2_500, 0} {
 			if n, err := retention.New(d).DeleteSpent(t.Context(), now); err != nil || n != want {
@@ -245,68 +246,8 @@ func TestDeleteSpent(t *testing.T) {
 			}
 		}
 
-		if found := update(t, store, db.CaptchaKeys{Spent: kept}, nil); len(found.Claimed) != 0 {
+		if found := update(t, store, ingest.ClaimKeys{Spent: kept}, nil); len(found.Claimed) != 0 {
 			t.Errorf("%v are claimed again", found.Claimed)
-		}
-	})
-}
-
-func TestSetCaptchaPlan(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
-		quota := func(want int64) {
-			t.Helper()
-			if u, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611); err != nil || u.Quota != want {
-				t.Errorf("quota %+v, %v; want %d", u, err, want)
-			}
-		}
-
-		quota(10_000)
-		set := func(plan model.CaptchaPlan) {
-			t.Helper()
-			if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, plan); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		set(model.CaptchaPlanPro1M)
-		quota(1_000_000)
-		set(model.CaptchaPlanEnterprise)
-		quota(model.Unlimited)
-
-		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, "PRO_2M"); model.KindOf(err) != model.Invalid {
-			t.Errorf("an unknown plan: %v", err)
-		}
-		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account+100, model.CaptchaPlanFree); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("nobody's plan: %v", err)
-		}
-
-		quota(model.Unlimited)
-
-		if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = 'OF_A_NEWER_PROGRAM' WHERE id = ?", account); err != nil {
-			t.Fatal(err)
-		}
-
-		quota(model.Unlimited)
-	})
-}
-
-// TestOldCaptchaRecords: counts go after two years.
-func TestOldCaptchaRecords(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		account := dbtest.CaptchaAccount(t, d, "a")
-		for _, month := range []model.Month{202410, 202411, 202611} {
-			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account, month); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 1 {
-			t.Errorf("%d deleted, %v; want 1", n, err)
-		}
-		if n, err := dbtest.Count(d, "captcha_usage"); err != nil || n != 2 {
-			t.Errorf("%d rows, %v; want 2", n, err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package db
+package ingest
 
 import (
 	"cmp"
@@ -9,11 +9,12 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// RejectionKey names calls of one site on one UTC day to one endpoint that were refused or ignored
-// for one reason.
+// RejectionKey names the calls of one site on one UTC day to one endpoint that were refused or
+// ignored for one reason.
 type RejectionKey struct {
 	SiteID   int64
 	Day      model.Day
@@ -21,7 +22,7 @@ type RejectionKey struct {
 	Code     string // the error code or the reason to ignore (analytics contract, sections 4 and 7)
 }
 
-// Rejection is how many such calls there were.
+// Rejection is the number of calls of a key.
 type Rejection struct {
 	RejectionKey `bun:",extend"`
 	Count        int64
@@ -36,19 +37,19 @@ func (k RejectionKey) Compare(other RejectionKey) int {
 // rejectionsPerStatement keeps the text of one statement below some 100 KB.
 const rejectionsPerStatement = 1_000
 
-// AddRejections adds counts to those that are stored, all of them or, with an error, none. Sites
-// that no longer exist are left out.
-func (d *DB) AddRejections(ctx context.Context, counts map[RejectionKey]int64) error {
+// AddRejections adds counts to the stored ones: all of them or, with an error, none. Counts of
+// deleted sites are left out.
+func (s *Store) AddRejections(ctx context.Context, counts map[RejectionKey]int64) error {
 	if len(counts) == 0 {
 		return nil
 	}
 
-	// Each process locks the rows in this order, within and across statements, so that none waits
-	// for one that waits for it.
+	// Each process locks the rows in this order, within and across statements, so that no two wait
+	// for each other.
 	keys := slices.SortedFunc(maps.Keys(counts), RejectionKey.Compare)
-	err := d.InDataTx(ctx, func(ctx context.Context, tx *Tx) error {
-		for part := range slices.Chunk(keys, rejectionsPerStatement) {
-			if err := addRejections(ctx, tx, part, counts); err != nil {
+	err := s.db.InDataTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for chunk := range slices.Chunk(keys, rejectionsPerStatement) {
+			if err := addRejections(ctx, tx, chunk, counts); err != nil {
 				return err
 			}
 		}
@@ -67,7 +68,7 @@ func addRejections(ctx context.Context, idb bun.IDB, keys []RejectionKey, counts
 		rows[i] = Rejection{RejectionKey: key, Count: counts[key]}
 	}
 
-	// _order is the position in rows: the database's own order of texts may differ from ours.
+	// _order is the position in rows: the database may order texts in another way than Compare.
 	_, err := idb.NewRaw(`
 WITH added (site_id, day, endpoint, code, count, _order) AS (?)
 INSERT INTO rejections (site_id, day, endpoint, code, count)
@@ -80,15 +81,15 @@ ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.coun
 	return err
 }
 
-// RejectionsOfSites returns the counts of each site since the day from, the newest day first, then
-// by endpoint and code. The caller has loaded the sites already, so it may see them.
-func (d *DB) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.Day) (map[int64][]Rejection, error) {
+// RejectionsOfSites returns the counts of each site since the day from: newest day first, then by
+// endpoint and code. The caller must have loaded the sites, which checks the right to see them.
+func (s *Store) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.Day) (map[int64][]Rejection, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
 
 	var rows []Rejection
-	err := d.Read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
+	err := s.db.Read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
 		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("day >= ?", from).
 		OrderExpr("day DESC, endpoint, code").Scan(ctx, &rows)
 	if err != nil {

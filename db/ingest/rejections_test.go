@@ -1,4 +1,4 @@
-package db_test
+package ingest_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/sites"
 )
@@ -17,24 +18,24 @@ import (
 func TestRejections(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
-		key := func(day model.Day, endpoint, code string) db.RejectionKey {
-			return db.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
+		key := func(day model.Day, endpoint, code string) ingest.RejectionKey {
+			return ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
 		}
 
-		gone := db.RejectionKey{SiteID: other.ID + 1, Day: 2, Endpoint: "collect", Code: "bot"}
-		elsewhere := db.RejectionKey{SiteID: other.ID, Day: 2, Endpoint: "collect", Code: "bot"}
-		for _, counts := range []map[db.RejectionKey]int64{
+		deleted := ingest.RejectionKey{SiteID: other.ID + 1, Day: 2, Endpoint: "collect", Code: "bot"}
+		elsewhere := ingest.RejectionKey{SiteID: other.ID, Day: 2, Endpoint: "collect", Code: "bot"}
+		for _, counts := range []map[ingest.RejectionKey]int64{
 			nil,
-			{key(1, "collect", "bot"): 1, gone: 5},
+			{key(1, "collect", "bot"): 1, deleted: 5},
 			{key(1, "collect", "bot"): 1 << 40, key(2, "server", "bot"): 2, key(2, "collect", "bot"): 3, elsewhere: 4},
 			{key(2, "collect", "bad_path"): 5},
 		} {
-			if err := d.AddRejections(t.Context(), counts); err != nil {
+			if err := ingest.New(d).AddRejections(t.Context(), counts); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		all := []db.Rejection{
+		all := []ingest.Rejection{
 			{RejectionKey: key(2, "collect", "bad_path"), Count: 5},
 			{RejectionKey: key(2, "collect", "bot"), Count: 3},
 			{RejectionKey: key(2, "server", "bot"), Count: 2},
@@ -43,15 +44,15 @@ func TestRejections(t *testing.T) {
 		for _, test := range []struct {
 			siteID int64
 			from   model.Day
-			want   []db.Rejection
+			want   []ingest.Rejection
 		}{
 			{site.ID, 0, all},
 			{site.ID, 2, all[:3]},
 			{site.ID, 3, nil},
-			{other.ID, 0, []db.Rejection{{RejectionKey: elsewhere, Count: 4}}},
-			{gone.SiteID, 0, nil},
+			{other.ID, 0, []ingest.Rejection{{RejectionKey: elsewhere, Count: 4}}},
+			{deleted.SiteID, 0, nil},
 		} {
-			counts, err := d.RejectionsOfSites(t.Context(), []int64{test.siteID}, test.from)
+			counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{test.siteID}, test.from)
 			got := counts[test.siteID]
 			if err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("site %d since day %d: %v, %v; want %v", test.siteID, test.from, got, err, test.want)
@@ -64,9 +65,9 @@ func TestRejections(t *testing.T) {
 func TestRejectionsAllOrNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		counts := make(map[db.RejectionKey]int64)
+		counts := make(map[ingest.RejectionKey]int64)
 		for day := range model.Day(2_500) {
-			counts[db.RejectionKey{SiteID: site.ID, Day: day, Endpoint: "collect", Code: "bot"}] = 1
+			counts[ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: "collect", Code: "bot"}] = 1
 		}
 
 		// The last of three statements fails.
@@ -74,7 +75,7 @@ func TestRejectionsAllOrNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.AddRejections(t.Context(), counts); !db.IsUnique(err) {
+		if err := ingest.New(d).AddRejections(t.Context(), counts); !db.IsUnique(err) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
 		if n, err := dbtest.Count(d, "rejections"); err != nil || n != 0 {
@@ -83,7 +84,7 @@ func TestRejectionsAllOrNone(t *testing.T) {
 		if err := dbtest.Exec(d, "DROP INDEX fault"); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.AddRejections(t.Context(), counts); err != nil {
+		if err := ingest.New(d).AddRejections(t.Context(), counts); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := dbtest.Count(d, "rejections"); err != nil || n != len(counts) {
@@ -136,7 +137,7 @@ func TestRejectionsOfProcesses(t *testing.T) {
 			}
 		}
 
-		counts, err := d.RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
+		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
 		rows := counts[site.ID]
 		if err != nil || len(rows) != rejectionsKeys {
 			t.Fatalf("%d rows, %v; want %d", len(rows), err, rejectionsKeys)
@@ -157,8 +158,8 @@ func TestRejectionsOfProcesses(t *testing.T) {
 	})
 }
 
-// flushesRejection says which keys a process adds to: more than fit one statement, and not quite
-// the same in each, so that their statements end at different keys.
+// flushesRejection reports whether a process adds to a key. Each process has more keys than fit one
+// statement, and other ones, so that their statements end at different keys.
 func flushesRejection(process, key int) bool { return key%10 != process }
 
 // flushRejections is one of those processes.
@@ -172,15 +173,15 @@ func flushRejections(t *testing.T, databaseURL string) {
 	}
 
 	for range rejectionsFlushes {
-		counts := make(map[db.RejectionKey]int64)
+		counts := make(map[ingest.RejectionKey]int64)
 		for i := range rejectionsKeys {
 			if flushesRejection(process, i) {
 				code := rejectionsCode[i%len(rejectionsCode)]
-				counts[db.RejectionKey{SiteID: siteID, Day: model.Day(i / len(rejectionsCode)), Endpoint: "collect", Code: code}] = 1
+				counts[ingest.RejectionKey{SiteID: siteID, Day: model.Day(i / len(rejectionsCode)), Endpoint: "collect", Code: code}] = 1
 			}
 		}
 
-		err := d.AddRejections(t.Context(), counts)
+		err := ingest.New(d).AddRejections(t.Context(), counts)
 
 		// SQLite is not fair to processes; nothing is stored then, and the next flush brings it
 		for range 10 {
@@ -188,7 +189,7 @@ func flushRejections(t *testing.T, databaseURL string) {
 				break
 			}
 
-			err = d.AddRejections(t.Context(), counts)
+			err = ingest.New(d).AddRejections(t.Context(), counts)
 		}
 
 		if err != nil {
@@ -205,7 +206,7 @@ func BenchmarkAddRejections(b *testing.B) {
 			b.Fatal(err)
 		}
 
-		counts := make(map[db.RejectionKey]int64)
+		counts := make(map[ingest.RejectionKey]int64)
 		for i := range 100 {
 			site, err := sites.New(d).CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
 				Domain: fmt.Sprintf("%d.example", i), Plan: model.PlanFree})
@@ -213,13 +214,13 @@ func BenchmarkAddRejections(b *testing.B) {
 				b.Fatal(err)
 			}
 
-			counts[db.RejectionKey{SiteID: site.ID, Day: 20777, Endpoint: "collect", Code: "bot"}] = 7
+			counts[ingest.RejectionKey{SiteID: site.ID, Day: 20777, Endpoint: "collect", Code: "bot"}] = 7
 		}
 
 		b.ReportAllocs()
 
 		for b.Loop() {
-			if err := d.AddRejections(b.Context(), counts); err != nil {
+			if err := ingest.New(d).AddRejections(b.Context(), counts); err != nil {
 				b.Fatal(err)
 			}
 		}

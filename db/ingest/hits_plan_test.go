@@ -1,4 +1,4 @@
-package db_test
+package ingest_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -16,19 +17,19 @@ import (
 func TestPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
-	store := d.HitStore()
+	store := ingest.New(d).HitStore()
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	site := dbtest.NewOwnSite(t, d, "example.com")
-	keys := db.HitKeys{
+	keys := ingest.HitKeys{
 		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
 		Usage:        []model.UsageKey{keyOf(site)},
 		Visitors:     []model.VisitorKey{{SiteID: 1, Visitor: model.VisitorID{}}},
 		Transactions: []model.TransactionKey{{SiteID: site.ID, TransactionID: "x"}},
 	}
 
-	update := func(c db.HitChanges) {
+	update := func(c ingest.HitChanges) {
 		t.Helper()
-		if err := store.Update(t.Context(), keys, func(*db.HitState) *db.HitChanges { return &c }); err != nil {
+		if err := store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges { return &c }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,16 +40,16 @@ func TestPlansDoNotGrow(t *testing.T) {
 	}
 
 	again := func() {
-		update(db.HitChanges{
+		update(ingest.HitChanges{
 			Continued:  []model.Visit{visit(0)},
 			Engagement: []model.Engagement{{SiteID: 1, PageviewID: 1, MS: 5}},
 			Used:       map[model.UsageKey]int64{keyOf(site): 1},
 		})
 	}
 
-	// makes the plans
+	// The first batch makes the plans.
 	again()
-	var fill db.HitChanges
+	var fill ingest.HitChanges
 	for i := range rows {
 		v := visit(i)
 		fill.NewVisits = append(fill.NewVisits, v)
@@ -66,7 +67,7 @@ func TestPlansDoNotGrow(t *testing.T) {
 		again()
 	}
 
-	// which makes PostgreSQL add up what the connection read
+	// Closing makes PostgreSQL add up what the connection read.
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func indexEntriesRead(t *testing.T, d *db.DB, tables string, stored int64) int64
 			return got[0].Touched
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("PostgreSQL tells of %d rows", got[0].Stored)
+			t.Fatalf("PostgreSQL reports %d rows", got[0].Stored)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package db_test
+package ingest_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -16,8 +17,8 @@ const hostileRows, hostileBatches = 3_000, 20
 type hostile struct {
 	t        *testing.T
 	d        *db.DB
-	store    db.HitStore
-	keys     db.HitKeys
+	store    *ingest.HitStore
+	keys     ingest.HitKeys
 	open     *model.Site
 	visitors [2]model.VisitorKey
 	stored   int
@@ -37,11 +38,11 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 		t.Fatal(err)
 	}
 
-	h := &hostile{t: t, d: d, store: d.HitStore(), open: open,
+	h := &hostile{t: t, d: d, store: ingest.New(d).HitStore(), open: open,
 		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}}, {SiteID: exhausted.ID, Visitor: model.VisitorID{2}}}}
 
 	converting := model.VisitorKey{SiteID: open.ID, Visitor: model.VisitorID{3}}
-	h.keys = db.HitKeys{
+	h.keys = ingest.HitKeys{
 		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
 		Usage:      []model.UsageKey{keyOf(open), keyOf(exhausted)},
 		Visitors:   h.visitors[:],
@@ -52,7 +53,7 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 		},
 	}
 
-	// so that the trees have their levels
+	// Filling gives the trees their levels.
 	h.fill(at, other, converting, hostileRows/10)
 	return h
 }
@@ -61,7 +62,7 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 func (h *hostile) fill(at model.Instant, other *model.Site, converting model.VisitorKey, n int) {
 	h.t.Helper()
 
-	var changes db.HitChanges
+	var changes ingest.HitChanges
 	for range n {
 		when := at + model.Instant(h.stored)
 		h.newest = model.FirstTimeID(when)
@@ -77,10 +78,10 @@ func (h *hostile) fill(at model.Instant, other *model.Site, converting model.Vis
 		h.stored++
 	}
 
-	h.update(func(*db.HitState) *db.HitChanges { return &changes })
+	h.update(func(*ingest.HitState) *ingest.HitChanges { return &changes })
 }
 
-func (h *hostile) update(decide func(*db.HitState) *db.HitChanges) {
+func (h *hostile) update(decide func(*ingest.HitState) *ingest.HitChanges) {
 	h.t.Helper()
 	if err := h.store.Update(h.t.Context(), h.keys, decide); err != nil {
 		h.t.Fatal(err)
@@ -93,13 +94,13 @@ func (h *hostile) update(decide func(*db.HitState) *db.HitChanges) {
 func (h *hostile) hit() {
 	h.t.Helper()
 
-	h.update(func(state *db.HitState) *db.HitChanges {
+	h.update(func(state *ingest.HitState) *ingest.HitChanges {
 		visits := state.Visits[h.visitors[0]]
 		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].ID != h.newest {
 			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits), len(state.Visits))
 		}
 
-		return &db.HitChanges{
+		return &ingest.HitChanges{
 			Continued: visits[:1],
 			Engagement: []model.Engagement{
 				{SiteID: h.open.ID, PageviewID: foreignPageview, MS: 5},
@@ -125,14 +126,14 @@ func TestHostileVisitor(t *testing.T) {
 			return pagesRead(t, d) - before
 		}
 
-		// prepares the statements
+		// The first batch prepares the statements.
 		cost()
 		few := cost()
 		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
 		many := cost()
 		t.Logf("%d pages read, then %d", few, many)
 
-		// a tree may be a level deeper
+		// A tree may be a level deeper.
 		if many > 2*few {
 			t.Errorf("%d batches read %d pages with %d rows of each kind stored, and %d with a tenth", hostileBatches, many, hostileRows, few)
 		}
@@ -142,7 +143,7 @@ func TestHostileVisitor(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		h := newHostile(t, d)
 
-		// makes the plans
+		// The first batch makes the plans.
 		h.hit()
 		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
 
@@ -150,7 +151,7 @@ func TestHostileVisitor(t *testing.T) {
 			h.hit()
 		}
 
-		// which makes PostgreSQL add up what the connection read
+		// Closing makes PostgreSQL add up what the connection read.
 		if err := h.store.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -171,15 +172,15 @@ func TestExhaustedSite(t *testing.T) {
 		h := newHostile(t, d)
 		defer h.store.Close()
 
-		// when it is found exhausted, and later
+		// First the site is found exhausted, then it is known to be.
 		for range 2 {
 			h.hit()
 			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
-			h.update(func(state *db.HitState) *db.HitChanges {
+			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
 					t.Errorf("%d visits were read, want 3 with that of the manual page view", len(state.Visits))
 				}
-				return &db.HitChanges{}
+				return &ingest.HitChanges{}
 			})
 
 			h.keys.Manual = nil
@@ -200,13 +201,13 @@ func TestExhaustedSiteOpensAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// when it opens, and later
+		// First the site reopens, then it is known to be open.
 		for range 2 {
-			h.update(func(state *db.HitState) *db.HitChanges {
+			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
 					t.Errorf("%d visits were read, want 3 with the visitor's of the site that opened", len(state.Visits))
 				}
-				return &db.HitChanges{}
+				return &ingest.HitChanges{}
 			})
 		}
 	})

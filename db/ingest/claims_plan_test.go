@@ -1,11 +1,11 @@
-package db_test
+package ingest_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -19,26 +19,26 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	store := d.CaptchaStore()
+	store := ingest.New(d).ClaimStore()
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	batch := func(accounts ...int64) {
 		t.Helper()
 
-		var keys db.CaptchaKeys
+		var keys ingest.ClaimKeys
 		for _, account := range accounts {
 			keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: at.Month()})
 			keys.Spent = append(keys.Spent, spent(account, at, 255))
 		}
 
-		update(t, store, keys, func(state *db.CaptchaState) *db.CaptchaChanges {
+		update(t, store, keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 			if len(state.Claimed) != len(accounts) || len(state.Usage) != len(accounts) {
 				t.Errorf("claimed %v, usage %v", state.Claimed, state.Usage)
 			}
-			return &db.CaptchaChanges{Release: keys.Spent, Usage: state.Usage, Notices: []db.CaptchaNotice{{CaptchaUsageKey: keys.Usage[0], Threshold: 80, CreatedAt: at}}}
+			return &ingest.ClaimChanges{Release: keys.Spent, Usage: state.Usage, Notices: []ingest.QuotaNotice{{CaptchaUsageKey: keys.Usage[0], Threshold: 80, CreatedAt: at}}}
 		})
 	}
 
-	// makes the plans
+	// The first batch makes the plans.
 	batch(1, 2)
 
 	for _, fill := range []string{
@@ -59,7 +59,7 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 		batch(1, 2)
 	}
 
-	// which makes PostgreSQL add up what the connection read
+	// Closing makes PostgreSQL add up what the connection read.
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
