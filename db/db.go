@@ -11,7 +11,8 @@
 //	keys           the application key and the key of ids
 //	files          the files of an embedded database
 //	db             this package
-//	db/model       entities and their rules, without SQL
+//	tables         columns of the tables that batches write; sqlitestmt and saltfile are leaves, too
+//	model          entities and their rules, without SQL
 //
 // A package imports only those below it; ingest, exports, keys and files do not import each other.
 // SQL and bun stay under db. The control plane, the data plane, the jobs and the command line make

@@ -65,9 +65,10 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 	}
 
 	d.sqlite.awaitTurns(t, changes, 0)
+
 	ahead := int64(-1)
 	writes.Go(func() {
-		// Nothing else is stored while this caller has the connection.
+		// A batch borrows the connection in the same way. Nothing else is stored meanwhile.
 		err := d.WithSQLiteConn(t.Context(), func(*SQLiteConn) error {
 			n, err := d.Read.NewSelect().Table("arrivals").Count(t.Context())
 			ahead = n

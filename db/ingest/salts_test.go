@@ -15,8 +15,8 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/files"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/db/pgserver"
 	"github.com/tallygate/tallygate/db/sites"

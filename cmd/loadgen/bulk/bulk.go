@@ -187,11 +187,3 @@ func Measure(ctx context.Context, d *db.DB) (s Storage, err error) {
 	err = d.Read.NewRaw(query).Scan(ctx, &s.Tables, &s.Log)
 	return s, err
 }
-
-// orNull stores an empty text as NULL.
-func orNull(s *string) *string {
-	if *s == "" {
-		return nil
-	}
-	return s
-}

@@ -23,7 +23,7 @@ import (
 type faultyStore struct {
 	analytics.HitStore
 	before func(ctx context.Context) error // runs before the transaction; nil for none
-	spoil  func(*ingest.HitChanges)            // changes the rows to store; nil for none
+	spoil  func(*ingest.HitChanges)        // changes the rows to store; nil for none
 }
 
 func (s *faultyStore) Update(ctx context.Context, keys ingest.HitKeys, decide func(*ingest.HitState) *ingest.HitChanges) error {

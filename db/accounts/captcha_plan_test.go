@@ -1,4 +1,4 @@
-package retention_test
+package accounts_test
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func TestSetCaptchaPlan(t *testing.T) {
 			t.Errorf("an unknown plan: %v", err)
 		}
 		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account+100, model.CaptchaPlanFree); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("the plan of a deleted account: %v", err)
+			t.Errorf("nobody's plan: %v", err)
 		}
 
 		quota(model.Unlimited)
