@@ -7,8 +7,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestRetryDelays: each pause is within a tenth of its step, the same whenever it is asked for, and
-// not the same for all.
+// TestRetryDelays checks that each pause is within a tenth of its step, is the same for the same
+// delivery, and differs between deliveries.
 func TestRetryDelays(t *testing.T) {
 	for i, step := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour} {
 		attempts := int32(i + 1)
@@ -48,10 +48,10 @@ func TestAfterFailure(t *testing.T) {
 		{"asked to wait", model.Delivery{Attempts: 1}, model.AttemptRateLimited, time.Hour, "pending", time.Hour, time.Hour},
 		{"asked to wait too long", model.Delivery{Attempts: 1}, model.AttemptRateLimited, 1 << 62, "pending", 2 * time.Hour, 2 * time.Hour},
 		{"asked to wait less", model.Delivery{Attempts: 2}, model.AttemptRateLimited, time.Second, "pending", 270 * time.Second, 330 * time.Second},
-		{"by hand, failed before", model.Delivery{Attempts: 3, Fallback: "failed"}, model.AttemptTimeout, 0, "failed", 0, 0},
-		{"by hand, delivered before", model.Delivery{Attempts: 1, Fallback: "delivered"}, model.AttemptGone, 0, "delivered", 0, 0},
-		{"by hand, pending before", model.Delivery{Attempts: 2, Fallback: "pending"}, model.AttemptTimeout, 0, "pending", 270 * time.Second, 330 * time.Second},
-		{"by hand, pending before, used up", model.Delivery{Attempts: 5, Fallback: "pending"}, model.AttemptTimeout, 0, "failed", 0, 0},
+		{"manual, failed before", model.Delivery{Attempts: 3, Fallback: "failed"}, model.AttemptTimeout, 0, "failed", 0, 0},
+		{"manual, delivered before", model.Delivery{Attempts: 1, Fallback: "delivered"}, model.AttemptGone, 0, "delivered", 0, 0},
+		{"manual, pending before", model.Delivery{Attempts: 2, Fallback: "pending"}, model.AttemptTimeout, 0, "pending", 270 * time.Second, 330 * time.Second},
+		{"manual, pending before, used up", model.Delivery{Attempts: 5, Fallback: "pending"}, model.AttemptTimeout, 0, "failed", 0, 0},
 	} {
 		state, next := test.delivery.AfterFailure(test.class, test.retryAfter, now)
 		if wait := next.Sub(now); state != test.state || wait < test.atLeast || wait > test.atMost {
