@@ -8,6 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/tables"
 )
 
 // Pageview is a page view with everything stored about it and its visit.
@@ -49,9 +50,15 @@ type Visit struct {
 	model.Campaign `bun:",extend"`
 }
 
-// visitColumns are the columns of ExportedVisit, from a row r and its visit v.
-const visitColumns = "r.visit_id, v.visitor, v.started_at, v.last_pageview_at, v.pageviews, v.channel, v.referrer, v.user_id, " +
-	"v.utm_source, v.utm_medium, v.utm_campaign, v.utm_content, v.utm_term, v.gclid, v.gbraid, v.wbraid, v.fbclid, v.msclkid"
+// The exported columns of a row r and its visit v. They follow db/tables, so that a new column is
+// exported too: it needs a field in Pageview, Event or Visit, or an exception here.
+var (
+	// The visit's key is also in the row. The other exceptions only decide which visit a hit belongs to.
+	visitColumns = tables.Visits.Columns.Without("site_id", "id", "n", "recent", "awaited").List("v.")
+
+	exportedPageviews = exported{tables.Pageviews.Name, tables.Pageviews.Columns.Without("site_id").List("r.")}
+	exportedEvents    = exported{tables.Events.Name, tables.Events.Columns.Without("site_id").List("r.")}
+)
 
 // Range selects rows of a site, in the order of time and then id.
 type Range struct {
@@ -89,11 +96,6 @@ func (s *Store) ExportEvents(ctx context.Context, r Range, each func(*Event) err
 
 // exported is a table to export, with its own columns.
 type exported struct{ table, columns string }
-
-var (
-	exportedPageviews = exported{"pageviews", "r.at, r.id, r.path, r.language, r.width_range, r.engaged_ms, r.scroll, r.manual"}
-	exportedEvents    = exported{"events", "r.at, r.id, r.name, r.path, r.value, r.currency, r.transaction_id, r.properties"}
-)
 
 func (p Pageview) cursor() Cursor { return Cursor{At: p.At, ID: p.ID} }
 func (e Event) cursor() Cursor    { return Cursor{At: e.At, ID: e.ID} }
