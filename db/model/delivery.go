@@ -5,18 +5,18 @@ import "time"
 // Delivery is a message to a site's owner. It is stored in the transaction of the fact that it
 // reports.
 type Delivery struct {
-	SiteID        int64
-	ID            int64 // grows with time, see NewTimeID
-	Kind          string
-	Event         string // name of the key event; the day of a daily export
-	State         string
-	Attempts      int32 // attempts of the schedule, at most MaxAttempts
-	CreatedAt     Instant
-	NextAttemptAt Instant
-	Body          string // JSON, sent unchanged by each attempt; a DailyPart for a daily export
-	Tries         int32  // all attempts, including manual ones
-	ClaimedUntil  Instant
-	Fallback      string // the state before a manual redelivery; empty if none is pending
+	SiteID            int64
+	ID                int64 // grows with time, see NewTimeID
+	Kind              string
+	Event             string // name of the key event; the day of a daily export
+	State             string
+	ScheduledAttempts int32 `bun:"attempts"` // attempts of the schedule, at most MaxAttempts
+	CreatedAt         Instant
+	NextAttemptAt     Instant
+	Body              string // JSON, sent unchanged by each attempt; a DailyPart for a daily export
+	Attempts          int32  `bun:"tries"` // all attempts, including manual ones
+	ClaimedUntil      Instant
+	ResumeState       string `bun:"fallback"` // the state before a manual redelivery; empty if none is pending
 }
 
 // Kinds and states of deliveries.
@@ -126,14 +126,14 @@ const MaxRetryAfter = 2 * time.Hour
 // the next attempt is due. The delivery is as it was when the attempt began. retryAfter is the
 // receiver's Retry-After, or 0.
 func (d *Delivery) AfterFailure(class string, retryAfter time.Duration, now Instant) (state string, next Instant) {
-	if d.Fallback != "" && d.Fallback != DeliveryPending {
-		return d.Fallback, now
+	if d.ResumeState != "" && d.ResumeState != DeliveryPending {
+		return d.ResumeState, now
 	}
-	if d.Attempts >= AttemptsOf(d.Kind) || class == AttemptGone || class == AttemptNoWebhook {
+	if d.ScheduledAttempts >= AttemptsOf(d.Kind) || class == AttemptGone || class == AttemptNoWebhook {
 		return DeliveryFailed, now
 	}
 
-	delay := RetryDelay(d.ID, d.Attempts)
+	delay := RetryDelay(d.ID, d.ScheduledAttempts)
 	return DeliveryPending, now.Add(max(delay, min(retryAfter, MaxRetryAfter)))
 }
 

@@ -22,7 +22,7 @@ type DueDelivery struct {
 	model.Lane `bun:",extend"`
 
 	ID            int64
-	Tries         int32
+	Attempts      int32 `bun:"tries"`
 	NextAttemptAt model.Instant
 }
 
@@ -132,14 +132,14 @@ func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, e
 	}
 
 	delivery := &due[0]
-	if died := delivery.ClaimedUntil != 0; died && (delivery.Fallback != "" || delivery.Attempts >= model.AttemptsOf(delivery.Kind)) {
-		return nil, true, s.fail(ctx, tx, delivery, delivery.Tries, model.AttemptUnfinished, 0, now)
+	if died := delivery.ClaimedUntil != 0; died && (delivery.ResumeState != "" || delivery.ScheduledAttempts >= model.AttemptsOf(delivery.Kind)) {
+		return nil, true, s.fail(ctx, tx, delivery, delivery.Attempts, model.AttemptUnfinished, 0, now)
 	}
 
-	claim := &Claim{Delivery: *delivery, Manual: delivery.Fallback != ""}
-	claim.Tries++
+	claim := &Claim{Delivery: *delivery, Manual: delivery.ResumeState != ""}
+	claim.Attempts++
 	if !claim.Manual {
-		claim.Attempts++
+		claim.ScheduledAttempts++
 	}
 
 	claim.ClaimedUntil = now.Add(lease)
@@ -150,7 +150,7 @@ func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, e
 	}
 
 	attempt := model.DeliveryAttempt{
-		SiteID: claim.SiteID, DeliveryID: claim.ID, N: claim.Tries, Manual: claim.Manual, At: now, Error: model.AttemptUnfinished,
+		SiteID: claim.SiteID, DeliveryID: claim.ID, N: claim.Attempts, Manual: claim.Manual, At: now, Error: model.AttemptUnfinished,
 	}
 	if _, err := tx.NewInsert().Model(&attempt).Exec(ctx); err != nil {
 		return nil, false, err
@@ -199,12 +199,12 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
 			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error, model.Clean(r.Answer, model.MaxAnswer)).
-			Where("site_id = ? AND delivery_id = ? AND n = ?", c.SiteID, c.ID, c.Tries).Exec(ctx)
+			Where("site_id = ? AND delivery_id = ? AND n = ?", c.SiteID, c.ID, c.Attempts).Exec(ctx)
 		if err != nil {
 			return err
 		}
 		if r.Error != "" {
-			return s.fail(ctx, tx, &c.Delivery, c.Tries, r.Error, r.RetryAfter, now)
+			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
 		}
 
 		_, err = tx.NewUpdate().Table("deliveries").Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
@@ -213,7 +213,7 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("record attempt %d of delivery %d of site %d: %w", c.Tries, c.ID, c.SiteID, err)
+		return fmt.Errorf("record attempt %d of delivery %d of site %d: %w", c.Attempts, c.ID, c.SiteID, err)
 	}
 
 	return nil
@@ -221,11 +221,11 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 
 // fail records the failure of a delivery's given attempt, unless another attempt has begun since.
 // The delivery is as it was when the attempt began.
-func (s *Store) fail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, tries int32, class string, retryAfter time.Duration, now model.Instant) error {
+func (s *Store) fail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, attempt int32, class string, retryAfter time.Duration, now model.Instant) error {
 	state, next := delivery.AfterFailure(class, retryAfter, now)
 	result, err := tx.NewUpdate().Table("deliveries").Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
-		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, tries).Exec(ctx)
-	if err != nil || state != model.DeliveryFailed || delivery.Fallback != "" || delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
+		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).Exec(ctx)
+	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" || delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n == 0 {

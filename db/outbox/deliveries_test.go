@@ -66,7 +66,7 @@ func TestClaimsAreExact(t *testing.T) {
 					if claim == nil {
 						return
 					}
-					if claim.Attempts != 1 || claim.URL != "https://shop.example/hook" || claim.Secret != "the secret of shop.example" || claim.SiteKey != site.SiteKey {
+					if claim.ScheduledAttempts != 1 || claim.URL != "https://shop.example/hook" || claim.Secret != "the secret of shop.example" || claim.SiteKey != site.SiteKey {
 						t.Errorf("claim %+v", claim)
 					}
 
@@ -101,7 +101,7 @@ func TestDeadWorkers(t *testing.T) {
 			id := pending(t, d, site.ID, model.DeliveryConversion, now)
 			for n := range int32(model.MaxAttempts) {
 				claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
-				if err != nil || claim == nil || claim.ID != id || claim.Attempts != n+1 {
+				if err != nil || claim == nil || claim.ID != id || claim.ScheduledAttempts != n+1 {
 					t.Fatalf("attempt %d: %+v, %v", n+1, claim, err)
 				}
 
@@ -221,7 +221,7 @@ func TestRedeliver(t *testing.T) {
 
 			inProgress()
 			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
-			if err != nil || claim == nil || !claim.Manual || claim.Attempts != 2 || claim.Tries != 3 {
+			if err != nil || claim == nil || !claim.Manual || claim.ScheduledAttempts != 2 || claim.Attempts != 3 {
 				t.Fatalf("claim %+v, %v", claim, err)
 			}
 
@@ -236,7 +236,7 @@ func TestRedeliver(t *testing.T) {
 			}
 
 			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
-			if err != nil || logs[0].State != test.want || logs[0].Delivery.Attempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
+			if err != nil || logs[0].State != test.want || logs[0].Delivery.ScheduledAttempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
 				t.Errorf("%s, then %q: %+v, want %s", test.state, test.class, logs[0], test.want)
 			}
 			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
@@ -331,7 +331,7 @@ func TestWebhookSecretAtRest(t *testing.T) {
 			t.Helper()
 			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
 			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
-			if err != nil || claim == nil || claim.Attempts != 1 {
+			if err != nil || claim == nil || claim.ScheduledAttempts != 1 {
 				t.Fatalf("claim %+v, %v", claim, err)
 			}
 			return claim

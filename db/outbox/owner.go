@@ -32,17 +32,17 @@ func (s *Store) Redeliver(ctx context.Context, accountID, siteID, id int64, now 
 			return db.OrNotFound(err)
 		}
 
-		if delivery.Fallback != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(LeaseSlack) {
+		if delivery.ResumeState != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(LeaseSlack) {
 			return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "deliveryId",
 				Message: "This delivery is being sent right now."}
 		}
 
-		if delivery.Tries-delivery.Attempts >= model.MaxRedeliveries {
+		if delivery.Attempts-delivery.ScheduledAttempts >= model.MaxRedeliveries {
 			return &model.Error{Kind: model.Conflict, Code: "too_many_redeliveries", Field: "deliveryId",
 				Message: fmt.Sprintf("This delivery was sent again %d times already.", model.MaxRedeliveries)}
 		}
 
-		delivery.Fallback, delivery.State, delivery.NextAttemptAt, delivery.ClaimedUntil = delivery.State, model.DeliveryPending, now, 0
+		delivery.ResumeState, delivery.State, delivery.NextAttemptAt, delivery.ClaimedUntil = delivery.State, model.DeliveryPending, now, 0
 		_, err := tx.NewUpdate().Model(&delivery).Column("state", "fallback", "next_attempt_at", "claimed_until").
 			Where("site_id = ? AND id = ?", siteID, id).Exec(ctx)
 

@@ -38,7 +38,7 @@ func TestRedeliveriesAreBounded(t *testing.T) {
 
 		for n := range model.MaxRedeliveries {
 			delivery, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, id, now)
-			if err != nil || delivery.State != model.DeliveryPending || delivery.NextAttemptAt != now || int(delivery.Tries) != n+1 {
+			if err != nil || delivery.State != model.DeliveryPending || delivery.NextAttemptAt != now || int(delivery.Attempts) != n+1 {
 				t.Fatalf("redelivery %d: %+v, %v", n+1, delivery, err)
 			}
 
