@@ -2,7 +2,9 @@ package segment
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strconv"
 
@@ -53,14 +55,18 @@ type columns struct {
 	err    error
 }
 
-// open reads the one record batch of a part.
+// open reads the one record batch of a part. Arrow's reader trusts lengths within a stream, so the
+// checksum is verified first.
 func open(part []byte) (model.Day, *columns, error) {
-	if len(part) > MaxPart {
+	if len(part) < checksumSize || len(part) > MaxPart {
 		return 0, nil, fmt.Errorf("%w: %d bytes", ErrDamaged, len(part))
 	}
+	stream := part[checksumSize:]
+	if binary.LittleEndian.Uint64(part) != uint64(crc32.Checksum(stream, castagnoli)) {
+		return 0, nil, fmt.Errorf("%w: wrong checksum", ErrDamaged)
+	}
 
-	r, err := ipc.NewReader(bytes.NewReader(part),
-		ipc.WithMetadataSizeLimit(int64(len(part))), ipc.WithBodySizeLimit(int64(len(part))))
+	r, err := ipc.NewReader(bytes.NewReader(stream))
 	if err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -2,8 +2,10 @@ package segment
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -19,7 +21,7 @@ import (
 const Version = 1
 
 // Part is one of the encoded pieces of a segment. A piece is an Arrow IPC stream with one record
-// batch, uncompressed, so that its columns are read in place.
+// batch, uncompressed, so that its columns are read in place, behind the stream's checksum.
 type Part int16
 
 // The parts of a segment.
@@ -182,6 +184,8 @@ func encode(first model.Day, r *record) ([]byte, error) {
 	defer batch.Release()
 
 	var buffer bytes.Buffer
+	buffer.Write(make([]byte, checksumSize))
+
 	w := ipc.NewWriter(&buffer, ipc.WithSchema(schema))
 	if err := w.Write(batch); err != nil {
 		return nil, err
@@ -189,5 +193,17 @@ func encode(first model.Day, r *record) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return buffer.Bytes(), nil
+	return seal(buffer.Bytes()), nil
 }
+
+// castagnoli is the polynomial that processors compute by themselves.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal writes the checksum of a stream before it, in the place that encode left.
+func seal(part []byte) []byte {
+	binary.LittleEndian.PutUint64(part, uint64(crc32.Checksum(part[checksumSize:], castagnoli)))
+	return part
+}
+
+// checksumSize is 8, so that the stream and with it each column stays aligned.
+const checksumSize = 8
