@@ -1,4 +1,4 @@
-# What people and CI do with this repository. "make" alone lists it.
+# The tasks of this repository, for people and CI. "make" alone lists them.
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 10s# for each fuzz target
@@ -17,9 +17,10 @@ build: ## Build the program as bin/tallygate
 	go build -buildvcs=false -trimpath -o bin/tallygate ./cmd/tallygate
 
 .PHONY: generate
-generate: ## Generate the GraphQL server's code from graph/*.graphqls, and the tests' client
+generate: ## Generate the GraphQL server's code, the tests' client, and docs/configuration.md
 	go tool gqlgen generate
-	go tool genqlient graph/typedclient/genqlient.yaml
+	go tool genqlient graph/test/typedclient/genqlient.yaml
+	go test -run '^TestConfigurationPage$$' ./cmd/tallygate -update
 
 .PHONY: assets
 assets: ## Build frontend-assets/dist from its sources
@@ -58,19 +59,19 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . ./...
 
-# For a machine that does nothing else meanwhile: what others do shows in the figures.
+# Run it on an otherwise idle machine: other load distorts the figures.
 .PHONY: bench-report
 bench-report: build ## Measure the service and write the tables of docs/performance.md (12 minutes)
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen bench --out docs/performance.md $(ARGS)
 
 .PHONY: bench-growth
-bench-growth: build ## The same with 10 million stored page views (ARGS="--rows 1000000": fewer)
+bench-growth: build ## Measure with 10 million stored page views (ARGS="--rows 1000000": fewer)
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen growth --out docs/performance.md $(ARGS)
 
 .PHONY: attack
-attack: build ## Attack the service on each database, and measure what other sites notice
+attack: build ## Attack the service on each database, and measure the effect on other sites
 	go build -buildvcs=false -o bin/loadgen ./cmd/loadgen
 	bin/loadgen attack visitor
 	bin/loadgen attack owner --engine sqlite
@@ -85,18 +86,22 @@ chaos: build ## Kill, pause and restart the service 200 times under load on each
 
 .PHONY: lint
 lint: ## Check format, go vet and staticcheck
-	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not as gofmt writes it:"; echo "$$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
 
 .PHONY: check
-check: generate ## Check that generated code, assets and go.mod are current, lint, and the layout
-	git diff --exit-code -- graph
-	@untracked=$$(git ls-files --others --exclude-standard -- graph); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
+check: generate ## Check that generated files, assets and go.mod are current, lint, and check the layout
+	git diff --exit-code -- graph docs/configuration.md
+	@untracked=$$(git ls-files --others --exclude-standard -- graph docs/configuration.md); if [ -n "$$untracked" ]; then echo "not committed:"; echo "$$untracked"; exit 1; fi
 	go run -buildvcs=false ./frontend-assets/build -check
 	go mod tidy -diff
 	@$(MAKE) --no-print-directory lint
 	go test -run '^TestLayout' ./cmd/tallygate
+
+.PHONY: words
+words: ## Check comments, strings and documents for words that are not plain English (ARGS=--count: by folder)
+	@.ci/words/check $(ARGS)
 
 .PHONY: fmt
 fmt: ## Format the Go code

@@ -1,68 +1,34 @@
 package dataplane
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
-	"runtime/debug"
-	"strconv"
-	"sync"
-	"time"
 
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
-
-// statusOf is the data plane's one table of kinds and HTTP statuses (section 7 of both contracts).
-var statusOf = map[model.Kind]int{
-	model.Invalid:          http.StatusBadRequest,
-	model.Unauthenticated:  http.StatusUnauthorized,
-	model.Forbidden:        http.StatusForbidden,
-	model.NotFound:         http.StatusNotFound,
-	model.MethodNotAllowed: http.StatusMethodNotAllowed,
-	model.QuotaExceeded:    http.StatusTooManyRequests,
-	model.RateLimited:      http.StatusTooManyRequests,
-	model.Unavailable:      http.StatusServiceUnavailable,
-}
 
 // handler is an HTTP handler that returns its error instead of writing it.
 type handler func(http.ResponseWriter, *http.Request) error
 
-// serve turns a handler's error into the contract's answer. Whatever is not a model.Error, a panic
-// included, is ours to mend and, for the caller, temporary: 503 unavailable, logged here and
-// nowhere else. The methods are those that the handler takes; text is what the body says of an
+// serve turns a handler's error into the contract's answer. An error that is not a model.Error,
+// such as a panic, is an internal fault: it is logged here, once, and answered with 503
+// unavailable. methods are those that the handler accepts; text returns the body's text for an
 // error.
 func serve(log *slog.Logger, methods string, text func(*model.Error) string, h handler) http.HandlerFunc {
-	failures := quietLog{log: log}
+	failures := web.NewFailureLog(log)
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := recovered(h, w, r)
+		err := web.Try(func() error { return h(w, r) })
 		if err == nil {
 			return
 		}
 
-		shown, ok := errors.AsType[*model.Error](err)
-		if !ok || shown.Kind == model.Internal {
-			shown = &model.Error{Kind: model.Unavailable, Code: "unavailable", Message: "The service is temporarily unavailable.", Cause: err}
-		}
+		shown := web.Shown(err)
 		if shown.Kind == model.Unavailable {
-			failures.say(r, err)
-		}
-		if shown.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
+			failures.Error(r.Context(), "request failed", err, "path", r.URL.Path)
 		}
 
-		if shown.Kind == model.MethodNotAllowed {
-			w.Header().Set("Allow", methods)
-		}
-
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.WriteHeader(statusOf[shown.Kind])
-
-		// the client may have left; nothing to do then
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": text(shown)})
+		web.WriteError(w, shown, methods, map[string]string{"error": text(shown)})
 	}
 }
 
@@ -70,49 +36,14 @@ func serve(log *slog.Logger, methods string, text func(*model.Error) string, h h
 func code(e *model.Error) string     { return e.Code }
 func sentence(e *model.Error) string { return e.Message }
 
-// serveOK is serve for an endpoint whose every answer is HTTP 200: after an error, which is ours to
-// mend, the body says so.
+// serveOK is serve for an endpoint that answers every call with HTTP 200. An error is an internal
+// fault: it is logged, and unavailable writes the answer.
 func serveOK(log *slog.Logger, h handler, unavailable func(http.ResponseWriter)) http.HandlerFunc {
-	failures := quietLog{log: log}
+	failures := web.NewFailureLog(log)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := recovered(h, w, r); err != nil {
-			failures.say(r, err)
+		if err := web.Try(func() error { return h(w, r) }); err != nil {
+			failures.Error(r.Context(), "request failed", err, "path", r.URL.Path)
 			unavailable(w)
 		}
 	}
-}
-
-// recovered runs a handler and returns a panic as an error, with its stack.
-func recovered(h handler, w http.ResponseWriter, r *http.Request) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return h(w, r)
-}
-
-// quietLog logs failures of requests, at most one a second: an outage under load must not fill the
-// disk.
-type quietLog struct {
-	log *slog.Logger
-
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-func (q *quietLog) say(r *http.Request, err error) {
-	q.mu.Lock()
-	now := time.Now()
-	if now.Sub(q.last) < time.Second {
-		q.skipped++
-		q.mu.Unlock()
-		return
-	}
-
-	skipped := q.skipped
-	q.last, q.skipped = now, 0
-	q.mu.Unlock()
-	q.log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "error", err, "more_since_last", skipped)
 }

@@ -1,6 +1,7 @@
-// Package dataplane is what browsers and back ends talk to over plain HTTP: the analytics contract
-// and the captcha contract, and what the two share: routes, the table of errors, the client's
-// address. The program mounts it on the data listener; it never serves the control plane.
+// Package dataplane serves browsers and customers' servers over plain HTTP: the endpoints of the
+// analytics contract and of the captcha contract. It joins the two services under their routes and
+// turns their errors into answers. The program mounts it on the data listener; it never serves the
+// control plane.
 package dataplane
 
 import (
@@ -12,9 +13,10 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics"
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
-// Options are what the data plane's routes lead to.
+// Options are the services behind the routes.
 type Options struct {
 	Analytics *analytics.Service
 	Captcha   *captcha.Service // nil: its endpoints do not exist
@@ -22,9 +24,9 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Handler returns all routes of the data plane. Paths are matched exactly, without a redirect: a
-// page or server that follows one sends its call as a GET, or not at all. A misspelt endpoint and
-// an unknown path under /api/ are answered with 404 in JSON.
+// Handler returns all routes of the data plane. Paths match exactly, without a redirect: a client
+// that follows one repeats its call as a GET, or not at all. Misspelt endpoints and unknown paths
+// under /api/ are answered with 404 in JSON.
 func Handler(o Options) http.Handler {
 	routes := map[string]http.HandlerFunc{
 		"/collect.php": serve(o.Log, "POST, OPTIONS", code, o.Analytics.Collect),
@@ -40,6 +42,7 @@ func Handler(o Options) http.Handler {
 
 	unknownCode := serve(o.Log, "", code, unknownPath)
 	unknownSentence := serve(o.Log, "", sentence, unknownPath)
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if route, ok := routes[r.URL.Path]; ok {
 			route(w, r)
@@ -64,22 +67,16 @@ func endpointName(p string) string { return strings.ToLower(path.Clean("/" + p))
 // errPath answers a misspelt endpoint.
 var errPath = &model.Error{Kind: model.NotFound, Code: "not_found", Message: "Unknown path: there is no such endpoint."}
 
-// unknownPath answers a path that is no endpoint. The calling page may read the answer if it may
-// read the endpoint's.
+// unknownPath answers a path that is not an endpoint. The calling page may read the answer if it
+// may read the endpoint's.
 func unknownPath(w http.ResponseWriter, r *http.Request) error {
-	header := w.Header()
-	header["Cache-Control"] = []string{"no-store"}
+	w.Header()["Cache-Control"] = []string{"no-store"}
 
 	switch endpointName(r.URL.Path) {
 	case "/server.php", "/siteverify", "/api/v1/pow/siteverify":
 		return errPath
 	}
 
-	header["Vary"] = []string{"Origin"}
-
-	if origin := r.Header["Origin"]; len(origin) == 1 {
-		header["Access-Control-Allow-Origin"] = origin
-	}
-
+	web.AllowOrigin(w, r)
 	return errPath
 }

@@ -32,23 +32,19 @@ const (
 	LongJump = 24 * time.Hour
 
 	// settleShort and settleLong are how long the clock must run without another jump before it is
-	// trusted again. settleShort is longer than SpentRetention: what a challenge or token is worth
+	// trusted again. settleShort is longer than model.SpentRetention: what a challenge or token is worth
 	// is then decided on either side of the jump.
-	settleShort = SpentRetention + 10*time.Minute
+	settleShort = model.SpentRetention + 10*time.Minute
 	settleLong  = 24 * time.Hour
 
 	// clockNoted is how old the stored time may become before it is written again.
 	clockNoted = time.Minute
 
 	clockSetting = "trusted_clock"
-
-	// clockLock is the key of the PostgreSQL advisory lock that makes processes take turns at the
-	// stored time.
-	clockLock = 7_211_906_117
 )
 
-// clock is where a DB takes the time from, and what it remembers of it.
-type clock struct {
+// Clock is where a DB takes the time from, and what it remembers of it.
+type Clock struct {
 	mu     sync.Mutex
 	now    func() time.Time     // nil: the server's clock on PostgreSQL, the machine's on SQLite; tests set it
 	uptime func() time.Duration // runs on whatever happens to the clock
@@ -71,26 +67,39 @@ func (r reading) leadsTo(later reading) bool {
 	return drift.Abs() <= clockSlack
 }
 
-func newClock() *clock {
+func newClock() *Clock {
 	began := time.Now()
-	return &clock{uptime: func() time.Duration { return time.Since(began) }}
+	return &Clock{uptime: func() time.Duration { return time.Since(began) }}
+}
+
+// Set replaces the sources of the time and of the uptime, for a simulated clock. trusted makes
+// TrustedNow trust the time as it is now; otherwise it is as after a start.
+func (c *Clock) Set(now func() time.Time, uptime func() time.Duration, trusted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	c.now, c.uptime = now, uptime
+	c.agreed, c.seen = reading{}, reading{}
+	if trusted {
+		c.agreed = reading{model.At(now()), uptime()}
+	}
 }
 
 // Now returns the database's time: of PostgreSQL's server, or of this machine with SQLite.
 func (d *DB) Now(ctx context.Context) (model.Instant, error) {
-	d.clock.mu.Lock()
-	now := d.clock.now
-	d.clock.mu.Unlock()
+	d.Clock.mu.Lock()
+	now := d.Clock.now
+	d.Clock.mu.Unlock()
 
 	switch {
 	case now != nil:
 		return model.At(now()), nil
-	case d.pg == nil:
+	case !d.IsPostgres():
 		return model.At(time.Now()), nil
 	}
 
 	var at model.Instant
-	if err := d.read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
+	if err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
 		return 0, fmt.Errorf("ask the database for the time: %w", err)
 	}
 
@@ -155,10 +164,12 @@ func (j *ClockJump) IsLong() bool { return j.By().Abs() > LongJump }
 // meanwhile. After a jump the clock must run on for 70 minutes, after one of more than a day for 24
 // hours; a clock that is put right again is trusted at once. The state is stored, so that it holds
 // for all processes and across restarts.
-func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
-	d.clock.mu.Lock()
-	uptime := d.clock.uptime()
-	d.clock.mu.Unlock()
+func (d *DB) TrustedNow(
+	ctx context.Context, newest func(context.Context, bun.IDB) (model.Instant, error),
+) (model.Instant, error) {
+	d.Clock.mu.Lock()
+	uptime := d.Clock.uptime()
+	d.Clock.mu.Unlock()
 
 	at, err := d.Now(ctx)
 	if err != nil {
@@ -167,41 +178,41 @@ func (d *DB) TrustedNow(ctx context.Context) (model.Instant, error) {
 
 	now := reading{at, uptime}
 
-	mark, err := readClockMark(ctx, d.read)
+	mark, err := readClockMark(ctx, d.Read)
 	if err != nil {
 		return 0, err
 	}
 
 	if age := at.Sub(mark.trusted); mark.since != 0 || age < 0 || age >= clockNoted {
-		if mark, err = d.advanceClock(ctx, now); err != nil {
+		if mark, err = d.advanceClock(ctx, now, newest); err != nil {
 			return 0, err
 		}
 	}
 
-	d.clock.mu.Lock()
-	defer d.clock.mu.Unlock()
+	d.Clock.mu.Lock()
+	defer d.Clock.mu.Unlock()
 
 	if mark.since != 0 {
-		d.clock.seen = now
+		d.Clock.seen = now
 		return 0, mark.jump()
 	}
 
-	d.clock.agreed = now
+	d.Clock.agreed = now
 	return at, nil
 }
 
 // advanceClock compares a time with the stored one and stores what follows from it.
-func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
-	d.clock.mu.Lock()
-	agreed, seen := d.clock.agreed.leadsTo(now), d.clock.seen.leadsTo(now)
-	d.clock.mu.Unlock()
+func (d *DB) advanceClock(
+	ctx context.Context, now reading, newest func(context.Context, bun.IDB) (model.Instant, error),
+) (clockMark, error) {
+	d.Clock.mu.Lock()
+	agreed, seen := d.Clock.agreed.leadsTo(now), d.Clock.seen.leadsTo(now)
+	d.Clock.mu.Unlock()
 
 	var mark clockMark
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if d.pg != nil {
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", clockLock); err != nil {
-				return err
-			}
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockKey(ctx, ClockLock); err != nil {
+			return err
 		}
 
 		var err error
@@ -212,12 +223,12 @@ func (d *DB) advanceClock(ctx context.Context, now reading) (clockMark, error) {
 		// The first call of an installation. One that was filled by an earlier release may have
 		// been filled on another time.
 		if mark == (clockMark{}) {
-			newest, err := d.newestHit(ctx, tx)
+			last, err := newest(ctx, tx)
 			if err != nil {
 				return err
 			}
 
-			agreed = agreed || newest == 0 || follows(newest, now.at)
+			agreed = agreed || last == 0 || follows(last, now.at)
 		}
 
 		mark = mark.advance(now.at, agreed, seen)
@@ -274,9 +285,9 @@ func follows(last, now model.Instant) bool {
 // String is how the state is stored.
 func (m clockMark) String() string { return fmt.Sprintf("%d %d %d", m.trusted, m.since, m.seen) }
 
-func readClockMark(ctx context.Context, db bun.IDB) (m clockMark, err error) {
+func readClockMark(ctx context.Context, idb bun.IDB) (m clockMark, err error) {
 	var stored string
-	err = db.NewSelect().Table("settings").Column("value").Where("name = ?", clockSetting).Scan(ctx, &stored)
+	err = idb.NewSelect().Table("settings").Column("value").Where("name = ?", clockSetting).Scan(ctx, &stored)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return m, nil
@@ -289,68 +300,4 @@ func readClockMark(ctx context.Context, db bun.IDB) (m clockMark, err error) {
 	}
 
 	return m, nil
-}
-
-// newestHit returns the time of the newest stored visit, page view or event; 0 when there is none.
-func (d *DB) newestHit(ctx context.Context, db bun.IDB) (model.Instant, error) {
-	var newest model.Instant
-	for _, table := range partitionedTables {
-		at, err := d.newestRow(ctx, db, table)
-		if err != nil {
-			return 0, err
-		}
-
-		newest = max(newest, at)
-	}
-
-	return newest, nil
-}
-
-// newestRow returns the time of a table's newest row; 0 when it has none.
-func (d *DB) newestRow(ctx context.Context, db bun.IDB, table partitioned) (model.Instant, error) {
-	if d.pg == nil {
-		return newestOf(ctx, db, table, table.name)
-	}
-
-	newest, err := newestOf(ctx, db, table, table.rest())
-	if err != nil {
-		return 0, err
-	}
-
-	have, err := d.parts(ctx, table)
-	if err != nil {
-		return 0, err
-	}
-
-	for _, month := range newestFirst(have) {
-		at, err := newestOf(ctx, db, table, table.part(month))
-
-		// all older ones have older rows
-		if err != nil || at != 0 {
-			return max(newest, at), err
-		}
-	}
-
-	return newest, nil
-}
-
-// newestOf is newestRow for one partition. It takes one lookup in the primary key per site.
-func newestOf(ctx context.Context, db bun.IDB, table partitioned, part string) (model.Instant, error) {
-	const text = `
-WITH RECURSIVE sites(site_id) AS (
-  SELECT min(site_id) FROM ?0
-  UNION ALL
-  SELECT (SELECT min(r.site_id) FROM ?0 AS r WHERE r.site_id > sites.site_id) FROM sites WHERE sites.site_id IS NOT NULL
-)
-SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_id)), 0) FROM sites WHERE site_id IS NOT NULL`
-
-	var key int64
-	if err := db.NewRaw(text, bun.Ident(part), bun.Ident(table.key)).Scan(ctx, &key); err != nil {
-		return 0, fmt.Errorf("look for the newest row of %s: %w", part, err)
-	}
-	if key == 0 {
-		return 0, nil
-	}
-
-	return table.at(key), nil
 }

@@ -1,5 +1,23 @@
-// Package db is the only place with SQL: one file per aggregate, both dialects side by side. The
-// control plane, the data plane and the jobs call it; it calls nobody but db/model.
+// Package db is the core of storage on SQLite and PostgreSQL: connections, transactions with their
+// locks and retries, errors, notifications of changes, migrations, and the database's clock. It
+// knows no subject; these have packages of their own, each with a Store made from a DB:
+//
+//	retention      old, deleted and erased rows; partitions
+//	accounts       users, members, sessions, passwords, API tokens
+//	sites          sites with their settings, captcha sitekeys
+//	outbox         webhook deliveries, mails, daily exports, notices of quotas
+//	ingest         batches of hits and captcha claims
+//	exports        raw rows for owners
+//	keys           the application key and the key of ids
+//	files          the files of an embedded database
+//	db             this package
+//	tables         columns of the tables that batches write; sqlitestmt and saltfile are leaves, too
+//	model          entities and their rules, without SQL
+//
+// A package imports only those below it; ingest, exports, keys and files do not import each other.
+// SQL and bun stay under db. The control plane, the data plane, the jobs and the command line make
+// the stores that they use from the one DB they are given. They keep them as concrete types: an
+// interface would have one implementation and dozens of methods. Tests use real databases.
 package db
 
 import (
@@ -13,7 +31,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,37 +44,33 @@ import (
 
 // DB is a database of either dialect. It is safe for concurrent use.
 type DB struct {
-	write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as read
-	read  *bun.DB
+	Write *bun.DB // SQLite: the one writing connection; PostgreSQL: the same pool as Read
+	Read  *bun.DB
 
-	// Of the data plane alone, so that what owners and workers do cannot use up its connections.
-	dataWrite *bun.DB // SQLite: the one writing connection, ahead of write; PostgreSQL: the same pool as dataRead
-	dataRead  *bun.DB
+	// The data plane has pools of its own, so that owners and workers cannot use up its connections.
+	DataWrite *bun.DB // SQLite: the one writing connection, ahead of Write; PostgreSQL: the same pool as DataRead
+	DataRead  *bun.DB
 
 	sqlite *sqliteWriter   // nil on PostgreSQL
 	pg     *pgx.ConnConfig // nil on SQLite
 
-	sqlitePath string // of the database file; empty on PostgreSQL
+	SQLitePath string // of the database file; empty on PostgreSQL
 
-	watchers, sitekeyWatchers siteWatchers // of SQLite; PostgreSQL tells every process itself
-	source                    int64        // of changes in SQLite: random, to recognise this DB's own
-	keys                      []*heldKey   // the current key, then a previous one; none before UseApplicationKey
-	clock                     *clock
+	watchers        watchers               // of SQLite; PostgreSQL notifies every process itself
+	source          int64                  // of changes in SQLite: random, to recognise this DB's own
+	applicationKeys []model.ApplicationKey // the current one first
+	Clock           *Clock
 
-	exportReads chan struct{} // one for each export that is reading, see maxExportReads
-
-	nodeIDs atomic.Pointer[model.NodeIDs] // nil before the first NodeIDs
-
-	newSignInFailures atomic.Int64 // rows since this process last looked at their bound
+	longReads chan struct{} // one for each read of LongRead
 }
 
 const (
 	connectTimeout  = 3 * time.Second
 	sqliteReaders   = 8
+	maxLongReads    = sqliteReaders / 2
 	postgresPool    = 16
 	dataPool        = 4 // connections with which the data plane looks up sites, sitekeys and salts, and stores counts
 	pingAfter       = 50 * time.Millisecond
-	repeatFor       = 4 * time.Second // after that a transaction that lost is not repeated: it has waited out SQLite's busy_timeout
 	sqliteScheme    = "sqlite:"
 	defaultDatabase = "tallygate.sqlite"
 )
@@ -79,8 +92,8 @@ func Open(rawURL string) (*DB, error) {
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
 }
 
-// sqlitePath returns the file of an embedded database; ok is false for another one.
-func sqlitePath(rawURL string) (path string, ok bool) {
+// SQLiteFile returns the file of an embedded database; ok is false for another one.
+func SQLiteFile(rawURL string) (path string, ok bool) {
 	return strings.CutPrefix(rawURL, sqliteScheme)
 }
 
@@ -108,16 +121,16 @@ func openSQLite(path string) (*DB, error) {
 	}
 
 	return &DB{
-		write:     bun.NewDB(writer.pool(ordinaryWrite), sqlitedialect.New()),
-		read:      read,
-		dataWrite: bun.NewDB(writer.pool(urgentWrite), sqlitedialect.New()),
-		dataRead:  dataRead,
+		Write:     bun.NewDB(writer.pool(ordinaryWrite), sqlitedialect.New()),
+		Read:      read,
+		DataWrite: bun.NewDB(writer.pool(urgentWrite), sqlitedialect.New()),
+		DataRead:  dataRead,
 		sqlite:    writer,
 
-		sqlitePath:  path,
-		source:      rand.Int64(),
-		clock:       newClock(),
-		exportReads: make(chan struct{}, maxExportReads),
+		SQLitePath: path,
+		source:     rand.Int64(),
+		Clock:      newClock(),
+		longReads:  make(chan struct{}, maxLongReads),
 	}, nil
 }
 
@@ -161,24 +174,6 @@ func protectSQLiteFiles(path string) error {
 	return nil
 }
 
-// Exposed lists the files of an embedded database, and its folder, that other users of the machine
-// can read. On PostgreSQL there are none.
-func Exposed(databaseURL string) []string {
-	path, ok := sqlitePath(databaseURL)
-	if !ok {
-		return nil
-	}
-
-	var exposed []string
-	for _, name := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
-		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&0o055 != 0 {
-			exposed = append(exposed, name)
-		}
-	}
-
-	return exposed
-}
-
 // sqliteDSN carries every option in the address, so that each pooled connection has them. Writers
 // take the lock when they begin: a transaction that upgrades from reading to writing fails at once
 // instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
@@ -211,7 +206,7 @@ func openPostgres(rawURL string) (*DB, error) {
 	// caches.
 	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	write, data := openPostgresPool(pool, postgresPool), openPostgresPool(pool, dataPool)
-	return &DB{write: write, read: write, dataWrite: data, dataRead: data, pg: cfg, clock: newClock(), exportReads: make(chan struct{}, maxExportReads)}, nil
+	return &DB{Write: write, Read: write, DataWrite: data, DataRead: data, pg: cfg, Clock: newClock(), longReads: make(chan struct{}, maxLongReads)}, nil
 }
 
 func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
@@ -229,44 +224,47 @@ func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 	return bun.NewDB(sqlDB, pgdialect.New())
 }
 
+// IsPostgres reports whether the database is PostgreSQL; otherwise it is SQLite.
+func (d *DB) IsPostgres() bool { return d.pg != nil }
+
+// Postgres returns the configuration for a connection of the caller's own, which the caller may
+// change; nil on SQLite.
+func (d *DB) Postgres() *pgx.ConnConfig {
+	if d.pg == nil {
+		return nil
+	}
+	return d.pg.Copy()
+}
+
 // Dialect is "sqlite" or "postgres".
 func (d *DB) Dialect() string {
-	if d.pg != nil {
+	if d.IsPostgres() {
 		return "postgres"
 	}
 	return "sqlite"
 }
 
 // Ping reports whether the database answers.
-func (d *DB) Ping(ctx context.Context) error { return d.read.PingContext(ctx) }
+func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }
+
+// LongRead runs a read that may hold its connection for long, such as a page of an export. At most
+// four run at once and the others wait, so that connections are left for reads that are quick.
+func (d *DB) LongRead(ctx context.Context, read func() error) error {
+	select {
+	case d.longReads <- struct{}{}:
+		defer func() { <-d.longReads }()
+		return read()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Close closes all connections.
 func (d *DB) Close() error {
-	err := errors.Join(d.write.Close(), d.dataWrite.Close())
+	err := errors.Join(d.Write.Close(), d.DataWrite.Close())
 	// else the pools for reading are the same
 	if d.sqlite != nil {
-		err = errors.Join(err, d.read.Close(), d.dataRead.Close(), d.sqlite.close())
-	}
-	return err
-}
-
-// inTx runs fn in one transaction, and again, a few times, when that lost to another one (see
-// isRetryable): fn sets what it returns anew each time. In which order to lock is told in locks.go.
-func (d *DB) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return inTxOf(ctx, d.write, fn)
-}
-
-// inTxOf is inTx with another pool.
-func inTxOf(ctx context.Context, pool *bun.DB, fn func(ctx context.Context, tx bun.Tx) error) error {
-	began := time.Now()
-	lost := func(err error) bool { return isRetryable(err) && time.Since(began) < repeatFor }
-	return repeatIf(lost, func() error { return pool.RunInTx(ctx, nil, fn) })
-}
-
-// orNotFound turns the driver's "no rows" into model.ErrNotFound.
-func orNotFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return model.ErrNotFound
+		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.close())
 	}
 	return err
 }

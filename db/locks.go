@@ -4,61 +4,74 @@ import (
 	"context"
 
 	"github.com/uptrace/bun"
-
-	"github.com/tallygate/tallygate/db/model"
 )
 
-// Whatever changes accounts and what belongs to them takes its locks in one order, so that no two
-// transactions wait for each other: the installation's lock first (lockInstallation), then the
-// account's row, then the users' rows, then everything else. Each takes only those that it needs.
-// Who starts from a row of the last kind, such as a mailed secret, reads without a lock whose it
-// is, locks upwards, and then takes the row with DELETE … RETURNING, which finds out who was first.
-// A row that refers to an account or a user is a lock on that as well.
+// Transactions that change accounts and their rows take locks in one order, so that no two wait for
+// each other: first the installation's lock (LockInstallation), then the account's row, then the
+// users' rows, then every other row. Each takes only the locks that it needs. A transaction that
+// starts from a row of the last kind, such as a mailed secret, reads the row's owner without a lock,
+// takes the locks in order, and then takes the row with DELETE … RETURNING, which reports whether it
+// was first. Inserting a row with a foreign key to an account or user locks that row as well.
 //
-// Together is the one exception: it may change a site and then make another, which locks the
-// account. When the account is deleted at that moment, one of the two loses and runs again.
+// A transaction of several changes of sites is the one exception: it can change a site and then
+// create another, which locks the account. When the account is deleted at the same time, one of the
+// two transactions fails and runs again.
 //
-// SQLite needs none of this: a writing transaction is alone there.
+// SQLite needs none of these locks: a writing transaction excludes all others there.
 
-// lockInstallation makes transactions take turns that decide by who else there is: sign-ups, and
-// whatever could take the last operator away.
-func (d *DB) lockInstallation(ctx context.Context, tx bun.Tx) error {
-	if d.pg == nil {
+// The keys of PostgreSQL's advisory locks.
+const (
+	// MigrationLock is held by a start that migrates.
+	MigrationLock = 7_211_906_114
+
+	// installationLock is held by sign-ups, so that exactly one finds the installation empty, and by
+	// changes that could remove the last operator.
+	installationLock = 7_211_906_115
+
+	// PartitionLock is held by changes of partitions.
+	PartitionLock = 7_211_906_116
+
+	// ClockLock is held while the stored time is compared and replaced.
+	ClockLock = 7_211_906_117
+
+	// SaltLock is held while a day's salt is created: two CREATE TABLE IF NOT EXISTS at once are an
+	// error for one of them.
+	SaltLock = 7_211_906_118
+)
+
+// LockKey takes an advisory lock of PostgreSQL until the transaction ends. It does nothing on
+// SQLite.
+func (tx *Tx) LockKey(ctx context.Context, key int64) error {
+	if !tx.db.IsPostgres() {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", signupLock)
+	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", key)
 	return err
 }
 
-// lockRow makes transactions that would count the rows below one row take turns. A row that is not
-// there is model.ErrNotFound.
-func (d *DB) lockRow(ctx context.Context, tx bun.Tx, table string, id int64) error {
-	return d.lockRowFor(ctx, tx, "NO KEY UPDATE", table, id)
+// LockInstallation serializes transactions whose result depends on the other accounts: sign-ups,
+// and changes that could remove the last operator.
+func (tx *Tx) LockInstallation(ctx context.Context) error { return tx.LockKey(ctx, installationLock) }
+
+// LockRow locks a row, so that transactions that count or change the rows below it take turns. It
+// fails with model.ErrNotFound when there is no such row.
+func (tx *Tx) LockRow(ctx context.Context, table string, id int64) error {
+	return tx.LockRowFor(ctx, "NO KEY UPDATE", table, id)
 }
 
-// lockRowFor is lockRow with a lock of PostgreSQL's: UPDATE also lets nobody add a row that refers
-// to this one.
-func (d *DB) lockRowFor(ctx context.Context, tx bun.Tx, strength, table string, id int64) error {
+// LockRowFor is LockRow with another strength of PostgreSQL: UPDATE also keeps others from
+// inserting rows with a foreign key to this one.
+func (tx *Tx) LockRowFor(ctx context.Context, strength, table string, id int64) error {
 	var found int64
 	q := tx.NewSelect().Table(table).Column("id").Where("id = ?", id)
-	if d.pg != nil {
-		q.For(strength)
-	}
-	return orNotFound(q.Scan(ctx, &found))
+	tx.Lock(q, strength)
+	return OrNotFound(q.Scan(ctx, &found))
 }
 
-// lockUser locks the user whose column has the value, and returns the user as they are then,
-// without the account. model.ErrNotFound when there is none.
-func (d *DB) lockUser(ctx context.Context, tx bun.Tx, column string, value any) (*model.User, error) {
-	var user model.User
-	q := tx.NewSelect().Model(&user).Where("? = ?", bun.Ident(column), value)
-
-	if d.pg != nil {
-		q.For("NO KEY UPDATE")
+// Lock makes a query of this transaction lock the rows that it returns, with a strength of
+// PostgreSQL's FOR clause. It does nothing on SQLite.
+func (tx *Tx) Lock(q *bun.SelectQuery, strength string) {
+	if tx.db.IsPostgres() {
+		q.For(strength)
 	}
-	if err := q.Scan(ctx); err != nil {
-		return nil, orNotFound(err)
-	}
-
-	return &user, nil
 }

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"strings"
 	"time"
-
-	"github.com/uptrace/bun"
 )
 
 // Migrations are plain SQL files, one folder per dialect with the same names, applied in name
@@ -18,10 +16,6 @@ import (
 //
 //go:embed migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrationFiles embed.FS
-
-// migrationLock is the key of the PostgreSQL advisory lock that makes concurrent starts take turns.
-// SQLite needs none: a writing transaction is exclusive there.
-const migrationLock = 7_211_906_114
 
 // Migrate applies every migration that the database does not have yet. Each runs in one transaction
 // together with its record, under a lock that a crash releases, so that any number of processes may
@@ -44,15 +38,15 @@ func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 // reader may keep it from that: then the log is written over in time, and removed when the last
 // process closes the database.
 func (d *DB) truncateLog(ctx context.Context) {
-	if d.pg == nil {
-		_, _ = d.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	if !d.IsPostgres() {
+		_, _ = d.Write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 }
 
 // beforeMigration has what a migration needs that SQL cannot do. It runs in the migration's
 // transaction and may run again.
-var beforeMigration = map[string]func(*DB, context.Context, bun.Tx) error{
-	"20261122_000012_salts": (*DB).moveSalts,
+var beforeMigration = map[string]func(context.Context, *DB, *Tx) error{
+	"20261122_000012_salts": moveSalts,
 }
 
 // migratePatience bounds how long a start waits for others that migrate at the same moment.
@@ -67,7 +61,7 @@ func repeatUntil(ctx context.Context, run func() error) error {
 
 	for {
 		err := run()
-		if err == nil || !isRetryable(err) {
+		if err == nil || !IsRetryable(err) {
 			return err
 		}
 
@@ -82,8 +76,8 @@ func repeatUntil(ctx context.Context, run func() error) error {
 // createMigrationTable makes the list of applied migrations. Under the lock, too: in PostgreSQL two
 // CREATE TABLE IF NOT EXISTS that meet are an error for one of them.
 func (d *DB) createMigrationTable(ctx context.Context) error {
-	return d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockMigrations(ctx, tx); err != nil {
+	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockKey(ctx, MigrationLock); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_migrations (name text PRIMARY KEY, applied_at bigint NOT NULL)")
@@ -91,18 +85,10 @@ func (d *DB) createMigrationTable(ctx context.Context) error {
 	})
 }
 
-func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx) error {
-	if d.pg == nil {
-		return nil
-	}
-	_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", migrationLock)
-	return err
-}
-
 func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Time) error {
 	step := beforeMigration[name]
-	err := d.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := d.lockMigrations(ctx, tx); err != nil {
+	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
+		if err := tx.LockKey(ctx, MigrationLock); err != nil {
 			return err
 		}
 
@@ -117,14 +103,14 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 		}
 
 		if step != nil {
-			if err := step(d, ctx, tx); err != nil {
+			if err := step(ctx, d, tx); err != nil {
 				return err
 			}
 		}
 
-		// Tx.Tx is the plain database/sql transaction: bun would look for its own placeholders in
+		// Tx.Tx.Tx is the plain database/sql transaction: bun would look for its own placeholders in
 		// the script.
-		if _, err := tx.Tx.ExecContext(ctx, string(script)); err != nil {
+		if _, err := tx.Tx.Tx.ExecContext(ctx, string(script)); err != nil {
 			return err
 		}
 
@@ -142,7 +128,7 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 // the database is away or was never migrated.
 func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
 	var applied []string
-	if err := d.read.NewSelect().Table("schema_migrations").Column("name").Scan(ctx, &applied); err != nil {
+	if err := d.Read.NewSelect().Table("schema_migrations").Column("name").Scan(ctx, &applied); err != nil {
 		return nil, err
 	}
 

@@ -21,7 +21,7 @@ type sqliteWriter struct {
 	connector driver.Connector
 
 	mu       sync.Mutex
-	conn     *sqliteConn // nil until needed and after a failure
+	conn     *SQLiteConn // nil until needed and after a failure
 	borrowed bool
 	ordinary bool // the last use was an ordinary one
 	closed   bool
@@ -82,7 +82,7 @@ func (b sqliteBorrower) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 
-	return &borrowedConn{sqliteConn: conn, borrower: b}, nil
+	return &borrowedConn{SQLiteConn: conn, borrower: b}, nil
 }
 
 // Driver implements driver.Connector.
@@ -90,7 +90,7 @@ func (b sqliteBorrower) Driver() driver.Driver { return b.writer.connector.Drive
 
 // borrowedConn is the writing connection during one use.
 type borrowedConn struct {
-	*sqliteConn
+	*SQLiteConn
 	borrower sqliteBorrower
 	bad      bool // must not be used again
 }
@@ -149,7 +149,7 @@ func (w *sqliteWriter) leave(turn *sqliteTurn, urgency int) bool {
 }
 
 // open returns the connection to the caller whose turn it is.
-func (w *sqliteWriter) open(ctx context.Context) (*sqliteConn, error) {
+func (w *sqliteWriter) open(ctx context.Context) (*SQLiteConn, error) {
 	if w.conn != nil {
 		return w.conn, nil
 	}
@@ -159,12 +159,12 @@ func (w *sqliteWriter) open(ctx context.Context) (*sqliteConn, error) {
 		return nil, err
 	}
 
-	able, ok := conn.(driverConn)
+	able, ok := conn.(DriverConn)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("SQLite's connections are %T, which cannot do what is asked of them", conn), conn.Close())
 	}
 
-	w.conn = &sqliteConn{driverConn: able}
+	w.conn = &SQLiteConn{DriverConn: able}
 	return w.conn, nil
 }
 

@@ -45,11 +45,11 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 	if err := d.Migrate(t.Context(), time.Now); err != nil {
 		t.Fatal(err)
 	}
-	if err := ExecForTest(t.Context(), d, "CREATE TABLE arrivals (who TEXT)"); err != nil {
+	if _, err := d.Write.ExecContext(t.Context(), "CREATE TABLE arrivals (who TEXT)"); err != nil {
 		t.Fatal(err)
 	}
 
-	holder, err := d.write.Conn(t.Context())
+	holder, err := d.Write.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,25 +58,21 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 	var writes sync.WaitGroup
 	for range changes {
 		writes.Go(func() {
-			if err := ExecForTest(t.Context(), d, "INSERT INTO arrivals VALUES ('change')"); err != nil {
+			if _, err := d.Write.ExecContext(t.Context(), "INSERT INTO arrivals VALUES ('change')"); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 
 	d.sqlite.awaitTurns(t, changes, 0)
-	store := d.HitStore()
-	defer store.Close()
 
-	ahead := -1
+	ahead := int64(-1)
 	writes.Go(func() {
-		// Nothing else is stored while this transaction decides.
-		err := store.Update(t.Context(), HitKeys{}, func(*HitState) *HitChanges {
-			n, err := CountForTest(d, "arrivals")
-			if ahead = n; err != nil {
-				t.Error(err)
-			}
-			return &HitChanges{}
+		// A batch borrows the connection in the same way. Nothing else is stored meanwhile.
+		err := d.WithSQLiteConn(t.Context(), func(*SQLiteConn) error {
+			n, err := d.Read.NewSelect().Table("arrivals").Count(t.Context())
+			ahead = n
+			return err
 		})
 		if err != nil {
 			t.Error(err)
@@ -99,7 +95,7 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 
 	writes.Wait()
 
-	if n, err := CountForTest(d, "arrivals"); err != nil || n != changes {
+	if n, err := d.Read.NewSelect().Table("arrivals").Count(t.Context()); err != nil || n != changes {
 		t.Errorf("%d changes stored, %v; want %d", n, err, changes)
 	}
 	if ahead != 0 {

@@ -11,10 +11,13 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// PostgreSQL channels that carry the ids of changed sites and captcha sitekeys.
+// Channel names a kind of changes that Watch reports. It is a channel of PostgreSQL's LISTEN.
+type Channel string
+
+// The channels.
 const (
-	siteChannel    = "tallygate_site"
-	sitekeyChannel = "tallygate_sitekey"
+	SiteChanges    Channel = "tallygate_site"
+	SitekeyChanges Channel = "tallygate_sitekey"
 )
 
 const (
@@ -27,34 +30,9 @@ const (
 	watchPauseMax = 2 * time.Second
 )
 
-// WatchSites calls changed with the id of every site that was made, changed or deleted, also by
-// other processes on this database, until ctx ends; then it returns ctx's error. A change is told
-// after it is committed, usually within milliseconds, with SQLite within 250 of them, and may be
-// told more than once.
-//
-// Changes are told only while in sync. WatchSites begins out of sync. It calls synced(nil) when
-// every later change will be told, and synced with the reason when it lost the database or cannot
-// reach it, as soon as it knows (within five seconds) but not again for each further attempt:
-// whoever keeps sites in memory must read them again after each synced(nil), and should not trust
-// them for long in between.
-//
-// With SQLite changes made through this DB are told before the call that makes them returns, also
-// while WatchSites is not in sync. There changed may run in several goroutines at once.
-//
-// Both functions must be quick and must not change sites. They are not called any more when
-// WatchSites has returned.
-func (d *DB) WatchSites(ctx context.Context, changed func(siteID int64), synced func(error)) error {
-	return d.watch(ctx, siteChannel, &d.watchers, changed, synced)
-}
-
-// WatchSitekeys is WatchSites for captcha sitekeys.
-func (d *DB) WatchSitekeys(ctx context.Context, changed func(sitekeyID int64), synced func(error)) error {
-	return d.watch(ctx, sitekeyChannel, &d.sitekeyWatchers, changed, synced)
-}
-
-func (d *DB) watch(ctx context.Context, channel string, watchers *siteWatchers, changed func(id int64), synced func(error)) error {
-	if d.pg == nil {
-		return d.watchSQLite(ctx, channel, watchers, changed, synced)
+func (d *DB) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
+	if !d.IsPostgres() {
+		return d.watchSQLite(ctx, channel, changed, synced)
 	}
 
 	config := d.pg.Copy()
@@ -89,7 +67,7 @@ func (d *DB) watch(ctx context.Context, channel string, watchers *siteWatchers, 
 
 // listen tells changes over one connection until that breaks or ctx ends. It calls began when it
 // listens and, if it did, lost as soon as the connection broke: closing it can take a while.
-func listen(ctx context.Context, config *pgx.ConnConfig, channel string, changed func(int64), began func(), lost func(error)) error {
+func listen(ctx context.Context, config *pgx.ConnConfig, channel Channel, changed func(int64), began func(), lost func(error)) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -101,7 +79,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, channel string, changed
 		_ = conn.Close(ctx)
 	}()
 
-	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+string(channel)); err != nil {
 		return err
 	}
 
@@ -140,38 +118,52 @@ func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	return 0, conn.Ping(answer)
 }
 
-// tellSite announces a change of a site to every process, when tx commits.
-func (d *DB) tellSite(ctx context.Context, tx bun.Tx, siteID int64) error {
-	return d.notify(ctx, tx, siteChannel, siteID)
+// notice is a change that a transaction announces.
+type notice struct {
+	channel Channel
+	id      int64
 }
 
-func (d *DB) notify(ctx context.Context, tx bun.Tx, channel string, id int64) error {
-	if d.pg == nil {
-		// this DB's own watchers are told after the commit
-		return d.noteChange(ctx, tx, channel, id)
+// Notify announces changes of rows to every process that watches the channel, when tx commits.
+func (tx *Tx) Notify(ctx context.Context, channel Channel, ids ...int64) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, strconv.FormatInt(id, 10))
-	return err
+
+	if tx.db.IsPostgres() {
+		_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM unnest(ARRAY[?]::bigint[]) AS id", string(channel), bun.List(ids))
+		return err
+	}
+
+	for _, id := range ids {
+		tx.changes = append(tx.changes, notice{channel, id})
+	}
+	return tx.noteChanges(ctx, channel, ids)
 }
 
-// siteWatchers are the functions that changes made through this DB are told to, with SQLite.
-type siteWatchers struct {
+// watchers are the functions that changes made through this DB are reported to, with SQLite.
+type watchers struct {
 	mu      sync.RWMutex
 	next    int
-	changed map[int]func(siteID int64)
+	changed map[int]watcher
 }
 
-func (w *siteWatchers) add(changed func(int64)) (remove func()) {
+type watcher struct {
+	channel Channel
+	changed func(id int64)
+}
+
+func (w *watchers) add(channel Channel, changed func(int64)) (remove func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
 	if w.changed == nil {
-		w.changed = make(map[int]func(int64))
+		w.changed = make(map[int]watcher)
 	}
 
 	id := w.next
 	w.next++
-	w.changed[id] = changed
+	w.changed[id] = watcher{channel, changed}
 
 	return func() {
 		w.mu.Lock()
@@ -180,10 +172,16 @@ func (w *siteWatchers) add(changed func(int64)) (remove func()) {
 	}
 }
 
-func (w *siteWatchers) tell(siteID int64) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	for _, changed := range w.changed {
-		changed(siteID)
+// tellWatchers reports committed changes of this DB.
+func (d *DB) tellWatchers(changes []notice) {
+	d.watchers.mu.RLock()
+	defer d.watchers.mu.RUnlock()
+
+	for _, change := range changes {
+		for _, w := range d.watchers.changed {
+			if w.channel == change.channel {
+				w.changed(change.id)
+			}
+		}
 	}
 }

@@ -3,8 +3,6 @@ package db
 import (
 	"context"
 	"time"
-
-	"github.com/uptrace/bun"
 )
 
 const (
@@ -20,41 +18,34 @@ const (
 // change is a committed change of a site or sitekey.
 type change struct {
 	Seq     int64 // without gaps
-	Channel string
+	Channel Channel
 	ID      int64
 	Source  int64 // DB.source of the process that made it
 }
 
-// noteChange stores a change for the watchers of other processes on this SQLite file, when tx
-// commits.
-func (d *DB) noteChange(ctx context.Context, tx bun.Tx, channel string, id int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO changes (channel, id, source) VALUES (?, ?, ?)", channel, id, d.source)
-	if err != nil {
-		return err
+// noteChanges stores changes for the watchers of other processes on this SQLite file.
+func (tx *Tx) noteChanges(ctx context.Context, channel Channel, ids []int64) error {
+	rows := make([]change, len(ids))
+	for i, id := range ids {
+		rows[i] = change{Channel: channel, ID: id, Source: tx.db.source}
 	}
-	return pruneChanges(ctx, tx)
-}
 
-// noteDeletions is noteChange for all rows of a table that an account has.
-func (d *DB) noteDeletions(ctx context.Context, tx bun.Tx, channel, table string, accountID int64) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO changes (channel, id, source) SELECT ?, id, ? FROM ? WHERE account_id = ?",
-		channel, d.source, bun.Ident(table), accountID)
-	if err != nil {
+	if _, err := tx.NewInsert().Model(&rows).ExcludeColumn("seq").Exec(ctx); err != nil {
 		return err
 	}
 	return pruneChanges(ctx, tx)
 }
 
 // pruneChanges deletes all but the last changes.
-func pruneChanges(ctx context.Context, tx bun.Tx) error {
+func pruneChanges(ctx context.Context, tx *Tx) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM changes WHERE seq <= (SELECT max(seq) FROM changes) - ?", keptChanges)
 	return err
 }
 
 // watchSQLite is watch on SQLite. Changes made through this DB arrive through the watchers, others
 // through the table.
-func (d *DB) watchSQLite(ctx context.Context, channel string, watchers *siteWatchers, changed func(id int64), synced func(error)) error {
-	remove := watchers.add(changed)
+func (d *DB) watchSQLite(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
+	remove := d.watchers.add(channel, changed)
 	defer remove()
 
 	poll := changePoll{db: d, channel: channel, changed: changed, synced: synced}
@@ -78,7 +69,7 @@ func (d *DB) watchSQLite(ctx context.Context, channel string, watchers *siteWatc
 // with this process's own, and costs the same read transaction.
 type changePoll struct {
 	db      *DB
-	channel string
+	channel Channel
 	changed func(id int64)
 	synced  func(error)
 
@@ -109,7 +100,7 @@ func (p *changePoll) read(ctx context.Context) error {
 	}
 
 	var changes []change
-	err := p.db.dataRead.NewSelect().Model(&changes).Where("seq > ?", p.last).Order("seq").Limit(keptChanges).Scan(ctx)
+	err := p.db.DataRead.NewSelect().Model(&changes).Where("seq > ?", p.last).Order("seq").Limit(keptChanges).Scan(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +121,7 @@ func (p *changePoll) read(ctx context.Context) error {
 
 // sync begins with the changes that come from now on.
 func (p *changePoll) sync(ctx context.Context) error {
-	if err := p.db.dataRead.NewRaw("SELECT coalesce(max(seq), 0) FROM changes").Scan(ctx, &p.last); err != nil {
+	if err := p.db.DataRead.NewRaw("SELECT coalesce(max(seq), 0) FROM changes").Scan(ctx, &p.last); err != nil {
 		return err
 	}
 	p.inSync, p.told = true, false

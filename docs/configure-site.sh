@@ -1,17 +1,17 @@
 #!/bin/sh
-# Makes a site and configures it, with nothing but curl and an API token with the scope WRITE; with WEBHOOK_URL or DAILY_URL
-# the token needs the scope EXPORT as well:
+# Create a site and configure it, with curl and an API token with the scope WRITE; WEBHOOK_URL and DAILY_URL also need the
+# scope EXPORT:
 #
 #   TALLYGATE_URL=https://app.example.com TALLYGATE_API_TOKEN=tga_… sh docs/configure-site.sh example.com
 #
-# It stops at the first mistake. Running it again finds the site that is there, and replaces its server secret. Optional:
+# It stops at the first error. Run again, it reuses the existing site and replaces its server secret. Optional:
 #   EXTRA_DOMAIN   another domain whose pages may send hits
 #   EVENT          an event name of your own, which becomes a key event (default: signup)
 #   WEBHOOK_URL    where key events are sent
 #   WEBHOOK_SECRET signs these calls: 16 characters or more
 #   DAILY_URL      where each day's events are sent when the day is over
 #   EXCLUDE        an address or network whose hits are not stored, for instance your office
-#   SITEKEY_NAME   makes a captcha sitekey of this name, bound to the domain; each run makes another one
+#   SITEKEY_NAME   creates a captcha sitekey of this name, bound to the domain; each run creates another one
 set -eu
 
 : "${TALLYGATE_URL:?set it to the origin of your account application}"
@@ -19,7 +19,7 @@ set -eu
 domain=${1:?the domain of the site, for instance example.com}
 event=${EVENT:-signup}
 
-# Values go into JSON as they are, so they must be plain. Addresses, domains and event names are.
+# Values are inserted into JSON without escaping, so refuse those that would need it.
 for value in "$domain" "$event" "${EXTRA_DOMAIN:-}" "${WEBHOOK_URL:-}" "${WEBHOOK_SECRET:-}" "${DAILY_URL:-}" "${EXCLUDE:-}" \
 	"${SITEKEY_NAME:-}"; do
 	case $value in
@@ -27,14 +27,14 @@ for value in "$domain" "$event" "${EXTRA_DOMAIN:-}" "${WEBHOOK_URL:-}" "${WEBHOO
 	esac
 done
 
-# graphql QUERY VARIABLES prints the answer.
+# graphql QUERY VARIABLES prints the response.
 graphql() {
 	printf '{"query":"%s","variables":%s}' "$1" "$2" |
 		curl --silent --show-error --header "Authorization: Bearer $TALLYGATE_API_TOKEN" \
 			--header 'Content-Type: application/json' --data-binary @- "$TALLYGATE_URL/graphql"
 }
 
-# text FIELD reads the first text of that name from an answer.
+# text FIELD extracts the first string of that name from a response.
 text() {
 	sed -nE 's/.*"'"$1"'":"(([^"\\]|\\.)*)".*/\1/p' | sed 's/\\"/"/g; s/\\u003c/</g; s/\\u003e/>/g; s/\\u0026/\&/g'
 }
@@ -54,7 +54,7 @@ case $answer in
 	site=$(echo "$answer" | text id)
 	echo "createSite: done" ;;
 *'"DOMAIN_TAKEN"'*)
-	# Find it among the sites: one pair of id and domain in each line.
+	# Find the site: one pair of id and domain per line.
 	site=$(graphql '{ sites(first: 100) { edges { node { id domain } } } }' '{}' | tr '{' '\n' | grep -F "\"domain\":\"$domain\"" | text id)
 	echo "createSite: the site is there already" ;;
 *) echo "createSite: $answer" >&2; exit 1 ;;

@@ -1,23 +1,23 @@
-// Package assets holds what browsers load from Tallygate: the scripts that site owners paste, and
-// GraphiQL for the control plane. Everything is built or vendored beforehand, embedded, and already
-// compressed; this package only hands it out.
+// Package assets serves the files that browsers load from Tallygate: the scripts that site owners
+// paste, and GraphiQL for the control plane. All files are built or vendored beforehand, compressed
+// and embedded; the package never builds or compresses at run time.
 //
-// The data plane mounts Handler, the control plane mounts GraphiQL. The package imports nothing
-// else of Tallygate.
+// The data plane mounts Handler, and the control plane mounts GraphiQL. The package imports no other
+// package of Tallygate.
 package assets
 
 import "embed"
 
 //go:generate go run ./build
 
-// built is made by the program in build/ from the sources in src/: each file as it is,
+// built holds the output of build/ from the sources in src/: each file uncompressed,
 // gzip-compressed and brotli-compressed.
 //
 //go:embed dist
 var built embed.FS
 
-// thirdParty holds other people's browser code, gzip-compressed; each folder's README says what it
-// is and under which licence.
+// thirdParty holds vendored browser code, gzip-compressed. Each folder's README names its origin and
+// licence.
 //
 //go:embed thirdparty/graphiql/*.gz
 var thirdParty embed.FS

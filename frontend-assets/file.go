@@ -8,41 +8,45 @@ import (
 	"strings"
 )
 
-// Cache lifetimes. A name without a version changes its content at each release, so that browsers
-// have to ask again within the hour; a name with a version never does.
+// Values of Cache-Control. A name without a version changes its content with each release, so
+// browsers revalidate it after an hour. The content of a name with a version never changes.
 const (
 	cacheHour    = "public, max-age=3600"
 	cacheForever = "public, max-age=31536000, immutable"
 )
 
-// file is one asset with the encodings that it is stored in.
+// file is one asset in all its stored encodings.
+//
+// github.com/vearutop/statigz 1.4.0 also serves precompressed embedded files, but it ignores the
+// weights of Accept-Encoding (it sends gzip for "gzip;q=0"), sends unquoted ETags, compares
+// If-None-Match as one string, and has no charset in the type of scripts.
 type file struct {
 	contentType string
-	encodings   []encoding // best first; the last one is the plain form
+	encodings   []encoding // best first; the last one is uncompressed
 }
 
-// encoding is one stored form of a file.
+// encoding is one stored encoding of a file.
 type encoding struct {
-	name string // as in Content-Encoding; "identity" is the plain form
+	name string // as in Content-Encoding; "identity" is uncompressed
 	body []byte
-	etag string // strong: of these very bytes
+	etag string // strong: a hash of body
 }
 
 func newEncoding(name string, body []byte) encoding {
 	return encoding{name: name, body: body, etag: `"` + hash(body) + `"`}
 }
 
-// hash names a content: 12 hexadecimal characters of its SHA-256.
+// hash returns the first 12 hexadecimal characters of a content's SHA-256.
 func hash(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:6])
 }
 
-// plain is the file as it was before compression.
+// plain returns the uncompressed content.
 func (f *file) plain() []byte { return f.encodings[len(f.encodings)-1].body }
 
-// serve answers a GET or HEAD request with the encoding that the client likes best, or with 304
-// when it has that one.
+// serve answers a GET or HEAD request with the client's preferred encoding, or with 304 if the
+// client has it.
 func (f *file) serve(w http.ResponseWriter, r *http.Request, cacheControl string) {
 	chosen := f.choose(r.Header.Values("Accept-Encoding"))
 	h := w.Header()
@@ -64,14 +68,14 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cacheControl string
 	}
 
 	if r.Method != http.MethodHead {
-		// a client that went away is no error of ours
+		// A write fails only if the client has disconnected.
 		_, _ = w.Write(chosen.body)
 	}
 }
 
-// choose picks the stored encoding with the highest weight in Accept-Encoding (RFC 9110, section
-// 12.5.3); of equal ones the smaller form. The plain form is for clients that accept nothing else,
-// even when they refuse that too: a script that arrives is worth more than a 406.
+// choose returns the stored encoding with the highest weight in Accept-Encoding (RFC 9110, section
+// 12.5.3), and among equal weights the smallest. Clients that accept none get the uncompressed
+// content, even if they refuse that too, because a script is more useful than status 406.
 func (f *file) choose(accept []string) encoding {
 	best, bestWeight := f.encodings[len(f.encodings)-1], 0.0
 	wanted := weights(accept)
@@ -88,15 +92,16 @@ func (f *file) choose(accept []string) encoding {
 	return best
 }
 
-// weights reads "br;q=0.8, gzip" into {br: 0.8, gzip: 1}. An unreadable weight counts as 0, which
-// means refused.
+// weights parses Accept-Encoding: "br;q=0.8, gzip" gives {br: 0.8, gzip: 1}. A malformed weight
+// counts as 0, which means refused.
 func weights(accept []string) map[string]float64 {
 	found := map[string]float64{}
 	for item := range strings.SplitSeq(strings.Join(accept, ","), ",") {
 		name, parameters, _ := strings.Cut(item, ";")
 		weight := 1.0
 
-		if key, value, ok := strings.Cut(strings.TrimSpace(parameters), "="); ok && strings.EqualFold(strings.TrimSpace(key), "q") {
+		key, value, ok := strings.Cut(strings.TrimSpace(parameters), "=")
+		if ok && strings.EqualFold(strings.TrimSpace(key), "q") {
 			var err error
 			if weight, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
 				weight = 0
@@ -109,8 +114,8 @@ func weights(accept []string) map[string]float64 {
 	return found
 }
 
-// matches tells whether one of the tags of If-None-Match is this one; the comparison is the weak
-// one, as RFC 9110 demands.
+// matches reports whether If-None-Match contains the ETag. It uses weak comparison, as RFC 9110
+// requires.
 func matches(ifNoneMatch []string, etag string) bool {
 	for tag := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
 		tag = strings.TrimSpace(tag)
@@ -121,7 +126,7 @@ func matches(ifNoneMatch []string, etag string) bool {
 	return false
 }
 
-// readOnly answers 405 to anything but GET and HEAD.
+// readOnly answers methods other than GET and HEAD with 405.
 func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// graphiqlPrefix is where the page finds its files.
+// graphiqlPrefix is the path prefix of the page's files.
 const graphiqlPrefix = "/graphiql/"
 
-// graphiqlFiles are the page's own files, in the order of loading; a version or hash in the name
-// lets browsers keep them forever.
+// graphiqlFiles lists the page's files in loading order. Each name contains a version or hash, so
+// browsers may cache the file forever.
 var graphiqlFiles = func() []namedFile {
 	start := builtFile("graphiql/start.js", "text/javascript; charset=utf-8")
 	return []namedFile{
@@ -30,12 +30,12 @@ var graphiqlFiles = func() []namedFile {
 type namedFile struct {
 	name string
 	file *file
-	// plain returns the file with its plain form filled in, which is unpacked for the first client
-	// that asks for it and kept from then on. Nil when the file has it already.
+	// plain returns the file including its uncompressed content, which the first call unpacks. It is
+	// nil for files that are stored uncompressed too.
 	plain func() (*file, error)
 }
 
-// thirdPartyFile takes a file of thirdparty/graphiql/, which is stored gzip-compressed only.
+// thirdPartyFile returns a file of thirdparty/graphiql/, which holds gzip-compressed files only.
 func thirdPartyFile(name, contentType string) namedFile {
 	zipped, err := thirdParty.ReadFile("thirdparty/graphiql/" + name + ".gz")
 	if err != nil {
@@ -45,7 +45,7 @@ func thirdPartyFile(name, contentType string) namedFile {
 	return namedFile{name: name, file: f, plain: sync.OnceValues(f.unpacked)}
 }
 
-// unpacked returns the file with its plain form filled in.
+// unpacked returns the file including its uncompressed content.
 func (f *file) unpacked() (*file, error) {
 	r, err := gzip.NewReader(bytes.NewReader(f.encodings[0].body))
 	if err != nil {
@@ -60,13 +60,12 @@ func (f *file) unpacked() (*file, error) {
 	return &file{f.contentType, []encoding{f.encodings[0], newEncoding("identity", body)}}, nil
 }
 
-// graphiqlPolicy lets the page do what GraphiQL needs and no more: scripts and requests of its own
-// origin. Inline styles are GraphiQL's own doing (its editor and its panes size themselves with
-// style attributes and elements).
+// graphiqlPolicy allows only what GraphiQL needs: scripts and requests of its own origin, and inline
+// styles, which its editor and panes use for their sizes.
 const graphiqlPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// graphiqlPage is the same for everybody.
+// graphiqlPage is the page, which is the same for all users.
 var graphiqlPage = func() []byte {
 	var page bytes.Buffer
 	page.WriteString("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Tallygate</title>\n" +
@@ -81,18 +80,19 @@ var graphiqlPage = func() []byte {
 		}
 	}
 
-	page.WriteString("<div id=\"graphiql\"><noscript>GraphiQL needs JavaScript. The API itself is at POST /graphql.</noscript></div>\n</html>\n")
+	page.WriteString("<div id=\"graphiql\"><noscript>GraphiQL needs JavaScript. The API itself is at POST /graphql." +
+		"</noscript></div>\n</html>\n")
 	return page.Bytes()
 }()
 
-// GraphiQL serves the page on which a person tries the GraphQL API, without anything from another
-// host. The control plane mounts it twice, unchanged:
+// GraphiQL returns the handler of the page for trying the GraphQL API, which loads nothing from other
+// hosts. The control plane mounts it at two paths:
 //
-//	GET /graphql      for browsers (Accept: text/html): the page; so does any path that is not below /graphiql/
-//	GET /graphiql/…   the page's files, cached for a year, since their names carry a version
+//	GET /graphql      for browsers (Accept: text/html): the page, as for any path not below /graphiql/
+//	GET /graphiql/…   the page's files, cached for a year, because their names contain a version
 //
-// The page posts to /graphql of its own origin, with the session cookie. It cannot be framed. Only
-// GET and HEAD are accepted.
+// The page posts to /graphql of its own origin, with the session cookie. It cannot be framed. The
+// handler accepts GET and HEAD only.
 func GraphiQL() http.Handler {
 	files := map[string]namedFile{}
 	for _, f := range graphiqlFiles {
@@ -134,7 +134,7 @@ func serveGraphiQLPage(w http.ResponseWriter) {
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-cache")
 
-	// the same address answers operations, too
+	// The same address also answers GraphQL operations.
 	h.Set("Vary", "Accept")
 	_, _ = w.Write(graphiqlPage)
 }

@@ -6,7 +6,7 @@ import (
 	"path"
 )
 
-// public lists what Handler serves, by the name that stands in site owners' pages.
+// public lists the files that Handler serves, by the name that site owners' pages use.
 var public = map[string]*file{
 	"svc.js":              builtFile("svc.js", javascript),
 	"captcha.js":          builtFile("captcha.js", javascript),
@@ -21,8 +21,8 @@ const (
 	wasm       = "application/wasm"
 )
 
-// builtFile takes a file of dist/ with its compressed twins. It panics when the build left one out,
-// which the package's tests would have seen.
+// builtFile returns a file of dist/ in all encodings. It panics if one is missing, which the
+// package's tests would detect.
 func builtFile(name, contentType string) *file {
 	f := &file{contentType: contentType}
 	for _, form := range []struct{ encoding, suffix string }{{"br", ".br"}, {"gzip", ".gz"}, {"identity", ""}} {
@@ -38,21 +38,21 @@ func builtFile(name, contentType string) *file {
 }
 
 // Versioned returns the path of an asset with its content's hash in the name, for example
-// "/svc.0123456789ab.js" for "svc.js". Pages that we render ourselves use it, as it may be cached
-// forever. It panics when there is no such asset.
+// "/svc.0123456789ab.js" for "svc.js". Tallygate's own pages use it because browsers may cache it
+// forever. It panics if there is no such asset.
 func Versioned(name string) string {
 	f, ok := public[name]
 	if !ok {
-		panic("assets: no asset is called " + name)
+		panic("assets: there is no asset named " + name)
 	}
 	extension := path.Ext(name)
 	return "/" + name[:len(name)-len(extension)] + "." + hash(f.plain()) + extension
 }
 
-// Handler serves the public browser assets, such as /svc.js, cached for an hour, and their
-// versioned twins (see Versioned), cached for a year. A version that is not this build's is 404.
-// The answers carry a strong ETag per encoding, may be used by pages of any origin, and need no
-// cookie. Only GET and HEAD are accepted.
+// Handler returns the handler of the public browser assets. Names such as /svc.js are cached for an
+// hour, and versioned names (see Versioned) for a year. A version of another build is answered with
+// 404. Responses have a strong ETag per encoding, are readable from any origin, and set no cookie.
+// The handler accepts GET and HEAD only.
 func Handler() http.Handler {
 	type route struct {
 		file         *file
@@ -72,8 +72,8 @@ func Handler() http.Handler {
 			return
 		}
 
-		// Every website loads these, also those that isolate themselves (COEP) or use integrity
-		// attributes.
+		// Any website may load these, including websites that use cross-origin isolation (COEP) or
+		// integrity attributes.
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
 		route.file.serve(w, r, route.cacheControl)

@@ -16,7 +16,7 @@ import (
 	assets "github.com/tallygate/tallygate/frontend-assets"
 )
 
-// get asks a handler for a path, with headers given in pairs.
+// get sends a request to a handler, with headers as pairs of name and value.
 func get(t *testing.T, h http.Handler, method, path string, headers ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, path, nil)
@@ -29,7 +29,7 @@ func get(t *testing.T, h http.Handler, method, path string, headers ...string) *
 	return w.Result()
 }
 
-// body reads an answer and undoes its Content-Encoding.
+// body reads a response and decodes its Content-Encoding.
 func body(t *testing.T, res *http.Response) []byte {
 	t.Helper()
 
@@ -89,7 +89,7 @@ func TestEncodingIsNegotiated(t *testing.T) {
 			t.Errorf("Accept-Encoding %q: Content-Encoding = %q, want %q", accept, got, want)
 		}
 		if res.StatusCode != 200 || !bytes.Equal(body(t, res), script(t)) {
-			t.Errorf("Accept-Encoding %q: status %d, or another content than dist/svc.js", accept, res.StatusCode)
+			t.Errorf("Accept-Encoding %q: status %d, or content other than dist/svc.js", accept, res.StatusCode)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestHeaders(t *testing.T) {
 			}
 
 			if want, err := os.ReadFile("dist/" + asset); err != nil || res.StatusCode != 200 || !bytes.Equal(body(t, res), want) {
-				t.Errorf("%s: status %d, or another content than dist/%s (%v)", path, res.StatusCode, asset, err)
+				t.Errorf("%s: status %d, or content other than dist/%s (%v)", path, res.StatusCode, asset, err)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func TestETagIsStrongAndBelongsToOneEncoding(t *testing.T) {
 	for _, encoding := range []string{"br", "gzip", "identity"} {
 		tag := get(t, assets.Handler(), "GET", "/svc.js", "Accept-Encoding", encoding).Header.Get("ETag")
 		if !regexp.MustCompile(`^"[0-9a-f]{12}"$`).MatchString(tag) {
-			t.Errorf("%s: ETag = %s, want a strong one", encoding, tag)
+			t.Errorf("%s: ETag = %s, want a strong ETag", encoding, tag)
 		}
 		if other, taken := seen[tag]; taken {
 			t.Errorf("%s and %s have the same ETag %s", encoding, other, tag)
@@ -153,13 +153,13 @@ func TestETagIsStrongAndBelongsToOneEncoding(t *testing.T) {
 					t.Errorf("%s: 304 with %d bytes of body, Content-Length %q", encoding, len(b), res.Header.Get("Content-Length"))
 				}
 				if res.Header.Get("ETag") != tag || res.Header.Get("Cache-Control") == "" || res.Header.Get("Vary") == "" {
-					t.Errorf("%s: 304 lacks a header that the 200 has: %v", encoding, res.Header)
+					t.Errorf("%s: 304 lacks a header of the 200: %v", encoding, res.Header)
 				}
 			}
 		}
 	}
 
-	// A client that holds the brotli form and now asks for gzip has to get the gzip form.
+	// A client that has the brotli encoding and now requests gzip must get the gzip encoding.
 	br := get(t, assets.Handler(), "GET", "/svc.js", "Accept-Encoding", "br").Header.Get("ETag")
 	if res := get(t, assets.Handler(), "GET", "/svc.js", "Accept-Encoding", "gzip", "If-None-Match", br); res.StatusCode != 200 {
 		t.Errorf("gzip with brotli's ETag: status %d, want 200", res.StatusCode)

@@ -3,12 +3,8 @@ package graph
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -18,18 +14,19 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/web"
 )
 
-// This file is the one place where errors become answers. An error is one of three things: a
-// mistake in a form, which a mutation's userErrors report; a documented top-level code; or our own
-// trouble, of which the caller learns nothing but the number under which it was logged.
+// This file is the only place where errors become responses. An error is one of three things: a
+// mistake in a mutation's input, reported in its userErrors; a documented top-level code; or an
+// internal error, of which the caller gets only the id under which it was logged.
 
-// userErrors splits what a mutation's call returned into the mistakes to report and the error that
-// is left. Joined errors are reported one by one. The codes that belong here are the schema's
-// UserErrorCode.
+// userErrors converts an error to the entries of a mutation's userErrors. Joined errors become one
+// entry each. It returns err itself if one of them has no code of the schema's UserErrorCode.
 //
-// Go code has its codes in lower case, as the contract's HTTP endpoints show them; the schema has
-// them in upper case. This file converts them.
+// Codes are in lower case in Go, like those of the contract's HTTP endpoints, and in upper case in
+// the schema.
 func userErrors(err error) ([]*generated.UserError, error) {
 	found := []*generated.UserError{}
 	for _, one := range joined(err) {
@@ -49,7 +46,7 @@ func userErrors(err error) ([]*generated.UserError, error) {
 	return found, nil
 }
 
-// fieldPath is the path of a field of the input, beginning with the mutation's argument; nil for no
+// fieldPath returns the path of an input field, beginning with the mutation's argument; nil for no
 // field.
 func fieldPath(field string) []string {
 	if field == "" {
@@ -75,49 +72,44 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// presenter makes the top-level errors.
+// notFound is the error of an id that does not exist or belongs to another account.
+func notFound(field string) error {
+	return &model.Error{Kind: model.NotFound, Code: model.ErrNotFound.Code, Field: field, Message: model.ErrNotFound.Message}
+}
+
+// orNotFound adds the field of the id to model.ErrNotFound.
+func orNotFound(field string, err error) error {
+	if errors.Is(err, model.ErrNotFound) {
+		return notFound(field)
+	}
+	return err
+}
+
+// invalidArgument is the error of an argument outside of its range.
+func invalidArgument(field, message string) error {
+	return model.InvalidField(field, "invalid_argument", message)
+}
+
+// presenter builds the top-level errors.
 type presenter struct {
 	log    *slog.Logger
 	now    func() time.Time
-	stacks *seldom // of panics
-	others *seldom // lines about the database being away and about deadlines
+	stacks *web.Throttle // of panics
+	others *web.Throttle // of lines about an unavailable database and about deadlines
 }
 
 func newPresenter(log *slog.Logger, now func() time.Time) presenter {
-	return presenter{log: log, now: now, stacks: &seldom{}, others: &seldom{}}
+	return presenter{log: log, now: now, stacks: &web.Throttle{}, others: &web.Throttle{}}
 }
 
-// seldom lets one of many pass each second: what a flood of requests logs must not fill the disk.
-type seldom struct {
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-// pass reports whether this one is logged, and how many were not since the last one that was.
-func (s *seldom) pass(now time.Time) (skipped int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	if since := now.Sub(s.last); since >= 0 && since < time.Second {
-		s.skipped++
-		return 0, false
-	}
-
-	skipped = s.skipped
-	s.last, s.skipped = now, 0
-	return skipped, true
-}
-
-// libraryCodes are the codes that gqlgen puts on its own errors, as the schema's ErrorCode names
-// them.
+// libraryCodes maps the codes of gqlgen's own errors to the schema's ErrorCode.
 var libraryCodes = map[string]generated.ErrorCode{
 	errcode.ParseFailed:         generated.ErrorCodeParseFailed,
 	errcode.ValidationFailed:    generated.ErrorCodeValidationFailed,
 	"COMPLEXITY_LIMIT_EXCEEDED": generated.ErrorCodeTooComplex,
 }
 
-// present is gqlgen's error presenter: it sees every error once, at the end of its way.
+// present is gqlgen's error presenter. It is called once for each error.
 func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	shown := &gqlerror.Error{Path: graphql.GetPath(ctx)}
 	library, isLibrary := errors.AsType[*gqlerror.Error](err)
@@ -135,15 +127,15 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 			shown.Extensions = map[string]any{"code": string(code)}
 
 			if e.RetryAfter > 0 {
-				shown.Extensions["retryAfter"] = int64(math.Ceil(e.RetryAfter.Seconds()))
+				shown.Extensions["retryAfter"] = limits.Seconds(e.RetryAfter)
 			}
 
 			return shown
 		}
 	}
 
-	// An error that gqlgen or its parser made carries a code and wraps nothing. All others come
-	// from our code.
+	// An error of gqlgen or its parser has a code and wraps nothing. All others come from this
+	// program.
 	if isLibrary && library.Err == nil {
 		code, _ := library.Extensions["code"].(string)
 		if known, ok := libraryCodes[code]; ok {
@@ -164,19 +156,19 @@ func (p presenter) present(ctx context.Context, err error) *gqlerror.Error {
 
 	id := requestID(ctx)
 	p.logInternal(ctx, err, id, shown)
-	shown.Message = "Something went wrong on our side. It is logged under the number " + id + "."
+	shown.Message = "Internal error. It was logged with the request id " + id + "."
 	shown.Extensions = map[string]any{"code": string(generated.ErrorCodeInternal), "requestId": id}
 
 	return shown
 }
 
-// unavailableRetry is when it makes sense to ask again a database that is away.
+// unavailableRetry is the retry time sent while the database is unavailable.
 const unavailableRetry = 5 * time.Second
 
-// temporary returns the answer to an error that is not a fault of the program: the request's
-// deadline, or a database that is away. It is nil for other errors.
+// temporary returns the response to an error that is no fault of the program: an exceeded deadline,
+// or an unavailable database. It is nil for other errors.
 func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
-	if _, panicked := errors.AsType[*panicError](err); panicked {
+	if _, panicked := errors.AsType[*web.Panic](err); panicked {
 		return nil
 	}
 
@@ -184,59 +176,45 @@ func (p presenter) temporary(ctx context.Context, err error) *gqlerror.Error {
 	var line string
 
 	switch {
-	case context.Cause(ctx) == errDeadline:
-		line, answer = "graphql request stopped at its deadline", timeoutError()
+	case limits.Expired(ctx):
+		line, answer = "graphql request stopped at its deadline", limits.TimeoutError()
 	case db.IsUnavailable(err):
-		line, answer = "graphql: the database is not available", libraryError(generated.ErrorCodeUnavailable, "The service cannot answer just now. Try again.")
-		answer.Extensions["retryAfter"] = int64(unavailableRetry.Seconds())
+		line = "graphql: the database is not available"
+		answer = limits.RefusalFor(generated.ErrorCodeUnavailable, unavailableRetry, "The service is temporarily unavailable. Try again.")
 	default:
 		return nil
 	}
 
-	if hasLeft(ctx) {
+	if limits.Disconnected(ctx) {
 		return answer
 	}
-	if skipped, ok := p.others.pass(p.now()); ok {
+	if skipped, ok := p.others.Pass(p.now()); ok {
 		p.log.ErrorContext(ctx, line, "path", graphql.GetPath(ctx).String(), "error", withoutPath(err), "more_since_last", skipped)
 	}
 
 	return answer
 }
 
-func timeoutError() *gqlerror.Error {
-	return libraryError(generated.ErrorCodeTimeout, "The request took longer than %.0f seconds and was stopped.", requestTimeout.Seconds())
-}
-
-// busyError refuses a request of which nothing was run.
-func busyError(code generated.ErrorCode, retryAfter time.Duration, message string) *gqlerror.Error {
-	err := libraryError(code, "%s", message)
-	err.Extensions["retryAfter"] = int64(math.Ceil(retryAfter.Seconds()))
-	return err
-}
-
-// hasLeft reports whether the caller of a request no longer waits for the answer.
-func hasLeft(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) != errDeadline }
-
-// logInternal logs a fault, unless the caller has left and it is no panic: then it comes from the
-// cancelled context. A stack is logged at most once a second.
+// logInternal logs an internal error. Without a panic, it skips errors after the client
+// disconnected: they come from the cancelled context. It logs at most one stack per second.
 func (p presenter) logInternal(ctx context.Context, err error, id string, shown *gqlerror.Error) {
-	panicked, isPanic := errors.AsType[*panicError](err)
-	if hasLeft(ctx) && !isPanic {
+	panicked, isPanic := errors.AsType[*web.Panic](err)
+	if limits.Disconnected(ctx) && !isPanic {
 		return
 	}
 
 	attrs := []slog.Attr{slog.String("request_id", id), slog.String("path", shown.Path.String())}
 
 	if isPanic {
-		if skipped, ok := p.stacks.pass(p.now()); ok {
-			attrs = append(attrs, slog.String("stack", string(panicked.stack)), slog.Int("stacks_left_out", skipped))
+		if skipped, ok := p.stacks.Pass(p.now()); ok {
+			attrs = append(attrs, slog.String("stack", string(panicked.Stack)), slog.Int("stacks_left_out", skipped))
 		}
 	}
 
 	p.log.LogAttrs(ctx, slog.LevelError, "graphql", append(attrs, slog.Any("error", withoutPath(err)))...)
 }
 
-// withoutPath returns the cause of an error to which gqlgen has added its path.
+// withoutPath returns the cause of an error that gqlgen has wrapped with its path.
 func withoutPath(err error) error {
 	if library, ok := errors.AsType[*gqlerror.Error](err); ok && library.Err != nil {
 		return library.Err
@@ -244,22 +222,5 @@ func withoutPath(err error) error {
 	return err
 }
 
-// panicError is a panic on its way to the presenter.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
 // recovered is gqlgen's recover function.
-func recovered(_ context.Context, value any) error {
-	return &panicError{value: value, stack: debug.Stack()}
-}
-
-// libraryError is an error that the presenter shows as it is.
-func libraryError(code generated.ErrorCode, format string, args ...any) *gqlerror.Error {
-	err := gqlerror.Errorf(format, args...)
-	errcode.Set(err, string(code))
-	return err
-}
+func recovered(_ context.Context, value any) error { return web.NewPanic(value) }

@@ -3,22 +3,23 @@ package graph
 import (
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// cursors write and read the places in a list of objects that is in the order of their ids. Their
-// kind is the list's own, so that neither a global id nor another list's cursor is taken for one.
+// cursors encode and decode the positions in a list that is ordered by id. Each list has its own
+// kind, so a global id or another list's cursor is rejected.
 type cursors struct {
 	ids  *model.NodeIDs
 	kind model.NodeKind
 }
 
-func (r *Resolver) listOf(kind model.NodeKind) cursors { return cursors{r.ids, kind} }
+func (r *Resolver) cursors(kind model.NodeKind) cursors { return cursors{r.ids, kind} }
 
-// cursor names the place after the object with this id in the list.
-func (c cursors) cursor(id int64) string { return c.ids.Of(c.kind, id) }
+// encode returns the cursor of the object with this id.
+func (c cursors) encode(id int64) string { return c.ids.Of(c.kind, id) }
 
-// parse reads exactly what cursor writes. None means the beginning of the list.
-func (c cursors) parse(s *string) (after int64, err error) {
+// decode accepts exactly what encode returns. nil is the beginning of the list.
+func (c cursors) decode(s *string) (after int64, err error) {
 	if s == nil {
 		return 0, nil
 	}
@@ -31,27 +32,20 @@ func (c cursors) parse(s *string) (after int64, err error) {
 	return after, nil
 }
 
-// maxFirst is the largest page of a connection.
-const maxFirst = 100
-
-// parsePage reads the arguments of a connection of the list.
+// parsePage checks the arguments of a connection and returns the id after which the page begins.
 func (c cursors) parsePage(first int, after *string) (afterID int64, err error) {
-	if first < 1 || first > maxFirst {
+	if first < 1 || first > limits.MaxPage {
 		return 0, invalidArgument("first", "The argument first must be from 1 to 100.")
 	}
-	return c.parse(after)
+	return c.decode(after)
 }
 
-// cutPage takes a page from the rows that were read, one more than it has, and tells where it lies.
-func cutPage[T any](l cursors, rows []T, first int, after *string, id func(T) int64) ([]T, *generated.PageInfo) {
+// cutPage cuts a page from the rows, of which one more was read, and returns its PageInfo.
+func cutPage[T any](c cursors, rows []T, first int, after *string, id func(T) int64) ([]T, *generated.PageInfo) {
 	page := &generated.PageInfo{HasNextPage: len(rows) > first, HasPreviousPage: after != nil}
 	rows = rows[:min(first, len(rows))]
 	if len(rows) > 0 {
-		page.StartCursor, page.EndCursor = orNil(l.cursor(id(rows[0]))), orNil(l.cursor(id(rows[len(rows)-1])))
+		page.StartCursor, page.EndCursor = orNil(c.encode(id(rows[0]))), orNil(c.encode(id(rows[len(rows)-1])))
 	}
 	return rows, page
-}
-
-func invalidArgument(field, message string) error {
-	return model.InvalidField(field, "invalid_argument", message)
 }

@@ -9,77 +9,61 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/endpoint"
+	"github.com/tallygate/tallygate/graph/limits"
 )
 
 // request is what the resolvers of one request share.
 type request struct {
-	id  string        // shown to the caller beside an internal error, and logged with it
-	now model.Instant // when it came
+	id  string        // returned with an internal error, and logged with it
+	now model.Instant // arrival
 
 	newLoaders func() *loaders
 
-	network string // of the client, see networkOf
-	shared  bool   // many clients have this network
-
-	mu        sync.Mutex
-	loads     *loaders
-	reads     map[any]*sharedRead
-	budget    *budget // nil before the caller is known
-	surcharge int     // points beyond the complexity
-	refused   error   // of the first change that got no turn: later ones get none either
-
-	retryAfter time.Duration // what a caller without points or a turn was told
-
+	mu         sync.Mutex
+	loads      *loaders
+	reads      map[any]*sharedRead
 	purgeUntil time.Time // zero before the first deletion
 }
 
 type requestKey struct{}
 
-// requestTimeout bounds a request from its arrival to its answer. What is still running then is
-// cancelled. It is far below the write timeout of the server, after which no answer could be sent.
-const requestTimeout = 10 * time.Second
+// requests gives each request its id, deadline, limits and loaders.
+type requests struct {
+	db         *db.DB
+	limits     *limits.Limits
+	timeout    time.Duration
+	now        func() time.Time
+	clientAddr func(*http.Request) netip.Addr
+	isShared   func(*http.Request) bool
+}
 
-// errDeadline is the cause of contexts that ended with the request's own deadline, not because the
-// caller has left.
-var errDeadline = errors.New("graph: the request took too long")
-
-// withRequest gives each request its number, its deadline and its loaders.
-func (r *Resolver) withRequest(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		now := model.At(r.now())
+// handler wraps the handler of requests that are run.
+func (rs requests) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now := model.At(rs.now())
 		state := &request{
 			id:         rand.Text()[:16],
 			now:        now,
-			newLoaders: func() *loaders { return newLoaders(r.db, now.Month()) },
-			network:    networkOf(r.clientAddr(req)),
-			shared:     r.isShared(req),
+			newLoaders: func() *loaders { return newLoaders(rs.db, now.Month()) },
 		}
 
 		w.Header().Set("X-Request-Id", state.id)
 
-		// also for the answer that gqlgen gives after a panic
-		w.Header().Set("Content-Type", responseType(req))
+		// Set the content type here too: gqlgen answers by itself after a panic.
+		w.Header().Set("Content-Type", endpoint.ContentType(r))
 
-		ctx, cancel := context.WithTimeoutCause(req.Context(), r.timeout, errDeadline)
+		ctx, cancel := limits.WithDeadline(r.Context(), rs.timeout)
 		defer cancel()
 
-		next.ServeHTTP(w, req.WithContext(context.WithValue(ctx, requestKey{}, state)))
+		ctx = rs.limits.WithRequest(ctx, rs.clientAddr(r), rs.isShared(r), now.Time())
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, state)))
 	})
 }
 
-// networkOf is what one client can be assumed to have: an IPv4 address or an IPv6 network of 64
-// bits.
-func networkOf(addr netip.Addr) string {
-	addr = addr.Unmap().WithZone("")
-	if network, err := addr.Prefix(64); addr.Is6() && err == nil {
-		addr = network.Addr()
-	}
-	return addr.String()
-}
-
-// requestOf returns what the resolvers of the request share. Without withRequest the program is
-// wrong.
+// requestOf returns what the resolvers of the request share. It panics on a context without it.
 func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
 
 func requestID(ctx context.Context) string {
@@ -98,8 +82,18 @@ func (r *request) loaders() *loaders {
 	return r.loads
 }
 
-// purgeEnd is when the request's deletions stop to keep their caller waiting, beginning with the
-// first of them.
+// forget drops what was loaded. Mutations call it after a write.
+func (r *request) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loads, r.reads = nil, nil
+}
+
+// purgeTime is how long the deletions of one request may delay its response by purging rows. The
+// worker purges the remaining rows.
+const purgeTime = 3 * time.Second
+
+// purgeEnd returns when the purges of the request must stop. The time runs from the first of them.
 func (r *request) purgeEnd() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,13 +103,6 @@ func (r *request) purgeEnd() time.Time {
 	return r.purgeUntil
 }
 
-// forget drops what was loaded, after a change.
-func (r *request) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.loads, r.reads = nil, nil
-}
-
 // sharedRead is one call of shared.
 type sharedRead struct {
 	once  sync.Once
@@ -123,11 +110,10 @@ type sharedRead struct {
 	err   error
 }
 
-var errSharedRead = errors.New("graph: the read that others wait for panicked")
+var errSharedRead = errors.New("graph: a shared read panicked")
 
-// shared returns what read returns, and calls it once in a request for each key until something is
-// changed. A list of users has the same account many times, and must not read the account's lists
-// as often.
+// shared returns the result of read, which it calls once per request and key until a mutation
+// writes. A list of users contains the same account many times; its lists are read once.
 func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, error) {
 	r := requestOf(ctx)
 	r.mu.Lock()
@@ -149,9 +135,9 @@ func shared[T any](ctx context.Context, key any, read func() (T, error)) (T, err
 	return value, one.err
 }
 
-// accountRead is the key of a shared read of something that an account has.
+// accountRead is the key of a shared read of an account's field.
 type accountRead struct {
-	what      string
+	field     string
 	accountID int64
 	first     int
 	after     string

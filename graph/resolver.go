@@ -2,47 +2,113 @@ package graph
 
 import (
 	"context"
-	"html"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
-	"github.com/tallygate/tallygate/graph/turns"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// Resolver holds what the resolvers in *.resolvers.go use. They convert, make one call, and convert
-// back; every rule lives in db/model, db or auth.
+// Resolver holds what the resolvers use. A resolver checks the permission, converts its input,
+// makes one call, and converts the result; every rule is in db/model, db or auth. Each subject of
+// the schema has one file with its resolvers.
 type Resolver struct {
+	accounts     *accounts.Store
+	sites        *sites.Store
+	outbox       *outbox.Store
+	retention    *retention.Store
 	db           *db.DB
 	auth         *auth.Auth
 	ids          *model.NodeIDs
-	analyticsURL string // without a final slash
+	analyticsURL string // without a trailing slash
 	captchaURL   string // likewise
 	allowLocal   bool
 	webhookNets  []netip.Prefix
 	plan         model.Plan // of new sites
 	planQuota    int64
-	bell         func([]model.Delivery) // nil: none
+	notify       func([]model.Delivery) // nil: no notification
 	now          func() time.Time
-	clientAddr   func(*http.Request) netip.Addr
-	isShared     func(*http.Request) bool
-	timeout      time.Duration // of a request
-	points       *points       // of accounts
-	schemaReads  *points       // of client networks without an account, one for each request that reads the schema
-	writes       *turns.Queue  // of mutations, by account
-	openWrites   *turns.Queue  // of mutations for everybody, by client network
-	refusals     *refusals
-	purging      chan struct{} // holds one value while a request deletes the rows of deleted sites
+	purging      chan struct{} // holds one value while a request purges deleted sites
 	log          *slog.Logger
 }
 
-// require returns the user who may do something, charged for the request. It fails with
-// unauthenticated for nobody, forbidden for one who may not, and rate_limited. Every field at the
-// top begins with it, apart from those for everybody.
+var _ generated.ResolverRoot = (*Resolver)(nil)
+
+// The resolvers of each type of the schema.
+type (
+	queryResolver             struct{ *Resolver }
+	mutationResolver          struct{ *Resolver }
+	accountResolver           struct{ *Resolver }
+	userResolver              struct{ *Resolver }
+	invitationResolver        struct{ *Resolver }
+	apiTokenResolver          struct{ *Resolver }
+	siteResolver              struct{ *Resolver }
+	siteConnectionResolver    struct{ *Resolver }
+	sitekeyResolver           struct{ *Resolver }
+	sitekeyConnectionResolver struct{ *Resolver }
+	deliveryResolver          struct{ *Resolver }
+	deliveryAttemptResolver   struct{ *Resolver }
+	userDataErasureResolver   struct{ *Resolver }
+)
+
+// Query implements generated.ResolverRoot.
+func (r *Resolver) Query() generated.QueryResolver { return &queryResolver{r} }
+
+// Mutation implements generated.ResolverRoot.
+func (r *Resolver) Mutation() generated.MutationResolver { return &mutationResolver{r} }
+
+// Account implements generated.ResolverRoot.
+func (r *Resolver) Account() generated.AccountResolver { return &accountResolver{r} }
+
+// User implements generated.ResolverRoot.
+func (r *Resolver) User() generated.UserResolver { return &userResolver{r} }
+
+// Invitation implements generated.ResolverRoot.
+func (r *Resolver) Invitation() generated.InvitationResolver { return &invitationResolver{r} }
+
+// ApiToken implements generated.ResolverRoot.
+func (r *Resolver) ApiToken() generated.ApiTokenResolver { return &apiTokenResolver{r} }
+
+// Site implements generated.ResolverRoot.
+func (r *Resolver) Site() generated.SiteResolver { return &siteResolver{r} }
+
+// SiteConnection implements generated.ResolverRoot.
+func (r *Resolver) SiteConnection() generated.SiteConnectionResolver {
+	return &siteConnectionResolver{r}
+}
+
+// Sitekey implements generated.ResolverRoot.
+func (r *Resolver) Sitekey() generated.SitekeyResolver { return &sitekeyResolver{r} }
+
+// SitekeyConnection implements generated.ResolverRoot.
+func (r *Resolver) SitekeyConnection() generated.SitekeyConnectionResolver {
+	return &sitekeyConnectionResolver{r}
+}
+
+// Delivery implements generated.ResolverRoot.
+func (r *Resolver) Delivery() generated.DeliveryResolver { return &deliveryResolver{r} }
+
+// DeliveryAttempt implements generated.ResolverRoot.
+func (r *Resolver) DeliveryAttempt() generated.DeliveryAttemptResolver {
+	return &deliveryAttemptResolver{r}
+}
+
+// UserDataErasure implements generated.ResolverRoot.
+func (r *Resolver) UserDataErasure() generated.UserDataErasureResolver {
+	return &userDataErasureResolver{r}
+}
+
+// require returns the caller's user if it has the permission, and charges the request. It fails
+// with unauthenticated, forbidden or rate_limited. Every root field begins with it, except those
+// that need no session.
 func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User, error) {
 	user, err := r.viewer(ctx)
 	if err != nil {
@@ -52,38 +118,11 @@ func (r *Resolver) require(ctx context.Context, p model.Permission) (*model.User
 	return user, err
 }
 
-// viewer returns the caller's user, charged for the request, or nil for nobody.
+// viewer returns the caller's user and charges the request; nil for an unauthenticated caller.
 func (r *Resolver) viewer(ctx context.Context) (*model.User, error) {
-	caller, err := auth.Who(ctx)
+	caller, err := auth.CallerOf(ctx)
 	if err != nil || caller.User == nil {
 		return nil, err
 	}
-	return caller.User, r.charge(ctx, caller)
-}
-
-// cspLines are what a site's own policy has to allow (analytics contract, section 5).
-func (r *Resolver) cspLines() []string {
-	return []string{"script-src " + r.analyticsURL, "connect-src " + r.analyticsURL}
-}
-
-// scriptTag is what an owner pastes into every page (analytics contract, section 3).
-func (r *Resolver) scriptTag(siteKey string) string {
-	return `<script defer src="` + html.EscapeString(r.analyticsURL) + `/svc.js" data-site="` + siteKey + `"></script>`
-}
-
-// site returns a site of the account by its global id, or nil.
-func (r *Resolver) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
-	number, ok := r.ids.Parse(model.NodeSite, id)
-	if !ok {
-		return nil, nil
-	}
-	return orNull(r.db.SiteByID(ctx, accountID, number))
-}
-
-// orNull turns "not found" into null: an unknown id and another account's id get the same answer.
-func orNull[T any](object *T, err error) (*T, error) {
-	if model.KindOf(err) == model.NotFound {
-		return nil, nil
-	}
-	return object, err
+	return caller.User, limits.Of(ctx).Charge(ctx, caller)
 }

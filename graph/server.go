@@ -1,6 +1,6 @@
-// Package graph is the control plane: the GraphQL schema in *.graphqls, its resolvers, and the
-// limits that keep a hostile query cheap. It calls db and auth; the program mounts it at /graphql.
-// It never serves a hit.
+// Package graph is the control plane: the resolvers of the GraphQL schema in schema/*.graphqls and
+// the HTTP server in front of them. The program mounts it at /graphql; it calls db and auth. It
+// never accepts a hit.
 package graph
 
 import (
@@ -15,54 +15,53 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql/handler"
-	"github.com/99designs/gqlgen/graphql/handler/extension"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/endpoint"
 	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
 )
 
-// Options is what a Server needs. Everything up to Log is required.
+// Options configures a server. Everything up to Log is required.
 type Options struct {
 	DB              *db.DB
 	Auth            *auth.Auth
 	BaseURL         string     // {base_url}: pages from there may send requests
 	AnalyticsURL    string     // {analytics_url}, for script tags
 	CaptchaURL      string     // {captcha_url}, for widget tags
-	DefaultSitePlan model.Plan // of new sites; one with a fixed volume
+	DefaultSitePlan model.Plan // of new sites; must have a fixed volume
 	Now             func() time.Time
 	Log             *slog.Logger
 
-	AllowLocalDomains bool           // lets *.localhost be a site's domain
-	Introspection     bool           // lets callers read the schema
-	WebhookNets       []netip.Prefix // what webhooks may call beside the internet, as the worker has it
-	GraphiQL          http.Handler   // the page that a browser gets at GET /graphql; nil for none
+	AllowLocalDomains bool           // accept *.localhost as a site's domain
+	Introspection     bool           // allow callers to read the schema
+	WebhookNets       []netip.Prefix // private networks that webhooks may call, as configured for the worker
+	GraphiQL          http.Handler   // the page for browsers at GET /graphql; nil: 404
+	RequestTimeout    time.Duration  // of a request; 0: limits.RequestTimeout
+	CostPerMinute     int            // of an account; 0: limits.CostPerMinute
 
-	// ClientAddr returns the client's address behind the configured proxies. Nil: all clients are
-	// one.
+	// ClientAddr returns the client's address behind the configured proxies. nil: all clients
+	// count as one.
 	ClientAddr func(*http.Request) netip.Addr
-	// IsShared reports whether many clients have the request's address, as behind a proxy that is
-	// not configured: no limit of a single network applies then. Nil: never.
+	// IsShared reports whether many clients share the request's address, as behind a proxy that
+	// is not configured. Limits by network do not apply then. nil: never.
 	IsShared func(*http.Request) bool
 
-	Ring func([]model.Delivery) // wakes the workers for what was asked for by hand; nil: they find it by themselves
+	// Notify notifies the workers of deliveries that a caller requested. nil: the workers find
+	// them when they poll.
+	Notify func([]model.Delivery)
 }
 
 // New checks the options, reads the key of ids from the database, which must be migrated, and
-// returns the GraphQL endpoint, to be mounted at /graphql. It starts nothing.
+// returns the handler for /graphql. It starts nothing.
 func New(o Options) (http.Handler, error) {
-	return newWithin(o, bounds{timeout: requestTimeout, points: pointsPerMinute})
-}
-
-// bounds are what tests change.
-type bounds struct {
-	timeout time.Duration // of a request
-	points  int           // of an account in a minute
-}
-
-// newWithin is New with other bounds.
-func newWithin(o Options, b bounds) (http.Handler, error) {
 	if o.DB == nil || o.Auth == nil || o.Now == nil || o.Log == nil {
 		return nil, errors.New("graph: DB, Auth, Now and Log are required")
 	}
@@ -74,7 +73,7 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 
 	for _, address := range []string{o.AnalyticsURL, o.CaptchaURL} {
 		if u, err := url.Parse(address); err != nil || u.Host == "" {
-			return nil, fmt.Errorf("graph: the analytics or captcha URL %q is not an address", address)
+			return nil, fmt.Errorf("graph: the analytics or captcha URL %q has no host", address)
 		}
 	}
 
@@ -84,6 +83,10 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 	}
 
 	origins.SetDenyHandler(http.HandlerFunc(refuseOrigin))
+
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = limits.RequestTimeout
+	}
 
 	if o.IsShared == nil {
 		o.IsShared = func(*http.Request) bool { return false }
@@ -99,6 +102,10 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 
 	resolver := &Resolver{
 		db:           o.DB,
+		accounts:     accounts.New(o.DB),
+		sites:        sites.New(o.DB),
+		outbox:       outbox.New(o.DB),
+		retention:    retention.New(o.DB),
 		auth:         o.Auth,
 		ids:          ids,
 		analyticsURL: strings.TrimRight(o.AnalyticsURL, "/"),
@@ -107,55 +114,46 @@ func newWithin(o Options, b bounds) (http.Handler, error) {
 		webhookNets:  o.WebhookNets,
 		plan:         o.DefaultSitePlan,
 		planQuota:    quota,
-		bell:         o.Ring,
+		notify:       o.Notify,
 		now:          o.Now,
-		clientAddr:   o.ClientAddr,
-		isShared:     o.IsShared,
-		timeout:      b.timeout,
-		points:       newPoints(b.points),
-		schemaReads:  newPoints(introspectionsPerMinute),
-		writes:       newWrites(),
-		openWrites:   newOpenWrites(),
-		refusals:     newRefusals(),
 		purging:      make(chan struct{}, 1),
 		log:          o.Log,
 	}
 
-	post := o.Auth.Middleware(newExecutor(resolver, o))
-	return byMethod(origins.Handler(resolver.withRequest(post)), o.GraphiQL), nil
+	requests := requests{
+		db:         o.DB,
+		limits:     limits.New(o.CostPerMinute),
+		timeout:    o.RequestTimeout,
+		now:        o.Now,
+		clientAddr: o.ClientAddr,
+		isShared:   o.IsShared,
+	}
+
+	post := o.Auth.Middleware(newExecutor(resolver, requests.limits, o))
+	return byMethod(origins.Handler(requests.handler(post)), o.GraphiQL), nil
 }
 
 func nodeIDs(d *db.DB) (*model.NodeIDs, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.RequestTimeout)
 	defer cancel()
-	return d.NodeIDs(ctx)
+	return keys.New(d).NodeIDs(ctx)
 }
 
-// newExecutor is gqlgen with our limits, our errors and our one transport.
-func newExecutor(resolver *Resolver, o Options) http.Handler {
-	schema := generated.NewExecutableSchema(generated.Config{Resolvers: resolver, Complexity: complexity()})
-	srv := handler.New(priced{schema})
-	cache := newQueryCache()
-	errs := newPresenter(o.Log, o.Now)
-	srv.AddTransport(newJSONPost(resolver))
-	srv.SetQueryCache(cache)
-	srv.SetParserTokenLimit(maxTokens)
-	srv.SetValidationRulesFn(silentRules)
-	srv.SetDisableSuggestion(true)
-	srv.SetErrorPresenter(errs.present)
-	srv.SetRecoverFunc(recovered)
-	srv.Use(gate{cache: cache, introspection: o.Introspection})
-	srv.Use(extension.FixedComplexityLimit(maxComplexity))
-	srv.Use(writeTurns{resolver})
+// newExecutor returns gqlgen's server with the limits, the error presenter and the transport.
+func newExecutor(resolver *Resolver, l *limits.Limits, o Options) http.Handler {
+	schema := generated.NewExecutableSchema(generated.Config{Resolvers: resolver, Complexity: limits.Complexity()})
+	srv := handler.New(limits.WithMutationCost(schema))
+	limits.Apply(srv, o.Introspection)
 
-	if o.Introspection {
-		srv.Use(extension.Introspection{})
-	}
+	srv.AddTransport(endpoint.New(l, o.Now))
+	srv.Use(mutations{})
+	srv.SetErrorPresenter(newPresenter(o.Log, o.Now).present)
+	srv.SetRecoverFunc(recovered)
 
 	return srv
 }
 
-// byMethod sends POST to the schema and a browser's GET to GraphiQL.
+// byMethod routes POST to the schema and a browser's GET to GraphiQL.
 func byMethod(post, graphiQL http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
@@ -174,17 +172,17 @@ func byMethod(post, graphiQL http.Handler) http.Handler {
 			graphiQL.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Allow", http.MethodPost)
-			refuse(w, r, http.StatusMethodNotAllowed, libraryError(generated.ErrorCodeBadRequest, "Send a POST request."))
+			endpoint.Refuse(w, r, http.StatusMethodNotAllowed, limits.Refusal(generated.ErrorCodeBadRequest, "Send a POST request."))
 		}
 	})
 }
 
 func refuseOrigin(w http.ResponseWriter, r *http.Request) {
-	refuse(w, r, http.StatusForbidden,
-		libraryError(generated.ErrorCodeCrossOrigin, "A page of another site sent this request."))
+	endpoint.Refuse(w, r, http.StatusForbidden,
+		limits.Refusal(generated.ErrorCodeCrossOrigin, "The request was sent by a page of another origin."))
 }
 
-// origin is the scheme and host of an address.
+// origin returns the scheme and host of a URL.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

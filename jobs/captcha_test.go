@@ -9,11 +9,13 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestSpentIsForgotten: the worker forgets used challenges and tokens once they have been useless
-// for long.
-func TestSpentIsForgotten(t *testing.T) {
+// TestConsumedIsDeleted: the worker deletes consumed challenges and tokens a while after they
+// expired.
+func TestConsumedIsDeleted(t *testing.T) {
+	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		edge := model.At(noon).Add(-db.SpentRetention)
+		edge := model.At(noon).Add(-model.SpentRetention)
 		for i, at := range []model.Instant{edge - 1, edge, model.At(noon)} {
 			if err := dbtest.Exec(d, "INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (?, ?, ?)", i%2, at, []byte("0123456789abcdef")); err != nil {
 				t.Fatal(err)
@@ -26,7 +28,7 @@ func TestSpentIsForgotten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return fmt.Sprintf("%d used ones are remembered, want 2", n), n == 2
+			return fmt.Sprintf("%d consumed ones remain, want 2", n), n == 2
 		})
 	})
 }

@@ -9,108 +9,118 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
-// All that workers decide by time, they decide by the database's clock, which they share. This
-// process's own clock is only compared with it: a difference means that one of the two is wrong,
-// and then nothing is deleted.
+// warnEvery is the least time between two log lines about the clocks.
+const warnEvery = time.Minute
 
-// clockWatch is what this process knows of its clock and the database's.
-type clockWatch struct {
+// errUncertain means that nothing may be deleted now.
+var errUncertain = errors.New("the time is not certain")
+
+// timekeeper is the database as a clock.
+type timekeeper interface {
+	// CompareClock returns the database's time, and how far a local clock is ahead of it.
+	CompareClock(ctx context.Context, local func() time.Time) (model.Instant, time.Duration, error)
+	// TrustedNow returns the database's time, or a *db.ClockJump if it jumped.
+	TrustedNow(context.Context) (model.Instant, error)
+}
+
+// databaseClock is the timekeeper of a database.
+type databaseClock struct {
+	db        *db.DB
+	retention *retention.Store
+}
+
+// CompareClock implements timekeeper.
+func (c databaseClock) CompareClock(
+	ctx context.Context, local func() time.Time,
+) (model.Instant, time.Duration, error) {
+	return c.db.CompareClock(ctx, local)
+}
+
+// TrustedNow implements timekeeper.
+func (c databaseClock) TrustedNow(ctx context.Context) (model.Instant, error) {
+	return c.retention.TrustedNow(ctx)
+}
+
+// clock is the database's clock, which all workers share: they decide everything by it. The clock
+// of this process is only compared with it. A difference means that one of the two is wrong, and
+// then nothing is deleted.
+type clock struct {
+	db  timekeeper
+	now func() time.Time // this process's clock
+	log *slog.Logger
+
 	mu         sync.Mutex
 	difference time.Duration // this process's clock less the database's
 	jump       *db.ClockJump // nil: the database's clock is trusted
-	logged     time.Time     // when a fault was logged last, on the clock of the uptime
+	logged     time.Time     // time of the last log line, monotonic
 }
 
-// dbNow returns the database's time, and notes how far this process's clock is from it.
-func (j *Jobs) dbNow(ctx context.Context) (model.Instant, error) {
-	now, difference, err := j.db.CompareClock(ctx, j.now)
+// Now returns the database's time, and stores its difference from this process's clock.
+func (c *clock) Now(ctx context.Context) (model.Instant, error) {
+	now, difference, err := c.db.CompareClock(ctx, c.now)
 	if err != nil {
 		return 0, err
 	}
 
-	j.clock.mu.Lock()
-	j.clock.difference = difference
-	j.clock.mu.Unlock()
+	c.mu.Lock()
+	c.difference = difference
+	c.mu.Unlock()
 
 	return now, nil
 }
 
-// dbTime is this process's clock, corrected by its last known difference.
-func (j *Jobs) dbTime() time.Time {
-	j.clock.mu.Lock()
-	defer j.clock.mu.Unlock()
-	return j.now().Add(-j.clock.difference)
+// Estimate returns this process's time, corrected by the last known difference.
+func (c *clock) Estimate() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now().Add(-c.difference)
 }
 
-// errClock says that nothing may be deleted at present.
-var errClock = errors.New("the time is not certain")
-
-// certainNow returns the database's time for what cannot be undone. It fails with errClock, which
-// is logged already, while this process's clock and the database's differ or the database's has
-// jumped.
-func (j *Jobs) certainNow(ctx context.Context) (model.Instant, error) {
-	if _, err := j.dbNow(ctx); err != nil {
+// Certain returns the database's time for what cannot be undone. It returns errUncertain, which is
+// logged already, if the two clocks differ by more than a minute or the database's has jumped.
+func (c *clock) Certain(ctx context.Context) (model.Instant, error) {
+	if _, err := c.Now(ctx); err != nil {
 		return 0, err
 	}
 
-	now, err := j.db.TrustedNow(ctx)
+	now, err := c.db.TrustedNow(ctx)
 	jump, jumped := errors.AsType[*db.ClockJump](err)
 	if err != nil && !jumped {
 		return 0, err
 	}
 
-	j.clock.mu.Lock()
-	j.clock.jump = jump
-	j.clock.mu.Unlock()
+	c.mu.Lock()
+	c.jump = jump
+	c.mu.Unlock()
 
-	if warning := j.ClockWarning(); warning != "" {
-		j.logClock(ctx, warning)
-		return 0, errClock
+	if warning := c.Warning(); warning != "" {
+		c.logWarning(ctx, warning)
+		return 0, errUncertain
 	}
 
 	return now, nil
 }
 
-// whenCertain runs a task with certainNow. While that fails, the task is left to its next period.
-func whenCertain(task func(*Jobs, context.Context, model.Instant) error) func(*Jobs, context.Context) error {
-	return func(j *Jobs, ctx context.Context) error {
-		now, err := j.certainNow(ctx)
-		if errors.Is(err, errClock) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-
-		return task(j, ctx, now)
-	}
-}
-
-// watchClock compares the clocks, so that a fault shows before a task meets it.
-func (j *Jobs) watchClock() {
-	ctx, cancel := context.WithTimeout(j.ctx, enqueueTimeout)
-	defer cancel()
-	if _, err := j.certainNow(ctx); err != nil && !errors.Is(err, errClock) && j.ctx.Err() == nil {
-		j.quiet.Error("compare the clocks: ", err)
-	}
-}
-
-// ClockWarning returns why nothing is deleted at present, for an operator; empty when all is well.
-func (j *Jobs) ClockWarning() string {
-	j.clock.mu.Lock()
-	defer j.clock.mu.Unlock()
+// Warning returns why nothing is deleted now, for an operator, or "".
+func (c *clock) Warning() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 
 	var warnings []string
 
-	if j.clock.difference.Abs() > db.MaxClockDifference {
-		warnings = append(warnings, fmt.Sprintf("worker clock differs from the database's by %.0f s", j.clock.difference.Seconds()))
+	if c.difference.Abs() > db.MaxClockDifference {
+		warnings = append(warnings, fmt.Sprintf("worker clock differs from the database's by %.0f s", c.difference.Seconds()))
 	}
-	if j.clock.jump != nil {
-		warnings = append(warnings, j.clock.jump.Error())
+	if c.jump != nil {
+		warnings = append(warnings, c.jump.Error())
 	}
 	if len(warnings) == 0 {
 		return ""
@@ -119,50 +129,55 @@ func (j *Jobs) ClockWarning() string {
 	return strings.Join(warnings, "; ") + "; nothing is deleted"
 }
 
-// logClock logs a warning once a minute: as an error, unless it is a short jump, which may be a
-// machine that was off.
-func (j *Jobs) logClock(ctx context.Context, warning string) {
-	j.clock.mu.Lock()
-	due := j.clock.logged.IsZero() || time.Since(j.clock.logged) >= quietEvery
+// logWarning logs a warning once a minute. It is an error, except for a short jump: that may be a
+// machine that was suspended.
+func (c *clock) logWarning(ctx context.Context, warning string) {
+	c.mu.Lock()
+	due := c.logged.IsZero() || time.Since(c.logged) >= warnEvery
 	if due {
-		j.clock.logged = time.Now()
+		c.logged = time.Now()
 	}
 
 	level := slog.LevelError
 
-	if j.clock.difference.Abs() <= db.MaxClockDifference && !j.clock.jump.IsLong() {
+	if c.difference.Abs() <= db.MaxClockDifference && !c.jump.IsLong() {
 		level = slog.LevelWarn
 	}
 
-	j.clock.mu.Unlock()
+	c.mu.Unlock()
 
 	if due {
-		j.log.Log(ctx, level, warning)
+		c.log.Log(ctx, level, warning)
 	}
 }
 
-// writeClock writes the clocks' state as metrics.
-func (j *Jobs) writeClock(b *strings.Builder) {
-	j.clock.mu.Lock()
-	difference, jump := j.clock.difference, j.clock.jump
-	j.clock.mu.Unlock()
+// measure registers the state of the clocks as metrics.
+func (c *clock) measure(r prometheus.Registerer) {
+	c.mu.Lock()
+	difference, jump := c.difference, c.jump
+	c.mu.Unlock()
 
-	head(b, "tallygate_clock_difference_seconds", "gauge", "This process's clock less the database's; over 60 in either direction nothing is deleted.")
-	fmt.Fprintf(b, "tallygate_clock_difference_seconds %g\n", difference.Seconds())
-	jumped := 0.0
+	metrics := promauto.With(r)
+	metrics.NewGauge(prometheus.GaugeOpts{
+		Name: "tallygate_clock_difference_seconds",
+		Help: "This process's clock less the database's; over 60 in either direction nothing is deleted.",
+	}).Set(difference.Seconds())
+
+	jumped := metrics.NewGauge(prometheus.GaugeOpts{
+		Name: "tallygate_clock_jump_seconds",
+		Help: "By how much the database's clock jumped, while it is not trusted for that.",
+	})
 
 	if jump != nil {
-		jumped = jump.By().Seconds()
+		jumped.Set(jump.By().Seconds())
 	}
 
-	head(b, "tallygate_clock_jump_seconds", "gauge", "By how much the database's clock jumped, while it is not trusted for that.")
-	fmt.Fprintf(b, "tallygate_clock_jump_seconds %g\n", jumped)
-	held := 0
+	held := metrics.NewGauge(prometheus.GaugeOpts{
+		Name: "tallygate_deletions_held",
+		Help: "1 while nothing is deleted because the time is not certain.",
+	})
 
-	if j.ClockWarning() != "" {
-		held = 1
+	if c.Warning() != "" {
+		held.Set(1)
 	}
-
-	head(b, "tallygate_deletions_held", "gauge", "1 while nothing is deleted because the time is not certain.")
-	fmt.Fprintf(b, "tallygate_deletions_held %d\n", held)
 }

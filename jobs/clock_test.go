@@ -9,20 +9,24 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// live stores what is valid at a time, and what a clock that is ahead would take for old.
+// live stores rows that are valid at a time and look old to a clock that is ahead.
 func live(t *testing.T, d *db.DB, now model.Instant) {
 	t.Helper()
 
-	if err := d.EnsurePartitions(t.Context(), now); err != nil {
+	if err := retention.New(d).EnsurePartitions(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 
-	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: now},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: now})
 	if err != nil {
 		t.Fatal(err)
@@ -47,17 +51,17 @@ func live(t *testing.T, d *db.DB, now model.Instant) {
 		}
 	}
 
-	if _, err := d.DaySalt(t.Context(), now.Day()); err != nil {
+	if _, err := ingest.New(d).DaySalt(t.Context(), now.Day()); err != nil {
 		t.Fatal(err)
 	}
 
 	site := newSite(t, d, "shop.example", "", "")
-	if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
+	if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://example.com/day", model.ChangedBy{At: now}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// wantLive fails unless all that live stored is there.
+// wantLive fails unless all rows of live exist.
 func wantLive(t *testing.T, d *db.DB) {
 	t.Helper()
 
@@ -68,17 +72,20 @@ func wantLive(t *testing.T, d *db.DB) {
 		}
 	}
 
-	today, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM sites JOIN rejections ON day = daily_export_day")
+	today, err := dbtest.Rows[struct{ N int }](
+		d,
+		"SELECT count(*) AS n FROM sites JOIN rejections ON day = daily_export_day",
+	)
 	if err != nil || today[0].N != 1 {
 		t.Errorf("the next day to export is not today, %v", err)
 	}
-	if days, err := d.SaltDays(t.Context()); err != nil || len(days) != 1 {
+	if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || len(days) != 1 {
 		t.Errorf("day salts of %v, error %v; want today's", days, err)
 	}
 }
 
 // runAll runs all tasks of the schedule.
-func runAll(t *testing.T, j *jobs.Jobs) {
+func runAll(t *testing.T, j *jobs.Worker) {
 	t.Helper()
 	if err := j.RunSchedule(t.Context()); err != nil {
 		t.Fatal(err)
@@ -86,11 +93,12 @@ func runAll(t *testing.T, j *jobs.Jobs) {
 }
 
 // metric returns a metric's line.
-func metric(t *testing.T, j *jobs.Jobs, name string) string {
+func metric(t *testing.T, j *jobs.Worker, name string) string {
 	t.Helper()
+
 	var b strings.Builder
 
-	// the worker is not started, so numbers of the queue are left out
+	// The error is that the worker is not started: numbers of the queue are left out.
 	_ = j.WriteMetrics(t.Context(), &b)
 
 	for line := range strings.Lines(b.String()) {
@@ -103,15 +111,24 @@ func metric(t *testing.T, j *jobs.Jobs, name string) string {
 	return ""
 }
 
-// TestWrongWorkerClockDeletesNothing: a worker whose clock is not the database's, which is the real
-// one here, deletes nothing and reports that.
+// TestWrongWorkerClockDeletesNothing: a worker whose clock differs from the database's deletes
+// nothing and reports that. The database's clock is the real one here.
 func TestWrongWorkerClockDeletesNothing(t *testing.T) {
+	t.Parallel()
+
 	for _, wrong := range []time.Duration{425 * 24 * time.Hour, 55 * time.Minute, 61 * time.Second, -425 * 24 * time.Hour} {
 		t.Run(wrong.String(), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				live(t, d, model.At(time.Now()))
 				log := &lastHandler{}
-				j, err := jobs.New(jobs.Options{DB: d, Now: func() time.Time { return time.Now().Add(wrong) }, Log: slog.New(log), RetentionMonths: 6})
+				j, err := jobs.New(
+					jobs.Options{
+						DB:              d,
+						Now:             func() time.Time { return time.Now().Add(wrong) },
+						Log:             slog.New(log),
+						RetentionMonths: 6,
+					},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +149,9 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 
 				var seconds float64
 				got := metric(t, j, "tallygate_clock_difference_seconds")
-				if _, err := fmt.Sscanf(got, "tallygate_clock_difference_seconds %g", &seconds); err != nil || seconds < wrong.Seconds()-1 || seconds > wrong.Seconds()+1 {
+				if _, err := fmt.Sscanf(got, "tallygate_clock_difference_seconds %g", &seconds); err != nil ||
+					seconds < wrong.Seconds()-1 ||
+					seconds > wrong.Seconds()+1 {
 					t.Errorf("%s, %v; want %g", got, err, wrong.Seconds())
 				}
 			})
@@ -140,9 +159,11 @@ func TestWrongWorkerClockDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestWrongDatabaseClockDeletesNothing: the clock of the database's server jumps, or with SQLite
-// that of the machine.
+// TestWrongDatabaseClockDeletesNothing: nothing is deleted after the clock of the database server
+// jumped, or with SQLite that of the machine.
 func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
+	t.Parallel()
+
 	for _, test := range []struct {
 		jump  time.Duration
 		level slog.Level
@@ -157,7 +178,7 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 
-				// the clock is trusted
+				// Now the clock is trusted.
 				runAll(t, j)
 				live(t, d, model.At(noon))
 
@@ -165,9 +186,11 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 				runAll(t, j)
 				wantLive(t, d)
 
-				if got := j.ClockWarning(); !strings.HasPrefix(got, "the database's clock jumped by ") || !strings.HasSuffix(got, "nothing is deleted") {
+				if got := j.ClockWarning(); !strings.HasPrefix(got, "the database's clock jumped by ") ||
+					!strings.HasSuffix(got, "nothing is deleted") {
 					t.Errorf("warning %q", got)
 				}
+
 				if log.level != test.level || log.n != 1 {
 					t.Errorf("logged %d times, last %v %q; want once as %v", log.n, log.level, log.message, test.level)
 				}
@@ -175,22 +198,24 @@ func TestWrongDatabaseClockDeletesNothing(t *testing.T) {
 					t.Errorf("%s, want %s", got, want)
 				}
 
-				// put right
+				// The clock is corrected.
 				clock.add(-test.jump)
 				runAll(t, j)
 				wantLive(t, d)
 
 				if got := j.ClockWarning(); got != "" {
-					t.Errorf("warning %q after the clock was put right", got)
+					t.Errorf("warning %q after the clock was corrected", got)
 				}
 			})
 		})
 	}
 }
 
-// TestSpentStaysSpent: a token that was used before the clock jumped ahead by 55 minutes is refused
-// also when the clock has been put right again.
-func TestSpentStaysSpent(t *testing.T) {
+// TestConsumedStaysConsumed: a token that was consumed before the clock jumped ahead by 55 minutes
+// is refused also after the clock was corrected.
+func TestConsumedStaysConsumed(t *testing.T) {
+	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		dbtest.SetClocks(d, clock.Now, func() time.Duration { return 0 })
@@ -203,13 +228,17 @@ func TestSpentStaysSpent(t *testing.T) {
 		runAll(t, j)
 		token := model.SpentKey{AccountID: 1, IssuedAt: model.At(noon.Add(-6 * time.Minute)), ID: [16]byte{1}}
 		claim := func() (first bool) {
-			store := d.CaptchaStore()
+			store := ingest.New(d).ClaimStore()
 			defer store.Close()
 
-			err := store.Update(t.Context(), db.CaptchaKeys{Spent: []model.SpentKey{token}}, func(s *db.CaptchaState) *db.CaptchaChanges {
-				first = s.Claimed[token]
-				return &db.CaptchaChanges{}
-			})
+			err := store.Update(
+				t.Context(),
+				ingest.ClaimKeys{Spent: []model.SpentKey{token}},
+				func(s *ingest.ClaimState) *ingest.ClaimChanges {
+					first = s.Claimed[token]
+					return &ingest.ClaimChanges{}
+				},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +246,7 @@ func TestSpentStaysSpent(t *testing.T) {
 			return first
 		}
 		if !claim() {
-			t.Fatal("the token was used before")
+			t.Fatal("the token was consumed before")
 		}
 
 		clock.add(55 * time.Minute)
@@ -225,15 +254,16 @@ func TestSpentStaysSpent(t *testing.T) {
 		clock.add(-55 * time.Minute)
 
 		if claim() {
-			t.Error("the token was used twice")
+			t.Error("the token was consumed twice")
 		}
 	})
 }
 
 // TestWrongWorkerClockKeepsTheSchedule: a worker whose clock is wrong sends what is due by the
-// database's clock, with that time in its signature, and puts the next attempt off by the usual
-// pause.
+// database's clock, signs with that time, and schedules the next attempt after the usual pause.
 func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
+	t.Parallel()
+
 	a := newAuthority(t)
 	for _, wrong := range []time.Duration{425 * 24 * time.Hour, -425 * 24 * time.Hour} {
 		t.Run(wrong.String(), func(t *testing.T) {
@@ -242,13 +272,16 @@ func TestWrongWorkerClockKeepsTheSchedule(t *testing.T) {
 				site := newSite(t, d, "shop.example", r.URL, "signed with a secret")
 				delivery, later := due(t, d, site, noon), due(t, d, site, noon.Add(time.Minute))
 				clock := &clock{now: noon}
-				startQuick(t, d, a, func() time.Time { return clock.Now().Add(wrong) }, func(*jobs.Jobs) { dbtest.SetClock(d, clock.Now) })
+				startQuick(
+					t, d, a, func() time.Time { return clock.Now().Add(wrong) },
+					func(*jobs.Settings) { dbtest.SetClock(d, clock.Now) },
+				)
 
 				var log dbtest.DeliveryLog
 				awaitThat(t, func() (string, bool) {
 					log = logOf(t, d, site, delivery.ID)
-					// All of one row, and what came before it: the delivery and its attempts are
-					// read one after the other.
+					// Both fields are of one row: the delivery and its attempts are read one after
+					// the other.
 					return "no attempt has ended", log.ClaimedUntil == 0 && log.NextAttemptAt > model.At(noon)
 				})
 

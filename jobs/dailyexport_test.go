@@ -10,40 +10,42 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// TestDailyExport: when a day is over its events arrive in parts of at most 5,000 rows as in the
-// download, signed, each part byte by byte the same at each attempt and for each worker, and once.
+// TestDailyExport: when a day has ended, its events arrive in signed parts of at most 5,000 rows as
+// in the download. Each part has the same bytes at each attempt and from each worker, and arrives
+// once.
 func TestDailyExport(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
-			// the first call fails
+			// The first call fails.
 			w.WriteHeader([]int{500, 200}[min(n, 1)])
 		})
 
 		site := newSite(t, d, "shop.example", "", "a secret of the site")
 		day := model.At(noon).Day()
 
-		if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 			t.Fatal(err)
 		}
 
 		fill(t, d, site.ID, day, 5_001)
 
-		// too early
+		// At this time the day is not planned yet.
 		clock := &clock{now: (day + 1).Start().Time().Add(4 * time.Minute)}
 
-		// each with a queue of its own, so that each plans
+		// Each has its own queue, so that each plans.
 		for range 2 {
 			startQuick(t, d, a, clock.Now)
 		}
 
 		awaitThat(t, func() (string, bool) {
-			// also for the second attempt
+			// The clock advances also for the second attempt.
 			clock.add(time.Minute)
 			rows, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE state = 'delivered'")
 			return fmt.Sprintf("%d parts delivered, %v", len(rows), err), len(rows) == 2
@@ -65,11 +67,17 @@ func TestDailyExport(t *testing.T) {
 			if err := json.Unmarshal([]byte(call.body), &b); err != nil {
 				t.Fatal(err)
 			}
-			if b.Type != "daily_export" || b.SiteKey != site.SiteKey || b.Date != "2026-11-20" || b.Parts != 2 || len(b.Rows) != []int{0, 5000, 1}[b.Part] {
-				t.Errorf("call %d: %s %s %s, part %d of %d with %d rows", i, b.Type, b.SiteKey, b.Date, b.Part, b.Parts, len(b.Rows))
+
+			if b.Type != "daily_export" || b.SiteKey != site.SiteKey || b.Date != "2026-11-20" || b.Parts != 2 ||
+				len(b.Rows) != []int{0, 5000, 1}[b.Part] {
+				t.Errorf(
+					"call %d: %s %s %s, part %d of %d with %d rows", i, b.Type, b.SiteKey, b.Date, b.Part, b.Parts,
+					len(b.Rows),
+				)
 			}
+
 			if before, again := seen[b.Part]; again && before != call.body {
-				t.Errorf("part %d is another one at its second attempt", b.Part)
+				t.Errorf("part %d has other bytes at its second attempt", b.Part)
 			}
 
 			seen[b.Part] = call.body
@@ -88,25 +96,25 @@ func TestDailyExport(t *testing.T) {
 	})
 }
 
-// TestFailingExportPlan: a site whose exports cannot be planned is logged, and those of the others
-// arrive. Its own arrive when a later run can plan them.
+// TestFailingExportPlan: a site whose exports cannot be planned is logged, and the exports of the
+// other sites arrive. Its own arrive when a later run can plan them.
 func TestFailingExportPlan(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, logged := newReceiver(t, a, status(200)), &countHandler{}
-		sites := make([]*model.Site, 3)
-		for i := range sites {
-			sites[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
-			if err := d.SetDailyExportWebhook(t.Context(), sites[i].AccountID, sites[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+		siteList := make([]*model.Site, 3)
+		for i := range siteList {
+			siteList[i] = newSite(t, d, fmt.Sprintf("shop%d.example", i), "", "")
+			if err := sites.New(d).SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		repair := dbtest.RefuseDeliveries(t, d, sites[0].ID)
+		repair := dbtest.RefuseDeliveries(t, d, siteList[0].ID)
 		clock := &clock{now: noon.Add(24 * time.Hour)}
-		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) { j.LogTo(logged) })
+		startQuick(t, d, a, clock.Now, jobs.LogTo(logged))
 
 		arrived := func(want int) {
 			t.Helper()
@@ -118,7 +126,7 @@ func TestFailingExportPlan(t *testing.T) {
 
 		arrived(2)
 		awaitThat(t, func() (string, bool) {
-			n := logged.of("plan a daily export; other sites' exports go on, this one is tried again in 5 minutes")
+			n := logged.of("plan a daily export; other sites' exports continue, this one is retried in 5 minutes")
 			return fmt.Sprintf("the failure was logged %d times, want once", n), n == 1
 		})
 
@@ -128,13 +136,16 @@ func TestFailingExportPlan(t *testing.T) {
 	})
 }
 
-// fill writes n events of a day.
+// fill writes n events on a day.
 func fill(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
 	t.Helper()
 
 	visit := model.NewTimeID(day.Start())
-	err := dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
-		siteID, visit, []byte("visitor"), day.Start())
+	err := dbtest.Exec(
+		d,
+		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
+		siteID, visit, []byte("visitor"), day.Start(),
+	)
 	if err == nil {
 		err = dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path, properties)
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)

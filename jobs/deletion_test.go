@@ -7,50 +7,58 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
-// TestErasuresGoOn: the worker finishes an erasure that was asked for, and leaves other users
-// alone.
-func TestErasuresGoOn(t *testing.T) {
+// TestErasuresFinish: the worker finishes a requested erasure, and keeps the rows of other users.
+func TestErasuresFinish(t *testing.T) {
+	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := newSite(t, d, "shop.example", "", "")
 		userID := strings.Repeat("0a", 32)
 
 		at := model.At(noon)
 		for i, subject := range [][]byte{model.NewUserIDKey([]byte(dbtest.ApplicationKey)).Of(site.ID, userID), []byte("another"), nil} {
-			err := dbtest.Exec(d, "INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
-				site.ID, model.FirstTimeID(at)+int64(i), []byte{byte(i)}, at, at, subject)
+			err := dbtest.Exec(
+				d,
+				"INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
+				site.ID, model.FirstTimeID(at)+int64(i), []byte{byte(i)}, at, at, subject,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		e, err := d.RequestErasure(t.Context(), site.AccountID, site.ID, userID, at)
+		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, userID, at)
 		if err != nil {
 			t.Fatal(err)
 		}
 
 		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
 		awaitThat(t, func() (string, bool) {
-			now, err := d.Erasure(t.Context(), site.AccountID, e.ID)
+			now, err := retention.New(d).Erasure(t.Context(), site.AccountID, e.ID)
 			return fmt.Sprintf("the erasure is %+v, %v", now, err), err == nil && now.FinishedAt == at && now.Visits == 1
 		})
 
 		if n, err := dbtest.Count(d, "visits"); n != 2 || err != nil {
-			t.Errorf("%d visits are left, %v; want those of others", n, err)
+			t.Errorf("%d visits remain, %v; want those of others", n, err)
 		}
 	})
 }
 
-// TestDeletedSitesArePurged: the worker deletes what a deleted site has left, however much that is,
-// and secrets that are too old; the rows of other sites stay.
+// TestDeletedSitesArePurged: the worker deletes the rows of a deleted site, however many there are,
+// and expired secrets; the rows of other sites remain.
 func TestDeletedSitesArePurged(t *testing.T) {
+	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		const many = 2_500 // more than one transaction's share
+		const many = 2_500 // more than one transaction deletes
 		at := model.At(noon)
-		user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+		user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 			model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +87,7 @@ func TestDeletedSitesArePurged(t *testing.T) {
 				}
 			}
 
-			// site 7 was deleted just now: it is looked after for an hour
+			// Site 7 was deleted just now: it is purged for an hour.
 			want := [3]int{5, 1, 1}
 			return fmt.Sprintf("page views, deleted sites, password resets left: %v, want %v", got, want), got == want
 		})

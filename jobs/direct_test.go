@@ -10,13 +10,14 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// TestQueueAwayRealRedis: while Redis is dead, or does not answer, deliveries, mails and daily
-// exports go out all the same, from two workers, and operators can see the state. When Redis is
-// back, empty or as it was, nothing is sent again.
+// TestQueueAwayRealRedis: while Redis is dead, or does not answer, two workers still send
+// deliveries, mails and daily exports, and operators can see the outage. When Redis returns, empty
+// or with its data, nothing is sent again.
 func TestQueueAwayRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -36,7 +37,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				server, a := redistest.New(t), newAuthority(t)
 				clock := &clock{now: noon}
 				r, box := newReceiver(t, a, status(200)), newMailbox(t, a, false, welcome)
-				var workers []*jobs.Jobs
+				var workers []*jobs.Worker
 
 				var d *db.DB
 				for range 2 {
@@ -47,7 +48,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				}
 
 				site := newSite(t, d, "shop.example", r.URL, "")
-				if err := d.SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
+				if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, r.URL, model.ChangedBy{At: model.At(noon)}); err != nil {
 					t.Fatal(err)
 				}
 
@@ -66,7 +67,7 @@ func TestQueueAwayRealRedis(t *testing.T) {
 				const n = 20
 				for i := range n {
 					due(t, d, site, noon)
-					queue(t, d, "test", fmt.Sprintf("owner%d@example.com", i), "")
+					queueMail(t, d, "test", fmt.Sprintf("owner%d@example.com", i), "")
 				}
 
 				clock.add(24 * time.Hour)
@@ -85,18 +86,25 @@ func TestQueueAwayRealRedis(t *testing.T) {
 
 					for id, n := range calls {
 						if n != 1 {
-							t.Errorf("%s came %d times", id, n)
+							t.Errorf("%s arrived %d times", id, n)
 						}
 					}
 
 					for to, n := range mails {
 						if n != 1 {
-							t.Errorf("%d mails came to %s", n, to)
+							t.Errorf("%d mails arrived at %s", n, to)
 						}
 					}
 
-					// Each delivery, the one before the outage and a part of the daily export.
-					return fmt.Sprintf("%d of %d calls, %d of %d mails", len(calls), n+2, len(mails), n), len(calls) == n+2 && len(mails) == n
+					// The deliveries, the one before the outage and a part of the daily export.
+					return fmt.Sprintf(
+							"%d of %d calls, %d of %d mails",
+							len(calls),
+							n+2,
+							len(mails),
+							n,
+						), len(calls) == n+2 &&
+							len(mails) == n
 				}
 
 				awaitThat(t, outcome)
@@ -114,11 +122,12 @@ func TestQueueAwayRealRedis(t *testing.T) {
 
 				for _, j := range workers {
 					awaitThat(t, func() (string, bool) {
-						return "the queue is not back", j.QueueWarning() == "" && strings.Contains(metricsOf(t, j), "\ntallygate_queue_up 1\n")
+						return "the outage has not ended", j.QueueWarning() == "" &&
+							strings.Contains(metricsOf(t, j), "\ntallygate_queue_up 1\n")
 					})
 				}
 
-				// another round of the schedule, through the queue
+				// Another round of the schedule, through the queue.
 				clock.add(time.Hour)
 				after := due(t, d, site, clock.Now())
 				if log := awaitEnd(t, d, site, after.ID); log.State != model.DeliveryDelivered {
@@ -130,14 +139,14 @@ func TestQueueAwayRealRedis(t *testing.T) {
 
 				clock.add(time.Hour)
 
-				// so that what the queue would repeat has been repeated
+				// By then the queue would have repeated what it repeats.
 				awaitThat(t, func() (string, bool) {
 					rows, err := dbtest.Count(d, "signin_failures")
 					return fmt.Sprintf("%d old sign-in failures left, %v", rows, err), rows == 0
 				})
 
-				if said, _ := outcome(); len(r.all()) != n+3 {
-					t.Errorf("%d calls in all, want %d; %s", len(r.all()), n+3, said)
+				if message, _ := outcome(); len(r.all()) != n+3 {
+					t.Errorf("%d calls in all, want %d; %s", len(r.all()), n+3, message)
 				}
 
 				all, twice := checkOutcome(t, d, []*model.Site{site}, r, func(received) bool { return true })
@@ -149,12 +158,12 @@ func TestQueueAwayRealRedis(t *testing.T) {
 	}
 }
 
-// metricsOf is what the worker's metrics say.
-func metricsOf(t *testing.T, j *jobs.Jobs) string {
+// metricsOf returns the worker's metrics.
+func metricsOf(t *testing.T, j *jobs.Worker) string {
 	t.Helper()
 	var b strings.Builder
 	if err := j.WriteMetrics(t.Context(), &b); err != nil {
-		// Redis may be lost at any moment
+		// Redis may fail at any time.
 		t.Logf("metrics: %v", err)
 	}
 	return b.String()

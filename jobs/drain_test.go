@@ -8,89 +8,97 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db/dbtest"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// held is a worker on a real Redis whose only task waits until it is released.
-type held struct {
-	*Jobs
+// blocked is a worker on a real Redis whose only task blocks until it is released.
+type blocked struct {
+	*Worker
 	running  chan context.Context // of the task that began
 	release  chan struct{}
 	finished chan struct{}
 }
 
-func startHeld(t *testing.T) *held {
+func startBlocked(t *testing.T) *blocked {
 	t.Helper()
 
-	j, err := New(Options{DB: dbtest.Open(t, dbtest.SQLiteURL(t)), RedisURL: redistest.New(t).URL(), Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	b := &blocked{running: make(chan context.Context, 1), release: make(chan struct{}), finished: make(chan struct{})}
+	task := queue.Periodic{Name: "test:blocked", Every: 24 * time.Hour, Run: func(ctx context.Context) error {
+		b.running <- ctx
+		<-b.release
+		close(b.finished)
+		return nil
+	}}
+
+	var err error
+	b.Worker, err = newWorker(settings{
+		Options: Options{
+			DB: dbtest.Open(t, dbtest.SQLiteURL(t)), RedisURL: redistest.New(t).URL(),
+			Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		},
+		schedule: []queue.Periodic{task},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	h := &held{Jobs: j, running: make(chan context.Context, 1), release: make(chan struct{}), finished: make(chan struct{})}
-	j.schedule = []periodic{{"test:held", 24 * time.Hour, func(_ *Jobs, ctx context.Context) error {
-		h.running <- ctx
-		<-h.release
-		close(h.finished)
-		return nil
-	}}}
-	if err := j.Start(); err != nil {
+	if err := b.Start(); err != nil {
 		t.Fatal(err)
 	}
 
-	return h
+	return b
 }
 
-// TestStopDrainsRealRedis: Stop waits for the task under way, which is not disturbed.
+// TestStopDrainsRealRedis: Stop waits for the task in progress, and does not cancel it.
 func TestStopDrainsRealRedis(t *testing.T) {
 	t.Parallel()
 
-	h := startHeld(t)
-	ctx := <-h.running
+	b := startBlocked(t)
+	ctx := <-b.running
 	stopped := make(chan error)
-	go func() { stopped <- h.Stop(context.Background()) }()
+	go func() { stopped <- b.Stop(context.Background()) }()
 
 	select {
 	case err := <-stopped:
 		t.Fatalf("Stop returned (%v) before the task did", err)
 	case <-time.After(2 * time.Second):
-		// longer than a worker with nothing to do takes to stop
+		// An idle worker stops faster than this.
 	}
 
 	if err := ctx.Err(); err != nil {
-		t.Errorf("the task was told to end: %v", err)
+		t.Errorf("the task was canceled: %v", err)
 	}
 
-	close(h.release)
+	close(b.release)
 
 	if err := <-stopped; err != nil {
 		t.Errorf("Stop: %v", err)
 	}
 
 	select {
-	case <-h.finished:
+	case <-b.finished:
 	default:
 		t.Error("Stop returned before the task did")
 	}
 }
 
-// TestStopIsBoundedRealRedis: Stop waits no longer than its context, and may be called again to
-// wait on.
+// TestStopIsBoundedRealRedis: Stop waits no longer than its context allows, and waits again when it
+// is called again.
 func TestStopIsBoundedRealRedis(t *testing.T) {
 	t.Parallel()
 
-	h := startHeld(t)
-	<-h.running
+	b := startBlocked(t)
+	<-b.running
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 
-	if err := h.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Stop while a task runs: %v, want %v", err, context.DeadlineExceeded)
 	}
 
-	close(h.release)
+	close(b.release)
 
-	if err := h.Stop(context.Background()); err != nil {
+	if err := b.Stop(context.Background()); err != nil {
 		t.Errorf("Stop again: %v", err)
 	}
 }

@@ -10,99 +10,93 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
-
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
-// Quick makes a worker look at the database often, before it is started. lease is how long a claim
-// keeps others away, on the worker's clock.
-func (j *Jobs) Quick(sweepEvery, lease time.Duration) {
-	j.timing = timing{sweepEvery: sweepEvery, lease: lease, attempt: usualTiming.attempt}
-}
+// Settings are a worker's Options and what only tests change.
+type Settings = settings
 
-// LogTo replaces a worker's log, before it is started.
-func (j *Jobs) LogTo(h slog.Handler) { j.log = slog.New(h) }
-
-// AttemptTimeout bounds claiming and calling, before a worker is started.
-func (j *Jobs) AttemptTimeout(d time.Duration) { j.timing.attempt = d }
-
-// CallTimeout is how long a receiver has for its answer, before a worker is started.
-func (j *Jobs) CallTimeout(d time.Duration) { j.sender.timeout = d }
-
-// Around makes a worker call before and after each call of an owner's address, before it is
-// started.
-func (j *Jobs) Around(before, after func()) {
-	send := j.send
-	j.send = func(ctx context.Context, c *db.Claim, body []byte) db.AttemptResult {
-		before()
-		defer after()
-		return send(ctx, c, body)
+// NewWith is New with further settings.
+func NewWith(o Options, change ...func(*Settings)) (*Worker, error) {
+	s := settings{Options: o}
+	for _, f := range change {
+		f(&s)
 	}
+	return newWorker(s)
 }
 
-// Resolve makes a worker ask another name server, before it is started.
-func (j *Jobs) Resolve(resolver *net.Resolver) { j.sender.dialer.Resolver = resolver }
+// Quick makes a worker sweep often. lease is how long a claim keeps others away, on the worker's
+// clock.
+func Quick(sweepEvery, lease time.Duration) func(*Settings) {
+	return func(s *Settings) { s.sweepEvery, s.webhook.Lease = sweepEvery, lease }
+}
 
-// ShowAnswers makes a worker keep the answers of receivers in private networks, as it does those of
-// hosts on the internet, before it is started.
-func (j *Jobs) ShowAnswers() { j.sender.shows = func(netip.Addr) bool { return true } }
+// LogTo replaces a worker's log.
+func LogTo(h slog.Handler) func(*Settings) {
+	return func(s *Settings) { s.Log = slog.New(h) }
+}
 
-// Every makes the worker run what the schedule calls name in periods of the given length, before it
-// is started.
-func (j *Jobs) Every(name string, every time.Duration) {
-	tasks := make([]periodic, len(j.schedule))
-	copy(tasks, j.schedule)
+// AttemptTimeout bounds claiming and calling.
+func AttemptTimeout(d time.Duration) func(*Settings) {
+	return func(s *Settings) { s.webhook.AttemptTimeout = d }
+}
 
-	for i := range tasks {
-		if tasks[i].name == name {
-			tasks[i].every = every
+// CallTimeout bounds the time of a receiver.
+func CallTimeout(d time.Duration) func(*Settings) {
+	return func(s *Settings) { s.webhook.CallTimeout = d }
+}
+
+// DeliverFrom puts a store between the deliveries and the worker's database.
+func DeliverFrom(wrap func(webhook.Store) webhook.Store) func(*Settings) {
+	return func(s *Settings) { s.webhook.Store = wrap(outbox.New(s.DB)) }
+}
+
+// Resolve makes a worker ask another name server.
+func Resolve(resolver *net.Resolver) func(*Settings) {
+	return func(s *Settings) { s.webhook.Resolver = resolver }
+}
+
+// ShowAnswers makes a worker store the responses of receivers in private networks, as it does those
+// of hosts on the internet.
+func ShowAnswers(s *Settings) {
+	s.webhook.ShowAnswer = func(netip.Addr) bool { return true }
+}
+
+// Allow replaces the networks that webhooks may call in addition to the internet.
+func Allow(networks ...netip.Prefix) func(*Settings) {
+	return func(s *Settings) { s.WebhookNets = networks }
+}
+
+// OccupyAllBut replaces a worker's schedule by tasks that hold all of its slots but n until release
+// is closed. Each calls begun when it first runs; the queue repeats a task whose lease it could not
+// extend in time.
+func OccupyAllBut(n int, begun func(), release <-chan struct{}) func(*Settings) {
+	return func(s *Settings) {
+		for i := range queue.Concurrency - n {
+			var first sync.Once
+			task := queue.Periodic{Name: fmt.Sprint("test:waits-", i), Every: 24 * time.Hour}
+			task.Run = func(context.Context) error {
+				first.Do(begun)
+				<-release
+				return nil
+			}
+
+			s.schedule = append(s.schedule, task)
 		}
 	}
-
-	j.schedule = tasks
 }
 
-// Allow replaces the networks that a worker's webhooks may call beside the internet, before it is
-// started.
-func (j *Jobs) Allow(networks []netip.Prefix) {
-	resolver := j.sender.dialer.Resolver
-	*j.sender.dialer = *newSender(networks, nil, j.now).dialer
-	j.sender.dialer.Resolver = resolver
-}
-
-// OccupyAllBut makes a worker's own schedule take all of its places but n, before it is started:
-// with as many tasks, which wait until release is closed. Each calls begun when it first runs; the
-// queue repeats a task whose lease it could not extend in time. It returns how many they are.
-func (j *Jobs) OccupyAllBut(n int, begun func(), release <-chan struct{}) int {
-	j.schedule = nil
-	for i := range concurrency - n {
-		var first sync.Once
-		j.schedule = append(j.schedule, periodic{fmt.Sprint("test:waits-", i), 24 * time.Hour, func(*Jobs, context.Context) error {
-			first.Do(begun)
-			<-release
-			return nil
-		}})
-	}
-
-	return len(j.schedule)
-}
-
-// UnderWay is how many tasks of deliveries have a place at this moment.
-func (j *Jobs) UnderWay() (int, error) {
-	queue, err := asynq.NewInspectorFromRedisClient(j.redis).GetQueueInfo(deliveryQueue)
-	if err != nil {
-		return 0, err
-	}
-	return queue.Active, nil
-}
+// Slots is how many tasks a worker runs at once.
+const Slots = queue.Concurrency
 
 // RunSchedule runs each task of the schedule once, without a queue.
-func (j *Jobs) RunSchedule(ctx context.Context) error {
+func (w *Worker) RunSchedule(ctx context.Context) error {
 	var all error
-	for _, task := range j.schedule {
-		if err := task.run(j, ctx); err != nil {
-			all = errors.Join(all, fmt.Errorf("%s: %w", task.name, err))
+	for _, task := range w.schedule {
+		if err := task.Run(ctx); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", task.Name, err))
 		}
 	}
 	return all

@@ -15,16 +15,18 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// faultRounds is how many faults there are on each database.
+// faultRounds is the number of faults on each database.
 const faultRounds = 55
 
-// TestFaultsRealRedis: whatever happens to Redis and to the workers, nothing that is due is lost
-// and nothing is sent oftener than the schedule says. Two workers, each with a schedule of its own,
-// run all the time.
+// TestFaultsRealRedis: whatever happens to Redis and to the workers, no due delivery is lost, and
+// none is sent more often than the schedule allows. Two workers, each with its own schedule, run
+// all the time.
 func TestFaultsRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -36,14 +38,14 @@ func TestFaultsRealRedis(t *testing.T) {
 		a := newAuthority(t)
 		random := rand.New(rand.NewPCG(1, 2))
 
-		// killed while it calls
+		// The worker that is killed during its next call.
 		var victim atomic.Pointer[process]
 		var r *receiver
 		r = newReceiver(t, a, func(n int, w http.ResponseWriter, _ *http.Request) {
 			if p := victim.Swap(nil); p != nil {
 				_ = p.Process.Kill()
 
-				// no answer, also when it was the other worker that called
+				// There is no response, even if the other worker called.
 				panic(http.ErrAbortHandler)
 			}
 
@@ -81,7 +83,7 @@ func TestFaultsRealRedis(t *testing.T) {
 
 				continue
 			case 1:
-				// takes long
+				// A restart takes long, so it is done now and then.
 				if round%4 == 1 {
 					server.Kill()
 					server.Start()
@@ -95,7 +97,7 @@ func TestFaultsRealRedis(t *testing.T) {
 			case 3:
 				mortal.DieAfter = 1 + random.Int32N(3)
 			case 4, 5:
-				// killed during a call, or at any moment
+				// It is killed during a call, or at any time; see below.
 			}
 
 			i := random.IntN(2)
@@ -126,17 +128,20 @@ func TestFaultsRealRedis(t *testing.T) {
 		}
 
 		awaitThat(t, func() (string, bool) {
-			backlog, err := d.DeliveryBacklog(t.Context(), model.At(clock.Now()))
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(clock.Now()))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
 
 		all, twice := checkOutcome(t, d, sites, r, func(call received) bool { return call.status == 200 })
-		t.Logf("%d rounds: %d deliveries in %v, %d calls, %d came twice", faultRounds, all, time.Since(began).Round(time.Second), len(r.all()), twice)
+		t.Logf(
+			"%d rounds: %d deliveries in %v, %d calls, %d arrived twice", faultRounds, all,
+			time.Since(began).Round(time.Second), len(r.all()), twice,
+		)
 	})
 }
 
 // TestPausedWorkerRealRedis: a worker that was paused between its claim and its call, for longer
-// than the claim lasts, does not make the call when it goes on: another one has.
+// than the lease, does not make the call when it continues: another worker has made it.
 func TestPausedWorkerRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -164,19 +169,22 @@ func TestPausedWorkerRealRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// the paused worker's own record
+		// The paused worker records its attempt.
 		awaitThat(t, func() (string, bool) {
 			log = logOf(t, d, site, delivery.ID)
 			return fmt.Sprintf("the first attempt is %q", log.Attempts[0].Error), log.Attempts[0].Error == model.AttemptTimeout
 		})
 
 		if len(log.Attempts) != 2 || log.State != model.DeliveryDelivered || len(r.all()) != 1 {
-			t.Errorf("%s after %d attempts and %d calls, want delivered after two and one", log.State, len(log.Attempts), len(r.all()))
+			t.Errorf(
+				"%s after %d attempts and %d calls, want delivered after two and one", log.State, len(log.Attempts),
+				len(r.all()),
+			)
 		}
 	})
 }
 
-// TestClockSteps: a clock that is set while deliveries are under way, by an hour and back, loses
+// TestClockSteps: a clock that is set by an hour and back while deliveries are in progress loses
 // none and repeats none.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
@@ -185,7 +193,7 @@ func TestClockSteps(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := newFastClock(1)
 
-		// sets the clock while it is called
+		// Each call sets the clock.
 		r := newReceiver(t, a, func(n int, _ http.ResponseWriter, _ *http.Request) {
 			clock.add([]time.Duration{time.Hour, -time.Hour}[n%2])
 		})
@@ -196,11 +204,11 @@ func TestClockSteps(t *testing.T) {
 			due(t, d, site, noon.Add(-time.Duration(100*i)*time.Hour))
 		}
 
-		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) { j.Quick(50*time.Millisecond, time.Minute) })
+		startQuick(t, d, a, clock.Now, jobs.Quick(50*time.Millisecond, time.Minute))
 		awaitThat(t, func() (string, bool) {
-			// a step back must not be the last one
+			// The last step must not be one back.
 			clock.add(time.Hour)
-			backlog, err := d.DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
+			backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), model.At(noon.AddDate(1, 0, 0)))
 			return fmt.Sprintf("%+v, %v", backlog, err), err == nil && backlog.Pending == 0
 		})
 
@@ -212,10 +220,10 @@ func TestClockSteps(t *testing.T) {
 	})
 }
 
-// TestLostInACallRealRedis: a Redis that is lost in the middle of a call and comes back empty ends
-// neither the call nor its claim, and neither does asynq when it gives up the call's task. Nothing
-// is lost or called twice: not that delivery, and none that became due while Redis was away, which
-// are made without it.
+// TestLostInACallRealRedis: a Redis that is lost during a call and returns empty ends neither the
+// call nor its claim, and neither does asynq when it cancels the call's task. No delivery is lost
+// or made twice: not that one, and none of those that became due during the outage and were made
+// without Redis.
 func TestLostInACallRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -237,7 +245,7 @@ func TestLostInACallRealRedis(t *testing.T) {
 		}
 
 		awaitThat(t, func() (string, bool) {
-			return "nobody noticed that Redis is away", logged.of("the queue is away; workers take due work from the database") > 0
+			return "the outage is not logged", logged.of("the queue is unavailable; workers take due work from the database") > 0
 		})
 
 		for _, delivery := range later {
@@ -250,30 +258,34 @@ func TestLostInACallRealRedis(t *testing.T) {
 		failed := logged.of("task failed")
 		inspector := asynq.NewInspectorFromRedisClient(server.Client())
 
-		// as it does by itself when Redis stays away for half a minute
+		// asynq does so by itself after an outage of half a minute.
 		awaitThat(t, func() (string, bool) {
 			err := inspector.CancelProcessing(fmt.Sprintf("%d:%d:1", held.ID, called.ID))
-			return fmt.Sprintf("asynq has not given up the call's task, %v", err), logged.of("task failed") > failed
+			return fmt.Sprintf("asynq has not canceled the call's task, %v", err), logged.of("task failed") > failed
 		})
 
-		if log := logOf(t, d, held, called.ID); log.State != model.DeliveryPending || len(log.Attempts) != 1 || log.Attempts[0].Error != model.AttemptUnfinished {
+		if log := logOf(t, d, held, called.ID); log.State != model.DeliveryPending || len(log.Attempts) != 1 ||
+			log.Attempts[0].Error != model.AttemptUnfinished {
 			t.Errorf("during the call: delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
 
 		answer()
 
-		if log := awaitEnd(t, d, held, called.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 || log.Attempts[0].Error != "" || log.Attempts[0].Status != 200 {
+		if log := awaitEnd(t, d, held, called.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 ||
+			log.Attempts[0].Error != "" ||
+			log.Attempts[0].Status != 200 {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
+
 		if len(silent.all()) != 1 || len(r.all()) != n {
 			t.Errorf("%d and %d calls, want 1 and %d", len(silent.all()), len(r.all()), n)
 		}
 	})
 }
 
-// TestSecretThatDoesNotOpen: a delivery whose secret was stored under another key is never sent
-// unsigned. It fails after five attempts of the class internal, and the owner is told; other sites'
-// deliveries do not wait for it. With a new secret it can be sent again.
+// TestSecretThatDoesNotOpen: a delivery whose secret was encrypted with another key is never sent
+// unsigned. It fails after five attempts of the class internal, and the owner gets a mail; other
+// sites' deliveries are not delayed. With a new secret it can be sent again.
 func TestSecretThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 
@@ -281,9 +293,11 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		clock := &clock{now: noon}
 		r, well := newReceiver(t, a, status(200)), newReceiver(t, a, status(200))
-		site, other := newSite(t, d, "shop.example", r.URL, "a secret of the site"), newSite(t, d, "other.example", well.URL, "a secret of the site")
+		site := newSite(t, d, "shop.example", r.URL, "a secret of the site")
+
+		other := newSite(t, d, "other.example", well.URL, "a secret of the site")
 		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = (SELECT conversion_webhook_secret FROM sites WHERE id = ?) WHERE id = ?", other.ID, site.ID); err != nil {
-			// it is bound to its site
+			// The encryption binds the secret to its site.
 			t.Fatal(err)
 		}
 
@@ -309,13 +323,14 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		log := awaitEnd(t, d, site, delivery.ID)
-		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts || log.Delivery.Attempts != model.MaxAttempts {
+		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts ||
+			log.Delivery.Attempts != model.MaxAttempts {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
 
 		for _, attempt := range log.Attempts {
 			if attempt.Error != model.AttemptInternal || attempt.Status != 0 || attempt.Answer != "" {
-				t.Errorf("attempt %+v, want an internal error without an answer", *attempt)
+				t.Errorf("attempt %+v, want an internal error without a response", *attempt)
 			}
 		}
 
@@ -329,15 +344,18 @@ func TestSecretThatDoesNotOpen(t *testing.T) {
 		}
 
 		secret := "another secret of the site"
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
+		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, r.URL, &secret, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
+		if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(clock.Now())); err != nil {
 			t.Fatal(err)
 		}
-		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != model.MaxAttempts+1 {
+
+		if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered ||
+			len(log.Attempts) != model.MaxAttempts+1 {
 			t.Errorf("delivery %+v, attempts %s", log.Delivery, describe(log.Attempts))
 		}
+
 		if calls := r.all(); len(calls) != 1 || calls[0].header.Get("X-Service-Signature") == "" {
 			t.Errorf("calls %+v, want one that is signed", calls)
 		}

@@ -2,121 +2,162 @@ package jobs
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
-// deleteSessions deletes sessions that nobody can use any more.
-func (j *Jobs) deleteSessions(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteExpiredSessions(ctx, now)
-	j.report(ctx, "expired sessions deleted", n)
+// housekeeping is what the schedule runs. Each task takes the database's time and is idempotent.
+type housekeeping struct {
+	db              *db.DB
+	accounts        *accounts.Store
+	outbox          *outbox.Store
+	retention       *retention.Store
+	log             *slog.Logger
+	exports         exportPlanner
+	retentionMonths int // see Options
+}
+
+// exportPlanner plans the daily exports.
+type exportPlanner interface {
+	PlanDailyExports(ctx context.Context, now model.Instant) (int, error)
+}
+
+// deleteSessions deletes expired sessions.
+func (h *housekeeping) deleteSessions(ctx context.Context, now model.Instant) error {
+	n, err := h.accounts.DeleteExpiredSessions(ctx, now)
+	h.report(ctx, "expired sessions deleted", n)
 	return err
 }
 
-// deleteSignInFailures forgets failed sign-ins that no longer slow anybody down.
-func (j *Jobs) deleteSignInFailures(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteOldSignInFailures(ctx, now)
-	j.report(ctx, "old sign-in failures deleted", n)
+// deleteSignInFailures deletes failed sign-ins that no longer throttle any caller.
+func (h *housekeeping) deleteSignInFailures(ctx context.Context, now model.Instant) error {
+	n, err := h.accounts.DeleteOldSignInFailures(ctx, now)
+	h.report(ctx, "old sign-in failures deleted", n)
 	return err
 }
 
 // deleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups.
-func (j *Jobs) deleteExpiredSecrets(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteExpiredSecrets(ctx, now)
-	j.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
+func (h *housekeeping) deleteExpiredSecrets(ctx context.Context, now model.Instant) error {
+	n, err := h.accounts.DeleteExpiredSecrets(ctx, now)
+	h.report(ctx, "expired password resets, invitations and sign-ups deleted", n)
 	return err
 }
 
-// purgeDeletedSites deletes what deleted sites have left: the rest of a large one, and hits that
-// were on their way.
-func (j *Jobs) purgeDeletedSites(ctx context.Context, now model.Instant) error {
-	n, err := j.db.PurgeDeletedSites(ctx, now)
-	j.report(ctx, "rows of deleted sites deleted", n)
+// purgeDeletedSites deletes the remaining rows of deleted sites: those of large ones, and hits that
+// were in flight.
+func (h *housekeeping) purgeDeletedSites(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.PurgeDeletedSites(ctx, now)
+	h.report(ctx, "rows of deleted sites deleted", n)
 	return err
 }
 
-// eraseUsers goes on with erasures of what was stored of a pseudonymous user id.
-func (j *Jobs) eraseUsers(ctx context.Context) error {
-	now, err := j.dbNow(ctx)
-	if err != nil {
-		return err
-	}
-	n, err := j.db.EraseUsers(ctx, now)
-	j.report(ctx, "rows of users erased on request", n)
+// eraseUsers continues the erasures of the data of pseudonymous user ids.
+func (h *housekeeping) eraseUsers(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.EraseUsers(ctx, now)
+	h.report(ctx, "rows of users erased on request", n)
 	return err
 }
 
-// deleteSpent forgets captcha challenges and tokens that were used and have expired since.
-func (j *Jobs) deleteSpent(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteSpent(ctx, now)
-	j.report(ctx, "used challenges and tokens deleted", n)
+// deleteSpent deletes captcha challenges and tokens that were consumed and have expired since.
+func (h *housekeeping) deleteSpent(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.DeleteSpent(ctx, now)
+	h.report(ctx, "consumed challenges and tokens deleted", n)
 	return err
 }
 
-// destroyDaySalts destroys the salts of days that ended 24 hours ago or earlier: from then on
-// nobody can compute that day's visitor ids again, even with the application key.
-func (j *Jobs) destroyDaySalts(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DestroyDaySalts(ctx, now.Day()-1)
-	j.report(ctx, "day salts destroyed", n)
+// destroyDaySalts destroys the salts of days that ended at least 24 hours ago. After that the day's
+// visitor ids cannot be computed again, even with the application key.
+func (h *housekeeping) destroyDaySalts(ctx context.Context, now model.Instant) error {
+	n, err := ingest.New(h.db).DestroyDaySalts(ctx, now.Day()-1)
+	h.report(ctx, "day salts destroyed", n)
 	return err
 }
 
-// ensurePartitions makes the coming months' partitions.
-func (j *Jobs) ensurePartitions(ctx context.Context) error {
-	now, err := j.dbNow(ctx)
-	if err != nil {
-		return err
-	}
-	return j.db.EnsurePartitions(ctx, now)
+// ensurePartitions creates the partitions of the coming months.
+func (h *housekeeping) ensurePartitions(ctx context.Context, now model.Instant) error {
+	return h.retention.EnsurePartitions(ctx, now)
 }
 
-// dropOldData takes away visits, page views and events that are older than the installation keeps
-// them: beside the current month it keeps as many whole months as it is told.
-func (j *Jobs) dropOldData(ctx context.Context, now model.Instant) error {
-	if j.retentionMonths == 0 {
+// dropOldData removes visits, page views and events of months before the retention; see
+// Options.RetentionMonths.
+func (h *housekeeping) dropOldData(ctx context.Context, now model.Instant) error {
+	if h.retentionMonths == 0 {
 		return nil
 	}
-	dropped, err := j.db.DropOldData(ctx, now, j.retentionMonths)
-	j.report(ctx, "partitions of old months detached", dropped.Partitions)
-	j.report(ctx, "rows of old months deleted", dropped.Rows)
+	dropped, err := h.retention.DropOldData(ctx, now, h.retentionMonths)
+	h.report(ctx, "partitions of old months detached", dropped.Partitions)
+	h.report(ctx, "rows of old months deleted", dropped.Rows)
 	return err
 }
 
-// dropDetached drops partitions that dropOldData detached a day ago.
-func (j *Jobs) dropDetached(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DropDetached(ctx, now)
-	j.report(ctx, "partitions of old months dropped", n)
+// dropDetached drops the partitions that dropOldData detached a day ago.
+func (h *housekeeping) dropDetached(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.DropDetached(ctx, now)
+	h.report(ctx, "partitions of old months dropped", n)
 	return err
 }
 
-// deleteOldRecords deletes counters and deliveries that nobody looks at any more.
-func (j *Jobs) deleteOldRecords(ctx context.Context, now model.Instant) error {
-	n, err := j.db.DeleteOldRecords(ctx, now)
-	j.report(ctx, "old records deleted", n)
+// deleteOldRecords deletes old counters and deliveries.
+func (h *housekeeping) deleteOldRecords(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.DeleteOldRecords(ctx, now)
+	h.report(ctx, "old records deleted", n)
 	return err
 }
 
-// correctSchedule brings deliveries and mails back that a wrong clock has put off for long.
-func (j *Jobs) correctSchedule(ctx context.Context) error {
-	now, err := j.dbNow(ctx)
-	if err != nil {
-		return err
+// correctSchedule makes deliveries and mails due that a wrong clock has postponed too far.
+func (h *housekeeping) correctSchedule(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.CorrectSchedule(ctx, now)
+	h.report(ctx, "deliveries and mails rescheduled that a wrong clock had postponed", n)
+	return err
+}
+
+// correctDates corrects rows that a wrong clock has dated into the future.
+func (h *housekeeping) correctDates(ctx context.Context, now model.Instant) error {
+	n, err := h.retention.CorrectDates(ctx, now)
+	h.report(ctx, "rows corrected that a wrong clock had dated into the future", n)
+	return err
+}
+
+// planDailyExports writes the deliveries of the days that have ended.
+func (h *housekeeping) planDailyExports(ctx context.Context, now model.Instant) error {
+	n, err := h.exports.PlanDailyExports(ctx, now)
+	h.report(ctx, "parts of daily exports planned", int64(n))
+	return err
+}
+
+// noteQuotas writes the notices of sites and captcha accounts that have used 80 % or 100 % of their
+// quota. It also queues the mails of all notices, including those that the data plane wrote. The
+// month of an hour ago is checked, too, for use in the last minutes of a month.
+func (h *housekeeping) noteQuotas(ctx context.Context, now model.Instant) error {
+	months := []model.Month{now.Add(-time.Hour).Month(), now.Month()}
+	if months[0] == months[1] {
+		months = months[:1]
 	}
-	n, err := j.db.CorrectSchedule(ctx, now)
-	j.report(ctx, "deliveries and mails that a wrong clock had put off", n)
+
+	for _, month := range months {
+		if _, err := h.outbox.NoteSiteQuotas(ctx, month, now); err != nil {
+			return err
+		}
+		if _, err := h.outbox.NoteCaptchaQuotas(ctx, month, now); err != nil {
+			return err
+		}
+	}
+
+	n, err := h.outbox.MailQuotaNotices(ctx, now)
+	h.report(ctx, "quota notices mailed", int64(n))
 	return err
 }
 
-// correctDates brings back what a wrong clock has dated into the future.
-func (j *Jobs) correctDates(ctx context.Context, now model.Instant) error {
-	n, err := j.db.CorrectDates(ctx, now)
-	j.report(ctx, "rows that a wrong clock had dated into the future", n)
-	return err
-}
-
-// report logs what a task did, when it did anything.
-func (j *Jobs) report(ctx context.Context, what string, n int64) {
+// report logs what a task did, if it did anything.
+func (h *housekeeping) report(ctx context.Context, what string, n int64) {
 	if n > 0 {
-		j.log.InfoContext(ctx, what, "count", n)
+		h.log.InfoContext(ctx, what, "count", n)
 	}
 }

@@ -14,19 +14,21 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
 func TestMain(m *testing.M) {
 	if fate := os.Getenv(fateVariable); fate != "" {
-		// the test binary as a worker, to be killed
+		// The test binary is a worker, which a test kills.
 		work(fate)
 	}
 
-	// unless the command line says otherwise: these tests mostly wait
+	// A default that the command line can change: these tests mostly wait.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
@@ -37,8 +39,8 @@ func TestMain(m *testing.M) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// patience bounds every wait for a task. Tasks run within a second or two; after a queue came back
-// within a minute.
+// patience bounds every wait for a task. A task runs within two seconds, or within a minute after
+// an outage of the queue.
 const patience = 60 * time.Second
 
 // clock is a clock that tests set.
@@ -59,7 +61,7 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, log slog.Handler) *jobs.Jobs {
+func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, log slog.Handler) *jobs.Worker {
 	t.Helper()
 	if log == nil {
 		log = slog.NewTextHandler(t.Output(), nil)
@@ -67,8 +69,8 @@ func startWorker(t *testing.T, d *db.DB, redisURL string, now func() time.Time, 
 	return startWorkerWith(t, jobs.Options{DB: d, RedisURL: redisURL, Now: now, Log: slog.New(log)})
 }
 
-// startWorkerWith starts a worker whose clock is the database's, too.
-func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
+// startWorkerWith starts a worker. Its clock is also the database's.
+func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Worker {
 	t.Helper()
 	dbtest.SetClock(o.DB, o.Now)
 
@@ -81,8 +83,8 @@ func startWorkerWith(t *testing.T, o jobs.Options) *jobs.Jobs {
 	return j
 }
 
-// run starts a worker and stops it with the test.
-func run(t *testing.T, j *jobs.Jobs) {
+// run starts a worker and stops it when the test ends.
+func run(t *testing.T, j *jobs.Worker) {
 	t.Helper()
 	if err := j.Start(); err != nil {
 		t.Fatal(err)
@@ -95,12 +97,12 @@ func run(t *testing.T, j *jobs.Jobs) {
 	})
 }
 
-// litter leaves what housekeeping has to clean away at noon, beside what it must keep.
+// litter writes rows that housekeeping must delete at noon, and rows that it must keep.
 func litter(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	at := model.At(noon)
-	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 		model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
@@ -121,13 +123,13 @@ func litter(t *testing.T, d *db.DB) {
 	}
 
 	for _, days := range []model.Day{0, 1, 2, 30} {
-		if _, err := d.DaySalt(t.Context(), at.Day()-days); err != nil {
+		if _, err := ingest.New(d).DaySalt(t.Context(), at.Day()-days); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// left counts what is left: sessions, sign-in failures, day salts.
+// left counts the remaining sessions, sign-in failures and day salts.
 func left(t *testing.T, d *db.DB) [3]int {
 	t.Helper()
 
@@ -139,7 +141,7 @@ func left(t *testing.T, d *db.DB) [3]int {
 		}
 	}
 
-	days, err := d.SaltDays(t.Context())
+	days, err := ingest.New(d).SaltDays(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +150,7 @@ func left(t *testing.T, d *db.DB) [3]int {
 	return n
 }
 
-// await waits until what is left is as wanted.
+// await waits until the remaining rows are as wanted.
 func await(t *testing.T, d *db.DB, want [3]int) {
 	t.Helper()
 	awaitThat(t, func() (string, bool) {
@@ -157,32 +159,33 @@ func await(t *testing.T, d *db.DB, want [3]int) {
 	})
 }
 
-// awaitThat waits until done reports true; else it fails with what done last said.
+// awaitThat waits until done reports true, or fails with its last message.
 func awaitThat(t *testing.T, done func() (string, bool)) {
 	t.Helper()
 
 	deadline := time.After(patience)
 
 	for {
-		said, ok := done()
+		message, ok := done()
 		if ok {
 			return
 		}
 
 		select {
 		case <-deadline:
-			t.Fatal(said)
+			t.Fatal(message)
 		case <-time.After(20 * time.Millisecond):
-			// rows tell nobody that they come or go
+			// A change of rows is not notified.
 		}
 	}
 }
 
-// clean is what housekeeping leaves of the litter: the valid session, the recent failure, the salts
-// of today and yesterday.
+// clean is what remains of the litter: the valid session, the recent failure, and the salts of
+// today and yesterday.
 var clean = [3]int{1, 1, 2}
 
 func TestHousekeepingEmbedded(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		litter(t, d)
 		startWorker(t, d, "", (&clock{now: noon}).Now, nil)
@@ -199,21 +202,28 @@ func TestHousekeepingRealRedis(t *testing.T) {
 	})
 }
 
-// TestRetention: the worker keeps as many whole months as it is told, and everything when it is not
-// told.
+// TestRetention: the worker keeps as many whole months as configured, and everything by default.
 func TestRetention(t *testing.T) {
+	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		thisMonth := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 		for id, at := range []time.Time{thisMonth.AddDate(-3, 0, 0), thisMonth.AddDate(0, -2, 0), thisMonth.AddDate(0, -1, 0), thisMonth} {
-			err := dbtest.Exec(d, `INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
-				VALUES (1, ?, ?, 1, 0, 0, 0, ?, '/')`, model.At(at), id, false)
+			err := dbtest.Exec(
+				d,
+				`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+				VALUES (1, ?, ?, 1, 0, 0, 0, ?, '/')`,
+				model.At(at),
+				id,
+				false,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 
 		for _, step := range []struct{ months, want int }{{0, 4}, {12, 3}, {1, 2}} {
-			// A usage row that goes in any case shows that the tasks ran.
+			// A usage row that is deleted in any case shows that the tasks ran.
 			if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202001, 1)"); err != nil {
 				t.Fatal(err)
 			}
@@ -228,8 +238,16 @@ func TestRetention(t *testing.T) {
 				if err := errors.Join(err, err2); err != nil {
 					t.Fatal(err)
 				}
-				return fmt.Sprintf("keeping %d months: %d old usage rows and %d page views left, want 0 and %d", step.months, usage, pageviews, step.want),
-					usage == 0 && pageviews == step.want
+
+				return fmt.Sprintf(
+						"keeping %d months: %d old usage rows and %d page views left, want 0 and %d",
+						step.months,
+						usage,
+						pageviews,
+						step.want,
+					),
+					usage == 0 &&
+						pageviews == step.want
 			})
 
 			if err := worker.Stop(t.Context()); err != nil {
@@ -239,8 +257,10 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// TestPartitionsAhead: the worker makes the coming months' partitions.
+// TestPartitionsAhead: the worker creates the coming months' partitions.
 func TestPartitionsAhead(t *testing.T) {
+	t.Parallel()
+
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
 	startWorker(t, d, "", (&clock{now: noon.AddDate(0, 6, 0)}).Now, nil)
 	awaitThat(t, func() (string, bool) {
@@ -249,11 +269,13 @@ func TestPartitionsAhead(t *testing.T) {
 	})
 }
 
-// TestDaySaltDiesOnTime: a salt is destroyed 24 h after its day ended, and not before.
-func TestDaySaltDiesOnTime(t *testing.T) {
+// TestDaySaltIsDestroyedOnTime: a salt is destroyed 24 h after its day ended, and not before.
+func TestDaySaltIsDestroyedOnTime(t *testing.T) {
+	t.Parallel()
+
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		today := model.At(noon).Day()
-		if _, err := d.DaySalt(t.Context(), today); err != nil {
+		if _, err := ingest.New(d).DaySalt(t.Context(), today); err != nil {
 			t.Fatal(err)
 		}
 
@@ -262,14 +284,14 @@ func TestDaySaltDiesOnTime(t *testing.T) {
 			want  int64
 		}{{24*time.Hour - time.Microsecond, 0}, {24 * time.Hour, 1}} {
 			at := (today + 1).Start().Add(test.after)
-			if n, err := d.DestroyDaySalts(t.Context(), at.Day()-1); err != nil || n != test.want {
+			if n, err := ingest.New(d).DestroyDaySalts(t.Context(), at.Day()-1); err != nil || n != test.want {
 				t.Errorf("%v after the day ended: %d destroyed, %v; want %d", test.after, n, err, test.want)
 			}
 		}
 	})
 }
 
-// TestFlushRealRedis: a Redis that forgets everything delays the work of a period at most until the
+// TestFlushRealRedis: a Redis that loses its data delays the work of a period at most until the
 // next one.
 func TestFlushRealRedis(t *testing.T) {
 	t.Parallel()
@@ -302,20 +324,22 @@ func TestStartWithoutRealRedis(t *testing.T) {
 		litter(t, d)
 
 		if err := j.Ping(t.Context()); err == nil {
-			t.Error("Ping gives no error without a Redis")
+			t.Error("Ping returns no error without a Redis")
 		}
 
 		server.Start()
 		await(t, d, clean)
 
-		if err := j.Ping(t.Context()); err != nil {
-			t.Errorf("Ping: %v", err)
-		}
+		// For a second go-redis may repeat the error of an earlier connection attempt.
+		awaitThat(t, func() (string, bool) {
+			err := j.Ping(t.Context())
+			return fmt.Sprintf("Ping: %v", err), err == nil
+		})
 	})
 }
 
-// TestRestartRealRedis: the worker goes on by itself when a Redis that was killed under it is there
-// again, and says both in one line each.
+// TestRestartRealRedis: the worker continues by itself when a Redis that was killed runs again, and
+// logs both in one line each.
 func TestRestartRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -330,25 +354,28 @@ func TestRestartRealRedis(t *testing.T) {
 		before := logged.all()
 		server.Kill()
 
-		// takes up to two seconds, in which the worker's own parts fail as well
+		// Each ping takes up to two seconds, in which the worker's own commands fail as well.
 		ping := func() {
 			t.Helper()
 			if err := j.Ping(t.Context()); err == nil {
-				t.Fatal("Ping gives no error while Redis is away")
+				t.Fatal("Ping returns no error while Redis is unavailable")
 			}
 		}
 
 		awaitThat(t, func() (string, bool) {
 			ping()
-			return "no line says that the queue is away", logged.of("the queue is away; workers take due work from the database") > 0
+			return "no log line about the outage", logged.of(
+				"the queue is unavailable; workers take due work from the database",
+			) > 0
 		})
 
 		for range 3 {
 			ping()
 		}
 
-		if away, all := logged.of("the queue is away; workers take due work from the database"), logged.all()-before; away != 1 || all > 2 {
-			t.Errorf("%d lines say that the queue is away, among %d in all; want 1 of at most 2", away, all)
+		if outages, all := logged.of("the queue is unavailable; workers take due work from the database"), logged.all()-before; outages != 1 ||
+			all > 2 {
+			t.Errorf("%d log lines about the outage, of %d in all; want 1 of at most 2", outages, all)
 		}
 
 		if err := dbtest.Exec(d, "INSERT INTO signin_failures (key, failures, last_at) VALUES (?, 9, 0)", []byte("another")); err != nil {
@@ -358,8 +385,8 @@ func TestRestartRealRedis(t *testing.T) {
 		server.Start()
 		await(t, d, clean)
 
-		if n := logged.of("the queue is back"); n != 1 {
-			t.Errorf("%d lines say that the queue is back, want 1", n)
+		if n := logged.of("the queue is available again"); n != 1 {
+			t.Errorf("%d log lines about the end of the outage, want 1", n)
 		}
 	})
 }
@@ -375,14 +402,17 @@ func TestTwoWorkersRealRedis(t *testing.T) {
 		server := redistest.New(t)
 		counted := &countHandler{}
 
-		var workers []*jobs.Jobs
+		var workers []*jobs.Worker
 		for range 2 {
-			workers = append(workers, startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted))
+			workers = append(
+				workers,
+				startWorker(t, dbtest.Open(t, databaseURL), server.URL(), (&clock{now: noon}).Now, counted),
+			)
 		}
 
 		await(t, d, clean)
 
-		// what was done is logged after it was done
+		// A task is logged after it is done: Stop waits for that.
 		for _, j := range workers {
 			if err := j.Stop(t.Context()); err != nil {
 				t.Fatal(err)
@@ -431,6 +461,8 @@ func (c *countHandler) all() int {
 }
 
 func TestStopTwiceAndWithoutStart(t *testing.T) {
+	t.Parallel()
+
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	j, err := jobs.New(jobs.Options{DB: d, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -451,10 +483,12 @@ func TestStopTwiceAndWithoutStart(t *testing.T) {
 	}
 }
 
-// TestStopWithASilentRedis: a Redis that accepts connections and never answers does not hold the
-// process.
+// TestStopWithASilentRedis: a Redis that accepts connections and never answers does not keep a
+// worker from stopping.
 func TestStopWithASilentRedis(t *testing.T) {
-	// nobody accepts: the kernel does, and nothing comes back
+	t.Parallel()
+
+	// The kernel accepts connections, and nothing answers.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -462,7 +496,9 @@ func TestStopWithASilentRedis(t *testing.T) {
 	defer silent.Close()
 
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
-	j, err := jobs.New(jobs.Options{DB: d, RedisURL: "redis://" + silent.Addr().String(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	j, err := jobs.New(
+		jobs.Options{DB: d, RedisURL: "redis://" + silent.Addr().String(), Now: time.Now, Log: slog.New(slog.DiscardHandler)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +514,7 @@ func TestStopWithASilentRedis(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatItCannotUse(t *testing.T) {
+func TestNewChecksOptions(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	log := slog.New(slog.DiscardHandler)
 	for _, test := range []struct {
@@ -503,8 +539,8 @@ func TestNewRefusesWhatItCannotUse(t *testing.T) {
 	}
 }
 
-// TestUserRealRedis: a Redis that knows users lets the worker in as the user of its URL; a wrong
-// password only makes it wait.
+// TestUserRealRedis: the worker authenticates as the user of its URL; with a wrong password it only
+// waits.
 func TestUserRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -520,7 +556,7 @@ func TestUserRealRedis(t *testing.T) {
 
 		refused := startWorker(t, d, as("worker:wrong"), (&clock{now: noon}).Now, slog.DiscardHandler)
 		if err := refused.Ping(t.Context()); err == nil {
-			t.Error("Ping gives no error with a wrong password")
+			t.Error("Ping returns no error with a wrong password")
 		}
 		if err := server.Client().ACLSetUser(t.Context(), "default", "off").Err(); err != nil {
 			t.Fatal(err)

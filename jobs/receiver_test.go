@@ -22,8 +22,10 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // authority signs certificates for tests.
@@ -35,9 +37,12 @@ type authority struct {
 
 func newAuthority(tb testing.TB) *authority {
 	tb.Helper()
+
 	a := &authority{pool: x509.NewCertPool()}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(
+			1,
+		), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
 
@@ -73,7 +78,7 @@ func (a *authority) sign(tb testing.TB, template, parent *x509.Certificate) (*x5
 	return cert, key
 }
 
-// certificate is one for loopback and the names.
+// certificate returns one for loopback and the names.
 func (a *authority) certificate(tb testing.TB, names ...string) tls.Certificate {
 	tb.Helper()
 	cert, key := a.sign(tb, &x509.Certificate{
@@ -86,30 +91,32 @@ func (a *authority) certificate(tb testing.TB, names ...string) tls.Certificate 
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}
 }
 
-// received is one call of a receiver.
+// received is one call that a receiver got.
 type received struct {
 	header http.Header
 	body   string
-	status int // what it was answered, if the receiver said so
+	status int // of the response, if the receiver stored it
 }
 
 func (r received) id() string { return r.header.Get("webhook-id") }
 
-// receiver is an owner's HTTPS server. It notes every call and then answers.
+// receiver is an owner's HTTPS server. It stores every call and then responds.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []received
 }
 
-// newReceiver starts a receiver on loopback. answer is told how many calls came before.
+// newReceiver starts a receiver on loopback. answer responds; n is the number of earlier calls.
 func newReceiver(tb testing.TB, a *authority, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	tb.Helper()
 	return newReceiverOn(tb, a, nil, answer)
 }
 
-// newReceiverOn is newReceiver on a listener of the caller's.
-func newReceiverOn(tb testing.TB, a *authority, l net.Listener, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+// newReceiverOn is newReceiver with a given listener.
+func newReceiverOn(
+	tb testing.TB, a *authority, l net.Listener, answer func(n int, w http.ResponseWriter, r *http.Request),
+) *receiver {
 	tb.Helper()
 
 	r := &receiver{}
@@ -133,7 +140,10 @@ func newReceiverOn(tb testing.TB, a *authority, l net.Listener, answer func(n in
 
 	r.Config.ErrorLog = log.New(io.Discard, "", 0)
 	r.EnableHTTP2 = true
-	r.TLS = &tls.Config{Certificates: []tls.Certificate{a.certificate(tb, "hook.example", "rebind.example", "mixed.example")}}
+	r.TLS = &tls.Config{
+		Certificates: []tls.Certificate{a.certificate(tb, "hook.example", "rebind.example", "mixed.example")},
+	}
+
 	r.StartTLS()
 	tb.Cleanup(r.Close)
 
@@ -146,7 +156,7 @@ func (r *receiver) all() []received {
 	return append([]received(nil), r.calls...)
 }
 
-// answered notes what call number n is answered.
+// answered stores the status of the response to call number n.
 func (r *receiver) answered(n, status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +167,7 @@ func status(code int) func(int, http.ResponseWriter, *http.Request) {
 	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// loopback may be called in tests.
+// loopback is the network of the receivers.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 
 // fastClock is a clock that runs factor times as fast as the machine's, so that hours of retries
@@ -186,39 +196,53 @@ func (c *fastClock) add(d time.Duration) {
 	c.step += d
 }
 
-// newSite makes an account with a site whose conversion webhook is url, signed with secret.
+// newSite creates an account with a site whose conversion webhook is url, signed with secret.
 func newSite(tb testing.TB, d *db.DB, domain, url, secret string) *model.Site {
 	tb.Helper()
 
 	ctx, at := context.Background(), model.At(noon)
-	user, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
+	user, err := accounts.New(d).SignUp(ctx, model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		tb.Fatal(err)
 	}
 
-	site, err := d.CreateSite(ctx, model.Site{
+	site, err := sites.New(d).CreateSite(ctx, model.Site{
 		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := d.SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
+	if err := sites.New(d).SetConversionWebhook(ctx, user.AccountID, site.ID, url, &secret, model.ChangedBy{}); err != nil {
 		tb.Fatal(err)
 	}
 
 	return site
 }
 
-var nextDue atomic.Int64 // a random id may be there already
+var nextDue atomic.Int64 // a counter, since random ids may collide
 
-// due writes a conversion that is due at the moment.
+// due writes a conversion that is due at a time.
 func due(tb testing.TB, d *db.DB, site *model.Site, at time.Time) *model.Delivery {
 	tb.Helper()
+
 	i := model.At(at)
-	delivery := &model.Delivery{SiteID: site.ID, ID: model.FirstTimeID(i) + nextDue.Add(1), Body: fmt.Sprintf(`{"type":"conversion","n":%d}`, i)}
-	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
-VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`, site.ID, delivery.ID, i, i, delivery.Body)
+	delivery := &model.Delivery{
+		SiteID: site.ID,
+		ID:     model.FirstTimeID(i) + nextDue.Add(1),
+		Body:   fmt.Sprintf(`{"type":"conversion","n":%d}`, i),
+	}
+
+	err := dbtest.Exec(
+		d,
+		`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`,
+		site.ID,
+		delivery.ID,
+		i,
+		i,
+		delivery.Body,
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -226,7 +250,7 @@ VALUES (?, ?, 'conversion', 'purchase', 'pending', 0, ?, ?, ?)`, site.ID, delive
 	return delivery
 }
 
-// logOf is the delivery with its attempts.
+// logOf reads a delivery with its attempts.
 func logOf(tb testing.TB, d *db.DB, site *model.Site, id int64) dbtest.DeliveryLog {
 	tb.Helper()
 	logs, err := dbtest.Deliveries(d, site.ID, id+1, 1)

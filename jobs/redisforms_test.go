@@ -12,11 +12,11 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// TestClusterRealRedis: housekeeping and deliveries work on a cluster, also after it has forgotten
-// everything.
+// TestClusterRealRedis: housekeeping and deliveries work on a cluster, also after it has lost its
+// data.
 func TestClusterRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -32,7 +32,9 @@ func TestClusterRealRedis(t *testing.T) {
 
 		for range 3 {
 			delivery := due(t, d, site, noon)
-			j.Ring([]model.Delivery{{SiteID: site.ID, ID: delivery.ID, Kind: model.DeliveryConversion, NextAttemptAt: model.At(noon)}})
+			j.Notify(
+				[]model.Delivery{{SiteID: site.ID, ID: delivery.ID, Kind: model.DeliveryConversion, NextAttemptAt: model.At(noon)}},
+			)
 
 			if log := awaitEnd(t, d, site, delivery.ID); log.State != model.DeliveryDelivered {
 				t.Errorf("delivery %+v", log.Delivery)
@@ -48,8 +50,8 @@ func TestClusterRealRedis(t *testing.T) {
 	})
 }
 
-// TestSentinelRealRedis: when the master dies, the worker goes on with the one that the sentinel
-// puts in its place.
+// TestSentinelRealRedis: when the master dies, the worker continues with the replica that the
+// sentinel promotes.
 func TestSentinelRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -73,8 +75,8 @@ func TestSentinelRealRedis(t *testing.T) {
 	})
 }
 
-// TestToolsRealRedis: asynq's inspector, which its own tools are made of, sees the queues, also
-// after Redis forgot everything, and a queue that it paused goes on when it says so.
+// TestToolsRealRedis: asynq's inspector, on which its tools are built, lists the queues, also after
+// Redis lost its data, and can pause and resume a queue.
 func TestToolsRealRedis(t *testing.T) {
 	t.Parallel()
 
@@ -103,7 +105,12 @@ func TestToolsRealRedis(t *testing.T) {
 		delivery := due(t, d, site, noon)
 		awaitThat(t, func() (string, bool) {
 			tasks, err := inspector.ListPendingTasks("deliveries")
-			return fmt.Sprintf("pending tasks %v, %v", tasks, err), len(tasks) > 0 && tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
+			return fmt.Sprintf(
+					"pending tasks %v, %v",
+					tasks,
+					err,
+				), len(tasks) > 0 &&
+					tasks[0].ID == fmt.Sprintf("%d:%d:1", site.ID, delivery.ID)
 		})
 
 		if err := inspector.UnpauseQueue("deliveries"); err != nil {
@@ -115,8 +122,8 @@ func TestToolsRealRedis(t *testing.T) {
 	})
 }
 
-// startOn starts a quick worker on a Redis. Without a log in its options it has none.
-func startOn(t *testing.T, redisURL string, a *authority, o jobs.Options, prepare ...func(*jobs.Jobs)) *jobs.Jobs {
+// startOn starts a worker on a Redis that sweeps often. It logs only if its options have a log.
+func startOn(t *testing.T, redisURL string, a *authority, o jobs.Options, change ...func(*jobs.Settings)) *jobs.Worker {
 	t.Helper()
 
 	o.RedisURL, o.WebhookNets, o.WebhookAuthorities = redisURL, loopback, a.pool
@@ -125,15 +132,9 @@ func startOn(t *testing.T, redisURL string, a *authority, o jobs.Options, prepar
 	}
 
 	dbtest.SetClock(o.DB, o.Now)
-	j, err := jobs.New(o)
+	j, err := jobs.NewWith(o, append([]func(*jobs.Settings){jobs.Quick(100*time.Millisecond, time.Minute)}, change...)...)
 	if err != nil {
 		t.Fatal(err)
-	}
-
-	j.Quick(100*time.Millisecond, time.Minute)
-
-	for _, p := range prepare {
-		p(j)
 	}
 
 	run(t, j)

@@ -3,86 +3,58 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/hibiken/asynq"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/queue"
 )
 
-// periodic is a task that runs once in each period of the UTC clock, in one of the workers.
-type periodic struct {
-	name  string // its type in the queue; it stays when the program changes
-	every time.Duration
-	run   func(*Jobs, context.Context) error
-}
-
-// schedule is everything that happens on time. Each task is idempotent: a Redis that forgets may
-// run it again.
-var schedule = []periodic{
-	{"housekeeping:sessions", time.Hour, whenCertain((*Jobs).deleteSessions)},
-	{"housekeeping:sign-in-failures", time.Hour, whenCertain((*Jobs).deleteSignInFailures)},
-	{"housekeeping:expired-secrets", time.Hour, whenCertain((*Jobs).deleteExpiredSecrets)},
-	{"housekeeping:deleted-sites", time.Minute, whenCertain((*Jobs).purgeDeletedSites)},
-	{"housekeeping:user-erasures", time.Minute, (*Jobs).eraseUsers},
-	{"housekeeping:captcha-spent", 10 * time.Minute, whenCertain((*Jobs).deleteSpent)},
-	{"housekeeping:day-salts", time.Hour, whenCertain((*Jobs).destroyDaySalts)},
-	{"housekeeping:partitions", time.Hour, (*Jobs).ensurePartitions},
-	{"housekeeping:old-data", time.Hour, whenCertain((*Jobs).dropOldData)}, // hourly, because a busy table may refuse it
-	{"housekeeping:detached", time.Hour, whenCertain((*Jobs).dropDetached)},
-	{"housekeeping:schedule", 5 * time.Minute, (*Jobs).correctSchedule},
-	{"housekeeping:dates", 5 * time.Minute, whenCertain((*Jobs).correctDates)},
-	{"housekeeping:old-records", 24 * time.Hour, whenCertain((*Jobs).deleteOldRecords)},
-	{"exports:plan", 5 * time.Minute, whenCertain((*Jobs).planDailyExports)},
-	{"quotas:note", 5 * time.Minute, (*Jobs).noteQuotas},
-}
-
-// tick puts the tasks of the current periods into the queue, again and again, until Stop. Every
-// worker does: the task's id carries its period, so that the queue takes it once. While there is no
-// queue, every worker runs them.
-func (j *Jobs) tick() {
-	ticker := time.NewTicker(tickEvery)
-	defer ticker.Stop()
-
-	for {
-		j.watchClock()
-		err := j.enqueueDue()
-		j.noteQueue(err)
-
-		if err != nil && j.ctx.Err() == nil {
-			j.runScheduleDirectly()
-		}
-
-		select {
-		case <-j.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// newSchedule returns all periodic tasks, which read the time from c. A task that deletes or that
+// happens once must not run while the time is uncertain; the others only delay work if they err.
+func newSchedule(c *clock, h *housekeeping) []queue.Periodic {
+	return []queue.Periodic{
+		{Name: "housekeeping:sessions", Every: time.Hour, Run: c.whenCertain(h.deleteSessions)},
+		{Name: "housekeeping:sign-in-failures", Every: time.Hour, Run: c.whenCertain(h.deleteSignInFailures)},
+		{Name: "housekeeping:expired-secrets", Every: time.Hour, Run: c.whenCertain(h.deleteExpiredSecrets)},
+		{Name: "housekeeping:deleted-sites", Every: time.Minute, Run: c.whenCertain(h.purgeDeletedSites)},
+		{Name: "housekeeping:user-erasures", Every: time.Minute, Run: c.withNow(h.eraseUsers)},
+		{Name: "housekeeping:captcha-spent", Every: 10 * time.Minute, Run: c.whenCertain(h.deleteSpent)},
+		{Name: "housekeeping:day-salts", Every: time.Hour, Run: c.whenCertain(h.destroyDaySalts)},
+		{Name: "housekeeping:partitions", Every: time.Hour, Run: c.withNow(h.ensurePartitions)},
+		// Hourly, because a busy table may refuse it.
+		{Name: "housekeeping:old-data", Every: time.Hour, Run: c.whenCertain(h.dropOldData)},
+		{Name: "housekeeping:detached", Every: time.Hour, Run: c.whenCertain(h.dropDetached)},
+		{Name: "housekeeping:schedule", Every: 5 * time.Minute, Run: c.withNow(h.correctSchedule)},
+		{Name: "housekeeping:dates", Every: 5 * time.Minute, Run: c.whenCertain(h.correctDates)},
+		{Name: "housekeeping:old-records", Every: 24 * time.Hour, Run: c.whenCertain(h.deleteOldRecords)},
+		{Name: "exports:plan", Every: 5 * time.Minute, Run: c.whenCertain(h.planDailyExports)},
+		{Name: "quotas:note", Every: 5 * time.Minute, Run: c.withNow(h.noteQuotas)},
 	}
 }
 
-func (j *Jobs) enqueueDue() error {
-	ctx, cancel := context.WithTimeout(j.ctx, enqueueTimeout)
-	defer cancel()
-
-	// asynq's tools list the queues that are in this set. Its clients fill it once, and a Redis
-	// that forgot stays forgotten.
-	if err := j.redis.SAdd(ctx, "asynq:queues", defaultQueue, deliveryQueue).Err(); err != nil {
-		return fmt.Errorf("name the queues: %w", err)
-	}
-
-	now := j.now().UTC()
-	for _, task := range j.schedule {
-		period := now.Truncate(task.every)
-		_, err := j.client.EnqueueContext(ctx, asynq.NewTask(task.name, nil),
-			asynq.TaskID(fmt.Sprintf("%s:%d", task.name, period.Unix())),
-			asynq.Retention(task.every), // remembered for as long as its id could be enqueued again
-			asynq.MaxRetry(taskRetries),
-			asynq.Timeout(taskTimeout),
-		)
-		if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
-			return fmt.Errorf("enqueue %s: %w", task.name, err)
+// whenCertain runs a task with the database's time if that is certain. Otherwise the task waits for
+// its next period.
+func (c *clock) whenCertain(task func(context.Context, model.Instant) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		now, err := c.Certain(ctx)
+		if errors.Is(err, errUncertain) {
+			return nil
 		}
-	}
+		if err != nil {
+			return err
+		}
 
-	return nil
+		return task(ctx, now)
+	}
+}
+
+// withNow runs a task with the database's time, certain or not.
+func (c *clock) withNow(task func(context.Context, model.Instant) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		now, err := c.Now(ctx)
+		if err != nil {
+			return err
+		}
+		return task(ctx, now)
+	}
 }

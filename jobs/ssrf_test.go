@@ -15,11 +15,11 @@ import (
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// nameServer answers questions for addresses; ask says how often each name was asked for before.
+// nameServer answers queries for addresses. asked counts the earlier queries of each name.
 type nameServer struct {
 	conn  net.PacketConn
 	asked map[string]int
-	// answer returns the addresses of a name at its nth question for type A.
+	// answer returns the addresses of a name at its nth query of type A.
 	answer func(name string, n int) []netip.Addr
 }
 
@@ -69,9 +69,15 @@ func (s *nameServer) serve() {
 
 			switch {
 			case addr.Is4() && question.Type == dnsmessage.TypeA:
-				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
+				message.Answers = append(
+					message.Answers,
+					dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}},
+				)
 			case addr.Is6() && question.Type == dnsmessage.TypeAAAA:
-				message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
+				message.Answers = append(
+					message.Answers,
+					dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}},
+				)
 			}
 		}
 
@@ -84,18 +90,22 @@ func (s *nameServer) serve() {
 	}
 }
 
-// TestBlockedAtConnect: wherever a name leads when the call is made, an address that may not be
-// called is not, and nothing of it is shown. The receiver listens on loopback and must never be
-// called there.
+// TestBlockedAtConnect: an address that must not be called is not called, whatever name leads to it
+// when the call is made, and nothing about it is shown. The receiver listens on loopback and must
+// never get a call.
 func TestBlockedAtConnect(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
 	denied := map[string][]string{
-		"loopback.example": {"127.0.0.1"}, "mapped.example": {"::ffff:127.0.0.1"}, "six.example": {"::1"}, "any.example": {"0.0.0.0"},
+		"loopback.example": {
+			"127.0.0.1",
+		}, "mapped.example": {"::ffff:127.0.0.1"}, "six.example": {"::1"}, "any.example": {"0.0.0.0"},
 		"private.example": {"10.0.0.1"}, "meta.example": {"169.254.169.254"}, "cgnat.example": {"100.100.100.200"},
 		"nat64.example": {"64:ff9b::7f00:1"}, "sixtofour.example": {"2002:7f00:1::1"}, "teredo.example": {"2001:0:7f00:1::1"},
-		"compatible.example": {"::127.0.0.1"}, "site.example": {"fec0::1"}, "unique.example": {"fd00::1"}, "link.example": {"fe80::1"},
+		"compatible.example": {
+			"::127.0.0.1",
+		}, "site.example": {"fec0::1"}, "unique.example": {"fd00::1"}, "link.example": {"fe80::1"},
 		"both.example": {"127.0.0.1", "::1"},
 	}
 
@@ -115,13 +125,12 @@ func TestBlockedAtConnect(t *testing.T) {
 			sites[name] = newSite(t, d, name, "https://"+name+":"+port+"/", "")
 		}
 
-		// The address itself, past the check when it was set; and a port that is not one of
-		// webhooks'.
+		// An address that was never checked when it was set, and a port that webhooks do not use.
 		sites["literal"] = newSite(t, d, "literal.example", r.URL, "")
 		sites["port"] = newSite(t, d, "port.example", "https://93.184.216.34:22/", "")
 
-		// A name that leads nowhere looks the same, or it would tell which names exist in the
-		// operator's network.
+		// A name without an address looks the same. Otherwise tenants could find out which names
+		// exist in the operator's network.
 		sites["nowhere"] = newSite(t, d, "nowhere.example", "https://nowhere.example:"+port+"/", "")
 		ids := map[string]int64{}
 		for name, site := range sites {
@@ -129,16 +138,13 @@ func TestBlockedAtConnect(t *testing.T) {
 		}
 
 		clock := newFastClock(speed)
-		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) {
-			j.Resolve(resolver)
-			j.Allow(nil)
-		})
+		startQuick(t, d, a, clock.Now, jobs.Resolve(resolver), jobs.Allow())
 
 		for name, site := range sites {
 			log := awaitEnd(t, d, site, ids[name])
 			for _, attempt := range log.Attempts {
 				if attempt.Error != model.AttemptNoAddress || attempt.Status != 0 || attempt.Answer != "" {
-					t.Errorf("%s: attempt %+v, want it blocked, without an answer", name, *attempt)
+					t.Errorf("%s: attempt %+v, want it blocked, without a response", name, *attempt)
 				}
 			}
 
@@ -153,8 +159,8 @@ func TestBlockedAtConnect(t *testing.T) {
 	})
 }
 
-// twoListeners listens on one port of 127.0.0.1 and 127.0.0.2. Others' tests may have a port on one
-// of them, so it tries some.
+// twoListeners listens on one port of 127.0.0.1 and 127.0.0.2. It tries several ports, since other
+// tests may use one of the two.
 func twoListeners(t *testing.T) (here, there net.Listener, port string) {
 	t.Helper()
 
@@ -176,8 +182,8 @@ func twoListeners(t *testing.T) (here, there net.Listener, port string) {
 	return nil, nil, ""
 }
 
-// TestRebinding: a name that leads elsewhere at each question is checked where it leads at last; of
-// several addresses only those that may be called are.
+// TestRebinding: the address that is connected to is checked, even if a name changes between two
+// queries. Of several addresses only permitted ones are called.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 
@@ -185,7 +191,7 @@ func TestRebinding(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		here, there, port := twoListeners(t)
 
-		// on 127.0.0.1, which may not be called here
+		// On 127.0.0.1, which is not permitted here.
 		trap := newReceiverOn(t, a, here, status(200))
 		good := newReceiverOn(t, a, there, status(200))
 		bad, ok := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
@@ -203,10 +209,7 @@ func TestRebinding(t *testing.T) {
 		mixed := newSite(t, d, "mixed.example", "https://mixed.example.:"+port+"/", "")
 		rebind := newSite(t, d, "rebind.example", "https://rebind.example.:"+port+"/", "")
 		first, second := due(t, d, mixed, noon), due(t, d, rebind, noon)
-		startQuick(t, d, a, clock.Now, func(j *jobs.Jobs) {
-			j.Resolve(resolver)
-			j.Allow([]netip.Prefix{netip.PrefixFrom(ok, 32)})
-		})
+		startQuick(t, d, a, clock.Now, jobs.Resolve(resolver), jobs.Allow(netip.PrefixFrom(ok, 32)))
 
 		if log := awaitEnd(t, d, mixed, first.ID); log.State != model.DeliveryDelivered || len(log.Attempts) != 1 {
 			t.Errorf("mixed addresses: %s after %d attempts", log.State, len(log.Attempts))
@@ -219,13 +222,13 @@ func TestRebinding(t *testing.T) {
 		}
 
 		if got, want := fmt.Sprint(classes), "[no_address no_address ]"; got != want {
-			t.Errorf("a name that moves: attempts %s, want %s", got, want)
+			t.Errorf("a name that changes: attempts %s, want %s", got, want)
 		}
 		if n := len(trap.all()); n != 0 {
-			t.Errorf("the address that may not be called was called %d times", n)
+			t.Errorf("the forbidden address was called %d times", n)
 		}
 		if n := len(good.all()); n != 2 {
-			t.Errorf("the other one was called %d times, want twice", n)
+			t.Errorf("the permitted address was called %d times, want twice", n)
 		}
 	})
 }

@@ -17,39 +17,39 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// speed is how much faster than time the clock of these tests runs: the 2.6 hours of a delivery
-// pass in five seconds.
+// speed is how many times faster the clock of these tests runs: the 2.6 hours of a delivery pass in
+// five seconds.
 const speed = 2000
 
-// startQuick starts a worker for receivers on loopback that looks often.
-func startQuick(t *testing.T, d *db.DB, a *authority, now func() time.Time, prepare ...func(*jobs.Jobs)) *jobs.Jobs {
+// startQuick starts a worker for receivers on loopback that sweeps often.
+func startQuick(
+	t *testing.T, d *db.DB, a *authority, now func() time.Time, change ...func(*jobs.Settings),
+) *jobs.Worker {
 	t.Helper()
 
 	dbtest.SetClock(d, now)
 
-	j, err := jobs.New(jobs.Options{
+	j, err := jobs.NewWith(jobs.Options{
 		DB: d, Now: now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), WebhookNets: loopback, WebhookAuthorities: a.pool,
-	})
+	}, append([]func(*jobs.Settings){jobs.Quick(50*time.Millisecond, speed*30*time.Second)}, change...)...)
 	if err != nil {
 		t.Fatal(err)
-	}
-
-	j.Quick(50*time.Millisecond, speed*30*time.Second)
-
-	for _, p := range prepare {
-		p(j)
 	}
 
 	run(t, j)
 	return j
 }
 
-// deafAddress is an address at which nobody listens while the test runs: it is taken.
-func deafAddress(t *testing.T) string {
+// refusingAddress returns an address that refuses connections while the test runs: a socket is
+// bound to it and does not listen.
+func refusingAddress(t *testing.T) string {
 	t.Helper()
 
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -71,12 +71,12 @@ func deafAddress(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
-// TestReceivers: what receivers do, and what becomes of a delivery then (issue: five attempts at
-// most, 2xx within ten seconds is success, redirects are not followed, 410 ends it).
+// TestReceivers: the outcome of a delivery for each behaviour of a receiver. There are at most five
+// attempts, 2xx within ten seconds is success, redirects are not followed, and 410 ends it.
 func TestReceivers(t *testing.T) {
 	t.Parallel()
 
-	a, stranger := newAuthority(t), newAuthority(t)
+	a, untrusted := newAuthority(t), newAuthority(t)
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })
 	elsewhere := newReceiver(t, a, status(200))
@@ -99,12 +99,12 @@ func TestReceivers(t *testing.T) {
 		{name: "410 ends it", answer: status(410), state: "failed", error: "gone", tries: 1, status: 410},
 		{name: "429", answer: status(429), state: "failed", error: "rate_limited", tries: 5, status: 429},
 		{name: "500", answer: status(500), state: "failed", error: "server_error", tries: 5, status: 500},
-		{name: "second time lucky", answer: func(n int, w http.ResponseWriter, _ *http.Request) {
+		{name: "second attempt succeeds", answer: func(n int, w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader([]int{503, 200}[min(n, 1)])
 		}, state: "delivered", tries: 2, status: 200},
 		{name: "hangs up", answer: func(int, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 			state: "failed", error: "hang_up", tries: 5},
-		{name: "endless answer", answer: func(_ int, w http.ResponseWriter, r *http.Request) {
+		{name: "endless response", answer: func(_ int, w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write([]byte(strings.Repeat("more ", 100))); err != nil {
 					return
@@ -112,7 +112,7 @@ func TestReceivers(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		}, state: "delivered", tries: 1, status: 200},
-		{name: "answer that never goes on", answer: func(_ int, w http.ResponseWriter, r *http.Request) {
+		{name: "response that stalls", answer: func(_ int, w http.ResponseWriter, r *http.Request) {
 			w.Write([]byte("wait"))
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
@@ -120,8 +120,8 @@ func TestReceivers(t *testing.T) {
 		{name: "huge header", answer: func(_ int, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 64<<10))
 		}, state: "failed", error: "bad_answer", tries: 5},
-		{name: "wrong certificate", answer: status(200), signer: stranger, state: "failed", error: "tls", tries: 5},
-		{name: "nobody listens", url: "https://" + deafAddress(t), state: "failed", error: "connect", tries: 5},
+		{name: "wrong certificate", answer: status(200), signer: untrusted, state: "failed", error: "tls", tries: 5},
+		{name: "connection refused", url: "https://" + refusingAddress(t), state: "failed", error: "connect", tries: 5},
 		{name: "no such name", url: "https://nowhere.invalid", state: "failed", error: "no_address", tries: 5},
 		{name: "not TLS", url: "https://" + plainServer(t), state: "failed", error: "tls", tries: 5},
 	}
@@ -156,7 +156,11 @@ func TestReceivers(t *testing.T) {
 		for i, c := range cases {
 			log := awaitEnd(t, d, all[i].site, all[i].delivery.ID)
 			if log.State != c.state || len(log.Attempts) != c.tries || int(log.Delivery.Attempts) != c.tries {
-				t.Errorf("%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts), log.Delivery.Attempts, c.state, c.tries)
+				t.Errorf(
+					"%s: %s after %d attempts (%d counted), want %s after %d", c.name, log.State, len(log.Attempts),
+					log.Delivery.Attempts, c.state, c.tries,
+				)
+
 				continue
 			}
 
@@ -172,7 +176,8 @@ func TestReceivers(t *testing.T) {
 				}
 
 				for _, call := range calls {
-					if call.body != all[i].delivery.Body || call.id() != calls[0].id() || call.header.Get("Content-Type") != "application/json" {
+					if call.body != all[i].delivery.Body || call.id() != calls[0].id() ||
+						call.header.Get("Content-Type") != "application/json" {
 						t.Errorf("%s: call %+v, want the body %s and the id of the first call", c.name, call, all[i].delivery.Body)
 					}
 				}
@@ -185,8 +190,8 @@ func TestReceivers(t *testing.T) {
 	})
 }
 
-// TestSlowReceiver: an answer that does not come in time is none, also when it would have been a
-// good one.
+// TestSlowReceiver: a response that does not arrive in time is a timeout, whatever it would have
+// been.
 func TestSlowReceiver(t *testing.T) {
 	t.Parallel()
 
@@ -195,7 +200,7 @@ func TestSlowReceiver(t *testing.T) {
 		r := newReceiver(t, a, func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		site := newSite(t, d, "shop.example", r.URL, "")
 		delivery := due(t, d, site, noon)
-		startQuick(t, d, a, newFastClock(speed).Now, func(j *jobs.Jobs) { j.CallTimeout(300 * time.Millisecond) })
+		startQuick(t, d, a, newFastClock(speed).Now, jobs.CallTimeout(300*time.Millisecond))
 
 		log := awaitEnd(t, d, site, delivery.ID)
 		if log.State != model.DeliveryFailed || len(log.Attempts) != model.MaxAttempts {
@@ -225,8 +230,8 @@ func plainServer(t *testing.T) string {
 }
 
 // TestAttemptsKeepTheSchedule: the five attempts come at 0, 5 s, 5 min, 30 min and 2 h after the
-// one before, a tenth more or less; Retry-After puts one off, within reason; the owner is told
-// once.
+// previous one, a tenth more or less. Retry-After postpones one by up to two hours. The owner gets
+// one mail.
 func TestAttemptsKeepTheSchedule(t *testing.T) {
 	t.Parallel()
 
@@ -273,7 +278,7 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 
 				wait := log.NextAttemptAt.Sub(log.Attempts[n].At)
 				if low, high := wants[0]*9/10, wants[1]*11/10; wait < low || wait > high {
-					t.Errorf("site %d: attempt %d comes %v after the one before, want %v to %v", i, n+2, wait, low, high)
+					t.Errorf("site %d: attempt %d comes %v after the previous one, want %v to %v", i, n+2, wait, low, high)
 				}
 			}
 
@@ -284,14 +289,16 @@ func TestAttemptsKeepTheSchedule(t *testing.T) {
 		if err != nil || len(mails) != len(sites) {
 			t.Fatalf("%d mails, %v; want one for each site: %+v", len(mails), err, mails)
 		}
-		if m := mails[0]; m.Recipient != "owner@"+sites[0].Domain && m.Recipient != "owner@"+sites[1].Domain && m.Recipient != "owner@"+sites[2].Domain {
+
+		if m := mails[0]; m.Recipient != "owner@"+sites[0].Domain && m.Recipient != "owner@"+sites[1].Domain &&
+			m.Recipient != "owner@"+sites[2].Domain {
 			t.Errorf("mail to %s", m.Recipient)
 		}
 	})
 }
 
 // TestSignatures: both signatures are right, with a secret of either form, at each attempt and for
-// a redelivery by hand. The second is checked by the public library of Standard Webhooks.
+// a manual redelivery. The library of Standard Webhooks checks the second one.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 
@@ -300,7 +307,7 @@ func TestSignatures(t *testing.T) {
 		name, secret string
 		verifier     func(string) (*standardwebhooks.Webhook, error)
 	}{
-		{"own words", "correct horse battery staple", func(s string) (*standardwebhooks.Webhook, error) {
+		{"plain", "correct horse battery staple", func(s string) (*standardwebhooks.Webhook, error) {
 			return standardwebhooks.NewWebhookRaw([]byte(s))
 		}},
 		{"whsec", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", standardwebhooks.NewWebhook},
@@ -314,10 +321,10 @@ func TestSignatures(t *testing.T) {
 
 				site := newSite(t, d, "shop.example", r.URL, test.secret)
 
-				// the library compares with the machine's clock
+				// The library compares the timestamp with the machine's clock.
 				now := &clock{now: time.Now()}
 				delivery := due(t, d, site, now.Now())
-				startQuick(t, d, a, now.Now, (*jobs.Jobs).ShowAnswers)
+				startQuick(t, d, a, now.Now, jobs.ShowAnswers)
 				awaitThat(t, func() (string, bool) { return "no first attempt", len(r.all()) == 1 })
 				awaitThat(t, func() (string, bool) {
 					log := logOf(t, d, site, delivery.ID)
@@ -332,17 +339,22 @@ func TestSignatures(t *testing.T) {
 
 				now.add(time.Minute)
 
-				if _, err := d.Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
+				if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, delivery.ID, model.At(now.Now())); err != nil {
 					t.Fatal(err)
 				}
 
 				log := awaitEnd(t, d, site, delivery.ID)
 				calls := r.all()
-				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.Attempts != 2 || !log.Attempts[2].Manual || log.Attempts[1].Manual {
-					t.Fatalf("%d calls, delivery %+v, attempts %+v; want three calls, the last by hand", len(calls), log.Delivery, log.Attempts)
+				if len(calls) != 3 || len(log.Attempts) != 3 || log.Delivery.Attempts != 2 || !log.Attempts[2].Manual ||
+					log.Attempts[1].Manual {
+					t.Fatalf(
+						"%d calls, delivery %+v, attempts %+v; want three calls, the last one manual", len(calls), log.Delivery,
+						log.Attempts,
+					)
 				}
+
 				if got := log.Attempts[2].Answer; got != "answer 2" {
-					t.Errorf("the answer is kept as %q, want %q", got, "answer 2")
+					t.Errorf("the stored response is %q, want %q", got, "answer 2")
 				}
 
 				verifier, err := test.verifier(test.secret)
@@ -350,7 +362,7 @@ func TestSignatures(t *testing.T) {
 					t.Fatal(err)
 				}
 
-				ids, err := d.NodeIDs(t.Context())
+				ids, err := keys.New(d).NodeIDs(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -366,34 +378,35 @@ func TestSignatures(t *testing.T) {
 						t.Errorf("call %d: %v", i, err)
 					}
 					if err := verifier.Verify([]byte(call.body+" "), call.header); err == nil {
-						t.Errorf("call %d: another body is verified, too", i)
+						t.Errorf("call %d: another body passes the check, too", i)
 					}
 
-					if call.id() != ids.OfDelivery(delivery.SiteID, delivery.ID) || strings.Contains(call.id(), ".") || call.body != delivery.Body {
+					if call.id() != ids.OfDelivery(delivery.SiteID, delivery.ID) || strings.Contains(call.id(), ".") ||
+						call.body != delivery.Body {
 						t.Errorf("call %d has id %q and body %s", i, call.id(), call.body)
 					}
 				}
 
 				if calls[0].header.Get("webhook-timestamp") == calls[2].header.Get("webhook-timestamp") {
-					t.Error("the timestamp was not renewed")
+					t.Error("the last call has the timestamp of the first")
 				}
 			})
 		})
 	}
 }
 
-// TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's allowance
-// makes reachable, the site's owners see the status and nothing of what it answers.
+// TestPrivateAnswersAreNotShown: of a receiver in a network that only the operator's setting
+// allows, the site's owners see the status and not the response.
 func TestPrivateAnswersAreNotShown(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
 	for name, test := range map[string]struct {
-		prepare []func(*jobs.Jobs)
-		want    string
+		change []func(*jobs.Settings)
+		want   string
 	}{
 		"private":   {nil, ""},
-		"as public": {[]func(*jobs.Jobs){(*jobs.Jobs).ShowAnswers}, "internal"}, // or the other case would prove nothing
+		"as public": {[]func(*jobs.Settings){jobs.ShowAnswers}, "internal"}, // shows that the first case proves something
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -404,7 +417,7 @@ func TestPrivateAnswersAreNotShown(t *testing.T) {
 
 				site := newSite(t, d, "shop.example", r.URL, "")
 				delivery := due(t, d, site, noon)
-				startQuick(t, d, a, (&clock{now: noon}).Now, test.prepare...)
+				startQuick(t, d, a, (&clock{now: noon}).Now, test.change...)
 
 				log := awaitEnd(t, d, site, delivery.ID)
 				if a := log.Attempts[0]; a.Answer != test.want || a.Status != http.StatusGone || a.Error != model.AttemptGone {
@@ -415,7 +428,7 @@ func TestPrivateAnswersAreNotShown(t *testing.T) {
 	}
 }
 
-// TestTestWebhook: a test is a call of its own kind, made once.
+// TestTestWebhook: a test has a body of its own and is called once.
 func TestTestWebhook(t *testing.T) {
 	t.Parallel()
 
@@ -423,7 +436,7 @@ func TestTestWebhook(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := newReceiver(t, a, status(500))
 		site := newSite(t, d, "shop.example", r.URL, "")
-		delivery, err := d.QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.At(noon))
+		delivery, err := outbox.New(d).QueueTestWebhook(t.Context(), site.AccountID, site.ID, model.At(noon))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,9 +459,9 @@ func TestTestWebhook(t *testing.T) {
 	})
 }
 
-// TestWebhookTakenAway: what was due for an address that is gone fails without a call, and nobody
-// is told.
-func TestWebhookTakenAway(t *testing.T) {
+// TestWebhookRemoved: what was due for an address that was removed fails without a call and without
+// a mail.
+func TestWebhookRemoved(t *testing.T) {
 	t.Parallel()
 
 	a := newAuthority(t)
@@ -456,7 +469,7 @@ func TestWebhookTakenAway(t *testing.T) {
 		site := newSite(t, d, "shop.example", "https://shop.example/hook", "")
 		delivery := due(t, d, site, noon)
 
-		if err := d.SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
+		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", nil, model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
 

@@ -1,10 +1,10 @@
 package jobs_test
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,29 +17,32 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/webhook"
 )
 
-// fateVariable makes the test binary a worker process.
+// fateVariable is the environment variable that makes the test binary a worker process.
 const fateVariable = "TALLYGATE_TEST_WORKER"
 
-// fate is what a worker process works with and how it ends. The counts are of calls of owners'
-// addresses; 0 is never.
+// fate is what a worker process works with and how it ends. The counts are of deliveries; 0 means
+// never.
 type fate struct {
 	DatabaseURL, RedisURL string
 	CA                    []byte
 	Began                 time.Time // of the fast clock
-	DieBefore, DieAfter   int32     // it kills itself
-	StopBefore            int32     // it stops itself, until it is told to go on
+	DieBefore, DieAfter   int32     // kills itself before or after the call
+	StopBefore            int32     // stops itself before the call, until it gets SIGCONT
 }
 
 const (
-	faultLease   = 4 * time.Second // in time that passes
+	faultLease   = 4 * time.Second // in real time
 	faultAttempt = 2 * time.Second
 )
 
-// work is a worker process. It does not return.
+// work runs a worker process. It does not return.
 func work(text string) {
 	var f fate
 	err := json.Unmarshal([]byte(text), &f)
@@ -48,9 +51,10 @@ func work(text string) {
 	}
 
 	d, err := db.Open(f.DatabaseURL)
-	if err := errors.Join(err, d.UseApplicationKey([]byte(dbtest.ApplicationKey))); err != nil {
+	if err != nil {
 		panic(err)
 	}
+	d.UseApplicationKey([]byte(dbtest.ApplicationKey))
 
 	block, _ := pem.Decode(f.CA)
 	cert, err := x509.ParseCertificate(block.Bytes)
@@ -63,24 +67,16 @@ func work(text string) {
 	clock := &fastClock{start: noon, began: f.Began, factor: speed}
 	dbtest.SetClock(d, clock.Now)
 
-	j, err := jobs.New(jobs.Options{
-		DB: d, RedisURL: f.RedisURL, Now: clock.Now, Log: slog.New(slog.DiscardHandler), WebhookNets: loopback, WebhookAuthorities: pool,
-	})
-	if err != nil {
-		panic(err)
-	}
-
-	j.Quick(100*time.Millisecond, speed*faultLease)
-	j.AttemptTimeout(faultAttempt)
+	faults := &faultyStore{}
 	var before, after atomic.Int32
 	signal := func(s syscall.Signal) { _ = syscall.Kill(os.Getpid(), s) }
-	j.Around(func() {
+	faults.claimed = func() {
 		switch before.Add(1) {
 		case f.DieBefore:
 			signal(syscall.SIGKILL)
 		case f.StopBefore:
-			// The signal stops the process some time after the call: what follows waits until it
-			// goes on.
+			// The signal stops the process some time after the system call: what follows waits
+			// until it continues.
 			resumed := make(chan os.Signal, 1)
 			ossignal.Notify(resumed, syscall.SIGCONT)
 
@@ -88,20 +84,55 @@ func work(text string) {
 				panic(err)
 			}
 		}
-	}, func() {
+	}
+
+	faults.sent = func() {
 		if after.Add(1) == f.DieAfter {
 			signal(syscall.SIGKILL)
 		}
-	})
+	}
 
+	j, err := jobs.NewWith(jobs.Options{
+		DB: d, RedisURL: f.RedisURL, Now: clock.Now, Log: slog.New(slog.DiscardHandler), WebhookNets: loopback, WebhookAuthorities: pool,
+	}, jobs.Quick(100*time.Millisecond, speed*faultLease), jobs.AttemptTimeout(faultAttempt),
+		jobs.DeliverFrom(func(s webhook.Store) webhook.Store { faults.Store = s; return faults }))
+	if err != nil {
+		panic(err)
+	}
 	if err := j.Start(); err != nil {
 		panic(err)
 	}
 
 	fmt.Println("started")
 
-	// until it is killed
+	// It runs until it is killed.
 	select {}
+}
+
+// faultyStore calls a function after each claim, and another one before the outcome of its attempt
+// is recorded.
+type faultyStore struct {
+	webhook.Store
+	claimed, sent func()
+}
+
+// ClaimDelivery implements webhook.Store.
+func (s *faultyStore) ClaimDelivery(
+	ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+) (*outbox.Claim, error) {
+	claim, err := s.Store.ClaimDelivery(ctx, lane, except, now, lease)
+	if claim != nil {
+		s.claimed()
+	}
+	return claim, err
+}
+
+// FinishAttempt implements webhook.Store.
+func (s *faultyStore) FinishAttempt(
+	ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult, now model.Instant,
+) error {
+	s.sent()
+	return s.Store.FinishAttempt(ctx, claim, result, now)
 }
 
 // process is a worker process.
@@ -110,7 +141,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// startProcess starts a worker process, which ends with the test at the latest.
+// startProcess starts a worker process, and kills it when the test ends.
 func startProcess(t *testing.T, f fate) *process {
 	t.Helper()
 
@@ -166,10 +197,11 @@ func describe(attempts []*model.DeliveryAttempt) string {
 }
 
 // checkOutcome checks what holds at the end of every fault test. Each delivery was made, or failed
-// after exactly five attempts. No receiver got it twice, except where a worker died so that it
-// could not say that the receiver had it. It returns how many deliveries there are and how many
-// came twice.
-func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool) (all, twice int) {
+// after exactly five attempts. No receiver got it twice, unless a worker died before it recorded
+// the first call. It returns how many deliveries there are and how many arrived twice.
+func checkOutcome(
+	t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succeeded func(received) bool,
+) (all, twice int) {
 	t.Helper()
 
 	calls, successes := map[string]int{}, map[string]int{}
@@ -180,7 +212,7 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 		}
 	}
 
-	ids, err := d.NodeIDs(t.Context())
+	ids, err := keys.New(d).NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,9 +235,12 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 			id, tries := ids.OfDelivery(log.SiteID, log.ID), len(log.Attempts)
 			switch {
 			case log.State == model.DeliveryDelivered && successes[id] == 0:
-				t.Errorf("%s is delivered, and the receiver never said so", id)
+				t.Errorf("%s is recorded as delivered, and the receiver never accepted it", id)
 			case log.State == model.DeliveryFailed && (log.Delivery.Attempts != model.MaxAttempts || successes[id] > unfinished):
-				t.Errorf("%s failed after %d attempts, %d unfinished, and %d successes", id, log.Delivery.Attempts, unfinished, successes[id])
+				t.Errorf(
+					"%s failed after %d attempts, %d unfinished, and %d successes", id, log.Delivery.Attempts, unfinished,
+					successes[id],
+				)
 			case log.State == model.DeliveryPending:
 				t.Errorf("%s is still pending: %+v", id, log.Delivery)
 			}
@@ -218,7 +253,10 @@ func checkOutcome(t *testing.T, d *db.DB, sites []*model.Site, r *receiver, succ
 				twice += more
 
 				if more > unfinished {
-					t.Errorf("%s came %d times, and %d attempts are unfinished: %s", id, successes[id], unfinished, describe(log.Attempts))
+					t.Errorf(
+						"%s arrived %d times, and %d attempts are unfinished: %s", id, successes[id], unfinished,
+						describe(log.Attempts),
+					)
 				}
 			}
 		}

@@ -1,23 +1,24 @@
 package main
 
 import (
-	"context"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tallygate/tallygate/cmd/loadgen/chaos"
+	"github.com/tallygate/tallygate/cmd/loadgen/instance"
 )
 
-// TestChaos breaks the real program a few times and loses nothing.
+// TestChaos breaks the program a few times, and checks that nothing is lost.
 func TestChaos(t *testing.T) {
-	eachBench(t, func(t *testing.T, b *bench) {
-		c := chaosCommand{Engine: "test", Break: []string{"server"}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3}
+	eachInstance(t, func(t *testing.T, b *instance.Instance) {
+		c := chaos.Command{Engine: "test", Break: []string{"server"}, Rounds: 2, Seed: 3, Connections: 16, Sites: 3}
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
 
-		o, err := c.play(t.Context(), b, io.Discard)
+		o, err := c.Play(t.Context(), b, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,12 +28,12 @@ func TestChaos(t *testing.T) {
 			broken += n
 		}
 
-		if !o.ok() || broken != c.Rounds || o.Verdict.Acknowledged < 100 {
+		if !o.OK() || broken != c.Rounds || o.Verdict.Acknowledged < 100 {
 			t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
 		}
 
 		var out strings.Builder
-		o.print(&out)
+		o.Print(&out)
 
 		if !strings.Contains(out.String(), " 0 lost, 0 duplicated, 0 wrong") {
 			t.Errorf("printed:\n%s", out.String())
@@ -40,21 +41,22 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-// TestChaosEverything breaks a private PostgreSQL and a private Redis as well. Which of them is
-// decided by the seed; this one breaks both.
+// TestChaosEverything breaks a private PostgreSQL and a private Redis too. The seed was chosen so
+// that both are hit.
 func TestChaosEverything(t *testing.T) {
 	t.Parallel()
 
-	c := chaosCommand{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16, Sites: 3}
+	c := chaos.Command{Engine: "postgres", Break: []string{"postgres", "redis"}, Rounds: 4, Seed: 2, Connections: 16,
+		Sites: 3}
 	requirePrograms(t)
 
-	b, err := newBench(tallygate(t), c.Engine)
+	b, err := instance.New(tallygate(t), c.Engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.close()
+	defer b.Close()
 
-	o, err := c.play(t.Context(), b, io.Discard)
+	o, err := c.Play(t.Context(), b, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,52 +66,7 @@ func TestChaosEverything(t *testing.T) {
 		names = append(names, name[strings.Index(name, " ")+1:])
 	}
 
-	if !o.ok() || !slices.Contains(names, "postgres") || !slices.Contains(names, "redis") {
+	if !o.OK() || !slices.Contains(names, "postgres") || !slices.Contains(names, "redis") {
 		t.Errorf("outcome %+v, verdict %+v", o, o.Verdict)
-	}
-}
-
-func TestChaosCommandLine(t *testing.T) {
-	for _, wrong := range [][]string{
-		{"chaos", "--rounds", "0"},
-		{"chaos", "--connections", "5000"},
-		{"chaos", "--sites", "0"},
-		{"chaos", "--sites", "1001"},
-		{"chaos", "--engine", "mysql"},
-		{"chaos", "--break", "disk"},
-		{"chaos", "--break", "postgres"}, // SQLite is the default
-		{"run", "--connections", "0"},
-		{"run", "--duration", "0s"},
-		{"run", "--sites", "0"},
-		{"run", "--visitors", "0"},
-		{"run", "--warmup", "-1s"},
-		{"run", "--mix", "none"},
-		{"unheard-of"},
-	} {
-		if status := run(t.Context(), wrong, quiet()); status != 2 {
-			t.Errorf("%q: exit status %d, want 2", wrong, status)
-		}
-	}
-
-	if status := run(t.Context(), []string{"verify", t.TempDir() + "/none"}, quiet()); status != 1 {
-		t.Errorf("a journal that is not there: exit status %d, want 1", status)
-	}
-}
-
-// TestInterrupted: a check that is interrupted has not passed.
-func TestInterrupted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal")
-	j, err := createJournal(path, journalHead{Target: target{Control: "http://127.0.0.1:1", Email: "a@loadgen.example"}})
-	if err != nil || j.close() != nil {
-		t.Fatal(err)
-	}
-
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-
-	for _, args := range [][]string{{"verify", path}, {"captcha"}, {"run", "--journal", path + "2"}} {
-		if status := run(ctx, args, quiet()); status != 1 {
-			t.Errorf("%q: exit status %d, want 1", args, status)
-		}
 	}
 }

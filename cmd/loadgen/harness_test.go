@@ -9,13 +9,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tallygate/tallygate/cmd/loadgen/instance"
+	"github.com/tallygate/tallygate/cmd/loadgen/report"
+	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
-// asProgram makes the test binary behave as the program itself, so that it can start the empty
-// handler.
+// asProgram is the environment variable that makes the test binary behave as the program, so that
+// it can start the empty handler.
 const asProgram = "LOADGEN_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -23,7 +26,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 
-	// for those that we start
+	// Child processes inherit it.
 	if err := os.Setenv(asProgram, "1"); err != nil {
 		panic(err)
 	}
@@ -37,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program is the tallygate that the tests start, built by the first one that wants it.
+// program is the tallygate that the tests start. The first user builds it.
 var program struct {
 	once sync.Once
 	dir  string
@@ -64,74 +67,75 @@ func tallygate(t *testing.T) string {
 	return filepath.Join(program.dir, "tallygate")
 }
 
-// eachBench runs a test with a server that is not started yet, on SQLite and on PostgreSQL.
-func eachBench(t *testing.T, test func(t *testing.T, b *bench)) {
+// eachInstance runs a test on SQLite and on PostgreSQL, with a server that is not started yet.
+func eachInstance(t *testing.T, test func(t *testing.T, b *instance.Instance)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, sqliteBench(t))
+		test(t, sqliteInstance(t))
 	})
 
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		databaseURL := dbtest.PostgresURL(t)
-		test(t, newTestBench(t, databaseURL))
+		test(t, newTestInstance(t, databaseURL))
 	})
 }
 
-func sqliteBench(t *testing.T) *bench {
+func sqliteInstance(t *testing.T) *instance.Instance {
 	t.Helper()
-	return newTestBench(t, "")
+	return newTestInstance(t, "")
 }
 
-func newTestBench(t *testing.T, databaseURL string) *bench {
+func newTestInstance(t *testing.T, databaseURL string) *instance.Instance {
 	t.Helper()
 
-	b := &bench{dir: t.TempDir(), database: databaseURL}
-	data := filepath.Join(b.dir, "data")
+	b := &instance.Instance{Dir: t.TempDir(), Database: databaseURL}
+	data := filepath.Join(b.Dir, "data")
 
 	if databaseURL == "" {
-		b.database = db.EmbeddedURL(data)
+		b.Database = db.EmbeddedURL(data)
 	}
 
 	var err error
-	if b.server, err = newTallygate(tallygate(t), data, databaseURL); err != nil {
+	if b.Server, err = instance.NewServer(tallygate(t), data, databaseURL); err != nil {
 		t.Fatal(err)
 	}
 
-	t.Cleanup(b.server.kill)
+	t.Cleanup(b.Server.Kill)
 	return b
 }
 
-func (b *bench) mustStart(t *testing.T) {
+func mustStart(t *testing.T, b *instance.Instance) {
 	t.Helper()
-	if err := b.server.start(t.Context()); err != nil {
+	if err := b.Server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// exec runs a statement behind the server's back.
-func (b *bench) exec(t *testing.T, statement string, args ...any) {
+// execSQL runs a statement directly on the server's database.
+func execSQL(t *testing.T, b *instance.Instance, statement string, args ...any) {
 	t.Helper()
-	if err := b.withDatabase(func(d *db.DB) error { return dbtest.Exec(d, statement, args...) }); err != nil {
+	if err := b.WithDatabase(func(d *db.DB) error { return dbtest.Exec(d, statement, args...) }); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
-// newTestScene is a scene with everything on.
-func newTestScene(t *testing.T, b *bench, f trafficFlags) *scene {
+// newTestSession returns a session with all features.
+func newTestSession(t *testing.T, b *instance.Instance, f traffic.Flags) *traffic.Session {
 	t.Helper()
-	s, err := newOwnScene(t.Context(), b, &f)
+	s, err := traffic.NewOwnSession(t.Context(), b.Server.Target(), &f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// quiet is a terminal that nobody reads.
-func quiet() terminal { return terminal{out: io.Discard, log: io.Discard} }
+// quiet returns a terminal that discards all output.
+func quiet() report.Terminal { return report.Terminal{Out: io.Discard, Log: io.Discard} }
 
-// requirePrograms makes the test depend on the server programs that it starts itself.
+// requirePrograms skips the test, or fails it in CI, unless the server programs that it starts are
+// installed.
 func requirePrograms(t *testing.T) {
 	t.Helper()
 	if _, err := pgserver.Bin(); err != nil {

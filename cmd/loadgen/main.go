@@ -1,13 +1,13 @@
-// Command loadgen is the load program: it drives a running instance over HTTP with a realistic mix,
-// checks afterwards that every acknowledged hit is stored and counted once, breaks the service on
-// purpose, and measures it against what the machine could do at best. It talks to the service as
-// browsers and owners do.
+// Command loadgen tests and measures Tallygate under load. It drives an instance over HTTP with a
+// realistic mix, verifies that every acknowledged hit is stored and counted once, kills and attacks
+// servers under load, and measures the service against the limits of the machine. It uses the
+// interfaces of browsers and owners. This package reads the command line; each command has a
+// package of its own below.
 package main
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,77 +15,79 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tallygate/tallygate/cmd/internal/environment"
+	"github.com/tallygate/tallygate/cmd/loadgen/attack"
+	"github.com/tallygate/tallygate/cmd/loadgen/bench"
+	"github.com/tallygate/tallygate/cmd/loadgen/captcha"
+	"github.com/tallygate/tallygate/cmd/loadgen/chaos"
+	"github.com/tallygate/tallygate/cmd/loadgen/report"
+	"github.com/tallygate/tallygate/cmd/loadgen/run"
+	"github.com/tallygate/tallygate/cmd/loadgen/verify"
 )
 
 // commands is the command line.
 type commands struct {
-	Run     runCommand     `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
-	Captcha captchaCommand `cmd:"" help:"Drive the captcha of a running instance, and check that each token counts once."`
-	Verify  verifyCommand  `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
-	Chaos   chaosCommand   `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
-	Limits  limitsCommand  `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
-	Bench   benchCommand   `cmd:"" help:"Measure the service beside these limits, and write the table of ratios."`
-	Growth  growthCommand  `cmd:"" help:"Measure whether anything grows with the number of stored rows."`
-	Attack  attackCommand  `cmd:"" help:"Measure what other sites notice of an attack."`
-	Noop    noopCommand    `cmd:"" hidden:"" help:"Serve the empty handler that others are compared with."`
-}
-
-// terminal is what commands print to: results on out, progress on log.
-type terminal struct {
-	out, log io.Writer
+	Run     run.Command         `cmd:"" help:"Drive a running instance and report throughput, latency and errors."`
+	Captcha captcha.Command     `cmd:"" help:"Drive the captcha of a running instance, and check that each token counts once."`
+	Verify  verify.Command      `cmd:"" help:"Check that each acknowledged hit of a run is stored and counted once."`
+	Chaos   chaos.Command       `cmd:"" help:"Kill, pause and restart an instance under load, then verify."`
+	Limits  bench.LimitsCommand `cmd:"" help:"Measure the empty handler and the database's bulk copy on this machine."`
+	Bench   bench.Command       `cmd:"" help:"Measure the service and these limits, and write the table of ratios."`
+	Growth  bench.GrowthCommand `cmd:"" help:"Measure whether any cost grows with the number of stored rows."`
+	Attack  attack.Command      `cmd:"" help:"Measure the effect of an attack on other sites."`
+	Noop    bench.NoopCommand   `cmd:"" hidden:"" help:"Serve the empty handler, the reference of the measurements."`
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
-		// a second signal ends the process at once
+		// A second signal terminates the process.
 		stop()
 	}()
-	os.Exit(run(ctx, os.Args[1:], terminal{out: os.Stdout, log: os.Stderr}))
+	os.Exit(execute(ctx, os.Args[1:], report.Terminal{Out: os.Stdout, Log: os.Stderr}))
 }
 
-// run runs one command and returns the exit status: 0, 1 when it failed or found a fault, 2 when
-// the command line is wrong.
-func run(ctx context.Context, args []string, term terminal) int {
+// execute runs one command and returns the exit status: 0, or 1 if it failed or found a fault, or 2
+// if the command line is invalid.
+func execute(ctx context.Context, args []string, term report.Terminal) int {
 	var cli commands
 	exited := -1
 	parser, err := newParser(ctx, &cli, term, func(status int) { exited = status })
 	if err != nil {
-		fmt.Fprintln(term.log, "loadgen:", err)
+		fmt.Fprintln(term.Log, "loadgen:", err)
 		return 2
 	}
 
 	command, err := parser.Parse(args)
 
-	// --help
+	// --help was printed.
 	if exited >= 0 {
 		return exited
 	}
 
 	if err != nil {
-		fmt.Fprintln(term.log, "loadgen:", err)
+		fmt.Fprintln(term.Log, "loadgen:", err)
 		return 2
 	}
 
-	// also when it was interrupted: an unfinished check is not a passed one
+	// An interrupted check fails too: it is not complete.
 	if err := command.Run(); err != nil {
-		fmt.Fprintln(term.log, "loadgen:", err)
+		fmt.Fprintln(term.Log, "loadgen:", err)
 		return 1
 	}
 
 	return 0
 }
 
-// newParser returns what reads the command line and the environment into cli. exit gets the status
-// where --help ends the run.
-func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
+// newParser returns a parser of the command line and the environment. It calls exit with the status
+// after printing help.
+func newParser(ctx context.Context, cli *commands, term report.Terminal, exit func(status int)) (*kong.Kong, error) {
 	return kong.New(cli,
 		kong.Name("loadgen"),
 		kong.Description("Load, checks and measurements for Tallygate."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		environment.IgnoreEmpty(),
-		kong.Writers(term.out, term.log),
+		kong.Writers(term.Out, term.Log),
 		kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(term),

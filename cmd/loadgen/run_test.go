@@ -6,167 +6,170 @@ import (
 	"testing"
 	"time"
 
-	botrule "github.com/tallygate/tallygate/dataplane/analytics/bot"
+	"github.com/tallygate/tallygate/cmd/loadgen/instance"
+	"github.com/tallygate/tallygate/cmd/loadgen/load"
+	"github.com/tallygate/tallygate/cmd/loadgen/report"
+	"github.com/tallygate/tallygate/cmd/loadgen/target"
+	"github.com/tallygate/tallygate/cmd/loadgen/traffic"
+	"github.com/tallygate/tallygate/cmd/loadgen/verify"
 )
 
-// flags of a short run in which every kind of hit comes.
-var shortRun = trafficFlags{Mix: "realistic", Sites: 4, Visitors: 300, Seed: 7}
+// shortRun is a short run with hits of every kind.
+var shortRun = traffic.Flags{Mix: "realistic", Sites: 4, Visitors: 300, Seed: 7}
 
-// TestRunAndVerify drives the real program and finds every hit; then rows and counters are changed
-// behind its back, and verify tells each fault by its kind.
+// TestRunAndVerify drives the program and verifies every hit. Then it changes rows and counters in
+// the database, and checks that verify reports each fault by its kind.
 func TestRunAndVerify(t *testing.T) {
-	eachBench(t, func(t *testing.T, b *bench) {
-		b.mustStart(t)
-		s := newTestScene(t, b, shortRun)
-		journal := filepath.Join(b.dir, "journal")
-		r, err := s.drive(t.Context(), journal, load{connections: 16, warmup: 100 * time.Millisecond, duration: time.Second, least: 4000, watched: []int{b.server.pid()}})
+	eachInstance(t, func(t *testing.T, b *instance.Instance) {
+		mustStart(t, b)
+		s := newTestSession(t, b, shortRun)
+		journal := filepath.Join(b.Dir, "journal")
+		r, err := s.Drive(t.Context(), journal, load.Load{Connections: 16, Warmup: 100 * time.Millisecond,
+			Duration: time.Second, MinAnswers: 4000, Watched: []int{b.Server.Pid()}})
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		if r.answers["204"] == 0 || r.answers[noAnswer] != 0 || r.answers["400 bad_json"] == 0 || r.answers["404 unknown_site_key"] == 0 ||
-			r.answers["403 domain_not_allowed"] == 0 || r.answers["400 unknown_event"] == 0 || len(s.surprises.count) != 0 {
-			t.Errorf("answers %v, surprises %v", r.answers, s.surprises.count)
+		if r.Answers["204"] == 0 || r.Answers[load.NoAnswer] != 0 || r.Answers["400 bad_json"] == 0 ||
+			r.Answers["404 unknown_site_key"] == 0 ||
+			r.Answers["403 domain_not_allowed"] == 0 || r.Answers["400 unknown_event"] == 0 ||
+			len(s.Unexpected.Counts) != 0 {
+			t.Errorf("answers %v, unexpected %v", r.Answers, s.Unexpected.Counts)
 		}
 
-		if r.cost.CPU <= 0 || r.cost.PeakMemory < 1<<20 || r.throughput() <= 0 {
-			t.Errorf("cost %+v, throughput %f", r.cost, r.throughput())
+		if r.Cost.CPU <= 0 || r.Cost.PeakMemory < 1<<20 || r.Throughput() <= 0 {
+			t.Errorf("cost %+v, throughput %f", r.Cost, r.Throughput())
 		}
 
-		v := mustVerify(t, s.account, journal)
-		if !v.ok() || v.Acknowledged < 100 || v.Stored < v.Acknowledged/2 {
+		v := mustVerify(t, s.Account, journal)
+		if !v.OK() || v.Acknowledged < 100 || v.Stored < v.Acknowledged/2 {
 			t.Fatalf("verdict %+v", v)
 		}
-		if status := run(t.Context(), []string{"verify", "--json", journal}, quiet()); status != 0 {
+		if status := execute(t.Context(), []string{"verify", "--json", journal}, quiet()); status != 0 {
 			t.Errorf("the command's exit status is %d without a fault", status)
 		}
 
 		t.Logf("%d acknowledged, %d stored", v.Acknowledged, v.Stored)
-		negative(t, b, s.account, journal)
+		negative(t, b, s.Account, journal)
 	})
 }
 
-// negative makes one fault after the other; each is found, and counted as what it is.
-func negative(t *testing.T, b *bench, a *account, journal string) {
+// negative makes one fault after the other, and checks how each is counted.
+func negative(t *testing.T, b *instance.Instance, a *target.Account, journal string) {
 	onPageview := `(site_id, at, id) IN (SELECT site_id, at, id FROM pageviews WHERE NOT manual ORDER BY at LIMIT 1)`
 	columns := `visit_id, engaged_ms, scroll, width_range, manual, path, language`
 	for _, fault := range []struct {
-		name, make, mend     string
+		name, make, undo     string
 		lost, doubled, wrong bool
 	}{
-		{name: "a counter is too high", make: `UPDATE site_usage SET used = used + 1`, mend: `UPDATE site_usage SET used = used - 1`, wrong: true},
-		{name: "a visit counts too much", make: `UPDATE visits SET pageviews = pageviews + 1`, mend: `UPDATE visits SET pageviews = pageviews - 1`, wrong: true},
+		{name: "a counter is too high", make: `UPDATE site_usage SET used = used + 1`,
+			undo: `UPDATE site_usage SET used = used - 1`, wrong: true},
+		{name: "a visit counts too much", make: `UPDATE visits SET pageviews = pageviews + 1`,
+			undo: `UPDATE visits SET pageviews = pageviews - 1`, wrong: true},
 		{name: "a report counts twice", make: `UPDATE pageviews SET engaged_ms = 2 * engaged_ms WHERE engaged_ms > 0`,
-			mend: `UPDATE pageviews SET engaged_ms = engaged_ms / 2 WHERE engaged_ms > 0`, doubled: true},
+			undo: `UPDATE pageviews SET engaged_ms = engaged_ms / 2 WHERE engaged_ms > 0`, doubled: true},
 		{name: "a report counts wrongly", make: `UPDATE pageviews SET engaged_ms = -engaged_ms WHERE engaged_ms > 0`,
-			mend: `UPDATE pageviews SET engaged_ms = -engaged_ms WHERE engaged_ms < 0`, wrong: true},
-		{name: "a report is lost", make: `UPDATE pageviews SET language = '#' || engaged_ms, engaged_ms = 0 WHERE engaged_ms > 0`,
-			mend: `UPDATE pageviews SET engaged_ms = CAST(substr(language, 2) AS integer), language = NULL WHERE language LIKE '#%'`, lost: true},
+			undo: `UPDATE pageviews SET engaged_ms = -engaged_ms WHERE engaged_ms < 0`, wrong: true},
+		{name: "a report is lost",
+			make: `UPDATE pageviews SET language = '#' || engaged_ms, engaged_ms = 0 WHERE engaged_ms > 0`,
+			undo: `UPDATE pageviews SET engaged_ms = CAST(substr(language, 2) AS integer), language = NULL WHERE language LIKE '#%'`, lost: true},
 		{name: "a page view is stored twice", make: `INSERT INTO pageviews (site_id, at, id, ` + columns + `)
 			SELECT site_id, at + 1, id, ` + columns + ` FROM pageviews WHERE ` + onPageview,
-			mend: `DELETE FROM pageviews WHERE (site_id, at, id) IN (SELECT p.site_id, p.at, p.id FROM pageviews p JOIN pageviews o
+			undo: `DELETE FROM pageviews WHERE (site_id, at, id) IN (SELECT p.site_id, p.at, p.id FROM pageviews p JOIN pageviews o
 			  ON o.site_id = p.site_id AND o.id = p.id AND o.at = p.at - 1)`, doubled: true, wrong: true},
-		{name: "a row that nobody sent", make: `INSERT INTO events (site_id, at, id, visit_id, name, path)
+		{name: "an unexpected row", make: `INSERT INTO events (site_id, at, id, visit_id, name, path)
 			SELECT site_id, at + 1, 1, visit_id, 'scroll', '/made/up' FROM pageviews WHERE ` + onPageview,
-			mend: `DELETE FROM events WHERE path = '/made/up'`, wrong: true},
+			undo: `DELETE FROM events WHERE path = '/made/up'`, wrong: true},
 		{name: "deliveries are for other events", make: `UPDATE deliveries SET event = '#' || event`,
-			mend: `UPDATE deliveries SET event = substr(event, 2)`, wrong: true},
+			undo: `UPDATE deliveries SET event = substr(event, 2)`, wrong: true},
 		{name: "deliveries are lost", make: `UPDATE deliveries SET kind = 'test' WHERE event = 'purchase'`,
-			mend: `UPDATE deliveries SET kind = 'conversion'`, wrong: true},
-		// What is lost goes to a time before the run, so that it can come back.
+			undo: `UPDATE deliveries SET kind = 'conversion'`, wrong: true},
+		// Lost rows are moved to a time before the run, so that they can be restored.
 		{name: "a purchase is lost", make: `UPDATE events SET at = at - 3600000000 WHERE name = 'purchase'`,
-			mend: `UPDATE events SET at = at + 3600000000 WHERE name = 'purchase'`, lost: true, wrong: true},
+			undo: `UPDATE events SET at = at + 3600000000 WHERE name = 'purchase'`, lost: true, wrong: true},
 		{name: "a manual page view is lost", make: `UPDATE pageviews SET at = at - 3600000000 WHERE manual`,
-			mend: `UPDATE pageviews SET at = at + 3600000000 WHERE manual`, lost: true, wrong: true},
+			undo: `UPDATE pageviews SET at = at + 3600000000 WHERE manual`, lost: true, wrong: true},
 		{name: "page views are lost", make: `UPDATE pageviews SET at = at - 3600000000 WHERE NOT manual`,
-			mend: `UPDATE pageviews SET at = at + 3600000000 WHERE NOT manual`, lost: true, wrong: true},
+			undo: `UPDATE pageviews SET at = at + 3600000000 WHERE NOT manual`, lost: true, wrong: true},
 	} {
-		b.exec(t, fault.make)
+		execSQL(t, b, fault.make)
 		v := mustVerify(t, a, journal)
-		if v.Lost > 0 != fault.lost || v.Duplicated > 0 != fault.doubled || v.Wrong > 0 != fault.wrong || len(v.Details) == 0 {
+		if v.Lost > 0 != fault.lost || v.Duplicated > 0 != fault.doubled || v.Wrong > 0 != fault.wrong ||
+			len(v.Details) == 0 {
 			t.Errorf("%s: %+v", fault.name, v)
 		}
 
-		b.exec(t, fault.mend)
+		execSQL(t, b, fault.undo)
 	}
 
-	if v := mustVerify(t, a, journal); !v.ok() {
-		t.Errorf("mended, but %+v", v)
+	if v := mustVerify(t, a, journal); !v.OK() {
+		t.Errorf("after undoing all faults: %+v", v)
 	}
 
-	b.exec(t, `DELETE FROM pageviews WHERE `+onPageview)
+	execSQL(t, b, `DELETE FROM pageviews WHERE `+onPageview)
 	var out strings.Builder
-	if status := run(t.Context(), []string{"verify", journal}, terminal{out: &out, log: &out}); status != 1 || !strings.Contains(out.String(), "fault: ") {
+	if status := execute(t.Context(), []string{"verify", journal},
+		report.Terminal{Out: &out, Log: &out}); status != 1 || !strings.Contains(out.String(), "fault: ") {
 		t.Errorf("the command's exit status is %d:\n%s", status, out.String())
 	}
 }
 
-func mustVerify(t *testing.T, a *account, journal string) *verdict {
+func mustVerify(t *testing.T, a *target.Account, journal string) *verify.Verdict {
 	t.Helper()
-	v, err := verifyAs(t.Context(), a, journal)
+	v, err := verify.JournalAs(t.Context(), a, journal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-// TestOwnScene: what cannot be set up is noted with somebody else's server, and an error with our
-// own.
-func TestOwnScene(t *testing.T) {
+// TestOwnSession checks that a refused feature is noted with any server, and an error with a
+// private one.
+func TestOwnSession(t *testing.T) {
 	t.Parallel()
 
-	b := sqliteBench(t)
-	b.server.env["TALLYGATE_SIGNUPS"] = "open"
+	b := sqliteInstance(t)
+	b.Server.Env["TALLYGATE_SIGNUPS"] = "open"
 
-	// which knows that no mail is sent
-	b.server.env["TALLYGATE_ROLES"] = "control,data,worker"
-	b.mustStart(t)
+	// A process with the worker role knows that no mail is sent, so that sign-ups need no
+	// verification.
+	b.Server.Env["TALLYGATE_ROLES"] = "control,data,worker"
+	mustStart(t, b)
 
-	// by the first account, which is the operator's
-	newTestScene(t, b, shortRun)
+	// The first account is the operator's.
+	newTestSession(t, b, shortRun)
 
-	if s, err := newScene(t.Context(), b.server.target(), &shortRun); err != nil || len(s.account.notes) != 1 || !strings.Contains(s.account.notes[0], "setSitePlan") {
+	if s, err := traffic.NewSession(t.Context(), b.Server.Target(), &shortRun); err != nil ||
+		len(s.Account.Notes) != 1 || !strings.Contains(s.Account.Notes[0], "setSitePlan") {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := newOwnScene(t.Context(), b, &shortRun); err == nil || !strings.Contains(err.Error(), "setSitePlan") {
+	if _, err := traffic.NewOwnSession(t.Context(), b.Server.Target(), &shortRun); err == nil ||
+		!strings.Contains(err.Error(), "setSitePlan") {
 		t.Errorf("set up without plans: %v", err)
 	}
 }
 
-// TestFixedRate: hits come at the rate that was asked for, not faster.
+// TestFixedRate checks that hits are not sent faster than requested.
 func TestFixedRate(t *testing.T) {
 	t.Parallel()
 
-	noop, err := startNoop(t.Context())
+	noop, err := instance.StartNoop(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer noop.kill()
+	defer noop.Kill()
 
-	traffic := traffic{host: noop.data, mix: mixes["realistic"], sites: []site{{Key: "k", Domain: "a.example"}, {Key: "l", Domain: "b.example"}}, visitors: 10}
-	l := load{addr: noop.data, connections: 4, rate: 200, duration: 500 * time.Millisecond}
-	r := l.run(t.Context(), func(connection int) source { return &visitors{mixer: newMixer(&traffic, connection)} })
+	sent := traffic.Traffic{Host: noop.Data, Mix: traffic.Mixes["realistic"],
+		Sites: []target.Site{{Key: "k", Domain: "a.example"}, {Key: "l", Domain: "b.example"}}, Visitors: 10}
+	l := load.Load{Addr: noop.Data, Connections: 4, Rate: 200, Duration: 500 * time.Millisecond}
+	r := l.Run(t.Context(),
+		func(connection int) load.Source { return &traffic.Visitors{Mixer: traffic.NewMixer(&sent, connection)} })
 
-	// each connection may begin with one more
-	if r.sent() > 100+4 || r.sent() == 0 {
-		t.Errorf("%d answers in half a second at 200 a second", r.sent())
+	// Each connection may start with one extra hit.
+	if r.Sent() > 100+4 || r.Sent() == 0 {
+		t.Errorf("%d answers in half a second at 200 a second", r.Sent())
 	}
-	if len(r.answers) != 1 || r.answers["204"] != r.sent() {
-		t.Errorf("the empty handler answers %v", r.answers)
-	}
-}
-
-// TestAgents: the service takes our browsers for browsers and our bots for bots.
-func TestAgents(t *testing.T) {
-	for _, agent := range agents {
-		if botrule.Is(agent) {
-			t.Errorf("%q counts as a bot", agent)
-		}
-	}
-
-	for _, agent := range bots {
-		if !botrule.Is(agent) {
-			t.Errorf("%q does not count as a bot", agent)
-		}
+	if len(r.Answers) != 1 || r.Answers["204"] != r.Sent() {
+		t.Errorf("the empty handler answers %v", r.Answers)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestMailedLinksChromium follows the links of mails in a real browser: a person is invited and
-// joins, forgets the password and chooses another one; another person signs up.
+// TestMailedLinksChromium follows the links of mails in a real browser: a person accepts an
+// invitation, resets the password, and another person signs up.
 func TestMailedLinksChromium(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 
-		// nobody sends the mails, so their links stay to be read
+		// No worker sends the mails, so the test can read their links.
 		settings["TALLYGATE_ROLES"] = "control,data"
 		settings["TALLYGATE_SIGNUPS"] = "open"
 		p := start(t, settings, []string{"control", "data"})
@@ -31,6 +31,7 @@ func TestMailedLinksChromium(t *testing.T) {
 		d := dbtest.Open(t, databaseURL)
 		link := func() string {
 			t.Helper()
+
 			rows, err := dbtest.Rows[struct{ Data string }](d, "SELECT data FROM mails ORDER BY id DESC LIMIT 1")
 			if err != nil || len(rows) != 1 {
 				t.Fatalf("mails: %v, %v", rows, err)
@@ -46,13 +47,15 @@ func TestMailedLinksChromium(t *testing.T) {
 
 		owner := newOwner(t, p)
 		owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
-		owner.do(`mutation { inviteMember(input: {email: "guest@example.com", role: VIEWER}) { userErrors { code } } }`, &struct{}{})
+		owner.do(`mutation { inviteMember(input: {email: "guest@example.com", role: VIEWER}) { userErrors { code } } }`,
+			&struct{}{})
 
 		browser := browsertest.New(t)
 		page := browser.Open(link())
 		choose := func(password, want string) {
 			t.Helper()
-			page.Eval(`(() => { document.querySelector('input').value = `+quote(t, password)+`; document.querySelector('form').requestSubmit() })()`, nil)
+			page.Eval(`(() => { document.querySelector('input').value = `+quote(t,
+				password)+`; document.querySelector('form').requestSubmit() })()`, nil)
 			page.WaitFor(`document.querySelector('[role=status]').textContent === ` + quote(t, want))
 		}
 
@@ -61,7 +64,8 @@ func TestMailedLinksChromium(t *testing.T) {
 
 		guest := newOwner(t, p)
 		guest.signInAs("guest@example.com", "the guest's password")
-		guest.do(`mutation { requestPasswordReset(input: {email: "guest@example.com"}) { userErrors { code } } }`, &struct{}{})
+		guest.do(`mutation { requestPasswordReset(input: {email: "guest@example.com"}) { userErrors { code } } }`,
+			&struct{}{})
 		address := link()
 		page = browser.Open(address)
 		choose("another password", "Your password is changed. Sign in with it.")
@@ -69,8 +73,8 @@ func TestMailedLinksChromium(t *testing.T) {
 		choose("yet another password", "This link is wrong, was used already, or is too old.")
 		newOwner(t, p).signInAs("guest@example.com", "another password")
 
-		// A second account is created when its owner follows the mailed link and knows the password
-		// of the sign-up.
+		// A second account is created when its owner follows the mailed link and enters the
+		// password of the sign-up.
 		newOwner(t, p).do(`mutation { signUp(input: {email: "second@example.com", password: "the second password", accountName: "Second"}) { verificationSent } }`, &struct{}{})
 		page = browser.Open(link())
 		page.WaitFor(`document.title === 'Confirm your sign-up' && document.querySelector('label span').textContent === 'The password that you chose'`)
@@ -80,15 +84,16 @@ func TestMailedLinksChromium(t *testing.T) {
 		newOwner(t, p).signInAs("second@example.com", "the second password")
 
 		for _, message := range page.Console() {
-			// advice about forms
+			// Ignore the browser's advice about forms.
 			if message.Level == "verbose" {
 				continue
 			}
 
-			t.Errorf("the page's console says %s: %s", message.Level, message.Text)
+			t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
 		}
 
-		if response, err := http.Get("http://" + p.addr["control"] + "/reset-password"); err != nil || response.Header.Get("X-Frame-Options") != "DENY" {
+		if response, err := http.Get("http://" + p.addr["control"] + "/reset-password"); err != nil ||
+			response.Header.Get("X-Frame-Options") != "DENY" {
 			t.Errorf("the page: %v, %v", response, err)
 		}
 	})
@@ -103,12 +108,13 @@ func quote(t *testing.T, s string) string {
 	return string(text)
 }
 
-// TestGraphiQLAndIntrospectionAreSettings switches both off.
+// TestGraphiQLAndIntrospectionAreSettings turns both off.
 func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 	t.Parallel()
 
 	for _, on := range []string{"true", "false"} {
-		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_GRAPHIQL": on, "TALLYGATE_INTROSPECTION": on}, []string{"control", "data"})
+		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_GRAPHIQL": on,
+			"TALLYGATE_INTROSPECTION": on}, []string{"control", "data"})
 		request, err := http.NewRequest(http.MethodGet, "http://"+p.addr["control"]+"/graphql", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +132,8 @@ func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
 			t.Errorf("%s: status %d", on, response.StatusCode)
 		}
 
-		asked, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json", strings.NewReader(`{"query":"{ __schema { queryType { name } } }"}`))
+		asked, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json",
+			strings.NewReader(`{"query":"{ __schema { queryType { name } } }"}`))
 		if err != nil {
 			t.Fatal(err)
 		}

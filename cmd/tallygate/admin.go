@@ -8,27 +8,31 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/auth"
 )
 
-// adminCommands are what the operator does on the machine itself, whether the service runs or not.
+// adminCommands are the operator's commands on the machine itself. They work whether or not the
+// service is running.
 type adminCommands struct {
-	CreateAccount createAccountCommand `cmd:"" help:"Make an account with its owner, whatever --signups says, and print the link to choose a password. The first one is the operator's."`
-	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link by which a user chooses a new password, for instance where no mail is sent. Earlier links expire, and the user is mailed that there is a new one."`
-	Invite        inviteCommand        `cmd:"" help:"Invite somebody to an account and print the link to join, for instance where no mail is sent."`
-	TestMail      testMailCommand      `cmd:"" help:"Have the running service send a mail, to see that mails arrive."`
-	SetOperator   setOperatorCommand   `cmd:"" help:"Make a user an operator, or no longer."`
-	SetPlan       setPlanCommand       `cmd:"" help:"Put a site on a plan. Running processes follow within a second."`
+	CreateAccount createAccountCommand `cmd:"" help:"Create an account with its owner, regardless of --signups, and print the link to choose a password. The first account is the operator's."`
+	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link to choose a new password, for instance where no mail is sent. Earlier links expire, and the user is notified by mail."`
+	Invite        inviteCommand        `cmd:"" help:"Invite a person to an account and print the link to join, for instance where no mail is sent."`
+	TestMail      testMailCommand      `cmd:"" help:"Queue a test mail for the running service to send."`
+	SetOperator   setOperatorCommand   `cmd:"" help:"Grant or revoke the operator role of a user."`
+	SetPlan       setPlanCommand       `cmd:"" help:"Set the plan of a site. Running processes apply it within a second."`
 
-	SetSiteLimit setSiteLimitCommand `cmd:"" help:"Set how many sites an account may have on the plan of new sites (default: 50)."`
+	SetSiteLimit setSiteLimitCommand `cmd:"" help:"Set the largest number of sites of an account on the plan of new sites (default: 50)."`
 
-	Backup       backupCommand       `cmd:"" help:"Copy the embedded SQLite database into a new file, also while the service runs. The salts of days are not in the copy."`
-	RestoreMonth restoreMonthCommand `cmd:"" help:"Bring back a month that retention has taken away from PostgreSQL within the last 24 hours; without a month, list them."`
+	Backup       backupCommand       `cmd:"" help:"Copy the embedded SQLite database into a new file, even while the service runs. The copy has no daily salts."`
+	RestoreMonth restoreMonthCommand `cmd:"" help:"Restore a month that retention removed from PostgreSQL within the last 24 hours; without a month, list these months."`
 
-	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Put an account on a captcha plan, from its next verification on."`
+	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Set the captcha plan of an account, effective from its next verification."`
 
-	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See the README under \"Change the application key\"."`
+	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
 
 	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
 }
@@ -39,7 +43,7 @@ type createAccountCommand struct {
 	Name   string `required:"" placeholder:"NAME" help:"Display name of the account."`
 }
 
-// Run makes the account with a password that nobody knows.
+// Run creates the account with an unusable password, and prints a link to choose one.
 func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, emailErr := model.ParseEmail(c.Email)
@@ -49,7 +53,8 @@ func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
 		}
 
 		now := model.At(time.Now())
-		_, err := d.SignUp(ctx, model.SignupsOpen, model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
+		_, err := accounts.New(d).SignUp(ctx, model.SignupsOpen,
+			model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
 			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
 		if err != nil {
 			return err
@@ -64,7 +69,7 @@ type resetPasswordCommand struct {
 	Email  string `arg:"" help:"E-mail address of the user."`
 }
 
-// Run prints the link. Earlier links expire, and the user is mailed that there is one.
+// Run prints the link. Earlier links expire, and the user is notified by mail.
 func (c *resetPasswordCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, err := model.ParseEmail(c.Email)
@@ -78,14 +83,15 @@ func (c *resetPasswordCommand) Run(ctx context.Context, term terminal) error {
 func printResetLink(ctx context.Context, c *Config, d *db.DB, email string, notify bool, term terminal) error {
 	secret := model.NewSecret(model.ResetPrefix)
 	now := model.At(time.Now())
-	if err := d.StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime), notify); err != nil {
+	if err := accounts.New(d).StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime),
+		notify); err != nil {
 		return err
 	}
 	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s\n", link(c, auth.ResetPage, secret))
 	return nil
 }
 
-// link is the address that a mail would have.
+// link returns the address that a mail would contain.
 func link(c *Config, page, secret string) string {
 	base := c.BaseURL
 	if base == "" {
@@ -98,10 +104,11 @@ type inviteCommand struct {
 	Config  `embed:""`
 	Email   string     `arg:"" help:"E-mail address of the person to invite."`
 	Account string     `required:"" placeholder:"EMAIL" help:"E-mail address of a user of the account."`
-	Role    model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER" help:"What they may do: OWNER, MEMBER or VIEWER."`
+	Role    model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER" help:"Role in the account: OWNER, MEMBER or VIEWER."`
 }
 
-// Run stores the invitation and prints the link. An earlier one to the same person is void.
+// Run stores the invitation and prints the link. It revokes an earlier invitation of the same
+// person.
 func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, emailErr := model.ParseEmail(c.Email)
@@ -110,17 +117,19 @@ func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 
-		user, err := d.UserByEmail(ctx, member)
+		user, err := accounts.New(d).UserByEmail(ctx, member)
 		if err != nil {
 			return err
 		}
 
 		secret := model.NewSecret(model.InvitationPrefix)
-		if _, err := d.Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())), nil); err != nil {
+		if _, err := accounts.New(d).Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())),
+			nil); err != nil {
 			return err
 		}
 
-		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n", user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
+		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n",
+			user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
 		return nil
 	})
 }
@@ -130,7 +139,7 @@ type testMailCommand struct {
 	Email  string `arg:"" help:"E-mail address to send it to."`
 }
 
-// Run queues the mail. The worker sends it as it sends all others, and logs when it cannot.
+// Run queues the mail. The worker sends it like any other, and logs a failure.
 func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
 	if c.SMTPURL == "" {
 		return errors.New("no mail is sent without a mail server: set TALLYGATE_SMTP_URL")
@@ -141,11 +150,12 @@ func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
 		if err != nil {
 			return err
 		}
-		if err := d.QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest, CreatedAt: model.At(time.Now())}); err != nil {
+		if err := outbox.New(d).QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest,
+			CreatedAt: model.At(time.Now())}); err != nil {
 			return err
 		}
 
-		fmt.Fprintln(term.out, "Queued. The running service sends it within seconds; its log tells when that fails.")
+		fmt.Fprintln(term.out, "Queued. The running service sends it within seconds, and logs a failure.")
 		return nil
 	})
 }
@@ -153,17 +163,17 @@ func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
 type setOperatorCommand struct {
 	Config `embed:""`
 	Email  string `arg:"" help:"E-mail address of the user."`
-	Off    bool   `help:"No longer."`
+	Off    bool   `help:"Revoke the operator role."`
 }
 
-// Run sets or takes away the right.
+// Run grants or revokes the role.
 func (c *setOperatorCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		email, err := model.ParseEmail(c.Email)
 		if err != nil {
 			return err
 		}
-		if err := d.SetOperator(ctx, email, !c.Off); err != nil {
+		if err := accounts.New(d).SetOperator(ctx, email, !c.Off); err != nil {
 			return err
 		}
 
@@ -182,11 +192,11 @@ type setPlanCommand struct {
 // Run sets the plan.
 func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		site, err := d.SiteRulesByKey(ctx, c.SiteKey)
+		site, err := sites.New(d).SiteRulesByKey(ctx, c.SiteKey)
 		if err != nil {
 			return err
 		}
-		if err := d.SetSitePlan(ctx, site.ID, model.Plan(c.Plan), c.MonthlyPageviews); err != nil {
+		if err := sites.New(d).SetSitePlan(ctx, site.ID, model.Plan(c.Plan), c.MonthlyPageviews); err != nil {
 			return err
 		}
 
@@ -209,11 +219,11 @@ func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 
-		user, err := d.UserByEmail(ctx, email)
+		user, err := accounts.New(d).UserByEmail(ctx, email)
 		if err != nil {
 			return err
 		}
-		if err := d.SetSiteLimit(ctx, user.AccountID, c.Sites); err != nil {
+		if err := sites.New(d).SetSiteLimit(ctx, user.AccountID, c.Sites); err != nil {
 			return err
 		}
 
@@ -236,11 +246,11 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 			return err
 		}
 
-		user, err := d.UserByEmail(ctx, email)
+		user, err := accounts.New(d).UserByEmail(ctx, email)
 		if err != nil {
 			return err
 		}
-		if err := d.SetCaptchaPlan(ctx, user.AccountID, model.CaptchaPlan(c.Plan)); err != nil {
+		if err := accounts.New(d).SetCaptchaPlan(ctx, user.AccountID, model.CaptchaPlan(c.Plan)); err != nil {
 			return err
 		}
 
@@ -249,8 +259,8 @@ func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
 	})
 }
 
-// withDatabase runs a command on the migrated database. What it reports about its input is for
-// people.
+// withDatabase runs a command on the migrated database. Domain errors are reduced to the messages
+// for people.
 func withDatabase(ctx context.Context, c *Config, run func(*db.DB) error) error {
 	d, hold, err := openDatabase(ctx, c, logger(c, os.Stderr))
 	if err != nil {

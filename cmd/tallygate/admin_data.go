@@ -6,18 +6,20 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/files"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 type backupCommand struct {
 	Config `embed:""`
-	File   string `arg:"" help:"The new file. One that exists is an error."`
+	File   string `arg:"" help:"The new file, which must not exist."`
 }
 
 // Run copies the database.
 func (c *backupCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
-		if err := d.BackUp(ctx, c.File); err != nil {
+		if err := files.New(d).BackUp(ctx, c.File); err != nil {
 			return err
 		}
 		fmt.Fprintf(term.out, "Copied to %s. Keep the application key elsewhere.\n", c.File)
@@ -30,8 +32,8 @@ type restoreMonthCommand struct {
 	Month  string `arg:"" optional:"" placeholder:"YYYY-MM" help:"The month, for instance 2026-05."`
 }
 
-// Run attaches the month's partitions again. A worker whose retention is still the same detaches
-// them within the hour.
+// Run attaches the month's partitions again. A worker with the same retention detaches them within
+// an hour.
 func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		if c.Month == "" {
@@ -43,21 +45,23 @@ func (c *restoreMonthCommand) Run(ctx context.Context, term terminal) error {
 			return fmt.Errorf("%q is not a month such as 2026-05", c.Month)
 		}
 
-		n, err := d.Reattach(ctx, model.At(start).Month())
+		n, err := retention.New(d).Reattach(ctx, model.At(start).Month())
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("there is nothing to restore of %s", c.Month)
+			return fmt.Errorf("nothing to restore for %s", c.Month)
 		}
 
-		fmt.Fprintf(term.out, "%s is back. Workers whose --retention-months does not cover it take it away again within the hour.\n", c.Month)
+		fmt.Fprintf(term.out,
+			"%s is restored. Workers whose --retention-months does not cover it remove it again within an hour.\n",
+			c.Month)
 		return nil
 	})
 }
 
 func listDetached(ctx context.Context, d *db.DB, term terminal) error {
-	months, err := d.DetachedMonths(ctx)
+	months, err := retention.New(d).DetachedMonths(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +71,7 @@ func listDetached(ctx context.Context, d *db.DB, term terminal) error {
 	}
 
 	if len(months) == 0 {
-		fmt.Fprintln(term.out, "There is nothing to restore.")
+		fmt.Fprintln(term.out, "Nothing to restore.")
 	}
 
 	return nil

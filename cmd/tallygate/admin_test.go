@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestAdmin: on an installation that takes no accounts, the operator makes one on the machine,
-// chooses a password by the link, and does the rest of what the command line can.
+// TestAdmin runs every operator command on an installation with closed sign-ups: it creates an
+// account, sets a password by the link, and changes plans and limits.
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 
@@ -26,7 +26,8 @@ func TestAdmin(t *testing.T) {
 		admin := func(want string, args ...string) string {
 			t.Helper()
 			out, err := command(settings, append([]string{"admin"}, args...)...).CombinedOutput()
-			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) || failed != strings.HasPrefix(want, "tallygate: ") {
+			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) ||
+				failed != strings.HasPrefix(want, "tallygate: ") {
 				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
 			}
 			return string(out)
@@ -34,19 +35,26 @@ func TestAdmin(t *testing.T) {
 
 		link := func(out string) string { return regexp.MustCompile(`tg[ri]_\w+`).FindString(out) }
 
-		made := link(admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name", "Example"))
-		admin("tallygate: There is an account with this e-mail address already.", "create-account", "operator@example.com", "--name", "Example")
+		made := link(admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name",
+			"Example"))
+		admin("tallygate: There is an account with this e-mail address already.", "create-account",
+			"operator@example.com", "--name", "Example")
 		admin("tallygate: Enter an e-mail address", "create-account", "operator", "--name", "Example")
 		second := link(admin("#tgr_", "create-account", "second@example.com", "--name", "Second"))
-		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com", "--base-url", "https://app.example.com"))
-		admin("tallygate: No such object.", "reset-password", "nobody@example.com")
+		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com",
+			"--base-url", "https://app.example.com"))
+		admin("tallygate: No such object.", "reset-password", "unknown@example.com")
 
 		admin("tallygate: Enter an e-mail address", "invite", "guest", "--account", "second@example.com")
-		admin("tallygate: No such object.", "invite", "guest@example.com", "--account", "nobody@example.com")
-		admin("tallygate: This person is a member already.", "invite", "second@example.com", "--account", "second@example.com")
-		admin("tallygate: --role must be one of", "invite", "guest@example.com", "--account", "second@example.com", "--role", "BOSS")
-		void := link(admin("Join Second within 7 days", "invite", "Guest@example.com", "--account", "second@example.com"))
-		joining := link(admin("https://app.example.com/accept-invitation#tgi_", "invite", "guest@example.com", "--account", "Second@example.com",
+		admin("tallygate: No such object.", "invite", "guest@example.com", "--account", "unknown@example.com")
+		admin("tallygate: This person is a member already.", "invite", "second@example.com", "--account",
+			"second@example.com")
+		admin("tallygate: --role must be one of", "invite", "guest@example.com", "--account", "second@example.com",
+			"--role", "BOSS")
+		revoked := link(admin("Join Second within 7 days", "invite", "Guest@example.com", "--account",
+			"second@example.com"))
+		joining := link(admin("https://app.example.com/accept-invitation#tgi_", "invite", "guest@example.com",
+			"--account", "Second@example.com",
 			"--role", "VIEWER", "--base-url", "https://app.example.com"))
 
 		admin("tallygate: no mail is sent without a mail server", "test-mail", "second@example.com")
@@ -57,7 +65,8 @@ func TestAdmin(t *testing.T) {
 			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
 		}
 
-		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 2 || !strings.Contains(mails[0], "operator_link") ||
+		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 2 ||
+			!strings.Contains(mails[0], "operator_link") ||
 			!strings.Contains(mails[1], "second@example.com") || !strings.Contains(mails[1], "pending") {
 			t.Errorf("the mails are %v, %v", mails, err)
 		}
@@ -74,14 +83,15 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("sign-up: %+v", signUp)
 		}
 
-		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`}, {second, "INVALID_TOKEN"}} {
-			// the last is the same user's earlier link
+		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`},
+			{second, "INVALID_TOKEN"}} {
+			// The last one is the same user's earlier link.
 			if got := choose(t, p, step[0]); !strings.Contains(got, step[1]) {
 				t.Errorf("%s: %s, want %s", step[0], got, step[1])
 			}
 		}
 
-		for _, step := range [][2]string{{void, "INVALID_TOKEN"}, {joining, `"role":"VIEWER"`}} {
+		for _, step := range [][2]string{{revoked, "INVALID_TOKEN"}, {joining, `"role":"VIEWER"`}} {
 			if got := post(t, p, `mutation { acceptInvitation(input: {token: "`+step[0]+`", password: "a long password"}) { viewer { role account { name } } userErrors { code } } }`); !strings.Contains(got, step[1]) {
 				t.Errorf("joining: %s, want %s", got, step[1])
 			}
@@ -106,7 +116,8 @@ func TestAdmin(t *testing.T) {
 			InviteMember struct{ UserErrors []struct{ Code string } }
 		}
 
-		owner.do(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`, &invited)
+		owner.do(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`,
+			&invited)
 
 		if len(invited.InviteMember.UserErrors) != 1 || invited.InviteMember.UserErrors[0].Code != "NO_MAIL_SERVER" {
 			t.Errorf("an invitation without mail: %+v", invited)
@@ -116,7 +127,8 @@ func TestAdmin(t *testing.T) {
 		owner.do(`mutation { createSite(input: {domain: "example.com"}) { site { id siteKey } } }`, &created)
 		key := created.CreateSite.Site.SiteKey
 		admin("example.com is on the plan ENTERPRISE.", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "123456")
-		admin("tallygate: An Enterprise plan needs the agreed number", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "9223372036854775807")
+		admin("tallygate: An Enterprise plan needs the agreed number", "set-plan", key, "ENTERPRISE",
+			"--monthly-pageviews", "9223372036854775807")
 		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
 		admin("tallygate: No such object.", "set-plan", strings.Repeat("0", 32), "FREE")
 		var read struct {
@@ -131,11 +143,11 @@ func TestAdmin(t *testing.T) {
 
 		admin("Second may have 60 sites on the plan of new sites.", "set-site-limit", "second@example.com", "60")
 		admin("tallygate: Use a number from 1 to 1000.", "set-site-limit", "second@example.com", "1001")
-		admin("tallygate: No such object.", "set-site-limit", "nobody@example.com", "60")
+		admin("tallygate: No such object.", "set-site-limit", "unknown@example.com", "60")
 
 		admin("Second is on the captcha plan PRO_1M.", "set-captcha-plan", "second@example.com", "PRO_1M")
 		admin("tallygate: There is no such plan.", "set-captcha-plan", "second@example.com", "PRO_5M")
-		admin("tallygate: No such object.", "set-captcha-plan", "nobody@example.com", "FREE")
+		admin("tallygate: No such object.", "set-captcha-plan", "unknown@example.com", "FREE")
 
 		admin("tallygate: This is the installation's only operator", "set-operator", "operator@example.com", "--off")
 		admin("Done.", "set-operator", "second@example.com")
@@ -148,13 +160,13 @@ func TestAdmin(t *testing.T) {
 	})
 }
 
-// choose chooses a password by a link's secret.
+// choose sets a password with a link's secret.
 func choose(t *testing.T, p *process, secret string) string {
 	t.Helper()
 	return post(t, p, `mutation { resetPassword(input: {token: "`+secret+`", password: "a long password"}) { userErrors { code } } }`)
 }
 
-// post sends a query of nobody and returns the answer.
+// post sends an unauthenticated query and returns the response.
 func post(t *testing.T, p *process, query string) string {
 	t.Helper()
 

@@ -15,23 +15,25 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
-// applyCommand gives an account's sites the settings in a file.
+// applyCommand applies the settings in a file to an account's sites.
 type applyCommand struct {
 	Config `embed:""`
-	File   string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see the README."`
+	File   string `arg:"" type:"existingfile" help:"A file in YAML or JSON, see docs/operations.md."`
 }
 
-// sitesFile is the file. What is left out, or null, stays as it is.
+// sitesFile is the content of the file. A setting that is missing or null is not changed.
 type sitesFile struct {
 	Account string     `yaml:"account"` // e-mail address of one of its users
 	Sites   []siteFile `yaml:"sites"`
 }
 
-// siteFile is a site by its domain, which is created when the account has none. An empty text takes
-// an address away, an empty list all entries.
+// siteFile is a site, identified by its domain. An unknown site is created. An empty string removes
+// an address, an empty list all entries.
 type siteFile struct {
 	Domain                  string    `yaml:"domain"`
 	Name                    *string   `yaml:"name"`
@@ -49,10 +51,10 @@ type siteFile struct {
 	MonthlyPageviews        *int64    `yaml:"monthlyPageviews"`
 }
 
-// errNoChange takes back a transaction that changed nothing.
+// errNoChange rolls back a transaction without changes.
 var errNoChange = errors.New("nothing changed")
 
-// Run applies the file: all of it or, when anything is refused, nothing.
+// Run applies the whole file, or nothing if anything is refused.
 func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -66,8 +68,8 @@ func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 
 	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
 		var changes []string
-		err := d.Together(ctx, func(ctx context.Context) (err error) {
-			if changes, err = c.apply(ctx, d, file); err == nil && len(changes) == 0 {
+		err := sites.New(d).InTx(ctx, func(ctx context.Context, store *sites.Store) (err error) {
+			if changes, err = c.apply(ctx, accounts.New(d), store, file); err == nil && len(changes) == 0 {
 				err = errNoChange
 			}
 			return err
@@ -84,7 +86,7 @@ func (c *applyCommand) Run(ctx context.Context, term terminal) error {
 	})
 }
 
-// parseSites reads a file strictly: one document, no unknown key, no key twice.
+// parseSites parses one document strictly: unknown and repeated keys are errors.
 func parseSites(text []byte) (*sitesFile, error) {
 	var file sitesFile
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
@@ -104,25 +106,25 @@ func parseSites(text []byte) (*sitesFile, error) {
 	return &file, nil
 }
 
-// apply gives the sites their settings and says what has changed.
-func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]string, error) {
+// apply applies the settings and returns a line for each change.
+func (c *applyCommand) apply(ctx context.Context, users *accounts.Store, store *sites.Store, file *sitesFile) ([]string, error) {
 	email, err := model.ParseEmail(file.Account)
 	if err != nil {
 		return nil, err
 	}
 
-	user, err := d.UserByEmail(ctx, email)
+	user, err := users.UserByEmail(ctx, email)
 	if err != nil {
 		return nil, fmt.Errorf("account %s: %w", email, err)
 	}
 
-	sites, err := d.Sites(ctx, user.AccountID, 0, model.MaxSites)
+	existing, err := store.Sites(ctx, user.AccountID, 0, model.MaxSites)
 	if err != nil {
 		return nil, err
 	}
 
-	ids := make(map[string]int64, len(sites))
-	for _, site := range sites {
+	ids := make(map[string]int64, len(existing))
+	for _, site := range existing {
 		ids[site.Domain] = site.ID
 	}
 
@@ -138,7 +140,7 @@ func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]
 		}
 
 		seen[domain] = true
-		of, err := c.applySite(ctx, d, user.AccountID, ids[domain], domain, site)
+		of, err := c.applySite(ctx, store, user.AccountID, ids[domain], domain, site)
 		if err != nil {
 			return nil, refused(domain, err)
 		}
@@ -149,13 +151,14 @@ func (c *applyCommand) apply(ctx context.Context, d *db.DB, file *sitesFile) ([]
 	return changes, nil
 }
 
-// applySite creates the site if it has no id, changes what the file gives, and compares.
-func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id int64, domain string, file siteFile) ([]string, error) {
+// applySite creates the site if id is 0, applies the settings, and returns the changes.
+func (c *applyCommand) applySite(ctx context.Context, store *sites.Store, accountID, id int64, domain string,
+	file siteFile) ([]string, error) {
 	var changes []string
 
 	if id == 0 {
 		volume, _ := c.DefaultSitePlan.MonthlyPageviews()
-		site, err := d.CreateSite(ctx, model.Site{
+		site, err := store.CreateSite(ctx, model.Site{
 			AccountID: accountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 			Plan: c.DefaultSitePlan, MonthlyPageviews: volume, CreatedAt: model.At(time.Now()),
 		})
@@ -166,15 +169,15 @@ func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id in
 		id, changes = site.ID, []string{fmt.Sprintf("%s: created with the site key %s", domain, site.SiteKey)}
 	}
 
-	before, err := rulesOf(ctx, d, id)
+	before, err := rulesOf(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.changeSite(ctx, d, accountID, before, file); err != nil {
+	if err := c.changeSite(ctx, store, accountID, before, file); err != nil {
 		return nil, err
 	}
 
-	after, err := rulesOf(ctx, d, id)
+	after, err := rulesOf(ctx, store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -182,18 +185,19 @@ func (c *applyCommand) applySite(ctx context.Context, d *db.DB, accountID, id in
 	return append(changes, differences(before, after)...), nil
 }
 
-func rulesOf(ctx context.Context, d *db.DB, id int64) (*model.SiteRules, error) {
-	rules, err := d.SiteRules(ctx, []int64{id})
+func rulesOf(ctx context.Context, store *sites.Store, id int64) (*model.SiteRules, error) {
+	rules, err := store.SiteRules(ctx, []int64{id})
 	if err == nil && rules[id] == nil {
-		// deleted in between
+		// The site was deleted by another process.
 		err = model.ErrNotFound
 	}
 	return rules[id], err
 }
 
-// changeSite makes all changes that the file asks for, and leaves alone what is so already.
-func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
-	update := db.SiteUpdate{
+// changeSite applies all settings of the file that differ from the site's.
+func (c *applyCommand) changeSite(ctx context.Context, store *sites.Store, accountID int64, site *model.SiteRules,
+	file siteFile) error {
+	update := sites.SiteUpdate{
 		Name: file.Name, MeasureSiteSearch: file.MeasureSiteSearch, MeasureEcommerce: file.MeasureEcommerce,
 		AllowPseudonymousUserID: file.AllowPseudonymousUserID, AutomaticEvents: file.AutomaticEvents,
 	}
@@ -209,26 +213,28 @@ func (c *applyCommand) changeSite(ctx context.Context, d *db.DB, accountID int64
 		}
 	}
 
-	if err := d.UpdateSite(ctx, accountID, site.ID, update); err != nil {
+	if err := store.UpdateSite(ctx, accountID, site.ID, update); err != nil {
 		return err
 	}
-	if err := c.changeLists(ctx, d, accountID, site, file); err != nil {
+	if err := c.changeLists(ctx, store, accountID, site, file); err != nil {
 		return err
 	}
-	if err := c.changeWebhooks(ctx, d, accountID, site.ID, file); err != nil {
+	if err := c.changeWebhooks(ctx, store, accountID, site.ID, file); err != nil {
 		return err
 	}
 
-	return changePlan(ctx, d, site.ID, file)
+	return changePlan(ctx, store, site.ID, file)
 }
 
 // sameNetworks reports whether two lists have the same entries, in any order.
 func sameNetworks(a, b []netip.Prefix) bool {
-	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Prefix.Compare), slices.SortedFunc(slices.Values(b), netip.Prefix.Compare))
+	return slices.Equal(slices.SortedFunc(slices.Values(a), netip.Prefix.Compare),
+		slices.SortedFunc(slices.Values(b), netip.Prefix.Compare))
 }
 
 // changeLists changes domains and events.
-func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int64, site *model.SiteRules, file siteFile) error {
+func (c *applyCommand) changeLists(ctx context.Context, store *sites.Store, accountID int64, site *model.SiteRules,
+	file siteFile) error {
 	domains, err := c.domains(file.ExtraDomains)
 	if err != nil {
 		return err
@@ -240,15 +246,15 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 		want        *[]string
 		add, remove func(ctx context.Context, accountID, siteID int64, value string) error
 	}{
-		{"extraDomains", site.ExtraDomains, domains, d.AddSiteDomain, d.RemoveSiteDomain},
-		{"registeredEvents", site.Registered, file.RegisteredEvents, d.RegisterEvent, d.UnregisterEvent},
-		{"keyEvents", site.KeyEvents, file.KeyEvents, d.MarkKeyEvent, d.UnmarkKeyEvent},
+		{"extraDomains", site.ExtraDomains, domains, store.AddSiteDomain, store.RemoveSiteDomain},
+		{"registeredEvents", site.Registered, file.RegisteredEvents, store.RegisterEvent, store.UnregisterEvent},
+		{"keyEvents", site.KeyEvents, file.KeyEvents, store.MarkKeyEvent, store.UnmarkKeyEvent},
 	} {
 		if list.want == nil {
 			continue
 		}
 
-		// first, because the lists have limits
+		// Remove first, because the lists have a largest length.
 		for _, value := range list.have {
 			if slices.Contains(*list.want, value) {
 				continue
@@ -271,7 +277,7 @@ func (c *applyCommand) changeLists(ctx context.Context, d *db.DB, accountID int6
 	return nil
 }
 
-// domains normalises a list of domains, if there is one.
+// domains normalizes a list of domains. It returns nil for nil.
 func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 	if texts == nil {
 		return nil, nil
@@ -288,9 +294,10 @@ func (c *applyCommand) domains(texts *[]string) (*[]string, error) {
 	return &domains, nil
 }
 
-// changeWebhooks changes the addresses of webhooks.
-func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, siteID int64, file siteFile) error {
-	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL), c.checkURL("dailyExportUrl", file.DailyExportURL))
+// changeWebhooks sets the webhooks' addresses.
+func (c *applyCommand) changeWebhooks(ctx context.Context, store *sites.Store, accountID, siteID int64, file siteFile) error {
+	err := errors.Join(c.checkURL("conversionWebhookUrl", file.ConversionWebhookURL),
+		c.checkURL("dailyExportUrl", file.DailyExportURL))
 	if err != nil {
 		return err
 	}
@@ -298,33 +305,33 @@ func (c *applyCommand) changeWebhooks(ctx context.Context, d *db.DB, accountID, 
 	by := model.ChangedBy{Name: "the operator of this installation (tallygate admin apply)", At: model.At(time.Now())}
 
 	if file.ConversionWebhookURL != nil {
-		if err := d.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {
+		if err := store.SetConversionWebhook(ctx, accountID, siteID, *file.ConversionWebhookURL, nil, by); err != nil {
 			return err
 		}
 	}
 
 	if file.DailyExportURL != nil {
-		return d.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, by)
+		return store.SetDailyExportWebhook(ctx, accountID, siteID, *file.DailyExportURL, by)
 	}
 
 	return nil
 }
 
-func changePlan(ctx context.Context, d *db.DB, siteID int64, file siteFile) error {
+func changePlan(ctx context.Context, store *sites.Store, siteID int64, file siteFile) error {
 	switch {
 	case file.Plan != nil:
 		var volume int64
 
 		if file.MonthlyPageviews != nil {
 			if volume = *file.MonthlyPageviews; volume == 0 {
-				// which no plan has; 0 would be none
+				// No plan has this volume; 0 would mean that none was given.
 				volume = -1
 			}
 		}
 
-		return d.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), volume)
+		return store.SetSitePlan(ctx, siteID, model.Plan(*file.Plan), volume)
 	case file.MonthlyPageviews != nil:
-		return model.InvalidField("monthlyPageviews", "invalid_volume", "The number of page views needs its plan beside it.")
+		return model.InvalidField("monthlyPageviews", "invalid_volume", "Set monthlyPageviews together with its plan.")
 	}
 
 	return nil
@@ -337,7 +344,7 @@ func (c *applyCommand) checkURL(field string, address *string) error {
 	return model.CheckWebhookURL(field, *address, prefixes(c.WebhookAllowNets))
 }
 
-// differences says in which settings a site differs from what it was, one line each.
+// differences returns a line for each setting that changed.
 func differences(before, after *model.SiteRules) []string {
 	var lines []string
 	for _, setting := range []struct {
@@ -367,7 +374,7 @@ func differences(before, after *model.SiteRules) []string {
 	return lines
 }
 
-// separate returns the errors that were joined, also those of several levels.
+// separate returns all errors joined in err, at any level.
 func separate(err error) (list []error) {
 	many, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -381,7 +388,7 @@ func separate(err error) (list []error) {
 	return list
 }
 
-// refused names the site and the fields that are wrong; every one of them, when there are several.
+// refused returns an error that names the site and every invalid field.
 func refused(domain string, err error) error {
 	var texts []string
 	for _, one := range separate(err) {
@@ -390,7 +397,7 @@ func refused(domain string, err error) error {
 			return fmt.Errorf("%s: %w", domain, err)
 		}
 
-		// the list's name, where one was given
+		// Keep the list's name if there is one.
 		where, _ := strings.CutSuffix(one.Error(), shown.Error())
 		if where == "" && shown.Field != "" {
 			where = shown.Field + ": "

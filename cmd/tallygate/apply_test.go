@@ -14,6 +14,7 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // applier applies files to an installation.
@@ -23,7 +24,7 @@ type applier struct {
 	db       *db.DB
 }
 
-// admin runs one of the operator's commands, and returns its status and what it prints.
+// admin runs an operator command, and returns its status and output.
 func (a *applier) admin(args ...string) (int, string) {
 	a.t.Helper()
 	var out bytes.Buffer
@@ -31,7 +32,7 @@ func (a *applier) admin(args ...string) (int, string) {
 	return run(a.t.Context(), args, terminal{out: &out, log: &out}), out.String()
 }
 
-// apply applies a file with a text.
+// apply applies a file with the given text.
 func (a *applier) apply(text string) (int, string) {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "sites.yaml")
@@ -41,7 +42,7 @@ func (a *applier) apply(text string) (int, string) {
 	return a.admin("apply", file)
 }
 
-// dump is the content of all tables.
+// dump returns the content of all tables.
 func (a *applier) dump() string {
 	a.t.Helper()
 
@@ -64,15 +65,16 @@ func (a *applier) dump() string {
 	return strings.Join(all, "\n")
 }
 
-// site reads a site by its domain.
+// site returns a site by its domain.
 func (a *applier) site(domain string) *model.SiteRules {
 	a.t.Helper()
+
 	keys, err := dbtest.Rows[string](a.db, "SELECT site_key FROM sites WHERE domain = ?", domain)
 	if err != nil || len(keys) != 1 {
 		a.t.Fatalf("%s: %v, %v", domain, keys, err)
 	}
 
-	site, err := a.db.SiteRulesByKey(a.t.Context(), keys[0])
+	site, err := sites.New(a.db).SiteRulesByKey(a.t.Context(), keys[0])
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -100,28 +102,28 @@ func newApplier(t *testing.T, databaseURL string) *applier {
 	return a
 }
 
-// readmeExample is the file in the README.
-func readmeExample(t *testing.T) string {
+// documentedExample returns the file in docs/operations.md.
+func documentedExample(t *testing.T) string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	operations, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(readme))
+	found := regexp.MustCompile("(?s)```yaml\n(account:.*?)```").FindStringSubmatch(string(operations))
 	if found == nil {
-		t.Fatal("the README has no example")
+		t.Fatal("docs/operations.md has no example")
 	}
 
 	return found[1]
 }
 
-// TestApply: the README's example makes a site with its settings, and nothing the second time; what
+// TestApply: the documented example makes a site with its settings, and nothing the second time; what
 // it leaves out stays, and what it gives is the whole of it.
 func TestApply(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)
-		status, out := a.apply(readmeExample(t))
+		status, out := a.apply(documentedExample(t))
 		site := a.site("example.com")
 		want := `example.com: created with the site key ` + site.SiteKey + `
 example.com: name: "Shop", was "example.com"
@@ -138,23 +140,26 @@ example.com: monthlyPageviews: "30000000", was "10000"
 			t.Errorf("status %d, %s, want %s", status, out, want)
 		}
 
-		if site.Name != "Shop" || !site.MeasureEcommerce || !site.AutomaticEvents || site.MonthlyPageviews != 30_000_000 ||
-			site.ConversionWebhookURL != "https://example.com/hook" || fmt.Sprint(site.KeyEvents, site.Excluded) != "[signup] [192.0.2.0/24]" {
+		if site.Name != "Shop" || !site.MeasureEcommerce || !site.AutomaticEvents ||
+			site.MonthlyPageviews != 30_000_000 ||
+			site.ConversionWebhookURL != "https://example.com/hook" ||
+			fmt.Sprint(site.KeyEvents, site.Excluded) != "[signup] [192.0.2.0/24]" {
 			t.Errorf("the site is %+v", site)
 		}
 
-		mails, err := dbtest.Rows[string](a.db, "SELECT data FROM mails WHERE kind = ? AND recipient = 'owner@example.com'", model.MailWebhookChanged)
+		mails, err := dbtest.Rows[string](a.db,
+			"SELECT data FROM mails WHERE kind = ? AND recipient = 'owner@example.com'", model.MailWebhookChanged)
 		if err != nil || len(mails) != 1 || !strings.Contains(mails[0], "the operator of this installation") {
 			t.Errorf("mails about the new address: %q, %v", mails, err)
 		}
 
 		before := a.dump()
-		if status, out := a.apply(readmeExample(t)); status != 0 || out != "Nothing to change.\n" || a.dump() != before {
+		if status, out := a.apply(documentedExample(t)); status != 0 || out != "Nothing to change.\n" || a.dump() != before {
 			t.Errorf("a second time: status %d, %s", status, out)
 		}
 
-		// By hand an owner changes what the next file does not name.
-		if err := a.db.AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
+		// The owner changes settings that the next file does not name.
+		if err := sites.New(a.db).AddSiteDomain(t.Context(), site.AccountID, site.ID, "by-hand.example"); err != nil {
 			t.Fatal(err)
 		}
 
@@ -172,14 +177,15 @@ second.example: automaticEvents: "false", was "true"
 		if status != 0 || out != want {
 			t.Errorf("status %d, %s, want %s", status, out, want)
 		}
-		if got := a.site("example.com"); got.Name != "Shop" || fmt.Sprint(got.ExtraDomains) != "[by-hand.example shop.example.net]" || got.Plan != model.PlanEnterprise {
+		if got := a.site("example.com"); got.Name != "Shop" ||
+			fmt.Sprint(got.ExtraDomains) != "[by-hand.example shop.example.net]" || got.Plan != model.PlanEnterprise {
 			t.Errorf("what was left out is %+v", got)
 		}
 	})
 }
 
-// TestApplyAllOrNothing: a file of which anything is refused changes nothing, and is told what is
-// wrong with it.
+// TestApplyAllOrNothing checks that a partly invalid file changes nothing and reports every
+// mistake.
 func TestApplyAllOrNothing(t *testing.T) {
 	many := func(n int, format string) string {
 		var list []string
@@ -191,7 +197,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		a := newApplier(t, databaseURL)
-		if status, out := a.apply(readmeExample(t)); status != 0 {
+		if status, out := a.apply(documentedExample(t)); status != 0 {
 			t.Fatal(out)
 		}
 
@@ -207,24 +213,28 @@ func TestApplyAllOrNothing(t *testing.T) {
 			{"", "the file is empty"},
 			{"sites: []\n", "needs an account and sites"},
 			{"- a\n", "sites.yaml: "},
-			{"account: nobody@example.com\nsites: [{domain: a.example}]\n", "No such object."},
-			{"account: nobody\nsites: [{domain: a.example}]\n", "Enter an e-mail address"},
+			{"account: unknown@example.com\nsites: [{domain: a.example}]\n", "No such object."},
+			{"account: unknown\nsites: [{domain: a.example}]\n", "Enter an e-mail address"},
 			{good + "  - domain: NEW.example\n", "NEW.example: domain: The file has this site twice."},
 			{good + "  - domain: localhost\n", "localhost: domain: "},
 			{good + "  - name: nothing\n", "domain: "},
 			{good + "    excludedAddresses: [x]\n", "example.com: excludedAddresses.0: Enter addresses"},
 			{good + "    extraDomains: [a.example, 10.0.0.1]\n", "example.com: extraDomains: 10.0.0.1: "},
-			{good + "    extraDomains: [example.com]\n", "example.com: extraDomains: example.com: This is the site's own domain"},
+			{good + "    extraDomains: [example.com]\n",
+				"example.com: extraDomains: example.com: This is the site's own domain"},
 			{good + "    extraDomains: [" + many(21, "d%d.example") + "]\n", "A site has at most 20 extra domains."},
-			{good + "    registeredEvents: [purchase]\n", "example.com: registeredEvents: purchase: This name has a meaning"},
-			{good + "    registeredEvents: [" + many(51, "e%d") + "]\n", "A site has at most 50 registered event names."},
+			{good + "    registeredEvents: [purchase]\n",
+				"example.com: registeredEvents: purchase: This name has a meaning"},
+			{good + "    registeredEvents: [" + many(51, "e%d") + "]\n",
+				"A site has at most 50 registered event names."},
 			{good + "    keyEvents: [unknown]\n", "example.com: keyEvents: unknown: Register this event name first."},
 			{good + "    conversionWebhookUrl: http://example.com/\n", "example.com: conversionWebhookUrl: "},
-			{good + "    dailyExportUrl: https://10.0.0.1/\n    conversionWebhookUrl: x\n", "example.com: dailyExportUrl: "},
+			{good + "    dailyExportUrl: https://10.0.0.1/\n    conversionWebhookUrl: x\n",
+				"example.com: dailyExportUrl: "},
 			{good + "    plan: GOLD\n", "example.com: plan: There is no such plan."},
 			{good + "    plan: ENTERPRISE\n    monthlyPageviews: 9007199254740993\n", "from 1 to 2^53"},
-			{good + "    monthlyPageviews: 5\n", "needs its plan beside it"},
-			{good + "    monthlyPageviews: 0\n", "needs its plan beside it"},
+			{good + "    monthlyPageviews: 5\n", "together with its plan"},
+			{good + "    monthlyPageviews: 0\n", "together with its plan"},
 			{good + "    plan: PRO_1M\n    monthlyPageviews: 0\n", "This plan has 1000000 page views"},
 			{strings.ReplaceAll(good, "Other", `""`) + "    excludedAddresses: [x]\n", "example.com: name: "},
 		} {

@@ -13,23 +13,25 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
-// solver plays a browser and a site's server that lose their captcha server again and again.
+// solver acts as a browser and a site's server whose captcha server is killed repeatedly.
 type solver struct {
 	http            *http.Client
 	data            string // address
 	sitekey, secret string
 
 	mu       sync.Mutex
-	works    []map[string]any // answers to challenges that were sent to verify, whatever came of it
-	tokens   []string         // that were received
-	accepted map[string]int   // how often each token was said to be valid
+	works    []map[string]any // solutions that were sent to verify, whatever the result
+	tokens   []string         // received tokens
+	accepted map[string]int   // number of times that each token was accepted
 }
 
-// post sends JSON and reads the answer. An error is a process that went away.
+// post sends JSON and reads the response. It returns an error if the process was killed.
 func (s *solver) post(path string, body any, answer any) (status int, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -50,7 +52,7 @@ func (s *solver) post(path string, body any, answer any) (status int, err error)
 	return response.StatusCode, json.Unmarshal(raw, answer)
 }
 
-// once goes the whole way with one token, which it redeems by several requests at once.
+// once obtains one token and redeems it with several concurrent requests.
 func (s *solver) once() error {
 	var c pow.Challenge
 	if _, err := s.post("/api/v1/pow/config", map[string]any{"sitekey": s.sitekey}, &c); err != nil {
@@ -93,10 +95,11 @@ func (s *solver) once() error {
 	return nil
 }
 
-// redeem asks about a token and notes when it is said to be valid.
+// redeem verifies a token and counts it if it is accepted.
 func (s *solver) redeem(token string) (valid bool, err error) {
 	var answer struct{ Valid bool }
-	status, err := s.post("/api/v1/pow/siteverify", map[string]any{"sitekey": s.sitekey, "secret": s.secret, "token": token}, &answer)
+	status, err := s.post("/api/v1/pow/siteverify",
+		map[string]any{"sitekey": s.sitekey, "secret": s.secret, "token": token}, &answer)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("siteverify: %d", status)
 	}
@@ -111,8 +114,8 @@ func (s *solver) redeem(token string) (valid bool, err error) {
 }
 
 // TestKillNeverAcceptsTwice kills the process while challenges and tokens are redeemed. Afterwards
-// no challenge gives a second token, no token is accepted twice, and the count is that of the
-// tokens that are used up.
+// no challenge returns a second token, no token is accepted twice, and the usage equals the number
+// of consumed tokens.
 func TestKillNeverAcceptsTwice(t *testing.T) {
 	t.Parallel()
 
@@ -137,13 +140,13 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 			if round == 0 {
 				newOwner(t, p).signUp("crash.localhost")
 				d := dbtest.Open(t, databaseURL)
-				owner, err := d.UserByEmail(t.Context(), "owner@crash.localhost")
+				owner, err := accounts.New(d).UserByEmail(t.Context(), "owner@crash.localhost")
 				if err != nil {
 					t.Fatal(err)
 				}
 
 				account = owner.AccountID
-				key, secret, err := d.CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
+				key, secret, err := sites.New(d).CreateSitekey(t.Context(), account, "Crash", nil, model.At(time.Now()))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -168,7 +171,7 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 		p := start(t, settings, []string{"control", "data"})
 		s.data = p.addr["data"]
 
-		// tokens for challenges whose answer the kill may have eaten: nobody got one of them before
+		// A kill may have lost the response to a challenge: its token was not received yet.
 		again := 0
 		for _, work := range s.works {
 			var answer struct{ Token string }
@@ -187,7 +190,7 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 			t.Errorf("%d tokens for %d challenges", len(s.tokens), len(s.works))
 		}
 
-		// those whose redemption never arrived are still good, once
+		// Tokens whose redemption never arrived are still valid, once.
 		for _, token := range s.tokens {
 			for range 2 {
 				if _, err := s.redeem(token); err != nil {
@@ -203,12 +206,12 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 			case n > 1:
 				t.Errorf("a token was accepted %d times", n)
 			case n == 0:
-				// used up by a commit whose answer the kill ate
+				// The token was consumed by a commit whose response was lost.
 				eaten++
 			}
 		}
 
-		usage, err := dbtest.Open(t, databaseURL).CaptchaUsage(t.Context(), account, model.At(time.Now()).Month())
+		usage, err := accounts.New(dbtest.Open(t, databaseURL)).CaptchaUsage(t.Context(), account, model.At(time.Now()).Month())
 		if err != nil || usage.Used != int64(len(s.tokens)) {
 			t.Errorf("%+v, %v; want %d counted, all of which are used up", usage, err, len(s.tokens))
 		}
@@ -216,6 +219,7 @@ func TestKillNeverAcceptsTwice(t *testing.T) {
 			t.Errorf("only %d tokens in %d rounds", len(s.tokens), rounds)
 		}
 
-		t.Logf("%d challenges, %d tokens, %d of them after a restart, %d answers eaten by a kill", len(s.works), len(s.tokens), again, eaten)
+		t.Logf("%d challenges, %d tokens, %d of them after a restart, %d answers eaten by a kill",
+			len(s.works), len(s.tokens), again, eaten)
 	})
 }

@@ -13,30 +13,31 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// tallygate runs a command line that ends by itself, and returns its exit status and output.
+// tallygate runs a command line that terminates by itself, and returns its exit status and output.
 func tallygate(t *testing.T, settings map[string]string, args ...string) (status int, out, log string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := command(settings, args...)
 
-	// where a default data folder would go
+	// A default data folder would be created here.
 	cmd.Dir = t.TempDir()
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 
-	// the status says the same
+	// The exit status contains the same information.
 	_ = cmd.Run()
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// TestWrongSettings: a wrong value stops the start with one line that names its setting and, when
-// it may be secret, does not repeat it.
+// TestWrongSettings checks that an invalid value stops the start with one line that names the
+// setting but contains no secret.
 func TestWrongSettings(t *testing.T) {
 	for _, test := range []struct {
 		setting, value string
 		flag           string
 		secret         bool
 	}{
-		{setting: "TALLYGATE_DATABASE_URL", value: "mysql://user:hunter2@127.0.0.1/x", flag: "--database-url", secret: true},
+		{setting: "TALLYGATE_DATABASE_URL", value: "mysql://user:hunter2@127.0.0.1/x", flag: "--database-url",
+			secret: true},
 		{setting: "TALLYGATE_REDIS_URL", value: "memcached://:hunter2@127.0.0.1", flag: "--redis-url", secret: true},
 		{setting: "TALLYGATE_ROLES", value: "control,cook", flag: "--roles"},
 		{setting: "TALLYGATE_CONTROL_ADDR", value: "8080", flag: "--control-addr"},
@@ -59,8 +60,9 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_ALLOW_LOCAL_DOMAINS", value: "perhaps", flag: "--allow-local-domains"},
 		{setting: "TALLYGATE_WEBHOOK_ALLOW_NETS", value: "10.0.0.0/33", flag: "--webhook-allow-nets"},
 		{setting: "TALLYGATE_WEBHOOK_CA_FILE", value: "/nowhere.pem", flag: "--webhook-ca-file"},
-		{setting: "TALLYGATE_SMTP_URL", value: "pop3://user:hunter2@mail.example.com", flag: "--smtp-url", secret: true},
-		{setting: "TALLYGATE_MAIL_FROM", value: "nobody", flag: "--mail-from"},
+		{setting: "TALLYGATE_SMTP_URL", value: "pop3://user:hunter2@mail.example.com", flag: "--smtp-url",
+			secret: true},
+		{setting: "TALLYGATE_MAIL_FROM", value: "no-address", flag: "--mail-from"},
 		{setting: "TALLYGATE_DRAIN_DELAY", value: "61s", flag: "--drain-delay"},
 		{setting: "TALLYGATE_DRAIN_DELAY", value: "soon", flag: "--drain-delay"},
 		{setting: "TALLYGATE_METRICS_ADDR", value: "9090", flag: "--metrics-addr"},
@@ -68,13 +70,14 @@ func TestWrongSettings(t *testing.T) {
 		{setting: "TALLYGATE_LOG_FORMAT", value: "xml", flag: "--log-format"},
 	} {
 		t.Run(test.setting, func(t *testing.T) {
-			for name, value := range map[string]string{"DATA_DIR": t.TempDir(), "CONTROL_ADDR": "127.0.0.1:0", "DATA_ADDR": "127.0.0.1:0"} {
+			for name, value := range map[string]string{"DATA_DIR": t.TempDir(), "CONTROL_ADDR": "127.0.0.1:0",
+				"DATA_ADDR": "127.0.0.1:0"} {
 				t.Setenv("TALLYGATE_"+name, value)
 			}
 
 			t.Setenv(test.setting, test.value)
 
-			// with a right value it would serve until then
+			// A valid value would serve until then.
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 
@@ -93,14 +96,16 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-// TestNetworks: networks are read as those that addresses of clients are compared with, IPv4-mapped
-// ones as IPv4.
+// TestNetworks checks that IPv4-mapped networks are parsed as IPv4.
 func TestNetworks(t *testing.T) {
 	for text, want := range map[string]string{
-		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "10.1.2.3": "10.1.2.3/32", "fd00::/8": "fd00::/8", "::1": "::1/128", " ::/0": "::/0",
-		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.1.2.3/104": "10.0.0.0/8", "::ffff:10.1.2.3": "10.1.2.3/32", "::ffff:10.1.2.3/128": "10.1.2.3/32",
-		"::ffff:a00:0/104": "10.0.0.0/8", "::ffff:0:0/96": "0.0.0.0/0", "::ffff:0.0.0.0/95": "96 bits", "::ffff:10.0.0.0/8": "96 bits",
-		"10.0.0.0/33": "not an address", "proxy.example.com": "not an address", "": "not an address",
+		"10.0.0.0/8": "10.0.0.0/8", "10.1.2.3/8": "10.0.0.0/8", "10.1.2.3": "10.1.2.3/32", "fd00::/8": "fd00::/8",
+		"::1": "::1/128", " ::/0": "::/0",
+		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.1.2.3/104": "10.0.0.0/8", "::ffff:10.1.2.3": "10.1.2.3/32",
+		"::ffff:10.1.2.3/128": "10.1.2.3/32",
+		"::ffff:a00:0/104":    "10.0.0.0/8", "::ffff:0:0/96": "0.0.0.0/0", "::ffff:0.0.0.0/95": "96 bits",
+		"::ffff:10.0.0.0/8": "96 bits",
+		"10.0.0.0/33":       "not an address", "proxy.example.com": "not an address", "": "not an address",
 	} {
 		var n Network
 		err := n.UnmarshalText([]byte(text))
@@ -116,9 +121,8 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestHelpTellsEverySetting: each field of the configuration stands in the help with its variable
-// and default.
-func TestHelpTellsEverySetting(t *testing.T) {
+// TestHelpListsEverySetting checks that --help lists each setting with its variable and default.
+func TestHelpListsEverySetting(t *testing.T) {
 	t.Parallel()
 
 	status, help, _ := tallygate(t, nil, "serve", "--help")
@@ -141,17 +145,18 @@ func TestHelpTellsEverySetting(t *testing.T) {
 	}
 }
 
-// TestEmptyVariables: compose and systemd files write empty variables for what is not configured.
-// The program starts with all of them, and every setting has its default.
+// TestEmptyVariables starts the program with every variable empty, as compose and systemd files may
+// set them, and checks that each setting has its default.
 func TestEmptyVariables(t *testing.T) {
 	variables := environmentOf(reflect.TypeFor[commands]())
 	if len(variables) < reflect.TypeFor[Config]().NumField() {
 		t.Fatalf("%d variables found, fewer than there are settings", len(variables))
 	}
 
-	for _, commandLine := range [][]string{{"serve"}, {"demo"}, {"migrate"}, {"admin", "reset-password", "owner@example.com"}} {
+	for _, commandLine := range [][]string{{"serve"}, {"demo"}, {"migrate"},
+		{"admin", "reset-password", "owner@example.com"}} {
 		for _, name := range variables {
-			// so that the test's end restores it
+			// Setenv restores the variable after the test.
 			t.Setenv(name, "")
 
 			if err := os.Unsetenv(name); err != nil {
@@ -170,7 +175,7 @@ func TestEmptyVariables(t *testing.T) {
 		}
 	}
 
-	// The whole program, on free ports and with log lines that this test can read.
+	// Start the whole program on free ports, with log lines that this test reads.
 	t.Chdir(t.TempDir())
 	settings := make(map[string]string)
 	for _, name := range variables {
@@ -201,7 +206,7 @@ func environmentOf(t reflect.Type) []string {
 	return slices.Compact(names)
 }
 
-// parsed is the command line as run reads it.
+// parsed parses a command line as run does.
 func parsed(t *testing.T, args []string) *commands {
 	t.Helper()
 	var cli commands
@@ -223,7 +228,7 @@ func TestUnknownCommand(t *testing.T) {
 	}
 }
 
-// TestAddressInUse: the line names the setting to change.
+// TestAddressInUse checks that the error names the setting to change.
 func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()}, []string{"control", "data"}, "serve")
@@ -252,8 +257,7 @@ func TestSecretIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestAnotherSecretIsRefused: a process with another application key must not count visitors of its
-// own.
+// TestAnotherSecretIsRefused checks that a process with another application key does not start.
 func TestAnotherSecretIsRefused(t *testing.T) {
 	t.Parallel()
 
@@ -263,7 +267,8 @@ func TestAnotherSecretIsRefused(t *testing.T) {
 		p := start(t, settings, []string{"control", "data"})
 		settings["TALLYGATE_SECRET"] = strings.Repeat("omega ", 8)
 		status, _, log := tallygate(t, settings, "serve")
-		if status != 1 || !strings.Contains(log, "--secret") || strings.Contains(log, "alpha") || strings.Contains(log, "omega") {
+		if status != 1 || !strings.Contains(log, "--secret") || strings.Contains(log, "alpha") ||
+			strings.Contains(log, "omega") {
 			t.Errorf("exit status %d, log %q", status, log)
 		}
 
@@ -276,19 +281,21 @@ func TestMigrateCommand(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
 		for range 2 {
-			if status, out, log := tallygate(t, settings, "migrate"); status != 0 || out != "The schema is up to date.\n" {
+			if status, out, log := tallygate(t, settings, "migrate"); status != 0 ||
+				out != "The schema is up to date.\n" {
 				t.Errorf("exit status %d, output %q, log %q", status, out, log)
 			}
 		}
 	})
 }
 
-// TestCancelledRun: a signal before anything is served ends the start without complaint.
+// TestCancelledRun checks that a signal during the start is not reported as a failure.
 func TestCancelledRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, log bytes.Buffer
-	status := run(ctx, []string{"serve", "--data-dir", t.TempDir(), "--control-addr", "127.0.0.1:0", "--data-addr", "127.0.0.1:0"}, terminal{out: &out, log: &log})
+	status := run(ctx, []string{"serve", "--data-dir", t.TempDir(), "--control-addr", "127.0.0.1:0", "--data-addr",
+		"127.0.0.1:0"}, terminal{out: &out, log: &log})
 	if status != 0 {
 		t.Errorf("exit status %d:\n%s", status, log.String())
 	}

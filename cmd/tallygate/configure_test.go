@@ -14,9 +14,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestConfigureSite runs docs/configure-site.sh: with an API token alone it makes a site of which
-// browsers and servers can send hits. Then the server secret is replaced and revoked, and the old
-// ones die in every process of the data plane.
+// TestConfigureSite runs docs/configure-site.sh: with only an API token it creates a site to which
+// browsers and servers can send hits. Then it replaces and revokes the server secret, and checks
+// that no data process accepts the old ones.
 func TestConfigureSite(t *testing.T) {
 	t.Parallel()
 
@@ -50,13 +50,15 @@ func configureSite(t *testing.T, control *process, data ...string) {
 	owner.do(`mutation { createApiToken(input: {name: "script", scopes: [WRITE, EXPORT]}) { token } }`, &made)
 
 	script := exec.Command("sh", "../../docs/configure-site.sh", "example.com")
-	script.Env = append(command(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"], "TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,
-		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d", "EXCLUDE=192.0.2.0/24",
+	script.Env = append(command(nil).Env, "TALLYGATE_URL=http://"+control.addr["control"],
+		"TALLYGATE_API_TOKEN="+made.CreateAPIToken.Token,
+		"EXTRA_DOMAIN=shop.example", "EVENT=lead", "WEBHOOK_URL=https://example.com/hook?a=b&c=d",
+		"EXCLUDE=192.0.2.0/24",
 		"WEBHOOK_SECRET=whisper-whisper-whisper", "DAILY_URL=https://example.com/daily", "SITEKEY_NAME=Contact form")
 
 	var secrets []string
 
-	// it may run again
+	// Running it again must succeed.
 	for _, want := range []string{"createSite: done", "createSite: the site is there already"} {
 		run := *script
 		out, err := run.CombinedOutput()
@@ -144,7 +146,7 @@ func configureSite(t *testing.T, control *process, data ...string) {
 	}
 }
 
-// await sends events with a server secret until the answer is the one that is wanted.
+// await sends events with a server secret until the response has the wanted status.
 func await(t *testing.T, addr, secret, want string) {
 	t.Helper()
 

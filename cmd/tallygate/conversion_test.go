@@ -19,13 +19,15 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// shop is a running service, its roles together or apart, with a site whose purchases are told to a
-// receiver.
+// shop is a running service, in one process or several, with a site whose purchases are sent to a
+// webhook receiver.
 type shop struct {
 	tb       testing.TB
 	dataURL  string
@@ -41,8 +43,8 @@ type conversion struct {
 	at            time.Time
 }
 
-// openShop serves all roles in one process, or data and worker as two that only share the database
-// and maybe Redis.
+// openShop serves all roles in one process, or data and worker in two processes that share only the
+// database and optionally Redis.
 func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, apart bool) *shop {
 	tb.Helper()
 
@@ -57,15 +59,18 @@ func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, 
 	tb.Cleanup(receiver.Close)
 	dir := tb.TempDir()
 	ca := filepath.Join(dir, "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+		0o600); err != nil {
 		tb.Fatal(err)
 	}
 
 	config := func(redisURL string, roles ...Role) *Config {
 		return &Config{
-			DataDir: dir, DatabaseURL: DatabaseURL(databaseURL), RedisURL: RedisURL(redisURL), Roles: roles, DefaultSitePlan: model.PlanFree,
-			ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
-			WebhookCAFile: ca, WebhookAllowNets: []Network{{netip.MustParsePrefix("127.0.0.1/32")}}, MailFrom: "x@example.com",
+			DataDir: dir, DatabaseURL: DatabaseURL(databaseURL), RedisURL: RedisURL(redisURL), Roles: roles,
+			DefaultSitePlan: model.PlanFree,
+			ControlAddr:     "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
+			WebhookCAFile: ca, WebhookAllowNets: []Network{{netip.MustParsePrefix("127.0.0.1/32")}},
+			MailFrom: "x@example.com",
 		}
 	}
 
@@ -107,18 +112,20 @@ func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
 	tb.Helper()
 
 	at, secret, on := model.At(time.Now()), "a secret of the site", true
-	user, err := d.SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at}, model.User{Email: "owner@shop.example", PasswordHash: "-", CreatedAt: at})
+	user, err := accounts.New(d).SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+		model.User{Email: "owner@shop.example", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		tb.Fatal(err)
 	}
 
-	site, err := d.CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: "shop.example", Name: "shop",
+	site, err := sites.New(d).CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
+		Domain: "shop.example", Name: "shop",
 		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000, CreatedAt: at})
 	if err == nil {
-		err = d.UpdateSite(tb.Context(), user.AccountID, site.ID, db.SiteUpdate{MeasureEcommerce: &on})
+		err = sites.New(d).UpdateSite(tb.Context(), user.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on})
 	}
 	if err == nil {
-		err = d.SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
+		err = sites.New(d).SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -154,31 +161,41 @@ func (s *shop) purchase(id string) {
 
 func (s *shop) await(id string) conversion {
 	s.tb.Helper()
+
 	select {
 	case c := <-s.received:
 		if c.TransactionID != id || c.Type != "conversion" || c.Event != "purchase" {
-			s.tb.Errorf("the receiver was told of %+v, want %s", c, id)
+			s.tb.Errorf("the receiver got %+v, want %s", c, id)
 		}
 
 		return c
 	case <-time.After(patience):
-		s.tb.Fatalf("the receiver was not told of %s", id)
+		s.tb.Fatalf("the receiver did not get %s", id)
 		return conversion{}
 	}
 }
 
-// nowhere is a Redis that is away.
+// nowhere is the address of an unreachable Redis.
 const nowhere = "redis://127.0.0.1:1"
 
-// TestConversion: a purchase that a browser posts reaches the owner's receiver, however the roles
-// are spread, and while the data role's Redis is away; the worker's metrics tell of it.
+// TestConversion checks that a browser's purchase reaches the owner's receiver with any
+// distribution of roles, even while the data role's Redis is unreachable, and that the worker's
+// metrics report it.
 func TestConversion(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, databaseURL string) *shop{
-		"together":                 func(t *testing.T, u string) *shop { return openShop(t, u, "", "", false) },
-		"apart without Redis":      func(t *testing.T, u string) *shop { return openShop(t, u, "", "", true) },
-		"apart, Redis away":        func(t *testing.T, u string) *shop { return openShop(t, u, nowhere, "", true) },
-		"together with RealRedis":  func(t *testing.T, u string) *shop { u2 := redistest.URL(t); return openShop(t, u, u2, u2, false) },
-		"apart with one RealRedis": func(t *testing.T, u string) *shop { u2 := redistest.URL(t); return openShop(t, u, u2, u2, true) },
+		"together":            func(t *testing.T, u string) *shop { return openShop(t, u, "", "", false) },
+		"apart without Redis": func(t *testing.T, u string) *shop { return openShop(t, u, "", "", true) },
+		"apart, Redis away":   func(t *testing.T, u string) *shop { return openShop(t, u, nowhere, "", true) },
+		"together with RealRedis": func(t *testing.T,
+			u string) *shop {
+			u2 := redistest.URL(t)
+			return openShop(t, u, u2, u2, false)
+		},
+		"apart with one RealRedis": func(t *testing.T,
+			u string) *shop {
+			u2 := redistest.URL(t)
+			return openShop(t, u, u2, u2, true)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,8 +215,11 @@ func TestConversion(t *testing.T) {
 						s.await(id)
 					}
 
-					text := awaitMetric(t, s.worker.metrics.url, `tallygate_delivery_attempts_total{kind="conversion",error=""} 3`)
-					for _, line := range []string{"tallygate_deliveries{state=\"due\"} ", "tallygate_oldest_due_delivery_seconds ", `tallygate_queue_tasks{queue="deliveries",state="archived"} 0`} {
+					text := awaitMetric(t, s.worker.metrics.url,
+						`tallygate_delivery_attempts_total{error="",kind="conversion"} 3`)
+					for _, line := range []string{"tallygate_deliveries{state=\"due\"} ",
+						"tallygate_oldest_due_delivery_seconds ",
+						`tallygate_queue_tasks{queue="deliveries",state="archived"} 0`} {
 						if !strings.Contains(text, line) {
 							t.Errorf("the metrics have no %s:\n%s", line, text)
 						}
@@ -210,11 +230,11 @@ func TestConversion(t *testing.T) {
 	}
 }
 
-// awaitMetric waits until the metrics have a line, and returns them.
+// awaitMetric waits for a line of the metrics, and returns all of them.
 func awaitMetric(t *testing.T, url, line string) string {
 	t.Helper()
 
-	// an attempt is recorded after its answer
+	// An attempt is recorded after its response.
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		status, text := get(t, url+"/metrics")
 		if status == http.StatusOK && strings.Contains(text, line) {
@@ -226,15 +246,16 @@ func awaitMetric(t *testing.T, url, line string) string {
 	}
 }
 
-// BenchmarkConversion measures how long it takes from a purchase posted to /collect.php until its
-// webhook arrives, at a worker that is idle.
+// BenchmarkConversion measures the time from a purchase posted to /collect.php until its webhook
+// arrives, with an idle worker.
 func BenchmarkConversion(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
 		pg    bool
 		redis bool
 		apart bool
-	}{{"sqlite/together/embedded", false, false, false}, {"postgres/together/redis", true, true, false}, {"postgres/apart/redis", true, true, true}, {"postgres/apart/none", true, false, true}} {
+	}{{"sqlite/together/embedded", false, false, false}, {"postgres/together/redis", true, true, false},
+		{"postgres/apart/redis", true, true, true}, {"postgres/apart/none", true, false, true}} {
 		b.Run(bench.name, func(b *testing.B) {
 			databaseURL, redisURL := "", ""
 
@@ -251,7 +272,7 @@ func BenchmarkConversion(b *testing.B) {
 			var took []time.Duration
 
 			for b.Loop() {
-				// the worker has nothing to do
+				// The worker is idle.
 				time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond)
 				id := fmt.Sprintf("T-%d", len(took))
 				began := time.Now()

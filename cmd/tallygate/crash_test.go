@@ -20,7 +20,7 @@ func settingsFor(t *testing.T, databaseURL string) map[string]string {
 		"TALLYGATE_DATA_DIR":            t.TempDir(),
 		"TALLYGATE_ALLOW_LOCAL_DOMAINS": "true",
 		"TALLYGATE_DEFAULT_SITE_PLAN":   "PRO_5M",
-		"TALLYGATE_FLOOD_BURST":         "0", // all that is sent comes from one address
+		"TALLYGATE_FLOOD_BURST":         "0", // all hits come from one address
 	}
 
 	if strings.HasPrefix(databaseURL, "postgres") {
@@ -30,11 +30,11 @@ func settingsFor(t *testing.T, databaseURL string) map[string]string {
 	return settings
 }
 
-// senders is how many browsers send at once.
+// senders is the number of concurrent browsers.
 const senders = 16
 
-// load sends page views until the process goes away, and returns the paths of those that were
-// acknowledged. Every path is sent once.
+// load sends page views until the process stops, and returns the paths of the acknowledged ones.
+// Every path is sent once.
 func load(t *testing.T, data, siteKey, prefix string, count *atomic.Int64) (acknowledged []string) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
@@ -47,7 +47,7 @@ func load(t *testing.T, data, siteKey, prefix string, count *atomic.Int64) (ackn
 				path := fmt.Sprintf("/%s/%d/%d", prefix, sender, n)
 				status, err := sendPageview(client, data, siteKey, path)
 				if err != nil {
-					// killed, or draining
+					// The process was killed or drains.
 					return
 				}
 
@@ -86,9 +86,9 @@ func sendPageview(client *http.Client, data, siteKey, path string) (int, error) 
 	return response.StatusCode, response.Body.Close()
 }
 
-// compare checks that each acknowledged page view is stored exactly once, that nothing is stored
-// twice, and that the count is that of the rows. What was stored but not acknowledged, because the
-// kill came between, is no fault.
+// compare checks that each acknowledged page view is stored exactly once, that no page view is
+// stored twice, and that the counter equals the rows. A stored page view without an acknowledgement
+// is not a fault: the kill came between the two.
 func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
 	t.Helper()
 
@@ -125,13 +125,14 @@ func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
 
 	used := o.used(site.ID)
 	if lost > 0 || doubled > 0 || used != rows {
-		t.Errorf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d", len(acknowledged), rows, lost, doubled, used)
+		t.Errorf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d",
+			len(acknowledged), rows, lost, doubled, used)
 	}
 
 	t.Logf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d", len(acknowledged), rows, lost, doubled, used)
 }
 
-// TestKillLosesNothing kills the process under load, again and again, on the same data.
+// TestKillLosesNothing kills the process under load repeatedly, on the same data.
 func TestKillLosesNothing(t *testing.T) {
 	t.Parallel()
 
@@ -166,14 +167,14 @@ func TestKillLosesNothing(t *testing.T) {
 	})
 }
 
-// killUnderLoad kills a process when its answers have begun to come and then a while has passed.
-// The while is random: to wait for an event alone would always kill at the same point of the work.
+// killUnderLoad kills a process a random time after its first responses. Waiting for an event alone
+// would always kill at the same step of the work.
 func killUnderLoad(t *testing.T, p *process, answers *atomic.Int64, after time.Duration) {
 	t.Helper()
 
 	for deadline := time.Now().Add(patience); answers.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing is answered after %v:\n%s", patience, p.logged())
+			t.Fatalf("no response after %v:\n%s", patience, p.logged())
 		}
 	}
 
@@ -186,8 +187,8 @@ func killUnderLoad(t *testing.T, p *process, answers *atomic.Int64, after time.D
 	p.kill()
 }
 
-// TestSlowDownloadDoesNotHoldTheDrain: a reader that takes no data keeps neither hits nor the
-// process waiting.
+// TestSlowDownloadDoesNotHoldTheDrain checks that a client that does not read its download delays
+// neither hits nor the drain.
 func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 	t.Parallel()
 
@@ -201,12 +202,13 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 
 	var wg sync.WaitGroup
 
-	// they share commits
+	// The hits share commits.
 	for sender := range senders {
 		wg.Go(func() {
-			// in all more than the sockets' buffers hold
+			// Together they exceed the sockets' buffers.
 			for n := range 3_000 / senders {
-				if status, err := sendPageview(client, p.addr["data"], site.SiteKey, fmt.Sprintf("/%d/%d/%s", sender, n, long)); err != nil || status != http.StatusNoContent {
+				if status, err := sendPageview(client, p.addr["data"], site.SiteKey, fmt.Sprintf("/%d/%d/%s",
+					sender, n, long)); err != nil || status != http.StatusNoContent {
 					t.Error(status, err)
 					return
 				}
@@ -221,18 +223,19 @@ func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
 		t.Fatal(response, err)
 	}
 
-	// nobody reads it
+	// The body is not read.
 	defer response.Body.Close()
 
 	p.signal(syscall.SIGTERM)
 
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 ||
+		!strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
 		t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
 	}
 }
 
-// TestTermDrains: after SIGTERM under load, nothing that was accepted is lost and the process ends
-// with status 0.
+// TestTermDrains checks that after SIGTERM under load nothing accepted is lost and the exit status
+// is 0.
 func TestTermDrains(t *testing.T) {
 	t.Parallel()
 
@@ -264,7 +267,8 @@ func TestTermDrains(t *testing.T) {
 		compare(t, o, site, acknowledged)
 
 		if stored := len(o.export(site.ID)); stored != len(acknowledged) {
-			t.Errorf("%d stored, %d acknowledged: a drained process answers every request it takes", stored, len(acknowledged))
+			t.Errorf("%d stored, %d acknowledged: a drained process answers every request it takes",
+				stored, len(acknowledged))
 		}
 	})
 }

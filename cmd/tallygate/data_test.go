@@ -14,11 +14,12 @@ import (
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 	"github.com/tallygate/tallygate/jobs"
 )
 
-// TestReadyzWarnsOfAWrongClock: a process whose worker deletes nothing says why, and is ready all
-// the same.
+// TestReadyzWarnsOfAWrongClock checks that a process whose worker stops deletions because of a
+// wrong clock reports that, and stays ready.
 func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	log := slog.New(slog.DiscardHandler)
@@ -37,10 +38,11 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	for _, test := range []struct {
 		wrong time.Duration
 		want  string
-	}{{0, "ok\n"}, {time.Hour, "ok\nwarning: worker clock differs from the database's by 3600 s; nothing is deleted\n"}, {0, "ok\n"}} {
+	}{{0, "ok\n"}, {time.Hour, "ok\nwarning: worker clock differs from the database's by 3600 s; nothing is deleted\n"},
+		{0, "ok\n"}} {
 		wrong = test.wrong
 
-		// compares the clocks, as the running worker does every few seconds
+		// Compare the clocks, as the running worker does every few seconds.
 		_ = j.WriteMetrics(t.Context(), io.Discard)
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
@@ -51,8 +53,7 @@ func TestReadyzWarnsOfAWrongClock(t *testing.T) {
 	}
 }
 
-// TestAdminData: the operator copies an embedded database and brings a month back that retention
-// has taken away.
+// TestAdminData copies an embedded database and restores a month that retention removed.
 func TestAdminData(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		settings := settingsFor(t, databaseURL)
@@ -63,16 +64,17 @@ func TestAdminData(t *testing.T) {
 		admin := func(want string, args ...string) {
 			t.Helper()
 			out, err := command(settings, append([]string{"admin"}, args...)...).CombinedOutput()
-			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) || failed != strings.HasPrefix(want, "tallygate: ") {
+			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) ||
+				failed != strings.HasPrefix(want, "tallygate: ") {
 				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
 			}
 		}
 
 		d := dbtest.Open(t, databaseURL)
 		file := filepath.Join(t.TempDir(), "copy.sqlite")
-		admin("There is nothing to restore.", "restore-month")
+		admin("Nothing to restore.", "restore-month")
 		admin(`tallygate: "May" is not a month such as 2026-05`, "restore-month", "May")
-		admin("tallygate: there is nothing to restore of 2026-05", "restore-month", "2026-05")
+		admin("tallygate: nothing to restore for 2026-05", "restore-month", "2026-05")
 
 		if d.Dialect() == "sqlite" {
 			admin("Copied to "+file, "backup", file)
@@ -89,18 +91,20 @@ func TestAdminData(t *testing.T) {
 		may := model.At(time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC))
 		now := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
 
-		if err := d.EnsurePartitions(t.Context(), may); err != nil {
+		if err := retention.New(d).EnsurePartitions(t.Context(), may); err != nil {
 			t.Fatal(err)
 		}
-		if err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (1, ?, 1, 1, 'a', '/')", now); err != nil {
+		if err := dbtest.Exec(d,
+			"INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (1, ?, 1, 1, 'a', '/')",
+			now); err != nil {
 			t.Fatal(err)
 		}
-		if dropped, err := d.DropOldData(t.Context(), now, 5); err != nil || dropped.Partitions == 0 {
+		if dropped, err := retention.New(d).DropOldData(t.Context(), now, 5); err != nil || dropped.Partitions == 0 {
 			t.Fatalf("%+v, %v", dropped, err)
 		}
 
 		admin("2026-04\n2026-05\n", "restore-month")
-		admin("2026-05 is back.", "restore-month", "2026-05")
+		admin("2026-05 is restored.", "restore-month", "2026-05")
 		admin("2026-04\n", "restore-month")
 	})
 }

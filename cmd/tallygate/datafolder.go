@@ -9,31 +9,30 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/files"
 )
 
-// holdFile is the file in the data folder that processes hold locked while they use the folder. Its
-// content is holdInUse from a start until the last process ended cleanly.
+// holdFile is the file in the data folder that processes lock while they use the folder. It
+// contains holdInUse from the first start until the last process has stopped cleanly.
 const (
 	holdFile  = "lock"
 	holdInUse = "in use\n"
 )
 
-// errInUse means that a process uses the data folder.
+// errInUse means that another process uses the data folder.
 var errInUse = errors.New("tallygate is running on this data folder; stop it first")
 
-// folderHold is a process's use of the data folder, shared with other processes. A nil hold is
-// valid and holds nothing.
+// folderHold is a process's shared lock on the data folder. A nil hold is valid and holds nothing.
 type folderHold struct {
 	file *os.File
 
-	logLost  string // what a warning has to say about commits that may be lost; empty: nothing
+	logLost  string // warning about commits that may be lost; empty: none
 	accepted bool   // commits are lost, and the configuration accepts that
 }
 
-// holdFolder takes hold of the data folder. The first process looks whether the last one left the
-// database's log as it was. It refuses a log that lost commits, unless the configuration accepts
-// that: as long as nothing is written, the log can be put back.
+// holdFolder locks the data folder. The first process checks the log that the last one left. It
+// refuses a log with lost commits unless the configuration accepts that, because the right log can
+// be restored while nothing is written.
 func holdFolder(ctx context.Context, c *Config, log *slog.Logger) (*folderHold, error) {
 	file, err := openHoldFile(c.DataDir)
 	if err != nil {
@@ -59,7 +58,7 @@ func holdFolder(ctx context.Context, c *Config, log *slog.Logger) (*folderHold, 
 	return h, nil
 }
 
-// holdFolderAlone is holdFolder for a command that must not run beside another process.
+// holdFolderAlone is holdFolder for a command that must be the only process.
 func holdFolderAlone(ctx context.Context, c *Config, log *slog.Logger) (*folderHold, error) {
 	file, err := openHoldFile(c.DataDir)
 	if err != nil {
@@ -82,8 +81,8 @@ func holdFolderAlone(ctx context.Context, c *Config, log *slog.Logger) (*folderH
 	return h, nil
 }
 
-// openHoldFile opens the file, and makes it and the folder when they are missing. A command of root
-// leaves it to the folder's owner, who runs the service.
+// openHoldFile opens the file, and creates it and the folder if missing. Root gives a new file to
+// the folder's owner, who runs the service.
 func openHoldFile(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -106,55 +105,55 @@ func (h *folderHold) note(text string) error {
 	return err
 }
 
-// wasInUse reports whether the last processes ended without release.
+// wasInUse reports whether the last processes terminated without release.
 func (h *folderHold) wasInUse() bool {
 	info, err := h.file.Stat()
 	return err == nil && info.Size() > 0
 }
 
-// release gives the folder back after the database was closed. The last process notes that the end
-// was clean.
+// release unlocks the folder after the database was closed. The last process records the clean
+// stop.
 func (h *folderHold) release() {
 	if h == nil {
 		return
 	}
 
 	if last, err := tryLock(h.file); err == nil && last {
-		// otherwise the next start warns without need
+		// After a failure the next start only warns unnecessarily.
 		_ = h.note("")
 	}
 
 	_ = h.file.Close()
 }
 
-// The messages about a log that is not as the last process left it.
+// The messages about a log that differs from what the last process left.
 const (
-	logLostMessage = "the SQLite log (tallygate.sqlite-wal) was removed after the last process was killed: commits that were acknowledged are lost"
+	logLostMessage = "the SQLite log (tallygate.sqlite-wal) was removed after the last process was killed: acknowledged commits are lost"
 
-	logStaleMessage = "the SQLite log (tallygate.sqlite-wal) is not the one that the last process wrote, or was cut off: commits that were acknowledged are lost"
+	logStaleMessage = "the SQLite log (tallygate.sqlite-wal) is not the one that the last process wrote, or was truncated: acknowledged commits are lost"
 
-	logAbsentMessage = "the last process was killed, and the SQLite log that it left is gone: if neither sqlite3 nor a restored backup explains that, the last commits before the kill are lost"
+	logAbsentMessage = "the last process was killed, and its SQLite log is missing: unless sqlite3 or a restored backup explains that, the last commits before the kill are lost"
 
-	logRefusal = "; put the right file back, or set TALLYGATE_ACCEPT_LOST_LOG=true to go on without these commits"
+	logRefusal = "; restore the right file, or set TALLYGATE_ACCEPT_LOST_LOG=true to continue without these commits"
 )
 
-// inspectLog looks at the log that a killed process left.
+// inspectLog checks the log that a killed process left.
 func (h *folderHold) inspectLog(ctx context.Context, c *Config, log *slog.Logger) error {
 	if c.DatabaseURL != "" {
 		return nil
 	}
 
-	state, err := db.CheckLog(c.databaseURL())
+	state, err := files.CheckLog(c.databaseURL())
 	if err != nil {
-		return fmt.Errorf("look at the SQLite log: %w", err)
+		return fmt.Errorf("check the SQLite log: %w", err)
 	}
 
 	switch state {
-	case db.LogLost:
+	case files.LogLost:
 		h.logLost = logLostMessage
-	case db.LogStale:
+	case files.LogStale:
 		h.logLost = logStaleMessage
-	case db.LogAbsent:
+	case files.LogAbsent:
 		if h.wasInUse() {
 			h.logLost = logAbsentMessage
 			log.WarnContext(ctx, h.logLost)
@@ -170,28 +169,29 @@ func (h *folderHold) inspectLog(ctx context.Context, c *Config, log *slog.Logger
 	}
 
 	h.accepted = true
-	aside, err := db.SetLogAside(c.databaseURL(), time.Now())
+	aside, err := files.SetLogAside(c.databaseURL(), time.Now())
 	if err != nil {
 		return fmt.Errorf("set the SQLite log aside: %w", err)
 	}
 
-	log.ErrorContext(ctx, h.logLost+"; going on without them, as configured", "unused_log", aside)
+	log.ErrorContext(ctx, h.logLost+"; continuing without them, as configured", "unused_log", aside)
 	return nil
 }
 
-// warnOfExposedFiles logs which of the data folder's files other users of the machine can read.
+// warnOfExposedFiles logs which files in the data folder are readable by other users of the
+// machine.
 func (a *app) warnOfExposedFiles() {
 	if !a.config.usesDataFolder() {
 		return
 	}
 
-	exposed := db.Exposed(a.config.databaseURL())
+	exposed := files.Exposed(a.config.databaseURL())
 
 	if a.config.DatabaseURL != "" {
 		exposed = exposedFolder(a.config.DataDir)
 	}
 	if len(exposed) > 0 {
-		a.log.Warn("other users of this machine can read the data folder or files in it; take their rights away, for instance with chmod -R go= on the folder", "paths", exposed)
+		a.log.Warn("other users of this machine can read the data folder or files in it; revoke their rights, for instance with chmod -R go= on the folder", "paths", exposed)
 	}
 }
 

@@ -15,16 +15,16 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestFileModes: only the owner can read the database's files, whatever the umask, also of an older
-// installation; a folder that others can read is reported.
+// TestFileModes checks that only the owner can read the database's files, with any umask and after
+// an upgrade, and that a readable folder is reported.
 func TestFileModes(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 
 	for _, test := range []struct {
 		name   string
-		folder os.FileMode // 0: the program makes it
-		file   os.FileMode // of a database that is there; 0: none
+		folder os.FileMode // 0: created by the program
+		file   os.FileMode // of an existing database; 0: none
 		warned bool
 	}{{"new folder", 0, 0, false}, {"new file", 0o755, 0, true}, {"older file", 0o700, 0o644, false}} {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestFileModes(t *testing.T) {
 				}
 			}
 
-			// as an earlier version left it, killed
+			// Leave the files as a killed earlier version does.
 			if test.file != 0 {
 				p := start(t, settings, []string{"control", "data"})
 				newOwner(t, p).signUp("crash.localhost")
@@ -114,19 +114,19 @@ func crash(t *testing.T) *crashed {
 	return c
 }
 
-// isUncopied reports whether the log holds commits that are not in the database file.
+// isUncopied reports whether the log holds commits that are missing in the database file.
 func (c *crashed) isUncopied(t *testing.T) bool {
 	t.Helper()
 	index, err := os.ReadFile(c.database + "-shm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// last frame, last frame that was copied
+	// The two numbers are the last frame and the last copied frame.
 	return string(index[16:20]) != string(index[96:100])
 }
 
-// TestLostLog: a log that was removed or replaced after a kill stops the start, which changes
-// nothing; with the right log nothing is lost. When the loss is accepted the process says so.
+// TestLostLog checks that a log that was removed or replaced after a kill stops the start without
+// changes, that nothing is lost with the right log, and that an accepted loss is logged.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
 
@@ -136,10 +136,12 @@ func TestLostLog(t *testing.T) {
 		want   string
 	}{
 		{"removed", func(c *crashed) error { return os.Remove(c.database + "-wal") }, logLostMessage},
-		{"an older copy", func(c *crashed) error { return os.WriteFile(c.database+"-wal", c.older, 0o600) }, logStaleMessage},
+		{"an older copy", func(c *crashed) error { return os.WriteFile(c.database+"-wal", c.older, 0o600) },
+			logStaleMessage},
 		{"emptied", func(c *crashed) error { return os.Truncate(c.database+"-wal", 0) }, logLostMessage},
 		{"cut off", func(c *crashed) error { return os.Truncate(c.database+"-wal", 32+24+100) }, logStaleMessage},
-		{"changed in the middle", func(c *crashed) error { return flip(c.database+"-wal", 32+24+4096+24+50) }, logStaleMessage},
+		{"changed in the middle", func(c *crashed) error { return flip(c.database+"-wal", 32+24+4096+24+50) },
+			logStaleMessage},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,15 +155,16 @@ func TestLostLog(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			// the first refusal leaves what the second one needs
+			// A refusal must leave the files unchanged.
 			for range 2 {
 				status, text := c.refused(t)
-				if status != 1 || !strings.Contains(text, test.want) || !strings.Contains(text, `"level":"ERROR"`) || !strings.Contains(text, "TALLYGATE_ACCEPT_LOST_LOG") {
+				if status != 1 || !strings.Contains(text, test.want) || !strings.Contains(text, `"level":"ERROR"`) ||
+					!strings.Contains(text, "TALLYGATE_ACCEPT_LOST_LOG") {
 					t.Fatalf("exit status %d, want 1 and %q:\n%s", status, test.want, text)
 				}
 			}
 
-			// put the right file back
+			// Restore the right file.
 			if test.name == "cut off" {
 				if err := os.WriteFile(c.database+"-wal", log, 0o600); err != nil {
 					t.Fatal(err)
@@ -177,14 +180,14 @@ func TestLostLog(t *testing.T) {
 
 			c.settings["TALLYGATE_ACCEPT_LOST_LOG"] = "true"
 
-			// accepts, and may find the file damaged
+			// This start accepts the loss. It may find the file damaged.
 			status, _, text := tallygate(t, c.settings, "migrate")
 			if status == 1 && strings.Contains(text, "restore a backup") {
 				t.Logf("the database is damaged without its log, which was reported: %s", text)
 				return
 			}
 
-			if status != 0 || !strings.Contains(text, test.want+"; going on without them") {
+			if status != 0 || !strings.Contains(text, test.want+"; continuing without them") {
 				t.Fatalf("exit status %d:\n%s", status, text)
 			}
 			if aside, _ := filepath.Glob(c.database + "-wal.unused-*"); (len(aside) == 1) != (test.name != "removed") {
@@ -198,7 +201,7 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// refused starts a process that is expected to end by itself, and returns its exit status and log.
+// refused starts a process that must terminate by itself, and returns its exit status and log.
 func (c *crashed) refused(t *testing.T) (status int, log string) {
 	t.Helper()
 
@@ -209,11 +212,11 @@ func (c *crashed) refused(t *testing.T) (status int, log string) {
 		t.Fatal(err)
 	}
 
-	// then the status is -1
+	// A timeout shows as status -1.
 	serves := time.AfterFunc(patience/3, func() { cmd.Process.Kill() })
 	defer serves.Stop()
 
-	// the status says the same
+	// The exit status contains the same information.
 	_ = cmd.Wait()
 	return cmd.ProcessState.ExitCode(), stderr.String()
 }
@@ -235,8 +238,8 @@ func flip(name string, at int64) error {
 	return err
 }
 
-// TestAcceptedLossIsShown: the process that starts without the lost commits says so in its log and
-// in /readyz.
+// TestAcceptedLossIsShown checks that a start without the lost commits is reported in the log and
+// by /readyz.
 func TestAcceptedLossIsShown(t *testing.T) {
 	t.Parallel()
 
@@ -246,7 +249,7 @@ func TestAcceptedLossIsShown(t *testing.T) {
 			break
 		}
 
-		// the log was copied in part: the file alone is damaged
+		// The log was partly copied: the file alone is damaged.
 		c = uncopied(t)
 	}
 
@@ -258,7 +261,8 @@ func TestAcceptedLossIsShown(t *testing.T) {
 	p := start(t, c.settings, []string{"control", "data"})
 	awaitLog(t, p, `"level":"ERROR","msg":"`+logLostMessage)
 
-	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || body != "ok\nwarning: "+logLostMessage+"\n" {
+	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK ||
+		body != "ok\nwarning: "+logLostMessage+"\n" {
 		t.Errorf("readyz: %d %q", status, body)
 	}
 
@@ -269,7 +273,7 @@ func TestAcceptedLossIsShown(t *testing.T) {
 	}
 }
 
-// uncopied is crash, repeated until a kill meets commits that only the log has.
+// uncopied repeats crash until the log alone holds commits.
 func uncopied(t *testing.T) *crashed {
 	t.Helper()
 	for range 20 {
@@ -282,7 +286,8 @@ func uncopied(t *testing.T) *crashed {
 	return nil
 }
 
-// TestNoFalseAlarm: kills, clean stops, several processes and restored backups alone are no loss.
+// TestNoFalseAlarm checks that kills, clean stops, several processes and restored backups alone are
+// no loss.
 func TestNoFalseAlarm(t *testing.T) {
 	t.Parallel()
 
@@ -290,7 +295,8 @@ func TestNoFalseAlarm(t *testing.T) {
 	quiet := func(what string, settings map[string]string) *process {
 		t.Helper()
 		p := start(t, settings, []string{"control", "data"})
-		if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || body != "ok\n" || strings.Contains(p.logged(), "SQLite log") {
+		if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || body != "ok\n" ||
+			strings.Contains(p.logged(), "SQLite log") {
 			t.Errorf("%s: readyz %d %q\n%s", what, status, body, p.logged())
 		}
 		return p
@@ -299,17 +305,17 @@ func TestNoFalseAlarm(t *testing.T) {
 	p := quiet("after a kill", c.settings)
 	p.kill()
 	p = quiet("after a kill without a write", c.settings)
-	second := quiet("beside another process", c.settings)
+	second := quiet("next to another process", c.settings)
 	p.kill()
 	third := quiet("after one of two was killed", c.settings)
 	second.signal(syscall.SIGTERM)
 	third.kill()
 	p = quiet("after a stop and a kill", c.settings)
-	second = quiet("beside another process", c.settings)
+	second = quiet("next to another process", c.settings)
 	p.signal(syscall.SIGTERM)
 	second.signal(syscall.SIGTERM)
 
-	// the log; -shm goes with it, and -salts stays
+	// Remove the log and -shm; -salts remains.
 	if files, _ := filepath.Glob(c.database + "-[^s]*"); len(files) != 0 {
 		t.Errorf("clean stops leave %v", files)
 	}
@@ -343,9 +349,9 @@ func TestNoFalseAlarm(t *testing.T) {
 	compare(t, o, c.site, c.acknowledged)
 }
 
-// TestLogAndIndexGone: when both files are gone after a kill, which sqlite3 explains as well as a
-// loss does, the start warns.
-func TestLogAndIndexGone(t *testing.T) {
+// TestLogAndIndexMissing checks that the start warns if both files are missing after a kill. Either
+// sqlite3 or a loss may be the cause.
+func TestLogAndIndexMissing(t *testing.T) {
 	t.Parallel()
 
 	c := crash(t)
@@ -358,7 +364,8 @@ func TestLogAndIndexGone(t *testing.T) {
 	p := start(t, c.settings, []string{"control", "data"})
 	awaitLog(t, p, `"level":"WARN","msg":"`+logAbsentMessage)
 
-	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK || !strings.Contains(body, "warning: "+logAbsentMessage) {
+	if status, body := get(t, "http://"+p.addr["data"]+"/readyz"); status != http.StatusOK ||
+		!strings.Contains(body, "warning: "+logAbsentMessage) {
 		t.Errorf("readyz: %d %q", status, body)
 	}
 }
@@ -366,6 +373,7 @@ func TestLogAndIndexGone(t *testing.T) {
 // isWholeWithoutLog reports whether the database file is consistent by itself.
 func (c *crashed) isWholeWithoutLog(t *testing.T) bool {
 	t.Helper()
+
 	file, err := os.ReadFile(c.database)
 	if err != nil {
 		t.Fatal(err)

@@ -11,11 +11,11 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// TestDemoFormChromium is what a newcomer does with the captcha: the form of the demo is filled in
-// and sent by a real browser, and the shop's server has the token confirmed over HTTP. Then what
-// must not work: the same token again, none, a wrong one.
+// TestDemoFormChromium fills in the demo's form in a real browser, and the shop's server verifies
+// the token over HTTP. Then it checks that a repeated, a missing and a wrong token are refused.
 func TestDemoFormChromium(t *testing.T) {
-	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_DEMO_ADDR": "127.0.0.1:0"}, []string{"control", "data", "demo"}, "demo")
+	p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_DEMO_ADDR": "127.0.0.1:0"},
+		[]string{"control", "data", "demo"}, "demo")
 	_, port, err := net.SplitHostPort(p.addr["demo"])
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestDemoFormChromium(t *testing.T) {
 		return page
 	}
 
-	// on a page of its own, for axe-core breaks the page's policy
+	// Use a separate page, because axe-core violates the page's policy.
 	for _, barrier := range open().Barriers("html") {
 		t.Error(barrier)
 	}
@@ -40,15 +40,15 @@ func TestDemoFormChromium(t *testing.T) {
 	page.Eval(`(document.querySelector('textarea').value = 'Hello', document.querySelector('[name=service-captcha-response]').value)`, &token)
 	page.Click("main form button:not([role])")
 	page.WaitFor(`document.querySelector('.result')`)
-	var told string
-	page.Eval(`document.querySelector('.result').textContent`, &told)
+	var result string
+	page.Eval(`document.querySelector('.result').textContent`, &result)
 
-	if !strings.HasPrefix(told, "Accepted: ") || !strings.Contains(told, `"valid":true`) {
-		t.Errorf("the shop says %q", told)
+	if !strings.HasPrefix(result, "Accepted: ") || !strings.Contains(result, `"valid":true`) {
+		t.Errorf("the shop shows %q", result)
 	}
 
 	for _, message := range page.Console() {
-		t.Errorf("the page's console says %s: %s", message.Level, message.Text)
+		t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
 	}
 
 	for _, fault := range []struct{ name, token, want string }{
@@ -56,7 +56,8 @@ func TestDemoFormChromium(t *testing.T) {
 		{"no token", "", "Refused: the form came without a token"},
 		{"another token", token[:len(token)-4] + "AAAA", "Refused: the token was used before, has expired or is none"},
 	} {
-		response, err := http.PostForm("http://"+p.addr["demo"]+"/contact", url.Values{"service-captcha-response": {fault.token}})
+		response, err := http.PostForm("http://"+p.addr["demo"]+"/contact",
+			url.Values{"service-captcha-response": {fault.token}})
 		if err != nil {
 			t.Fatal(err)
 		}

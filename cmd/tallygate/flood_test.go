@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestFloodSettings: the flood limit's settings reach the data plane.
+// TestFloodSettings checks that the flood limit's settings reach the data plane.
 func TestFloodSettings(t *testing.T) {
 	t.Parallel()
 
@@ -24,7 +24,8 @@ func TestFloodSettings(t *testing.T) {
 			before := time.Now()
 
 			for i := range sent {
-				if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, fmt.Sprint("/", i)); status != http.StatusNoContent || err != nil {
+				if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey,
+					fmt.Sprint("/", i)); status != http.StatusNoContent || err != nil {
 					t.Fatalf("page view %d: %d, %v", i, status, err)
 				}
 			}

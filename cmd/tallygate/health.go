@@ -10,20 +10,22 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/tallygate/tallygate/db/files"
 )
 
 const (
-	// readyTimeout bounds the database's answer to a readiness question.
+	// readyTimeout is the longest wait for the database in a readiness check.
 	readyTimeout = 2 * time.Second
 
-	// readyFresh is how long an answer of the database serves all who ask.
+	// readyFresh is the lifetime of a cached readiness result.
 	readyFresh = time.Second
 )
 
-// health adds two endpoints. /healthz answers while the process lives. /readyz answers 200 only
-// while the database can be read and written, its schema is current, and the process does not
-// drain. Its first line is then "ok", followed by one line "warning: …" for each condition that an
-// operator should look at.
+// health adds two endpoints. /healthz responds while the process runs. /readyz responds with 200
+// only while the database is readable and writable, its schema is current, and the process does not
+// drain. The first line is then "ok", followed by a line "warning: …" for each condition that an
+// operator should check.
 func (a *app) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -42,9 +44,9 @@ func (a *app) health(mux *http.ServeMux) {
 	})
 }
 
-// warn adds a warning to /readyz. It returns one line of text while the condition lasts, else "".
-// It is called at each request, by several goroutines at once, so it must not block. Add warnings
-// in open, before anything is served.
+// warn adds a warning to /readyz. The function returns one line of text while the condition lasts,
+// else "". It is called concurrently on each request, so it must not block. Add warnings in open,
+// before anything is served.
 func (a *app) warn(warning func() string) { a.warnings = append(a.warnings, warning) }
 
 // addWarnings adds the warnings of this package.
@@ -61,7 +63,7 @@ func (a *app) addWarnings() {
 	}
 }
 
-// notReady returns why no requests should be sent here, or "".
+// notReady returns the reason not to send requests to this process, or "".
 func (a *app) notReady() string {
 	if a.draining.Load() {
 		return "draining"
@@ -69,7 +71,7 @@ func (a *app) notReady() string {
 	return a.readiness.reason()
 }
 
-// checkDatabase reads and writes, and returns what is wrong, or "".
+// checkDatabase reads and writes, and returns the fault, or "".
 func (a *app) checkDatabase(ctx context.Context) (reason string, err error) {
 	pending, err := a.db.PendingMigrations(ctx)
 	if err != nil {
@@ -78,22 +80,22 @@ func (a *app) checkDatabase(ctx context.Context) (reason string, err error) {
 	if len(pending) > 0 {
 		return "migrations pending", nil
 	}
-	if err := a.db.ProbeWrite(ctx); err != nil {
+	if err := files.New(a.db).ProbeWrite(ctx); err != nil {
 		return "database not writable", err
 	}
 
 	return "", nil
 }
 
-// readiness asks the database whether the process is ready: only when it is asked itself, once at a
-// time, and once a second.
+// readiness caches the state of the database. It checks the database only on request, once at a
+// time, and at most once a second.
 type readiness struct {
 	check  func(context.Context) (reason string, err error)
 	log    *slog.Logger
 	flight singleflight.Group
 
 	mu   sync.Mutex
-	at   time.Time // of the last answer
+	at   time.Time // time of the last check
 	last string
 }
 
@@ -105,7 +107,7 @@ func (r *readiness) reason() string {
 
 	answer := r.flight.DoChan("", func() (any, error) { return r.refresh(), nil })
 
-	// A database that ignores the deadline does not hold those who ask.
+	// Callers do not wait for a database that ignores the deadline.
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
 
@@ -123,7 +125,7 @@ func (r *readiness) cached() (reason string, fresh bool) {
 	return r.last, !r.at.IsZero() && time.Since(r.at) < readyFresh
 }
 
-// refresh asks the database, unless another call has just done so, and logs each change to the
+// refresh checks the database unless another call has just done so, and logs each change to the
 // worse.
 func (r *readiness) refresh() string {
 	if reason, fresh := r.cached(); fresh {

@@ -18,9 +18,9 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestReadinessAsksOnceASecond: however many ask, the database is asked once at a time and once a
-// second; its changes are seen.
-func TestReadinessAsksOnceASecond(t *testing.T) {
+// TestReadinessChecksOnceASecond checks that concurrent callers share one database check a second,
+// and that changes are noticed.
+func TestReadinessChecksOnceASecond(t *testing.T) {
 	t.Parallel()
 
 	var asked atomic.Int64
@@ -45,7 +45,7 @@ func TestReadinessAsksOnceASecond(t *testing.T) {
 	ask(1, "broken")
 	<-asking
 
-	// while the question is in flight
+	// The check is still in flight.
 	ask(50, "broken")
 	answer <- "broken"
 	wg.Wait()
@@ -69,8 +69,8 @@ func TestReadinessAsksOnceASecond(t *testing.T) {
 	}
 }
 
-// TestReadinessOfAHungDatabase: a database that ignores its deadline does not hold those who ask,
-// and is not asked again meanwhile.
+// TestReadinessOfAHungDatabase checks that a database that ignores its deadline does not delay
+// callers, and is not checked again before it responds.
 func TestReadinessOfAHungDatabase(t *testing.T) {
 	t.Parallel()
 
@@ -97,7 +97,7 @@ func TestReadinessOfAHungDatabase(t *testing.T) {
 	}
 }
 
-// awaitReady waits until /readyz has the status, and returns its body and how long that took.
+// awaitReady waits until /readyz has the status, and returns its body and the time that this took.
 func awaitReady(t *testing.T, p *process, status int) (body string, took time.Duration) {
 	t.Helper()
 
@@ -116,7 +116,7 @@ func awaitReady(t *testing.T, p *process, status int) (body string, took time.Du
 	}
 }
 
-// TestReadyOnFullDisk: a full disk is noticed within seconds, and so is that it has room again.
+// TestReadyOnFullDisk checks that a full disk is noticed within seconds, and so is free space.
 func TestReadyOnFullDisk(t *testing.T) {
 	t.Parallel()
 
@@ -133,7 +133,7 @@ func TestReadyOnFullDisk(t *testing.T) {
 	settings["TALLYGATE_DATA_DIR"] = filepath.Join(disk, "data")
 	p := start(t, settings, []string{"control", "data"})
 
-	// runs before start's, so the process must end here
+	// This cleanup runs before that of start, so the process must stop here.
 	t.Cleanup(func() {
 		p.kill()
 		if err := syscall.Unmount(disk, 0); err != nil {
@@ -164,6 +164,7 @@ func TestReadyOnFullDisk(t *testing.T) {
 // fill writes a file until the disk is full.
 func fill(t *testing.T, name string) {
 	t.Helper()
+
 	file, err := os.Create(name)
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func fill(t *testing.T, name string) {
 	}
 }
 
-// TestReadyOnReadOnlyServer: a PostgreSQL server that takes no writes is noticed.
+// TestReadyOnReadOnlyServer checks that a read-only PostgreSQL server is noticed.
 func TestReadyOnReadOnlyServer(t *testing.T) {
 	t.Parallel()
 
@@ -202,8 +203,8 @@ func TestReadyOnReadOnlyServer(t *testing.T) {
 	})
 }
 
-// TestDrainDelay: after the signal the process is not ready and serves on, until the delay is over
-// or a second signal comes.
+// TestDrainDelay checks that after the signal the process is not ready but continues to serve,
+// until the delay has passed or a second signal arrives.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
 
@@ -231,12 +232,13 @@ func TestDrainDelay(t *testing.T) {
 						break
 					}
 					if time.Now().After(deadline) {
-						t.Fatalf("%s: readyz says %d %q after the signal", role, status, body)
+						t.Fatalf("%s: readyz responds %d %q after the signal", role, status, body)
 					}
 				}
 			}
 
-			if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/late"); err != nil || status != http.StatusNoContent {
+			if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/late"); err != nil ||
+				status != http.StatusNoContent {
 				t.Errorf("a page view during the delay: %d, %v", status, err)
 			}
 
@@ -257,7 +259,8 @@ func TestDrainDelay(t *testing.T) {
 				t.Fatalf("the process still runs:\n%s", p.logged())
 			}
 
-			if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
+			if code := p.cmd.ProcessState.ExitCode(); code != 0 ||
+				!strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
 				t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
 			}
 			if took := time.Since(signalled); !test.hurry && took < 2*time.Second {

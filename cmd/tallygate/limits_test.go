@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestLimitsDocument compares the numbers of docs/limits.md with the constants that its comments
-// name.
+// TestLimitsDocument compares the numbers of docs/limits.md with the constants named in its
+// comments.
 func TestLimitsDocument(t *testing.T) {
 	root := moduleRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "docs", "limits.md"))
@@ -38,8 +38,9 @@ func TestLimitsDocument(t *testing.T) {
 			continue
 		}
 
-		if want := shownLimit(value, unit, cell); !regexp.MustCompile(`(^|\D)` + regexp.QuoteMeta(want) + `($|[^\d,]|,\D)`).MatchString(cell) {
-			t.Errorf("%s: the document says %q, %s.%s is %s", what, cell, dir, name, want)
+		if want := shownLimit(value, unit,
+			cell); !regexp.MustCompile(`(^|\D)` + regexp.QuoteMeta(want) + `($|[^\d,]|,\D)`).MatchString(cell) {
+			t.Errorf("%s: the document has %q, %s.%s is %s", what, cell, dir, name, want)
 		}
 	}
 }
@@ -57,7 +58,8 @@ func shownLimit(value int64, unit, cell string) string {
 		word string
 		unit time.Duration
 	}{
-		{" days", 24 * time.Hour}, {" hours", time.Hour}, {" minutes", time.Minute}, {" second", time.Second}, {" ms", time.Millisecond}, {" s", time.Second},
+		{" days", 24 * time.Hour}, {" hours", time.Hour}, {" minutes", time.Minute}, {" second", time.Second},
+		{" ms", time.Millisecond}, {" s", time.Second},
 	} {
 		if unit == "" && regexp.MustCompile(`\d`+u.word+`\b`).MatchString(cell) {
 			return grouped(value/int64(u.unit)) + u.word
@@ -148,7 +150,7 @@ func (c *constantReader) load(dir string) error {
 func (c *constantReader) add(dir string, file *ast.File) {
 	imports := make(map[string]string)
 	for _, spec := range file.Imports {
-		// the parser has checked it
+		// The parser has validated it.
 		path, _ := strconv.Unquote(spec.Path.Value)
 		imports[path[strings.LastIndexByte(path, '/')+1:]] = strings.TrimPrefix(path, ourModule)
 	}
@@ -170,7 +172,8 @@ func (c *constantReader) add(dir string, file *ast.File) {
 	}
 }
 
-var durations = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour}
+var durations = map[string]time.Duration{"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute,
+	"Hour": time.Hour}
 
 // evaluate computes a constant expression: numbers, other constants, conversions and operators.
 func (c *constantReader) evaluate(dir string, source constantSource, expression ast.Expr) (constant.Value, error) {
@@ -182,7 +185,7 @@ func (c *constantReader) evaluate(dir string, source constantSource, expression 
 	case *ast.Ident:
 		return c.named(dir, e.Name)
 	case *ast.CallExpr:
-		// a conversion
+		// This is a conversion.
 		return c.evaluate(dir, source, e.Args[0])
 	case *ast.SelectorExpr:
 		from := e.X.(*ast.Ident).Name

@@ -4,10 +4,10 @@ package main
 
 import "os"
 
-// canLock reports whether processes on one data folder see each other.
+// canLock reports whether processes on one data folder notice each other.
 const canLock = false
 
-// tryLock takes no lock on this system, and does not know whether this process is alone.
+// tryLock does not lock on this system: other processes remain unknown.
 func tryLock(*os.File) (bool, error) { return false, nil }
 
 func lockShared(*os.File) error { return nil }

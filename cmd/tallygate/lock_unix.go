@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// canLock reports whether processes on one data folder see each other.
+// canLock reports whether processes on one data folder notice each other.
 const canLock = true
 
-// tryLock takes the file's lock for this process alone, and reports whether that was possible. A
-// shared lock that the file had is lost when it was not. The lock ends with the process.
+// tryLock locks the file exclusively, and reports whether that was possible. If not, a shared lock
+// that the file had is lost. The lock ends with the process.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -21,7 +21,8 @@ func tryLock(file *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// lockShared takes the file's lock together with others. It waits for a process that has it alone.
+// lockShared locks the file together with other processes. It waits while another process has
+// locked it exclusively.
 func lockShared(file *os.File) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH)
@@ -31,7 +32,8 @@ func lockShared(file *os.File) error {
 	}
 }
 
-// giveToOwner gives a file that root made to the folder's owner, as SQLite does with its own.
+// giveToOwner changes the owner of a file that root created to the folder's owner, as SQLite does
+// with its files.
 func giveToOwner(file *os.File, dir string) {
 	info, err := os.Stat(dir)
 	if err != nil || os.Geteuid() != 0 {
@@ -39,7 +41,7 @@ func giveToOwner(file *os.File, dir string) {
 	}
 
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		// the service would name the file when it cannot open it
+		// The service reports the file if it cannot open it.
 		_ = file.Chown(int(owner.Uid), int(owner.Gid))
 	}
 }

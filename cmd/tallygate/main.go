@@ -1,6 +1,6 @@
-// Command tallygate is the whole product in one program: cookieless web analytics and a
-// proof-of-work captcha that a site owner runs for their own sites. This package reads the
-// configuration and wires the parts together; the rules are theirs.
+// Command tallygate is cookieless web analytics and a proof-of-work captcha for a site owner's own
+// sites, in one program. This package parses the configuration and connects the parts; their rules
+// are in their own packages.
 package main
 
 import (
@@ -23,23 +23,23 @@ import (
 // commands is the command line.
 type commands struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (the default command)."`
-	Demo    demoCommand    `cmd:"" help:"Run the service with a demo account, site and page, to look around."`
-	Migrate migrateCommand `cmd:"" help:"Bring the database's schema up to date and exit."`
-	Admin   adminCommands  `cmd:"" help:"What the operator does on the machine itself: accounts, passwords, plans."`
+	Demo    demoCommand    `cmd:"" help:"Run the service with a demo account, site and page."`
+	Migrate migrateCommand `cmd:"" help:"Migrate the database's schema and exit."`
+	Admin   adminCommands  `cmd:"" help:"Administer accounts, passwords and plans on the machine itself."`
 }
 
-// terminal is what commands print to: results on out, log lines on log.
+// terminal is the output of a command: results on out, log lines on log.
 type terminal struct {
 	out, log io.Writer
 }
 
-// The collector's settings, unless GOGC and GOMEMLIMIT say otherwise: the heap grows to five times
-// what is in use before it is collected, but not beyond the limit. What is in use is a few tens of
-// megabytes, while every hit allocates: by Go's default of 100 percent, the collector takes a tenth
-// of all processor time.
+// The garbage collector's settings, unless GOGC or GOMEMLIMIT are set. The heap grows to five times
+// the live memory before it is collected, up to the limit. The live memory is a few tens of
+// megabytes while every hit allocates. With Go's default of 100 percent, the collector would take a
+// tenth of the processor time.
 const (
 	gcPercent   = 400
-	memoryLimit = 160 << 20 // bytes; a soft limit on what Go manages, to which SQLite adds about 60 MB
+	memoryLimit = 160 << 20 // bytes; a soft limit on Go's memory, without about 60 MB of SQLite
 )
 
 func main() {
@@ -53,15 +53,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
-		// a second signal ends the process at once
+		// A second signal terminates the process.
 		stop()
 	}()
 
 	os.Exit(run(ctx, os.Args[1:], terminal{out: os.Stdout, log: os.Stderr}))
 }
 
-// run runs one command until it is done or ctx ends, and returns the exit status: 0, 1 when the
-// command failed, 2 when the command line or the environment is wrong.
+// run runs one command until it is done or ctx ends. It returns the exit status: 0, 1 if the
+// command failed, or 2 if the command line or the environment is invalid.
 func run(ctx context.Context, args []string, term terminal) int {
 	var cli commands
 	exited := -1
@@ -73,13 +73,13 @@ func run(ctx context.Context, args []string, term terminal) int {
 
 	command, err := parser.Parse(args)
 
-	// --help
+	// --help was printed.
 	if exited >= 0 {
 		return exited
 	}
 
 	if err != nil {
-		// What follows would repeat the variable's value, which may be a secret.
+		// The rest of the message repeats the variable's value, which may be a secret.
 		message, _, _ := strings.Cut(err.Error(), " (from envar ")
 		reportFailure(term.log, wantsJSON(args), message)
 		return 2
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, term terminal) int {
 	return 0
 }
 
-// reportFailure writes why the program ends, as its last log line.
+// reportFailure writes the reason for the failure as the last log line.
 func reportFailure(w io.Writer, asJSON bool, message string) {
 	if !asJSON {
 		fmt.Fprintln(w, "tallygate:", message)
@@ -102,8 +102,7 @@ func reportFailure(w io.Writer, asJSON bool, message string) {
 	slog.New(slog.NewJSONHandler(w, nil)).Error(message)
 }
 
-// logsJSON reports whether a command writes its log as JSON. The commands of admin report to
-// people.
+// logsJSON reports whether a command writes JSON log lines. The admin commands write for people.
 func (c *commands) logsJSON(command string) bool {
 	switch command {
 	case "serve":
@@ -117,7 +116,7 @@ func (c *commands) logsJSON(command string) bool {
 	return false
 }
 
-// wantsJSON reports whether a command line and environment that cannot be read ask for log lines in JSON.
+// wantsJSON reports whether an invalid command line and environment select JSON log lines.
 func wantsJSON(args []string) bool {
 	if len(args) > 0 && args[0] == "admin" {
 		return false
@@ -140,8 +139,8 @@ func wantsJSON(args []string) bool {
 // formatJSON is the log format for machines.
 const formatJSON = "json"
 
-// newParser returns what reads the command line and the environment into cli. exit gets the status
-// where --help ends the run.
+// newParser returns a parser of the command line and the environment. It calls exit with the status
+// after printing help.
 func newParser(ctx context.Context, cli *commands, term terminal, exit func(status int)) (*kong.Kong, error) {
 	return kong.New(cli,
 		kong.Name("tallygate"),
@@ -156,7 +155,7 @@ func newParser(ctx context.Context, cli *commands, term terminal, exit func(stat
 	)
 }
 
-// describe is a setting's text in the help: what it is, its default and its environment variable.
+// describe returns a setting's help text: meaning, default and environment variable.
 func describe(v *kong.Value) string {
 	text := v.Help
 
@@ -171,7 +170,7 @@ func describe(v *kong.Value) string {
 	return text
 }
 
-// logger writes log lines in the configured form.
+// logger returns a logger with the configured level and format.
 func logger(c *Config, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.LogLevel}
 	if c.LogFormat == formatJSON {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
-	"github.com/tallygate/tallygate/jobs/redistest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
 )
 
-// TestMainJobChromium is the product's main job end to end: an owner gets a site key over GraphQL,
-// a real browser loads a page with the script, and the owner downloads the stored page view with
-// their session. The page is that of the demo.
+// TestMainJobChromium tests the main use end to end: an owner gets a site key over GraphQL, a real
+// browser loads a page with the script, and the owner downloads the stored page view. The page is
+// the demo's.
 func TestMainJobChromium(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		mainJob(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()})
@@ -43,11 +43,11 @@ func mainJob(t *testing.T, settings map[string]string) {
 	browser := browsertest.New(t, browsertest.Host("demo.localhost", "http://"+p.addr["demo"]))
 	page := browser.Open(shop + "/shop?utm_source=Newsletter&utm_medium=email&utm_campaign=Spring&card=secret-number#top")
 
-	// the page's own list shows what the owner downloads
+	// The page's list shows the owner's download.
 	page.WaitFor(`document.querySelectorAll('#rows tr').length > 0`)
 
 	for _, message := range page.Console() {
-		t.Errorf("the page's console says %s: %s", message.Level, message.Text)
+		t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
 	}
 
 	page.Click(`nav a[href="/about"]`)
@@ -71,9 +71,11 @@ func mainJob(t *testing.T, settings map[string]string) {
 	}
 
 	for i, want := range []map[string]any{
-		{"path": "/shop", "channel": "email", "utm_source": "newsletter", "utm_medium": "email", "utm_campaign": "spring",
-			"referrer": nil, "language": "en", "screen_width": "768-991", "visit_pageviews": 2.0},
-		{"path": "/about", "channel": "email", "utm_campaign": "spring", "visit_pageviews": 2.0, "visit_id": rows[0]["visit_id"]},
+		{"path": "/shop", "channel": "email", "utm_source": "newsletter", "utm_medium": "email",
+			"utm_campaign": "spring",
+			"referrer":     nil, "language": "en", "screen_width": "768-991", "visit_pageviews": 2.0},
+		{"path": "/about", "channel": "email", "utm_campaign": "spring", "visit_pageviews": 2.0,
+			"visit_id": rows[0]["visit_id"]},
 	} {
 		for column, value := range want {
 			if rows[i][column] != value {
@@ -85,7 +87,8 @@ func mainJob(t *testing.T, settings map[string]string) {
 	if all, err := json.Marshal(rows); err != nil || strings.Contains(string(all), "secret-number") {
 		t.Errorf("the query string left the page: %s, %v", all, err)
 	}
-	if stored, err := time.Parse(time.RFC3339Nano, rows[0]["time"].(string)); err != nil || time.Since(stored).Abs() > time.Hour {
+	if stored, err := time.Parse(time.RFC3339Nano, rows[0]["time"].(string)); err != nil ||
+		time.Since(stored).Abs() > time.Hour {
 		t.Errorf("time %v, %v", rows[0]["time"], err)
 	}
 	if used := owner.used(site.ID); used != 2 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFailuresAreLogLines: with LOG_FORMAT=json the line that says why a start fails is JSON like
-// all others.
+// TestFailuresAreLogLines checks that with LOG_FORMAT=json the reason of a failed start is a JSON
+// line too.
 func TestFailuresAreLogLines(t *testing.T) {
 	t.Parallel()
 
@@ -20,8 +20,10 @@ func TestFailuresAreLogLines(t *testing.T) {
 		{"a wrong value", "TALLYGATE_ROLES", "cook", nil, "--roles", 2},
 		{"an unknown flag", "TALLYGATE_ROLES", "data", []string{"serve", "--cook"}, "--cook", 2},
 		{"an address that is taken", "TALLYGATE_CONTROL_ADDR", "203.0.113.1:1", []string{"serve"}, "--control-addr", 1},
-		{"of migrate", "TALLYGATE_DATABASE_URL", "postgres://x@127.0.0.1:1/x?connect_timeout=1", []string{"migrate"}, "prepare the database", 1},
-		{"by flag", "TALLYGATE_LOG_FORMAT", "text", []string{"serve", "--log-format", "json", "--control-addr", "x"}, "--control-addr", 2},
+		{"of migrate", "TALLYGATE_DATABASE_URL", "postgres://x@127.0.0.1:1/x?connect_timeout=1", []string{"migrate"},
+			"prepare the database", 1},
+		{"by flag", "TALLYGATE_LOG_FORMAT", "text", []string{"serve", "--log-format", "json", "--control-addr", "x"},
+			"--control-addr", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -37,13 +39,16 @@ func TestFailuresAreLogLines(t *testing.T) {
 			status, _, log := tallygate(t, own, test.args...)
 			lines := strings.Split(strings.TrimSpace(log), "\n")
 			last := lines[len(lines)-1]
-			if status != test.status || !strings.HasPrefix(last, `{"time":"`) || !strings.Contains(last, `"level":"ERROR"`) || !strings.Contains(last, test.want) {
-				t.Errorf("exit status %d, want %d with a line of JSON that names %s:\n%s", status, test.status, test.want, log)
+			if status != test.status || !strings.HasPrefix(last, `{"time":"`) ||
+				!strings.Contains(last, `"level":"ERROR"`) || !strings.Contains(last, test.want) {
+				t.Errorf("exit status %d, want %d with a line of JSON that names %s:\n%s",
+					status, test.status, test.want, log)
 			}
 		})
 	}
 
-	if _, _, log := tallygate(t, settings, "serve", "--log-format=text", "--roles", "cook"); !strings.HasPrefix(log, "tallygate: --roles") {
+	if _, _, log := tallygate(t, settings, "serve", "--log-format=text", "--roles", "cook"); !strings.HasPrefix(log,
+		"tallygate: --roles") {
 		t.Errorf("as text: %s", log)
 	}
 }

@@ -19,7 +19,7 @@ func hostOf(authority string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isLoopback reports whether a host can only be this machine.
+// isLoopback reports whether a host always means this machine.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -28,7 +28,7 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// isHTTPS reports whether browsers reach an origin by TLS.
+// isHTTPS reports whether browsers reach an origin over TLS.
 func (o Origin) isHTTPS() bool { return strings.HasPrefix(string(o), "https://") }
 
 // isPublic reports whether browsers on other machines can reach an origin.
@@ -37,7 +37,7 @@ func (o Origin) isPublic() bool {
 	return !isLoopback(host) && !strings.HasSuffix(host, ".localhost")
 }
 
-// warnOfPlainOrigins logs each public origin that browsers reach without TLS from another machine.
+// warnOfPlainOrigins logs each public origin that other machines reach without TLS.
 func (a *app) warnOfPlainOrigins() {
 	c := a.config
 	for _, o := range []struct {
@@ -50,14 +50,14 @@ func (a *app) warnOfPlainOrigins() {
 		{"TALLYGATE_CAPTCHA_URL", c.CaptchaURL, RoleData},
 	} {
 		if c.Has(o.role) && !o.origin.isHTTPS() && o.origin.isPublic() {
-			a.log.Warn("passwords, sessions and visits cross the network readable: the public origin is plain http; put TLS in front and set it to https",
+			a.log.Warn("passwords, sessions and visits cross the network in plain text: the public origin is http; terminate TLS in front of it and set it to https",
 				"setting", o.setting, "origin", string(o.origin))
 		}
 	}
 }
 
-// overTLS makes browsers use TLS for the host from now on, for a year. It does not say so for other
-// names: subdomains and preload lists are the domain owner's decision.
+// overTLS adds the header by which browsers use only TLS for the host for a year. It does not include
+// subdomains or preload lists: these are the domain owner's decision.
 func overTLS(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
@@ -65,14 +65,13 @@ func overTLS(next http.Handler) http.Handler {
 	})
 }
 
-// onlyFor refuses requests whose Host is not one of ours with 421: a page whose name was made to
-// resolve to this machine (DNS rebinding) is same-origin to the browser, but its Host header still
-// is its own name. Accepted are the base URL's host and loopback names, on any port, since proxies
-// and tunnels change ports but browsers cannot change names. Without a configured base URL the
-// address that the request came in on is accepted too: an address, unlike a name, cannot be
-// rebound.
+// onlyFor responds with 421 to requests whose Host is unknown. A page whose name resolves to this
+// machine (DNS rebinding) is same-origin to the browser, but its Host header is still its own name.
+// Accepted are the base URL's host and loopback names, on any port: proxies and tunnels change
+// ports, but browsers cannot change names. Without a configured base URL the address of the
+// connection is accepted too, because an address, unlike a name, cannot be rebound.
 //
-// Health checks are answered under any Host, because load balancers use the machine's address.
+// Health checks accept any Host, because load balancers use the machine's address.
 func onlyFor(base Origin, configured bool, next http.Handler) http.Handler {
 	own := hostOf(string(base))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +88,7 @@ func onlyFor(base Origin, configured bool, next http.Handler) http.Handler {
 	})
 }
 
-// localHost returns the address of this machine that the request's connection came in on.
+// localHost returns the address of this machine that the connection was made to.
 func localHost(r *http.Request) string {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -98,7 +97,7 @@ func localHost(r *http.Request) string {
 	return hostOf(addr.String())
 }
 
-// misdirected answers 421 in the form of a GraphQL error.
+// misdirected responds with 421 and a GraphQL error.
 func misdirected(w http.ResponseWriter) {
 	type extensions struct {
 		Code string `json:"code"`
@@ -117,7 +116,7 @@ func misdirected(w http.ResponseWriter) {
 		}},
 	})
 	if err != nil {
-		// the value is a constant
+		// The value is a constant, so encoding cannot fail.
 		panic(err)
 	}
 

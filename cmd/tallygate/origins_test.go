@@ -13,7 +13,7 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// ask sends a request under a Host header, and returns the answer with its body.
+// ask sends a request with a Host header, and returns the response with its body.
 func ask(t *testing.T, method, url, host, origin, body string) (*http.Response, string) {
 	t.Helper()
 
@@ -29,7 +29,8 @@ func ask(t *testing.T, method, url, host, origin, body string) (*http.Response, 
 		request.Header.Set("Origin", origin)
 	}
 
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: patience}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout: patience}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func ask(t *testing.T, method, url, host, origin, body string) (*http.Response, 
 	return response, string(text)
 }
 
-// TestRebinding: a page whose name was made to resolve to a fresh instance cannot sign up there
+// TestRebinding checks that a page whose name resolves to a new instance cannot sign up there
 // first.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
@@ -53,20 +54,23 @@ func TestRebinding(t *testing.T) {
 	p := start(t, settings, []string{"control", "data"})
 	_, port, _ := strings.Cut(p.addr["control"], ":")
 	const signUp = `{"query":"mutation { signUp(input: {email: \"evil@evil.test\", password: \"a long password\", accountName: \"E\"}) { viewer { email } } }"}`
-	response, body := ask(t, "POST", "http://"+p.addr["control"]+"/graphql", "evil.test:"+port, "http://evil.test:"+port, signUp)
-	if response.StatusCode != http.StatusMisdirectedRequest || !strings.Contains(body, "TALLYGATE_BASE_URL") || !strings.Contains(body, `"code":"wrong_host"`) {
+	response, body := ask(t, "POST", "http://"+p.addr["control"]+"/graphql", "evil.test:"+port,
+		"http://evil.test:"+port, signUp)
+	if response.StatusCode != http.StatusMisdirectedRequest || !strings.Contains(body, "TALLYGATE_BASE_URL") ||
+		!strings.Contains(body, `"code":"wrong_host"`) {
 		t.Errorf("sign-up from evil.test: %s %s", response.Status, body)
 	}
 
 	p.kill()
 
-	if n, err := dbtest.Count(dbtest.Open(t, "sqlite:"+settings["TALLYGATE_DATA_DIR"]+"/tallygate.sqlite"), "users"); err != nil || n != 0 {
+	if n, err := dbtest.Count(dbtest.Open(t, "sqlite:"+settings["TALLYGATE_DATA_DIR"]+"/tallygate.sqlite"),
+		"users"); err != nil || n != 0 {
 		t.Errorf("%d users, %v", n, err)
 	}
 }
 
-// TestHosts: the control plane answers its own name and this machine's, the data plane any; health
-// checks work by address.
+// TestHosts checks that the control plane accepts its own and this machine's names, the data plane
+// any name, and health checks any address.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 
@@ -75,10 +79,14 @@ func TestHosts(t *testing.T) {
 		own, foreign        []string
 	}{
 		{"base URL", "https://App.Example.com", "127.0.0.1:0",
-			[]string{"app.example.com", "APP.example.com:8443", "app.example.com.", "localhost", "localhost:1", "127.0.0.1:99", "127.9.9.9", "[::1]:8080"},
-			[]string{"evil.test", "example.com", "app.example.com.evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "10.0.0.1", "x.localhost", "[::2]"}},
-		{"no base URL", "", "127.0.0.1:0", []string{"127.0.0.1:1", "localhost"}, []string{"evil.test", "192.0.2.1:8080"}},
-		{"all addresses", "", "0.0.0.0:0", []string{"127.0.0.1:1", "localhost"}, []string{"evil.test", "192.0.2.1:8080"}},
+			[]string{"app.example.com", "APP.example.com:8443", "app.example.com.", "localhost", "localhost:1",
+				"127.0.0.1:99", "127.9.9.9", "[::1]:8080"},
+			[]string{"evil.test", "example.com", "app.example.com.evil.test", "127.0.0.1.evil.test",
+				"localhost.evil.test", "10.0.0.1", "x.localhost", "[::2]"}},
+		{"no base URL", "", "127.0.0.1:0", []string{"127.0.0.1:1", "localhost"},
+			[]string{"evil.test", "192.0.2.1:8080"}},
+		{"all addresses", "", "0.0.0.0:0", []string{"127.0.0.1:1", "localhost"},
+			[]string{"evil.test", "192.0.2.1:8080"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +112,8 @@ func TestHosts(t *testing.T) {
 			}
 
 			for _, host := range test.foreign {
-				for _, path := range []string{"/", "/graphql", "/products/analytics/api/export.php", "/reset-password"} {
+				for _, path := range []string{"/", "/graphql", "/products/analytics/api/export.php",
+					"/reset-password"} {
 					if got := status(path, host); got != http.StatusMisdirectedRequest {
 						t.Errorf("%s%s: %d, want 421", host, path, got)
 					}
@@ -116,7 +125,8 @@ func TestHosts(t *testing.T) {
 					}
 				}
 
-				if response, _ := ask(t, "GET", "http://"+p.addr["data"]+"/svc.js", host, "", ""); response.StatusCode != http.StatusOK {
+				if response, _ := ask(t, "GET", "http://"+p.addr["data"]+"/svc.js", host, "",
+					""); response.StatusCode != http.StatusOK {
 					t.Errorf("data plane, %s: %s", host, response.Status)
 				}
 			}
@@ -124,10 +134,12 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestOwnAddress: without a base URL, the address that a connection came in on is accepted as Host.
+// TestOwnAddress checks that without a base URL the connection's address is accepted as Host.
 func TestOwnAddress(t *testing.T) {
 	t.Parallel()
-	handler := onlyFor("http://[::]:8080", false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+
+	handler := onlyFor("http://[::]:8080", false,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	for host, want := range map[string]int{"192.0.2.7:8080": 200, "192.0.2.8:8080": 421, "": 421} {
 		if got := answerAt(t, handler, "192.0.2.7:8080", host); got != want {
 			t.Errorf("Host %q: %d, want %d", host, got, want)
@@ -140,9 +152,10 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// answerAt returns the status of a request that came in on an address.
+// answerAt returns the status of a request that was received on an address.
 func answerAt(t *testing.T, handler http.Handler, local, host string) int {
 	t.Helper()
+
 	addr, err := net.ResolveTCPAddr("tcp", local)
 	if err != nil {
 		t.Fatal(err)
@@ -151,13 +164,14 @@ func answerAt(t *testing.T, handler http.Handler, local, host string) int {
 	request := httptest.NewRequest("GET", "/", nil)
 	request.Host = host
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, request.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(addr))))
+	handler.ServeHTTP(recorder,
+		request.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(addr))))
 
 	return recorder.Code
 }
 
-// TestStrictTransport: under https both listeners ask browsers to stay with TLS; under http neither
-// does, and a start warns.
+// TestStrictTransport checks that with https both listeners send Strict-Transport-Security, and
+// that with http neither does and the start warns.
 func TestStrictTransport(t *testing.T) {
 	t.Parallel()
 
@@ -167,20 +181,24 @@ func TestStrictTransport(t *testing.T) {
 		warned                         []string
 	}{
 		{"https", "https://app.example.com", "https://stats.example.com", "https://stats.example.com", true, true, nil},
-		{"http", "http://app.example.com", "http://stats.example.com", "http://127.0.0.1:1", false, false, []string{"TALLYGATE_BASE_URL", "TALLYGATE_ANALYTICS_URL"}},
-		{"a plain captcha", "https://app.example.com", "https://stats.example.com", "http://captcha.example.com", true, false, []string{"TALLYGATE_CAPTCHA_URL"}},
+		{"http", "http://app.example.com", "http://stats.example.com", "http://127.0.0.1:1", false, false,
+			[]string{"TALLYGATE_BASE_URL", "TALLYGATE_ANALYTICS_URL"}},
+		{"a plain captcha", "https://app.example.com", "https://stats.example.com", "http://captcha.example.com", true,
+			false, []string{"TALLYGATE_CAPTCHA_URL"}},
 		{"loopback", "http://localhost:8080", "http://[::1]:8081", "http://captcha.localhost", false, false, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 
 			settings := settingsFor(t, "sqlite:")
-			settings["TALLYGATE_BASE_URL"], settings["TALLYGATE_ANALYTICS_URL"], settings["TALLYGATE_CAPTCHA_URL"] = test.base, test.analytics, test.captcha
+			settings["TALLYGATE_BASE_URL"], settings["TALLYGATE_ANALYTICS_URL"],
+				settings["TALLYGATE_CAPTCHA_URL"] = test.base, test.analytics, test.captcha
 			p := start(t, settings, []string{"control", "data"})
 			for _, question := range []struct {
 				role, path string
 				want       bool
-			}{{"control", "/graphql", test.control}, {"control", "/nowhere", test.control}, {"data", "/svc.js", test.data}, {"data", "/collect.php", test.data}} {
+			}{{"control", "/graphql", test.control}, {"control", "/nowhere", test.control},
+				{"data", "/svc.js", test.data}, {"data", "/collect.php", test.data}} {
 				response, _ := ask(t, "GET", "http://"+p.addr[question.role]+question.path, "localhost", "", "")
 				want := ""
 				if question.want {
@@ -191,7 +209,7 @@ func TestStrictTransport(t *testing.T) {
 				}
 			}
 
-			if n := strings.Count(p.logged(), "the public origin is plain http"); n != len(test.warned) {
+			if n := strings.Count(p.logged(), "the public origin is http;"); n != len(test.warned) {
 				t.Errorf("%d warnings, want %d:\n%s", n, len(test.warned), p.logged())
 			}
 

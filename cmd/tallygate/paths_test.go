@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestUnknownPaths: misspelt endpoints and unknown paths of the API are 404 in JSON for each
-// method, without a redirect. Pages may read the answer where they may read the endpoint's.
+// TestUnknownPaths checks that unknown paths are 404 in JSON for each method, without a redirect.
+// Pages may read the response where they may read the endpoint's.
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
 
@@ -65,7 +65,8 @@ func TestUnknownPaths(t *testing.T) {
 			err := json.Unmarshal([]byte(body), &answer)
 			if response.StatusCode != 404 || err != nil || len(answer) != 1 || answer["error"] != want.error ||
 				response.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s %s: %d %s %q, want 404 with %q", method, path, response.StatusCode, response.Header.Get("Content-Type"), body, want.error)
+				t.Errorf("%s %s: %d %s %q, want 404 with %q",
+					method, path, response.StatusCode, response.Header.Get("Content-Type"), body, want.error)
 			}
 
 			allowed := response.Header.Get("Access-Control-Allow-Origin") == "https://shop.example"
@@ -75,7 +76,7 @@ func TestUnknownPaths(t *testing.T) {
 		}
 	}
 
-	// The endpoints and the assets are where they were.
+	// The endpoints and the assets remain available.
 	for _, test := range []struct {
 		method, path, body string
 		status             int

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,11 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/cmd/tallygate/demo"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// asProgram makes the test binary behave as the program itself, so that tests can start, signal and
-// kill the very thing that is shipped.
+// asProgram is the environment variable that makes the test binary behave as the program, so that
+// tests can start, signal and kill the shipped code.
 const asProgram = "TALLYGATE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -32,14 +32,14 @@ func TestMain(m *testing.M) {
 	os.Exit(dbtest.Run(m))
 }
 
-// patience bounds every wait for a process.
+// patience is the longest wait for a process.
 const patience = 30 * time.Second
 
 // process is a running tallygate.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and all of its output is read
+	done chan struct{} // closed after the process has terminated and its output was read
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -53,7 +53,7 @@ type listening struct {
 	Msg, Role, Addr, URL string
 }
 
-// start starts tallygate with arguments and settings, and waits until it listens for all the given
+// start starts tallygate with arguments and settings, and waits until it listens for the given
 // roles.
 func start(t *testing.T, settings map[string]string, roles []string, args ...string) *process {
 	t.Helper()
@@ -93,8 +93,7 @@ func start(t *testing.T, settings map[string]string, roles []string, args ...str
 	return p
 }
 
-// command is tallygate with nothing of this environment's settings but the given ones, on free
-// ports.
+// command returns a tallygate command with only the given settings, on free ports.
 func command(settings map[string]string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	for _, v := range os.Environ() {
@@ -136,7 +135,7 @@ func (p *process) follow(logs io.Reader) {
 		}
 	}
 
-	// tests look at ProcessState
+	// Tests read ProcessState.
 	_ = p.cmd.Wait()
 }
 
@@ -151,16 +150,16 @@ func awaitLog(t *testing.T, p *process, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !strings.Contains(p.logged(), text); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("the log never says %q:\n%s", text, p.logged())
+			t.Fatalf("the log does not contain %q:\n%s", text, p.logged())
 		}
 	}
 }
 
-// signal sends a signal and waits for the end.
+// signal sends a signal and waits for the process to terminate.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
 
-	// it may have ended by itself
+	// The process may have terminated by itself.
 	_ = p.cmd.Process.Signal(s)
 
 	select {
@@ -172,17 +171,17 @@ func (p *process) signal(s syscall.Signal) {
 
 func (p *process) kill() { p.signal(syscall.SIGKILL) }
 
-// demoLogin is how the demo's owner signs in.
-func (p *process) demoLogin(dataDir string) owner {
+// demoLogin returns the credentials of the demo's owner.
+func (p *process) demoLogin(dataDir string) demo.Owner {
 	p.t.Helper()
-	o, err := readOrMakeOwner(filepath.Join(dataDir, demoOwnerFile))
-	if err != nil || o.Email != demoEmail {
+	o, err := demo.ReadOrCreateOwner(dataDir)
+	if err != nil || o.Email != demo.Email {
 		p.t.Fatalf("the demo's owner: %+v, %v", o, err)
 	}
 	return o
 }
 
-// testOwner is a person with a cookie jar at the control plane.
+// testOwner is a user with a cookie jar at the control plane.
 type testOwner struct {
 	t       *testing.T
 	control string // origin
@@ -198,7 +197,7 @@ func newOwner(t *testing.T, p *process) *testOwner {
 	return &testOwner{t: t, control: "http://" + p.addr["control"], http: &http.Client{Jar: jar, Timeout: patience}}
 }
 
-// do runs a GraphQL query and reads its data, which must come without errors.
+// do runs a GraphQL query and decodes its data. An error fails the test.
 func (o *testOwner) do(query string, data any) {
 	o.t.Helper()
 
@@ -225,10 +224,10 @@ func (o *testOwner) do(query string, data any) {
 	}
 }
 
-// testSite is a site as its owner sees it.
+// testSite is a site and its owner.
 type testSite struct{ ID, SiteKey, ScriptTag string }
 
-// signUp makes an account with a site.
+// signUp creates an account with a site.
 func (o *testOwner) signUp(domain string) testSite {
 	o.t.Helper()
 
@@ -281,7 +280,7 @@ func (o *testOwner) signInAs(email, password string) {
 	}
 }
 
-// exportLimit is the most rows of one download.
+// exportLimit is the largest number of rows of one download.
 const exportLimit = 50_000
 
 // export downloads the page views of a site as JSON rows.
@@ -305,6 +304,7 @@ func (o *testOwner) exportAfter(siteID, cursor string) []map[string]any {
 
 func (o *testOwner) download(query string) []byte {
 	o.t.Helper()
+
 	response, err := o.http.Get(o.control + "/products/analytics/api/export.php?" + query)
 	if err != nil {
 		o.t.Fatal(err)
@@ -319,7 +319,7 @@ func (o *testOwner) download(query string) []byte {
 	return body
 }
 
-// used is the site's count of page views this month.
+// used returns the site's page views of this month.
 func (o *testOwner) used(siteID string) int {
 	o.t.Helper()
 	var data struct {

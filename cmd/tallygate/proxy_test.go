@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestUnknownProxyIsReported: requests of a loopback peer that forwards others are reported by one
-// line of the log and by /readyz, which stays 200, until the proxy is configured. No address is
-// logged.
+// TestUnknownProxyIsReported checks that requests forwarded by a loopback peer cause one log line
+// and a warning of /readyz, which stays 200, until the proxy is configured. No address is logged.
 func TestUnknownProxyIsReported(t *testing.T) {
 	t.Parallel()
 
@@ -25,7 +24,8 @@ func TestUnknownProxyIsReported(t *testing.T) {
 
 			for range 3 {
 				body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey)
-				request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php", strings.NewReader(body))
+				request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php",
+					strings.NewReader(body))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +51,8 @@ func TestUnknownProxyIsReported(t *testing.T) {
 
 			for _, role := range []string{"control", "data"} {
 				status, body := get(t, "http://"+p.addr[role]+"/readyz")
-				if status != 200 || !strings.HasPrefix(body, "ok\n") || strings.Count(body, "\nwarning: ") != want || strings.Count(body, setting) != want {
+				if status != 200 || !strings.HasPrefix(body, "ok\n") || strings.Count(body, "\nwarning: ") != want ||
+					strings.Count(body, setting) != want {
 					t.Errorf("%s: %d %q, want %d warning", role, status, body, want)
 				}
 			}

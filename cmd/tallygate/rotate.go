@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -17,8 +18,8 @@ type rotateSecretCommand struct {
 	Config `embed:""`
 }
 
-// Run replaces the application key in the database: by the configured one or, where the key is a
-// file in the data folder, by a new one that it makes.
+// Run replaces the application key in the database by the configured one. If the key is a file in
+// the data folder, it creates a new one.
 func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	log := logger(&c.Config, term.log)
 	rotate := rotateConfigured
@@ -41,26 +42,29 @@ func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
 	fmt.Fprintf(term.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
 
 	if len(result.Unreadable) > 0 {
-		fmt.Fprintf(term.out, "Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
+		fmt.Fprintf(term.out,
+			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
 	}
 
-	fmt.Fprintln(term.out, "Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that the README names under \"Change the application key\".")
+	fmt.Fprintln(term.out,
+		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that docs/operations.md names under \"Change the application key\".")
 	return nil
 }
 
-// rotateConfigured is for keys that are given as settings. Processes may run.
-func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
+// rotateConfigured rotates keys that are given as settings. Other processes may run.
+func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (keys.Rotation, error) {
 	k, err := findApplicationKeys(c)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	if k.previous == nil {
-		return db.Rotation{}, errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
+		return keys.Rotation{},
+			errors.New("--secret-previous: set TALLYGATE_SECRET to the new application key, and TALLYGATE_SECRET_PREVIOUS to the one that the database uses")
 	}
 
 	d, hold, err := openDatabase(ctx, c, log)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	defer hold.release()
 
@@ -69,38 +73,37 @@ func rotateConfigured(ctx context.Context, c *Config, log *slog.Logger) (db.Rota
 }
 
 // rotateDatabase replaces the previous key by the current one in the database.
-func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (db.Rotation, error) {
-	state, err := d.ApplicationKeyState(ctx)
+func (k *applicationKeys) rotateDatabase(ctx context.Context, d *db.DB) (keys.Rotation, error) {
+	state, err := keys.New(d).ApplicationKeyState(ctx)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	if state.Current == k.current.Fingerprint() && state.Previous != k.previous.Fingerprint() {
-		return db.Rotation{}, errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
+		return keys.Rotation{},
+			errors.New("the database already uses TALLYGATE_SECRET; to replace that key, set TALLYGATE_SECRET to a new one and TALLYGATE_SECRET_PREVIOUS to this one")
 	}
 	if err := k.match(state); err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 
 	current, previous := k.all()
-	if err := d.UseApplicationKey(current, previous...); err != nil {
-		return db.Rotation{}, err
-	}
+	d.UseApplicationKey(current, previous...)
 
-	return d.RotateApplicationKey(ctx, model.At(time.Now()))
+	return keys.New(d).RotateApplicationKey(ctx, model.At(time.Now()))
 }
 
-// rotateFile is for a key that is a file in the data folder. No process may run, since it would
-// keep the previous key only.
-func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, error) {
+// rotateFile rotates a key that is a file in the data folder. No other process may run, since it
+// would know only the previous key.
+func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (keys.Rotation, error) {
 	hold, err := holdFolderAlone(ctx, c, log)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 	defer hold.release()
 
 	d, err := prepareDatabase(ctx, c, hold)
 	if err != nil {
-		return db.Rotation{}, err
+		return keys.Rotation{}, err
 	}
 
 	r := fileRotation{dir: c.DataDir, db: d}
@@ -113,15 +116,15 @@ func rotateFile(ctx context.Context, c *Config, log *slog.Logger) (db.Rotation, 
 	return r.result, errors.Join(err, d.Close())
 }
 
-// fileRotation replaces a key in the data folder. Its steps may be interrupted anywhere: a process
-// that starts then finds a key that the database uses, and running the steps again goes on where
-// they stopped.
+// fileRotation replaces a key in the data folder. It may be interrupted between any steps: a
+// process that starts then finds a key that the database uses, and running the steps again
+// continues where they stopped.
 type fileRotation struct {
 	dir    string
 	db     *db.DB
-	result db.Rotation
+	result keys.Rotation
 
-	resumed bool // an earlier run wrote the files
+	resumed bool // an interrupted run wrote the files
 }
 
 func (r *fileRotation) steps() []func(context.Context) error {
@@ -130,7 +133,7 @@ func (r *fileRotation) steps() []func(context.Context) error {
 
 // begin compares the files with the database.
 func (r *fileRotation) begin(ctx context.Context) error {
-	state, err := r.db.ApplicationKeyState(ctx)
+	state, err := keys.New(r.db).ApplicationKeyState(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func (r *fileRotation) begin(ctx context.Context) error {
 	return nil
 }
 
-// keepPrevious copies the key. A process that starts now ignores the copy.
+// keepPrevious copies the key to its second file. A process that starts now ignores the copy.
 func (r *fileRotation) keepPrevious(context.Context) error {
 	if r.resumed {
 		return nil
@@ -176,7 +179,7 @@ func (r *fileRotation) keepPrevious(context.Context) error {
 	return replaceSecret(r.dir, previousSecretFile, key)
 }
 
-// writeNew writes the new key. A process that starts now uses the previous one still, as the
+// writeNew writes the new key. A process that starts now still uses the previous one, as the
 // database does.
 func (r *fileRotation) writeNew(context.Context) error {
 	if r.resumed {
@@ -185,7 +188,7 @@ func (r *fileRotation) writeNew(context.Context) error {
 	return replaceSecret(r.dir, secretFile, newSecretKey())
 }
 
-// replace changes the database.
+// replace rotates the key in the database.
 func (r *fileRotation) replace(ctx context.Context) error {
 	k, err := findApplicationKeys(&Config{DataDir: r.dir})
 	if err == nil {

@@ -19,8 +19,11 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 const (
@@ -31,8 +34,8 @@ const (
 	receiverSecret = "the secret that the owner's receiver knows"
 )
 
-// rotation is an installation whose application key changes, as its owner, a visitor and a site's
-// server see it.
+// rotation is an installation whose application key changes, as seen by its owner, a visitor and a
+// site's server.
 type rotation struct {
 	t        *testing.T
 	settings map[string]string
@@ -40,12 +43,12 @@ type rotation struct {
 	owner    *testOwner
 	site     testSite
 	solver   *solver
-	calls    chan string // webhook calls: "signed" or what is wrong with them
+	calls    chan string // webhook calls: "signed" or the fault
 	orders   int
 }
 
-// newRotation prepares an installation with the given key, or one of its own in a file, and starts
-// a process.
+// newRotation prepares an installation with the given key, or a generated key file, and starts a
+// process.
 func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	t.Helper()
 
@@ -54,7 +57,8 @@ func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 	t.Cleanup(receiver.Close)
 
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 
@@ -90,18 +94,20 @@ func newRotation(t *testing.T, databaseURL, key string) (*rotation, *process) {
 
 func (r *rotation) makeSitekey() {
 	r.t.Helper()
+
 	d := dbtest.Open(r.t, r.database)
-	user, err := d.UserByEmail(r.t.Context(), "owner@crash.localhost")
+	user, err := accounts.New(d).UserByEmail(r.t.Context(), "owner@crash.localhost")
 	if err != nil {
 		r.t.Fatal(err)
 	}
 
-	key, secret, err := d.CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
+	key, secret, err := sites.New(d).CreateSitekey(r.t.Context(), user.AccountID, "Rotation", nil, model.At(time.Now()))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 
-	r.solver = &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int), sitekey: key.Sitekey, secret: secret}
+	r.solver = &solver{http: &http.Client{Timeout: patience}, accepted: make(map[string]int), sitekey: key.Sitekey,
+		secret: secret}
 }
 
 // receive is the owner's webhook receiver.
@@ -134,13 +140,14 @@ func (r *rotation) with(changed map[string]string) map[string]string {
 	return settings
 }
 
-// token solves a challenge of a process.
+// token obtains a token from a process.
 func (r *rotation) token(issuer, verifier *process) (token string) {
 	r.t.Helper()
 
 	var c pow.Challenge
 	r.solver.data = issuer.addr["data"]
-	if status, err := r.solver.post("/api/v1/pow/config", map[string]any{"sitekey": r.solver.sitekey}, &c); err != nil || status != http.StatusOK {
+	if status, err := r.solver.post("/api/v1/pow/config", map[string]any{"sitekey": r.solver.sitekey},
+		&c); err != nil || status != http.StatusOK {
 		r.t.Fatal(status, err)
 	}
 
@@ -171,12 +178,13 @@ func (r *rotation) redeem(p *process, token string) (valid bool) {
 
 func (r *rotation) view(p *process, path string) {
 	r.t.Helper()
-	if status, err := sendPageview(http.DefaultClient, p.addr["data"], r.site.SiteKey, path); err != nil || status != http.StatusNoContent {
+	if status, err := sendPageview(http.DefaultClient, p.addr["data"], r.site.SiteKey, path); err != nil ||
+		status != http.StatusNoContent {
 		r.t.Fatalf("%s: %d, %v", path, status, err)
 	}
 }
 
-// visitors returns the distinct visitors of all page views, and how many page views there are.
+// visitors returns the number of distinct visitors and of page views.
 func (r *rotation) visitors() (visitors, views int) {
 	r.t.Helper()
 	distinct := make(map[any]bool)
@@ -191,7 +199,8 @@ func (r *rotation) visitors() (visitors, views int) {
 func (r *rotation) signedIn(p *process) bool {
 	r.t.Helper()
 	r.owner.control = "http://" + p.addr["control"]
-	response, err := r.owner.http.Post(r.owner.control+"/graphql", "application/json", strings.NewReader(`{"query":"{ viewer { email } }"}`))
+	response, err := r.owner.http.Post(r.owner.control+"/graphql", "application/json",
+		strings.NewReader(`{"query":"{ viewer { email } }"}`))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -201,7 +210,7 @@ func (r *rotation) signedIn(p *process) bool {
 	return strings.Contains(string(body), "owner@crash.localhost")
 }
 
-// purchase makes a purchase and waits for its signed webhook.
+// purchase sends a purchase and waits for its signed webhook.
 func (r *rotation) purchase(p *process) {
 	r.t.Helper()
 
@@ -232,8 +241,8 @@ func (r *rotation) purchase(p *process) {
 	}
 }
 
-// TestRotateSecretOfFleet: processes get a new application key one after the other, then the
-// database does. Callers see no difference.
+// TestRotateSecretOfFleet gives the processes a new application key one after the other, then the
+// database. Callers must see no difference.
 func TestRotateSecretOfFleet(t *testing.T) {
 	t.Parallel()
 
@@ -243,7 +252,7 @@ func TestRotateSecretOfFleet(t *testing.T) {
 		early := r.token(old, old)
 		r.view(old, "/before")
 
-		// Side by side, before the database changes: each accepts what the other signs.
+		// Before the database changes, each process accepts what the other one signs.
 		renewed := r.start(both)
 		if !r.redeem(renewed, r.token(old, renewed)) || !r.redeem(old, r.token(renewed, old)) {
 			t.Error("two processes refuse each other's tokens")
@@ -273,11 +282,13 @@ func TestRotateSecretOfFleet(t *testing.T) {
 		r.purchase(renewed)
 		late := r.token(renewed, renewed)
 
-		if status, out, _ := tallygate(t, r.with(both), "admin", "rotate-secret"); status != 0 || !strings.Contains(out, "used this key already") {
+		if status, out, _ := tallygate(t, r.with(both), "admin", "rotate-secret"); status != 0 ||
+			!strings.Contains(out, "used this key already") {
 			t.Errorf("a second rotate-secret: %d %s", status, out)
 		}
 
-		// Without the previous key: what the new one signed and sealed stays, the old session ends.
+		// Without the previous key, what the new one signed and sealed remains valid; the old
+		// session ends.
 		only := r.start(map[string]string{"TALLYGATE_SECRET": secondKey})
 		if !r.redeem(only, late) {
 			t.Error("a token from after the rotation is not signed with the new key")
@@ -299,8 +310,8 @@ func TestRotateSecretOfFleet(t *testing.T) {
 	})
 }
 
-// TestRotateTooEarly: the database changes while a process still has only the previous key. It says
-// so, and what it seals in between is refused instead of lost.
+// TestRotateTooEarly rotates the database while a process still has only the previous key. The
+// process reports that, and refuses to seal secrets instead of losing them.
 func TestRotateTooEarly(t *testing.T) {
 	t.Parallel()
 
@@ -315,7 +326,8 @@ func TestRotateTooEarly(t *testing.T) {
 
 		awaitLog(t, old, `"level":"ERROR","msg":"the database uses an application key that this process does not have`)
 
-		if status, body := get(t, "http://"+old.addr["control"]+"/readyz"); status != 200 || !strings.Contains(body, "\nwarning: the database uses an application key") {
+		if status, body := get(t, "http://"+old.addr["control"]+"/readyz"); status != 200 ||
+			!strings.Contains(body, "\nwarning: the database uses an application key") {
 			t.Errorf("readyz: %d %q", status, body)
 		}
 
@@ -332,8 +344,8 @@ func TestRotateTooEarly(t *testing.T) {
 	})
 }
 
-// TestRotateSecretFile: the key is a file. The rotation is interrupted after each of its steps; a
-// process starts on what is there, and the rotation is finished.
+// TestRotateSecretFile interrupts the rotation of a key file after each step. A process must start
+// then, and the rotation must complete later.
 func TestRotateSecretFile(t *testing.T) {
 	t.Parallel()
 
@@ -347,7 +359,8 @@ func TestRotateSecretFile(t *testing.T) {
 				r, p := newRotation(t, databaseURL, "")
 				dir := r.settings["TALLYGATE_DATA_DIR"]
 
-				if status, _, log := tallygate(t, r.settings, "admin", "rotate-secret"); status != 1 || !strings.Contains(log, errInUse.Error()) {
+				if status, _, log := tallygate(t, r.settings, "admin", "rotate-secret"); status != 1 ||
+					!strings.Contains(log, errInUse.Error()) {
 					t.Errorf("rotate-secret while a process runs: %d %s", status, log)
 				}
 
@@ -366,7 +379,8 @@ func TestRotateSecretFile(t *testing.T) {
 				p.signal(syscall.SIGTERM)
 
 				status, out, log := tallygate(t, r.settings, "admin", "rotate-secret")
-				if complete := steps == 3; complete && !strings.Contains(log, "is complete; to rotate again") || !complete && status != 0 {
+				if complete := steps == 3; complete && !strings.Contains(log, "is complete; to rotate again") ||
+					!complete && status != 0 {
 					t.Fatalf("rotate-secret: %d\n%s%s", status, out, log)
 				}
 
@@ -413,7 +427,7 @@ func interruptRotation(t *testing.T, dir, databaseURL string, steps int) {
 
 	rotation := fileRotation{dir: dir, db: d}
 
-	// the first one only looks
+	// The first step changes nothing.
 	for _, step := range rotation.steps()[:steps+1] {
 		if err := step(t.Context()); err != nil {
 			t.Fatal(err)
@@ -451,8 +465,8 @@ func checkSecretFiles(t *testing.T, dir string) {
 	}
 }
 
-// TestWrongPreviousSecret: keys that do not belong to the database stop the start and the rotation,
-// with the setting's name.
+// TestWrongPreviousSecret checks that keys which do not match the database stop the start and the
+// rotation, with the setting's name.
 func TestWrongPreviousSecret(t *testing.T) {
 	t.Parallel()
 
@@ -462,11 +476,16 @@ func TestWrongPreviousSecret(t *testing.T) {
 		start(t, settings, []string{"control", "data"}).signal(syscall.SIGTERM)
 
 		for _, test := range []struct{ name, secret, previous, serve, rotate string }{
-			{"wrong previous key", secondKey, wrongKey, "uses neither of the two application keys", "uses neither of the two application keys"},
-			{"previous key of no rotation", firstKey, wrongKey, "not the key that this database used before", "already uses TALLYGATE_SECRET; to replace"},
-			{"no previous key", secondKey, "", "first used with another application key", "set TALLYGATE_SECRET to the new application key"},
-			{"the same key twice", firstKey, firstKey, "--secret-previous: this is the same key", "--secret-previous: this is the same key"},
-			{"too short", firstKey, "hunter2", "--secret-previous: must have 32 to 1024 characters", "--secret-previous: must have 32 to 1024 characters"},
+			{"wrong previous key", secondKey, wrongKey, "uses neither of the two application keys",
+				"uses neither of the two application keys"},
+			{"previous key of no rotation", firstKey, wrongKey, "not the key that this database used before",
+				"already uses TALLYGATE_SECRET; to replace"},
+			{"no previous key", secondKey, "", "first used with another application key",
+				"set TALLYGATE_SECRET to the new application key"},
+			{"the same key twice", firstKey, firstKey, "--secret-previous: this is the same key",
+				"--secret-previous: this is the same key"},
+			{"too short", firstKey, "hunter2", "--secret-previous: must have 32 to 1024 characters",
+				"--secret-previous: must have 32 to 1024 characters"},
 		} {
 			settings["TALLYGATE_SECRET"], settings["TALLYGATE_SECRET_PREVIOUS"] = test.secret, test.previous
 
@@ -482,7 +501,8 @@ func TestWrongPreviousSecret(t *testing.T) {
 				}
 
 				status, _, log := tallygate(t, settings, args...)
-				if status == 0 || !strings.Contains(log, want) || strings.Contains(log, "hunter2") || strings.Contains(log, wrongKey) {
+				if status == 0 || !strings.Contains(log, want) || strings.Contains(log, "hunter2") ||
+					strings.Contains(log, wrongKey) {
 					t.Errorf("%s, %s: %d %s\nwant %q and no key", test.name, command, status, log, want)
 				}
 			}
@@ -491,13 +511,13 @@ func TestWrongPreviousSecret(t *testing.T) {
 		settings["TALLYGATE_SECRET"] = firstKey
 		delete(settings, "TALLYGATE_SECRET_PREVIOUS")
 
-		// none of these changed anything
+		// None of these attempts changed anything.
 		start(t, settings, []string{"control", "data"})
 	})
 }
 
-// TestRotationMeetsSealing: a rotation that meets a change of a webhook secret leaves nothing
-// sealed with the previous key.
+// TestRotationMeetsSealing checks that a rotation during a change of a webhook secret leaves
+// nothing sealed with the previous key.
 func TestRotationMeetsSealing(t *testing.T) {
 	t.Parallel()
 
@@ -506,15 +526,14 @@ func TestRotationMeetsSealing(t *testing.T) {
 			d, err := db.Open(databaseURL)
 			if err == nil {
 				t.Cleanup(func() { d.Close() })
-				_, err = d.ClaimApplicationKey(t.Context(), model.ApplicationKey(firstKey))
+				_, err = keys.New(d).ClaimApplicationKey(t.Context(), model.ApplicationKey(firstKey))
 			}
 
-			if err == nil {
-				err = d.UseApplicationKey([]byte(secondKey), []byte(firstKey))
-			}
 			if err != nil {
 				t.Fatal(err)
 			}
+
+			d.UseApplicationKey([]byte(secondKey), []byte(firstKey))
 
 			return d
 		}
@@ -522,14 +541,14 @@ func TestRotationMeetsSealing(t *testing.T) {
 		d, another := open(), open()
 		makeSite(t, d, "https://shop.example/hook")
 
-		user, err := d.UserByEmail(t.Context(), "owner@shop.example")
+		user, err := accounts.New(d).UserByEmail(t.Context(), "owner@shop.example")
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		sites, err := d.Sites(t.Context(), user.AccountID, 0, 1)
-		if err != nil || len(sites) != 1 {
-			t.Fatal(sites, err)
+		siteList, err := sites.New(d).Sites(t.Context(), user.AccountID, 0, 1)
+		if err != nil || len(siteList) != 1 {
+			t.Fatal(siteList, err)
 		}
 
 		changing := make(chan error, 1)
@@ -540,12 +559,12 @@ func TestRotationMeetsSealing(t *testing.T) {
 			var err error
 			for n := 0; ctx.Err() == nil && err == nil; n++ {
 				secret := fmt.Sprintf("secret number %d of the owner", n)
-				err = another.SetWebhookSecret(t.Context(), user.AccountID, sites[0].ID, &secret)
+				err = sites.New(another).SetWebhookSecret(t.Context(), user.AccountID, siteList[0].ID, &secret)
 			}
 			changing <- err
 		}()
 
-		if _, err := d.RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil {
+		if _, err := keys.New(d).RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil {
 			t.Fatal(err)
 		}
 
@@ -554,7 +573,8 @@ func TestRotationMeetsSealing(t *testing.T) {
 		if err := <-changing; err != nil {
 			t.Fatal(err)
 		}
-		if again, err := d.RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil || again.Resealed != 0 || !again.Already {
+		if again, err := keys.New(d).RotateApplicationKey(t.Context(), model.At(time.Now())); err != nil || again.Resealed != 0 ||
+			!again.Already {
 			t.Errorf("%+v, %v; want nothing left that the previous key sealed", again, err)
 		}
 	})

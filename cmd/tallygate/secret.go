@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -31,17 +32,16 @@ type applicationKeys struct {
 }
 
 // all returns the keys, the current one first.
-func (k *applicationKeys) all() (current []byte, previous [][]byte) {
+func (k *applicationKeys) all() (current model.ApplicationKey, previous []model.ApplicationKey) {
 	if k.previous == nil {
 		return k.current, nil
 	}
-	return k.current, [][]byte{k.previous}
+	return k.current, []model.ApplicationKey{k.previous}
 }
 
-// openApplicationKeys finds the keys that everything secret is derived from, and compares them with
-// what the database records. Two processes with unrelated keys on one database would count visitors
-// twice and refuse each other's sessions, so a process whose keys do not belong to the database
-// does not start.
+// openApplicationKeys finds the keys from which all secrets are derived, and compares them with the
+// database. Processes with unrelated keys on one database would count visitors twice and refuse
+// each other's sessions, so a process whose keys do not match does not start.
 func openApplicationKeys(ctx context.Context, c *Config, d *db.DB, log *slog.Logger) (*applicationKeys, error) {
 	k, err := findApplicationKeys(c)
 	if err != nil {
@@ -51,7 +51,7 @@ func openApplicationKeys(ctx context.Context, c *Config, d *db.DB, log *slog.Log
 		log.WarnContext(ctx, "the application key is in the data folder only; keep it, and give it to every process on this database as TALLYGATE_SECRET", "folder", c.DataDir)
 	}
 
-	state, err := d.ClaimApplicationKey(ctx, k.current)
+	state, err := keys.New(d).ClaimApplicationKey(ctx, k.current)
 	if err != nil {
 		return nil, fmt.Errorf("compare the application key with the database's: %w", err)
 	}
@@ -63,11 +63,13 @@ func openApplicationKeys(ctx context.Context, c *Config, d *db.DB, log *slog.Log
 	}
 
 	current, previous := k.all()
-	return k, d.UseApplicationKey(current, previous...)
+	d.UseApplicationKey(current, previous...)
+
+	return k, nil
 }
 
-// findApplicationKeys returns the configured keys, or those in the data folder, where the current
-// one is made on the first start.
+// findApplicationKeys returns the configured keys, or those in the data folder. The current key is
+// created there on the first start.
 func findApplicationKeys(c *Config) (*applicationKeys, error) {
 	if c.Secret != "" {
 		return newApplicationKeys([]byte(c.Secret), []byte(c.SecretPrevious)), nil
@@ -89,8 +91,8 @@ func findApplicationKeys(c *Config) (*applicationKeys, error) {
 	return newApplicationKeys(current, previous), nil
 }
 
-// newApplicationKeys ignores a previous key that is the current one: a rotation that was stopped
-// after its first step.
+// newApplicationKeys ignores a previous key that equals the current one: that is a rotation which
+// stopped after its first step.
 func newApplicationKeys(current, previous []byte) *applicationKeys {
 	k := &applicationKeys{current: current}
 	if len(previous) > 0 && !bytes.Equal(current, previous) {
@@ -100,9 +102,9 @@ func newApplicationKeys(current, previous []byte) *applicationKeys {
 	return k
 }
 
-// match compares the keys with the database's, and notes whether the change to the current one was
-// made.
-func (k *applicationKeys) match(state db.KeyState) error {
+// match compares the keys with the database's, and records whether the database uses the current
+// one.
+func (k *applicationKeys) match(state keys.KeyState) error {
 	var previous string
 	if k.previous != nil {
 		previous = k.previous.Fingerprint()
@@ -125,7 +127,7 @@ func (k *applicationKeys) match(state db.KeyState) error {
 	return errors.New("--secret: this database was first used with another application key; set TALLYGATE_SECRET to that one")
 }
 
-// keyCheckEvery is how often a process looks which application key the database uses.
+// keyCheckEvery is the interval at which a process checks the application key of the database.
 const keyCheckEvery = 5 * time.Second
 
 // watchKeys follows a rotation of the application key until ctx ends.
@@ -143,13 +145,13 @@ func (a *app) watchKeys(ctx context.Context) {
 	}
 }
 
-// checkKeys signs with the new key once the database uses it. A database that is away is not its
-// concern.
+// checkKeys switches to the new key once the database uses it. Database errors are ignored, because
+// readiness reports them.
 func (a *app) checkKeys(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 
-	state, err := a.db.ApplicationKeyState(ctx)
+	state, err := keys.New(a.db).ApplicationKeyState(ctx)
 	if err != nil {
 		return
 	}
@@ -169,8 +171,8 @@ func (a *app) checkKeys(ctx context.Context) {
 
 const keyReplacedMessage = "the database uses an application key that this process does not have; restart it with TALLYGATE_SECRET and TALLYGATE_SECRET_PREVIOUS as the other processes have them"
 
-// readOrMakeSecret reads the key file, or writes a new one that only its owner can read. Several
-// processes may start at once: the file appears complete or not at all, and the first one wins.
+// readOrMakeSecret reads the key file, or creates it with mode 0600. Processes may start
+// concurrently: the file appears complete or not at all, and the first one wins.
 func readOrMakeSecret(dir string) ([]byte, error) {
 	path := filepath.Join(dir, secretFile)
 	key, err := readSecret(path)
@@ -197,10 +199,9 @@ func readOrMakeSecret(dir string) ([]byte, error) {
 // newSecretKey returns a new application key of 260 random bits.
 func newSecretKey() []byte { return []byte(rand.Text() + rand.Text()) }
 
-// draftSecret writes a key into a file with a name of its own that only its owner can read, and
-// returns its path.
+// draftSecret writes a key into a new file with a unique name and mode 0600, and returns its path.
 func draftSecret(dir string, key []byte) (path string, err error) {
-	// mode 0600
+	// CreateTemp uses mode 0600.
 	draft, err := os.CreateTemp(dir, secretFile+".*")
 	if err != nil {
 		return "", err
@@ -214,7 +215,7 @@ func draftSecret(dir string, key []byte) (path string, err error) {
 	return draft.Name(), nil
 }
 
-// replaceSecret writes a key file that appears complete or not at all, and survives a power cut.
+// replaceSecret replaces a key file atomically and durably.
 func replaceSecret(dir, name string, key []byte) error {
 	draft, err := draftSecret(dir, key)
 	if err != nil {

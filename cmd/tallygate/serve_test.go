@@ -17,6 +17,7 @@ import (
 
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
+
 	response, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
@@ -31,8 +32,8 @@ func get(t *testing.T, url string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// TestHealth: healthz speaks for the process, readyz for the database and its schema, on both
-// listeners.
+// TestHealth checks that /healthz reports the process, and /readyz the database and its schema, on
+// both listeners.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 
@@ -71,8 +72,8 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// awaitNotReady waits until /readyz answers 503 with the reason on both listeners: an answer may be
-// a second old.
+// awaitNotReady waits until /readyz responds with 503 and the reason on both listeners. Results are
+// cached for a second.
 func awaitNotReady(t *testing.T, p *process, reason string) {
 	t.Helper()
 
@@ -83,14 +84,14 @@ func awaitNotReady(t *testing.T, p *process, reason string) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("%s: readyz says %d %q, want 503 %q", role, status, body, reason)
+				t.Fatalf("%s: readyz responds %d %q, want 503 %q", role, status, body, reason)
 			}
 		}
 	}
 }
 
-// TestRolesApart: each role in a process of its own, on one PostgreSQL; what one plane stores the
-// other one shows.
+// TestRolesApart runs each role in a process of its own on one PostgreSQL, and checks that one
+// plane shows what the other stores.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 
@@ -123,7 +124,8 @@ func TestRolesApart(t *testing.T) {
 	})
 }
 
-// TestStartSeveralAtOnce: processes that find an empty database together all come up.
+// TestStartSeveralAtOnce checks that processes that start concurrently on an empty database all
+// succeed.
 func TestStartSeveralAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
@@ -136,7 +138,7 @@ func TestStartSeveralAtOnce(t *testing.T) {
 	})
 }
 
-// TestHTTPLimits: headers beyond the cap and a request that never ends do not hold a connection.
+// TestHTTPLimits checks that too long headers and endless requests do not occupy a connection.
 func TestHTTPLimits(t *testing.T) {
 	t.Parallel()
 

@@ -3,31 +3,33 @@ package main
 import (
 	"context"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// warnOfSignUps logs at the start which sign-ups the settings permit that an operator may not
-// expect.
+// warnOfSignUps logs permitted sign-ups that an operator may not expect.
 func (a *app) warnOfSignUps(ctx context.Context) error {
 	c := a.config
 	if c.Signups == model.SignupsOpen && a.sendsNoMail() {
-		a.log.WarnContext(ctx, "sign-ups are open (TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL): "+
-			"accounts are created without verifying the address; use this on closed networks only")
+		a.log.WarnContext(ctx,
+			"sign-ups are open (TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL): "+
+				"accounts are created without verifying the address; use this on closed networks only")
 	}
 
-	anybody, err := a.db.HasUsers(ctx)
+	anybody, err := accounts.New(a.db).HasUsers(ctx)
 	if err != nil || anybody || c.Signups == model.SignupsClosed {
 		return err
 	}
 
 	if !isLoopback(hostOf(a.control.listener.Addr().String())) || Origin(a.control.url).isPublic() {
-		a.log.WarnContext(ctx, "there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
-			"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME")
+		a.log.WarnContext(ctx,
+			"there is no account yet, and other machines can reach the control plane: the first account to sign up is the operator's; "+
+				"create it now, with the mutation signUp or on this machine with: tallygate admin create-account EMAIL --name NAME")
 	}
 
 	return nil
 }
 
-// sendsNoMail reports whether this process knows that no mail is sent. What a worker elsewhere can
-// do is not known here.
+// sendsNoMail reports whether it is certain that no mail is sent. The settings of a worker in
+// another process are unknown.
 func (a *app) sendsNoMail() bool { return a.config.SMTPURL == "" && a.config.Has(RoleWorker) }

@@ -7,16 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestWarningsOfSignUps: at the start the log names what lets in more people than an operator may
-// expect.
+// TestWarningsOfSignUps checks that the start logs settings that permit more sign-ups than an
+// operator may expect.
 func TestWarningsOfSignUps(t *testing.T) {
 	t.Parallel()
 
-	const first, unverified = "tallygate admin create-account", "TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL)"
+	const first, unverified = "tallygate admin create-account",
+		"TALLYGATE_SIGNUPS) and no mail server is configured (TALLYGATE_SMTP_URL)"
 	all := []Role{RoleControl, RoleData, RoleWorker}
 
 	tests := []struct {
@@ -28,18 +30,29 @@ func TestWarningsOfSignUps(t *testing.T) {
 		{"as it comes", func(*Config) {}, false, nil},
 		{"a name of this machine", func(c *Config) { c.BaseURL = "http://app.localhost:8080" }, false, nil},
 		{"a public name", func(c *Config) { c.BaseURL = "https://app.example.com" }, false, []string{first}},
-		{"a public address", func(c *Config) { c.ControlAddr = "0.0.0.0:0"; c.BaseURL = "http://127.0.0.1" }, false, []string{first}},
+		{"a public address", func(c *Config) { c.ControlAddr = "0.0.0.0:0"; c.BaseURL = "http://127.0.0.1" }, false,
+			[]string{first}},
 		{"a public name and an account", func(c *Config) { c.BaseURL = "https://app.example.com" }, true, nil},
-		{"a public name without sign-ups", func(c *Config) { c.BaseURL, c.Signups = "https://app.example.com", model.SignupsClosed }, false, nil},
+		{"a public name without sign-ups", func(c *Config) {
+			c.BaseURL, c.Signups = "https://app.example.com",
+				model.SignupsClosed
+		}, false, nil},
 		{"open without mails", func(c *Config) { c.Signups = model.SignupsOpen }, false, []string{unverified}},
-		{"open with mails", func(c *Config) { c.Signups, c.SMTPURL = model.SignupsOpen, "smtp://127.0.0.1:2525?tls=none" }, false, nil},
-		{"open with a worker elsewhere", func(c *Config) { c.Signups, c.Roles = model.SignupsOpen, []Role{RoleControl} }, false, nil},
+		{"open with mails", func(c *Config) {
+			c.Signups, c.SMTPURL = model.SignupsOpen,
+				"smtp://127.0.0.1:2525?tls=none"
+		}, false, nil},
+		{"open with a worker elsewhere", func(c *Config) {
+			c.Signups, c.Roles = model.SignupsOpen,
+				[]Role{RoleControl}
+		}, false, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 				c := &Config{
-					DataDir: t.TempDir(), DatabaseURL: DatabaseURL(databaseURL), Roles: all, Signups: model.SignupsFirstOnly,
+					DataDir: t.TempDir(), DatabaseURL: DatabaseURL(databaseURL), Roles: all,
+					Signups:     model.SignupsFirstOnly,
 					ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:0", MailFrom: "noreply@example.com",
 					DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree, CaptchaDifficulty: 1024,
 				}
@@ -49,7 +62,7 @@ func TestWarningsOfSignUps(t *testing.T) {
 				if test.account {
 					d := dbtest.Open(t, databaseURL)
 					at := model.At(time.Now())
-					_, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+					_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
 						model.User{Email: "owner@example.com", PasswordHash: "-", CreatedAt: at})
 					if err != nil {
 						t.Fatal(err)
@@ -66,7 +79,7 @@ func TestWarningsOfSignUps(t *testing.T) {
 				for _, warning := range []string{first, unverified} {
 					wanted := len(test.want) > 0 && test.want[0] == warning
 					if got := strings.Contains(lines.String(), warning); got != wanted {
-						t.Errorf("the log says %q: %v, want %v:\n%s", warning, got, wanted, &lines)
+						t.Errorf("the log contains %q: %v, want %v:\n%s", warning, got, wanted, &lines)
 					}
 				}
 			})

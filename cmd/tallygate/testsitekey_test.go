@@ -8,7 +8,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestTestSitekeySetting: the captcha's test sitekey works unless it is switched off.
+// TestTestSitekeySetting checks that the captcha's test sitekey works unless it is turned off.
 func TestTestSitekeySetting(t *testing.T) {
 	t.Parallel()
 
@@ -23,7 +23,8 @@ func TestTestSitekeySetting(t *testing.T) {
 			}
 
 			p := start(t, settings, []string{"control", "data"})
-			response, err := http.Post("http://"+p.addr["data"]+"/api/v1/pow/config", "application/json", strings.NewReader(`{"sitekey":"`+model.TestSitekey+`"}`))
+			response, err := http.Post("http://"+p.addr["data"]+"/api/v1/pow/config", "application/json",
+				strings.NewReader(`{"sitekey":"`+model.TestSitekey+`"}`))
 			if err != nil {
 				t.Fatal(err)
 			}

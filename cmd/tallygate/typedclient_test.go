@@ -14,12 +14,12 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/typedclient"
+	"github.com/tallygate/tallygate/graph/test/typedclient"
 )
 
 // TestTypedClient configures a site as docs/configure-site.sh does, with a client that a public
-// generator made of the schema. What it reads is a value of the right type, so that a field that
-// answers otherwise than the schema says fails here.
+// generator made from the schema. Its results are typed, so a response that differs from the schema
+// fails here.
 func TestTypedClient(t *testing.T) {
 	t.Parallel()
 
@@ -34,12 +34,15 @@ func TestTypedClient(t *testing.T) {
 	client := graphql.NewClient(owner.control+"/graphql", bearer(made.CreateAPIToken.Token))
 
 	site := configureTyped(t, client)
-	if site.Domain != "example.com" || !site.MeasureSiteSearch || !site.MeasureEcommerce || !site.ConversionWebhookSigned ||
-		!model.IsSiteKey(site.SiteKey) || time.Since(site.CreatedAt) > time.Minute || site.CreatedAt.Location() != time.UTC {
+	if site.Domain != "example.com" || !site.MeasureSiteSearch || !site.MeasureEcommerce ||
+		!site.ConversionWebhookSigned ||
+		!model.IsSiteKey(site.SiteKey) || time.Since(site.CreatedAt) > time.Minute ||
+		site.CreatedAt.Location() != time.UTC {
 		t.Errorf("the site is %+v", site)
 	}
 
-	if got, want := fmt.Sprintln(site.ExtraDomains, site.RegisteredEvents, site.KeyEvents, site.ExcludedAddresses, *site.ConversionWebhookUrl, *site.DailyExportUrl),
+	if got, want := fmt.Sprintln(site.ExtraDomains, site.RegisteredEvents, site.KeyEvents, site.ExcludedAddresses,
+		*site.ConversionWebhookUrl, *site.DailyExportUrl),
 		"[shop.example] [lead] [lead purchase] [192.0.2.0/24] https://example.com/hook?a=b&c=d https://example.com/daily\n"; got != want {
 		t.Errorf("the site has %s, want %s", got, want)
 	}
@@ -58,7 +61,7 @@ func (b bearer) Do(r *http.Request) (*http.Response, error) {
 	return (&http.Client{Timeout: patience}).Do(r)
 }
 
-// typed takes the answer of a generated function, which must be whole.
+// typed returns the result of a generated function, which must be complete.
 func typed[Answer any](t *testing.T) func(*Answer, error) *Answer {
 	return func(answer *Answer, err error) *Answer {
 		t.Helper()
@@ -69,38 +72,44 @@ func typed[Answer any](t *testing.T) func(*Answer, error) *Answer {
 	}
 }
 
-// configureTyped makes a site and sets all that the script sets.
+// configureTyped creates a site and applies the script's settings.
 func configureTyped(t *testing.T, client graphql.Client) typedclient.Configured {
 	t.Helper()
 
 	ctx := t.Context()
-	created := typed[typedclient.CreateSiteResponse](t)(typedclient.CreateSite(ctx, client, typedclient.CreateSiteInput{Domain: "Example.COM"})).CreateSite
+	created := typed[typedclient.CreateSiteResponse](t)(typedclient.CreateSite(ctx, client,
+		typedclient.CreateSiteInput{Domain: "Example.COM"})).CreateSite
 	if len(created.UserErrors) > 0 {
 		t.Fatalf("createSite: %+v", created.UserErrors)
 	}
 
 	id := created.Site.Id
 	updated := typed[typedclient.UpdateSiteResponse](t)(typedclient.UpdateSite(ctx, client, typedclient.UpdateSiteInput{
-		SiteId: id, MeasureSiteSearch: new(true), MeasureEcommerce: new(true), ExcludedAddresses: []string{"192.0.2.0/24"}}))
+		SiteId: id, MeasureSiteSearch: new(true), MeasureEcommerce: new(true),
+		ExcludedAddresses: []string{"192.0.2.0/24"}}))
 	if site := updated.UpdateSite.Site; site == nil || !site.MeasureSiteSearch {
 		t.Fatalf("updateSite: %+v", updated.UpdateSite)
 	}
 
-	typed[typedclient.AddSiteDomainResponse](t)(typedclient.AddSiteDomain(ctx, client, typedclient.SiteDomainInput{SiteId: id, Domain: "shop.example"}))
+	typed[typedclient.AddSiteDomainResponse](t)(typedclient.AddSiteDomain(ctx, client,
+		typedclient.SiteDomainInput{SiteId: id, Domain: "shop.example"}))
 	event := typedclient.SiteEventInput{SiteId: id, Name: "lead"}
 	typed[typedclient.RegisterEventResponse](t)(typedclient.RegisterEvent(ctx, client, event))
 	typed[typedclient.MarkKeyEventResponse](t)(typedclient.MarkKeyEvent(ctx, client, event))
-	typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client, typedclient.SetConversionWebhookInput{
-		SiteId: id, Url: new("https://example.com/hook?a=b&c=d"), Secret: new("whisper whisper whisper")}))
+	typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client,
+		typedclient.SetConversionWebhookInput{
+			SiteId: id, Url: new("https://example.com/hook?a=b&c=d"), Secret: new("whisper whisper whisper")}))
 
-	secret := typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client, typedclient.SetConversionWebhookInput{
-		SiteId: id, Secret: new("another long secret")})).SetConversionWebhook
+	secret := typed[typedclient.SetConversionWebhookResponse](t)(typedclient.SetConversionWebhook(ctx, client,
+		typedclient.SetConversionWebhookInput{
+			SiteId: id, Secret: new("another long secret")})).SetConversionWebhook
 	if secret.Site == nil || secret.Site.ConversionWebhookUrl == nil {
 		t.Fatalf("setConversionWebhook with a new secret alone: %+v", secret)
 	}
 
-	last := typed[typedclient.SetDailyExportWebhookResponse](t)(typedclient.SetDailyExportWebhook(ctx, client, typedclient.SetDailyExportWebhookInput{
-		SiteId: id, Url: new("https://example.com/daily")})).SetDailyExportWebhook
+	last := typed[typedclient.SetDailyExportWebhookResponse](t)(typedclient.SetDailyExportWebhook(ctx, client,
+		typedclient.SetDailyExportWebhookInput{
+			SiteId: id, Url: new("https://example.com/daily")})).SetDailyExportWebhook
 	if last.Site == nil {
 		t.Fatalf("setDailyExportWebhook: %+v", last.UserErrors)
 	}
@@ -108,7 +117,7 @@ func configureTyped(t *testing.T, client graphql.Client) typedclient.Configured 
 	return last.Site.Configured
 }
 
-// listTyped goes through the sites one by one, by cursor.
+// listTyped reads the sites one by one, by cursor.
 func listTyped(t *testing.T, client graphql.Client, first string) {
 	t.Helper()
 
@@ -138,12 +147,14 @@ func listTyped(t *testing.T, client graphql.Client, first string) {
 	}
 }
 
-// useTyped makes the secrets, sends an event with one of them, and reads what a site's page shows.
+// useTyped creates the secrets, sends an event with one of them, and reads what a site's page
+// shows.
 func useTyped(t *testing.T, client graphql.Client, id, data string) {
 	t.Helper()
 
 	ctx := t.Context()
-	rotated := typed[typedclient.RotateServerSecretResponse](t)(typedclient.RotateServerSecret(ctx, client, typedclient.RotateServerSecretInput{SiteId: id})).RotateServerSecret
+	rotated := typed[typedclient.RotateServerSecretResponse](t)(typedclient.RotateServerSecret(ctx, client,
+		typedclient.RotateServerSecretInput{SiteId: id})).RotateServerSecret
 	if rotated.ServerSecret == nil || !model.IsSecret("svcs_", *rotated.ServerSecret) {
 		t.Fatalf("rotateServerSecret: %+v", rotated)
 	}
@@ -151,35 +162,41 @@ func useTyped(t *testing.T, client graphql.Client, id, data string) {
 	await(t, data, *rotated.ServerSecret, `200 {"status":"recorded"}`)
 	site := typed[typedclient.InstallSiteResponse](t)(typedclient.InstallSite(ctx, client, id)).Site
 	if site == nil || !strings.Contains(site.ScriptTag, rotated.Site.SiteKey) || len(site.CspLines) == 0 ||
-		site.LastHitAt == nil || site.Usage.Pageviews != 1 || site.Usage.Quota != 10_000 || site.Usage.Percent != 0 || !site.Usage.ResetsAt.After(*site.LastHitAt) {
+		site.LastHitAt == nil || site.Usage.Pageviews != 1 || site.Usage.Quota != 10_000 || site.Usage.Percent != 0 ||
+		!site.Usage.ResetsAt.After(*site.LastHitAt) {
 		t.Errorf("the site's page shows %+v", site)
 	}
 
 	key := typed[typedclient.CreateSitekeyResponse](t)(typedclient.CreateSitekey(ctx, client,
 		typedclient.CreateSitekeyInput{Name: "Contact form", Domains: []string{"example.com"}})).CreateSitekey
-	if key.Sitekey == nil || key.Secret == nil || !model.IsSitekey(key.Sitekey.Sitekey) || !model.IsSecret(model.CaptchaSecretPrefix, *key.Secret) ||
+	if key.Sitekey == nil || key.Secret == nil || !model.IsSitekey(key.Sitekey.Sitekey) ||
+		!model.IsSecret(model.CaptchaSecretPrefix, *key.Secret) ||
 		!strings.Contains(key.Sitekey.WidgetTag, key.Sitekey.Sitekey) {
 		t.Errorf("createSitekey: %+v", key)
 	}
 }
 
-// refusedTyped makes the three kinds of mistakes that a program has to tell apart: in the input, in
-// an id, in its token.
+// refusedTyped makes the three kinds of mistakes that a program must distinguish: in the input, in
+// an id, and in its token.
 func refusedTyped(t *testing.T, client graphql.Client, control string) {
 	t.Helper()
 
 	ctx := t.Context()
-	wrong := typed[typedclient.CreateSiteResponse](t)(typedclient.CreateSite(ctx, client, typedclient.CreateSiteInput{Domain: "localhost"})).CreateSite
-	if wrong.Site != nil || len(wrong.UserErrors) != 1 || wrong.UserErrors[0].Code != typedclient.UserErrorCodeInvalidDomain ||
+	wrong := typed[typedclient.CreateSiteResponse](t)(typedclient.CreateSite(ctx, client,
+		typedclient.CreateSiteInput{Domain: "localhost"})).CreateSite
+	if wrong.Site != nil || len(wrong.UserErrors) != 1 ||
+		wrong.UserErrors[0].Code != typedclient.UserErrorCodeInvalidDomain ||
 		!slices.Equal(wrong.UserErrors[0].Field, []string{"input", "domain"}) || wrong.UserErrors[0].Message == "" {
-		t.Errorf("of localhost, createSite says %+v", wrong)
+		t.Errorf("of localhost, createSite returns %+v", wrong)
 	}
 
-	if site := typed[typedclient.InstallSiteResponse](t)(typedclient.InstallSite(ctx, client, "nonsense")).Site; site != nil {
+	if site := typed[typedclient.InstallSiteResponse](t)(typedclient.InstallSite(ctx, client,
+		"nonsense")).Site; site != nil {
 		t.Errorf("an id that is none names %+v", site)
 	}
 
-	_, err := typedclient.Sites(context.WithoutCancel(ctx), graphql.NewClient(control+"/graphql", bearer("tga_wrong")), 1, nil)
+	_, err := typedclient.Sites(context.WithoutCancel(ctx), graphql.NewClient(control+"/graphql", bearer("tga_wrong")),
+		1, nil)
 	var refused gqlerror.List
 	if !errors.As(err, &refused) || refused[0].Extensions["code"] != "UNAUTHENTICATED" {
 		t.Errorf("with a wrong token: %v", err)

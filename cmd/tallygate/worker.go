@@ -11,19 +11,24 @@ import (
 
 	"github.com/tallygate/tallygate/db/model"
 	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/jobs/webhook"
+	"github.com/tallygate/tallygate/web"
 )
 
-// openJobs makes the worker, or what the other roles need to ring for one elsewhere.
+// openJobs opens the worker, or the connection by which the other roles notify a worker in another
+// process.
 func (a *app) openJobs() error {
 	c := a.config
 	if !c.Has(RoleWorker) {
 		if c.RedisURL == "" {
-			// the workers find by themselves what is due
+			// The workers poll the database.
 			return nil
 		}
 
 		var err error
-		a.bell, err = jobs.NewBell(string(c.RedisURL), a.log)
+		a.notifier, err = queue.NewNotifier(string(c.RedisURL), a.log)
 		return err
 	}
 
@@ -35,10 +40,10 @@ func (a *app) openJobs() error {
 		return fmt.Errorf("--mail-from: %q is not an e-mail address", c.MailFrom)
 	}
 
-	var mail *jobs.MailServer
+	var server *mail.Server
 
 	if c.SMTPURL != "" {
-		if mail, err = jobs.NewMailServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
+		if server, err = mail.NewServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
 			return err
 		}
 	}
@@ -51,7 +56,7 @@ func (a *app) openJobs() error {
 		RetentionMonths:    c.RetentionMonths,
 		WebhookNets:        prefixes(c.WebhookAllowNets),
 		WebhookAuthorities: authorities,
-		Mail:               mail,
+		Mail:               server,
 		BaseURL:            string(c.BaseURL),
 	})
 	if err != nil || c.MetricsAddr == "" {
@@ -61,7 +66,7 @@ func (a *app) openJobs() error {
 	return a.openMetrics()
 }
 
-// certificates adds a file's certificates to those that the system trusts. Without a file it is
+// certificates returns the system's certificates and those in a file. Without a file it returns
 // nil.
 func certificates(file string) (*x509.CertPool, error) {
 	if file == "" {
@@ -84,8 +89,7 @@ func certificates(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// openMetrics takes the address of the metrics, which is another than those that the public
-// reaches.
+// openMetrics opens the metrics listener, which is separate from the public ones.
 func (a *app) openMetrics() error {
 	var origin Origin
 	var err error
@@ -102,18 +106,18 @@ func (a *app) openMetrics() error {
 	})
 
 	a.health(mux)
-	a.metrics.Handler = recovering(a.log, mux)
+	a.metrics.Handler = web.Recover(a.log, mux)
 	return nil
 }
 
-// ring is what tells the workers of new deliveries, in this process or elsewhere; nil when nothing
-// does.
-func (a *app) ring() func([]model.Delivery) {
+// notify returns the function that asks the workers, in this process or in others, for the first
+// attempts of new deliveries. It is nil if there is no such way.
+func (a *app) notify() func([]model.Delivery) {
 	switch {
 	case a.jobs != nil:
-		return a.jobs.Ring
-	case a.bell != nil:
-		return a.bell.Ring
+		return a.jobs.Notify
+	case a.notifier != nil:
+		return func(deliveries []model.Delivery) { webhook.Notify(a.notifier.Notify, deliveries) }
 	}
 	return nil
 }

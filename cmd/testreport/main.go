@@ -1,20 +1,22 @@
-// Command testreport runs "go test -json" with the arguments it is given and says what really ran:
+// Command testreport runs "go test -json" with its arguments and reports which tests ran:
 //
 //	go run ./cmd/testreport -race ./...
 //
-// It prints the output of failures in full, one line for every other package, and then how many
-// tests ran on SQLite, on PostgreSQL, against a real Redis and in Chromium, with the reason of each
-// skip. The Makefile calls it, so that a machine that lacks one of them shows less, instead of a
-// green line that means less.
+// It prints the output of failures in full, one line for every other package, and then the number
+// of tests on SQLite, on PostgreSQL, against a real Redis and in Chromium, with the reason of each
+// skip. The Makefile calls it, so that a run on a machine without one of these is visibly smaller.
 //
-// Counted are leaf tests: tests that have no subtests. Three things count beside them, each as one,
-// so that the last line never looks better than the run was: a test that failed or was skipped
-// while none of its subtests did; a test that never ended, as failed; a package that failed without
-// a failing test (it does not compile, its TestMain failed), as failed.
+// Counted are leaf tests: tests without subtests. Three cases count in addition, each as one, so
+// that the last line never looks better than the run was: a test that failed or was skipped while
+// none of its subtests did; a test that never ended, as failed; a package that failed without a
+// failing test (it does not compile, its TestMain failed), as failed.
 //
-// It exits with 1 when anything failed or nothing ran. With CI=true, where everything has to be
-// there, also when a test was skipped or when one of the four counts is zero. The last line is
+// The exit status is 1 if anything failed or nothing ran. With CI=true, where everything must be
+// present, it is also 1 if a test was skipped or one of the four counts is zero. The last line is
 // always "N passed, N failed, N skipped".
+//
+// gotestsum prints failures as well, but these counts, their reasons and the last line would still
+// need nearly all of this program as a reader of its JSON.
 package main
 
 import (
@@ -41,7 +43,7 @@ func run(args []string, stdout, stderr io.Writer, ci bool) int {
 	return 0
 }
 
-// goTest gives what "go test -json" prints to r.
+// goTest runs "go test -json" and passes its output to r.
 func goTest(args []string, stderr io.Writer, r *report) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = stderr
@@ -54,7 +56,7 @@ func goTest(args []string, stderr io.Writer, r *report) error {
 	}
 
 	if err := r.read(events); err != nil {
-		// or it waits forever to be read
+		// Otherwise it blocks while its output is not read.
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return fmt.Errorf("read its output: %w", err)

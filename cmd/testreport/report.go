@@ -20,7 +20,7 @@ type event struct {
 	Output  string
 }
 
-// count is how many tests ended in which way.
+// count is the number of tests by result.
 type count struct {
 	passed, failed, skipped int
 }
@@ -42,7 +42,7 @@ func (c *count) add(action string) {
 	}
 }
 
-// kind is a group of tests that needs something beside Go.
+// kind is a group of tests that needs more than Go.
 type kind struct {
 	name     string
 	contains func(test string) bool // by the test's full name, such as TestHits/sqlite/quota
@@ -55,8 +55,8 @@ var kinds = []kind{
 	{"in Chromium", inName("Chromium")},
 }
 
-// segment finds tests of which one part between the slashes is the name; go test adds #01 and so on
-// to a name it meets again.
+// segment matches tests with the name between two slashes. go test appends #01 and so on to
+// repeated names.
 func segment(name string) func(string) bool {
 	return func(test string) bool {
 		return slices.ContainsFunc(strings.Split(test, "/"), func(part string) bool {
@@ -70,17 +70,17 @@ func inName(name string) func(string) bool {
 	return func(test string) bool { return strings.Contains(test, name) }
 }
 
-// report collects events and prints as packages end.
+// report collects events and prints packages as they end.
 type report struct {
 	out      io.Writer
 	running  map[string]*suite // by package
 	total    count
 	byKind   []count // as in kinds
 	skips    []string
-	problems []string // what makes the run fail beside failed tests
+	problems []string // reasons to fail other than failed tests
 }
 
-// suite is what is known of one package until it ends.
+// suite is the state of one package until it ends.
 type suite struct {
 	name    string
 	started []*test
@@ -93,19 +93,19 @@ type suite struct {
 type test struct {
 	name     string
 	parent   *test
-	action   string // how it ended: pass, fail or skip; empty while it runs
+	action   string // result: pass, fail or skip; empty while it runs
 	output   []string
 	subtests bool
-	below    map[string]bool // how its subtests ended
+	below    map[string]bool // results of its subtests
 }
 
 func newReport(out io.Writer) *report {
 	return &report{out: out, running: make(map[string]*suite), byKind: make([]count, len(kinds))}
 }
 
-// read takes events until the end of r. A line that is no event is printed as it is.
+// read reads events until the end of the input. A line that is not an event is printed unchanged.
 func (r *report) read(events io.Reader) error {
-	// not a Scanner: a line has no greatest length
+	// A Scanner would limit the length of a line.
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -133,7 +133,7 @@ func (r *report) take(e event) {
 		return
 	}
 
-	// a benchmark is no test and has no end of its own
+	// A benchmark is not a test, and no event marks its end.
 	if e.Package == "" || strings.HasPrefix(e.Test, "Benchmark") {
 		return
 	}
@@ -176,7 +176,7 @@ func (s *suite) test(name string) *test {
 func (s *suite) start(name string) *test {
 	t := &test{name: name, below: make(map[string]bool)}
 
-	// a subtest's own name may have slashes too
+	// A subtest's own name may contain slashes.
 	for above := name; t.parent == nil && strings.Contains(above, "/"); {
 		above = above[:strings.LastIndex(above, "/")]
 		t.parent = s.current[above]
@@ -203,7 +203,7 @@ func (s *suite) end(t *test, action string) {
 	s.ended = append(s.ended, t)
 }
 
-// close counts and prints a package that ended.
+// close counts and prints a package that has ended.
 func (r *report) close(s *suite, action string) {
 	delete(r.running, s.name)
 
@@ -267,10 +267,10 @@ func (r *report) print(output []string) {
 
 func progress(line string) bool { return strings.HasPrefix(line, "=== ") }
 
-// place is the file and line in front of a test's log entry.
+// place matches the file and line of a test's log entry.
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// reason is the last log entry of a skipped test.
+// reason returns the last log entry of a skipped test.
 func reason(output []string) string {
 	var entry []string
 	for _, line := range output {
@@ -291,8 +291,7 @@ func reason(output []string) string {
 	return "no reason given"
 }
 
-// goTestFailed tells of an error of go test as a whole, which is no news when it has a failed test
-// or package as its cause.
+// goTestFailed reports an error of go test itself, unless a failed test or package explains it.
 func (r *report) goTestFailed(err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.running)) {
 		r.close(r.running[name], "fail")
@@ -302,7 +301,7 @@ func (r *report) goTestFailed(err error) {
 	}
 }
 
-// finish prints the table, the skips and the last line, and returns whether the run was good.
+// finish prints the table, the skips and the last line, and reports whether the run succeeded.
 func (r *report) finish(ci bool) bool {
 	fmt.Fprintf(r.out, "\n%-18s %7s %7s %8s\n", "tests", "passed", "failed", "skipped")
 

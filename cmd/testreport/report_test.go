@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// reportOf reads recordings of "go test -json" (testdata/NAME.json), as if go test had printed them
-// one after the other.
+// reportOf reads recordings of "go test -json" (testdata/NAME.json) as the output of one run.
 func reportOf(t *testing.T, ci bool, goTest error, recordings ...string) (output string, good bool) {
 	t.Helper()
 
@@ -220,7 +219,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestRun runs the real go test on a folder that has no Go files, which needs no compiler.
+// TestRun runs go test on a folder without Go files, which needs no compiler.
 func TestRun(t *testing.T) {
 	var out, stderr bytes.Buffer
 	code := run([]string{"./testdata"}, &out, &stderr, false)

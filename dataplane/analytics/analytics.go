@@ -1,9 +1,11 @@
-// Package analytics is the data plane's half of the analytics contract. The life of a hit reads
-// from top to bottom: collect.go and server.go take the request, payload.go reads its body,
-// sites.go knows whose it is, hit.go makes the hit, days.go has the key under its visitor's
-// pseudonym. writer.go then stores it together with others, decide.go says what becomes of each,
-// conversion.go writes what the owner's server will be told. The rules that need nothing but their
-// arguments are packages of their own: event, visit, visitor, channel, bot.
+// Package analytics serves the endpoints of the analytics contract. dataplane.Handler mounts them.
+// It never stores an address or a user agent, and answers with success only after the commit.
+//
+// A hit passes through these files: collect.go and server.go handle the request, payload.go reads
+// its body, sites.go finds its site, and hit.go builds the hit. writer.go then stores it in a batch
+// with others, decide.go decides the outcome of each, and conversion.go writes the bodies of
+// webhook calls. The packages event, visit, channel and bot hold the rules that depend on their
+// arguments alone; visitor computes the pseudonyms.
 package analytics
 
 import (
@@ -15,40 +17,39 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/analytics/tally"
-	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/dataplane/analytics/rejections"
+	"github.com/tallygate/tallygate/dataplane/analytics/visitor"
+	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Options are what a Service works with. The fields of the first group are required, of the three
-// keys either Secret or the other two.
+// Options configure a Service. The fields of the first group are required, except that of the keys
+// either Secret or the other two are.
 type Options struct {
 	DB         *db.DB
-	Secret     []byte // application key; keys that are not given are derived from it
-	UserIDKey  []byte // under which pseudonymous user ids are hashed
-	VisitorKey VisitorKey
+	Secret     []byte         // application key, from which the other keys are derived unless they are set
+	UserIDKey  []byte         // under which pseudonymous user ids are hashed
+	VisitorKey visitor.Secret // returns the secret of a day for visitor ids
 	ClientAddr func(*http.Request) netip.Addr
 	Now        func() time.Time
-	Store      db.HitStore // the service closes it
+	Store      HitStore // the service closes it
 	Log        *slog.Logger
 
 	// IsShared reports whether many clients share the client address, so that the flood limit must
-	// not apply; see dataplane.Clients. Nil: never.
+	// not apply; see web.Clients. Nil means never.
 	IsShared func(*http.Request) bool
 
-	// FloodBurst hits of one network for one site are stored at once, and FloodRate a second after
-	// that; see flood. A burst of 0 turns the limit off; with another one the rate must be
-	// positive.
+	// FloodBurst is the number of hits of one network for one site that are stored at once, and
+	// FloodRate the number per second after that; see flood. A burst of 0 disables the limit; with
+	// any other burst the rate must be positive.
 	FloodBurst, FloodRate int
 
-	// Ring is told of deliveries after they were committed. It must not wait. Nil: nobody is.
-	Ring func([]model.Delivery)
+	// Notify is called with deliveries after they were committed. It must not block. Nil is allowed.
+	Notify func([]model.Delivery)
 }
-
-// VisitorKey returns the secret of a day from which, with the day's salt, its visitor ids are made.
-// All processes must get the same one for a day.
-type VisitorKey func(context.Context, model.Day) ([]byte, error)
 
 // Service answers the analytics endpoints. It is safe for concurrent use.
 type Service struct {
@@ -58,16 +59,16 @@ type Service struct {
 	log        *slog.Logger
 	userKey    model.UserIDKey
 
-	bySiteKey *snapshot.Cache[site]
-	bySecret  *snapshot.Cache[site] // names are the bytes of a secret's hash
-	watch     snapshot.Watch
+	bySiteKey *rulecache.Cache[site]
+	bySecret  *rulecache.Cache[site] // keys are the bytes of a secret's hash
+	watch     rulecache.Watch
 
 	compareClock func(context.Context, func() time.Time) (model.Instant, time.Duration, error)
 
-	days   *dayKeys
-	tally  *tally.Tally
-	flood  *flood // nil: no limit
-	writer *writer
+	visitorKeys *visitor.Keys
+	rejections  *rejections.Counter
+	flood       *flood // nil: no limit
+	writer      *writer
 
 	background sync.WaitGroup
 	cancel     context.CancelFunc // ends the background work
@@ -79,7 +80,7 @@ func New(o Options) *Service {
 		o.IsShared = func(*http.Request) bool { return false }
 	}
 	if o.UserIDKey == nil {
-		o.UserIDKey = model.ApplicationKey(o.Secret).Derive("user id")
+		o.UserIDKey = model.NewUserIDKey(o.Secret)
 	}
 
 	if o.VisitorKey == nil {
@@ -87,45 +88,48 @@ func New(o Options) *Service {
 		o.VisitorKey = func(context.Context, model.Day) ([]byte, error) { return key, nil }
 	}
 
+	store := ingest.New(o.DB)
+
 	return &Service{
 		clientAddr: o.ClientAddr,
 		isShared:   o.IsShared,
 		now:        o.Now,
 		log:        o.Log,
 		userKey:    o.UserIDKey,
-		bySiteKey:  snapshot.New(loadSite(o.DB.SiteRulesByKey), o.Now),
-		bySecret: snapshot.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
-			return o.DB.SiteRulesByServerSecret(ctx, []byte(hash))
+		bySiteKey:  rulecache.New(loadSite(sites.New(o.DB).SiteRulesByKey), o.Now),
+		bySecret: rulecache.New(loadSite(func(ctx context.Context, hash string) (*model.SiteRules, error) {
+			return sites.New(o.DB).SiteRulesByServerSecret(ctx, []byte(hash))
 		}), o.Now),
-		watch: o.DB.WatchSites,
+		watch: sites.New(o.DB).WatchSites,
 
 		compareClock: o.DB.CompareClock,
 
-		days:   newDayKeys(o.DB, o.VisitorKey),
-		tally:  tally.New(o.DB.AddRejections, tally.Options{Log: o.Log}),
-		flood:  newFlood(o.FloodBurst, o.FloodRate),
-		writer: newWriter(o.Store, o.Ring),
-		cancel: func() {},
+		visitorKeys: visitor.NewKeys(store, o.VisitorKey),
+		rejections:  rejections.New(store.AddRejections, rejections.Options{Log: o.Log}),
+		flood:       newFlood(o.FloodBurst, o.FloodRate),
+		writer:      newWriter(o.Store, o.Notify),
+		cancel:      func() {},
 	}
 }
 
-// checkDays is how often the visitor keys in memory are compared with the database's salts and old
-// ones forgotten.
-const checkDays = 10 * time.Second
+// visitorKeyPeriod is the period in which cached visitor keys are compared with the database and
+// old ones dropped.
+const visitorKeyPeriod = 10 * time.Second
 
-// Start starts the writer, the flushing of counts, and the watch for changed sites and ended days.
-// It is called once.
+// Start starts the writer, the flushing of counters, and the watch for changed sites and ended
+// days. It is called once.
 func (s *Service) Start() {
-	s.writer.queue.Start()
-	s.tally.Start()
+	s.writer.Start()
+	s.rejections.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.background.Go(func() { snapshot.Keep(ctx, s.watch, s.log.With("of", "sites"), s.bySiteKey, s.bySecret) })
+	s.background.Go(func() { rulecache.Keep(ctx, s.watch, s.log.With("of", "sites"), s.bySiteKey, s.bySecret) })
 	s.background.Go(func() { s.watchDays(ctx) })
 }
 
+// watchDays keeps the visitor keys up to date, and checks the clock, until ctx ends.
 func (s *Service) watchDays(ctx context.Context) {
-	ticker := time.NewTicker(checkDays)
+	ticker := time.NewTicker(visitorKeyPeriod)
 	defer ticker.Stop()
 
 	var logged time.Time
@@ -134,9 +138,9 @@ func (s *Service) watchDays(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			s.days.forget(model.At(s.now()).Day())
+			s.visitorKeys.Forget(model.At(s.now()).Day())
 
-			if err := s.days.refresh(ctx); err != nil && ctx.Err() == nil {
+			if err := s.visitorKeys.Refresh(ctx); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "compare day salts", "error", err)
 			}
 
@@ -149,11 +153,12 @@ func (s *Service) watchDays(ctx context.Context) {
 	}
 }
 
-// warnEvery is how often a wrong clock is logged.
+// warnEvery is the least time between two log lines about a wrong clock.
 const warnEvery = time.Minute
 
-// warnOfClock logs it when this process's clock is not the database's: hits and tokens then get
-// wrong times. It reports whether it did. A database that does not answer is reported elsewhere.
+// warnOfClock logs an error if this process's clock differs from the database's, since hits and
+// tokens then get wrong times. It reports whether it did. An unavailable database is logged
+// elsewhere.
 func (s *Service) warnOfClock(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
 	defer cancel()
@@ -167,27 +172,29 @@ func (s *Service) warnOfClock(ctx context.Context) bool {
 	return true
 }
 
-// Stop stores what was accepted and ends everything that Start began. Requests that come later are
-// answered 503 unavailable.
+// Stop commits accepted hits and ends all that Start began. Later requests are answered with 503
+// unavailable.
 func (s *Service) Stop(ctx context.Context) error {
-	err := s.writer.stop(ctx)
+	err := s.writer.Stop(ctx)
 	s.cancel()
 	s.background.Wait()
-	return errors.Join(err, s.tally.Stop(ctx))
+	return errors.Join(err, s.rejections.Stop(ctx))
 }
 
-// visitorOf computes a visitor's pseudonym; the address and the user agent end here.
-func (s *Service) visitorOf(deadline time.Time, site *site, at model.Instant, addr netip.Addr, userAgent string) (model.VisitorID, error) {
-	key, err := s.days.get(deadline, at.Day())
+// visitorOf returns a visitor's pseudonym. No later step gets the address or the user agent.
+func (s *Service) visitorOf(
+	deadline time.Time, site *site, at model.Instant, addr netip.Addr, userAgent string,
+) (model.VisitorID, error) {
+	key, err := s.visitorKeys.Get(deadline, at.Day())
 	if err != nil {
 		return model.VisitorID{}, errUnavailable(err)
 	}
 	return key.ID(site.id, addr, userAgent), nil
 }
 
-// userIDOf is how a pseudonymous user id is stored: keyed and bound to the site, so that ids do not
-// link across sites. It is nil for a site that does not allow them, and for a value of another
-// form.
+// userIDOf returns the stored form of a pseudonymous user id: a keyed hash that is bound to the
+// site, so that ids cannot be linked across sites. It returns nil for a site that does not allow
+// user ids, and for a malformed id.
 func (s *Service) userIDOf(site *site, id string) []byte {
 	if !site.allowUserID || !model.IsUserID(id) {
 		return nil
@@ -195,22 +202,22 @@ func (s *Service) userIDOf(site *site, id string) []byte {
 	return s.userKey.Of(site.id, id)
 }
 
-// store waits until the hit is committed, and tells why it is ignored, if it is. The caller's
-// leaving does not stop it: beacons are sent while a page goes away.
+// store waits until the hit is committed, and returns why it is ignored, if it is. A client that
+// disconnects does not cancel it: browsers send beacons while they close the page.
 func (s *Service) store(ctx context.Context, h *hit) (ignored string, err error) {
-	result, err := s.writer.queue.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
+	result, err := s.writer.DoBefore(context.WithoutCancel(ctx), h.deadline, h, h.size)
 	if err != nil {
 		return "", errUnavailable(err)
 	}
 	return result.ignored(), result.err()
 }
 
-// count adds a refused or ignored call to the site's daily counts.
+// count adds a refused or ignored call to the site's daily counters.
 func (s *Service) count(site *site, at model.Instant, endpoint, code string) {
-	s.tally.Add(tally.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
+	s.rejections.Add(rejections.Key{SiteID: site.id, Day: at.Day(), Endpoint: endpoint, Code: code})
 }
 
-// codeOf is the code under which an error is counted.
+// codeOf returns the code under which an error is counted.
 func codeOf(err error) string {
 	if e, ok := errors.AsType[*model.Error](err); ok {
 		return e.Code

@@ -8,16 +8,17 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/bot"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
-	"github.com/tallygate/tallygate/dataplane/body"
+	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
-// collectEndpoint is collect's name in the counts of refused and ignored calls.
+// collectEndpoint is collect's name in the counters of refused and ignored calls.
 const collectEndpoint = "collect"
 
-// Collect answers POST /collect.php (analytics contract, section 4). 204 means that the hit is
-// stored, or that it is one of those that are ignored. The checks run in this order: method, body,
-// JSON, site key, domain, bot or excluded address, path, event, flood, repetition, quota.
+// Collect answers POST /collect.php (analytics contract, section 4). Status 204 means that the hit
+// is committed, or ignored for one of the reasons in errors.go. It checks, in this order: method,
+// body, JSON, site key, domain, bot or excluded address, path, event, flood, repetition, quota.
 func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	switch r.Method {
 	case http.MethodPost:
@@ -55,11 +56,11 @@ func (s *Service) Collect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readPayload reads the body of a call and its size in bytes. With an error, it returns what stands
-// before the fault.
+// readPayload reads the body of a call, and returns its size in bytes. With an error, it returns
+// the members before the fault.
 func readPayload(r *http.Request) (*payload, int, error) {
-	b, tooLarge := body.ReadStart(r)
-	defer body.Free(b)
+	b, tooLarge := jsonbody.ReadStart(r)
+	defer jsonbody.Free(b)
 	p, err := parsePayload(b.Bytes())
 	if tooLarge != nil || b.Len() == 0 {
 		err = errBadBody
@@ -67,10 +68,10 @@ func readPayload(r *http.Request) (*payload, int, error) {
 	return p, b.Len(), err
 }
 
-// countUnreadable counts a call whose body could not be read for the site that the body names, so
-// that an installation whose every call is malformed shows in the site's notice. A call from a page
-// of another domain is not counted: that page would have to change, not the site. So such calls
-// cost and count at most what well-formed ones do, which name a site the same way.
+// countUnreadable counts a call whose body could not be read, for the site that the body names. So
+// an installation that sends only malformed calls shows in the site's notice. A call from a page of
+// another domain is not counted, since the site's owner cannot correct that page. Malformed calls
+// so cost and count no more than well-formed ones.
 func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key string, err error) {
 	site, unknown := s.siteOf(time.Now().Add(StoreTimeout), key)
 	if unknown != nil || bindDomain(w, r, site) != nil {
@@ -79,8 +80,8 @@ func (s *Service) countUnreadable(w http.ResponseWriter, r *http.Request, key st
 	s.count(site, model.At(s.now()), collectEndpoint, codeOf(err))
 }
 
-// collect is Collect from the moment the site is known: it fills in the hit and has it stored. It
-// returns why the call is ignored, if it is.
+// collect is Collect once the site is known: it fills in the hit and stores it. It returns why the
+// call is ignored, if it is.
 func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *payload) (ignored string, err error) {
 	site := h.site
 	if err := bindDomain(w, r, site); err != nil {
@@ -102,8 +103,8 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 
 	switch p.kind {
 	case kindEngagement:
+		// A report without a page view has no row to update.
 		if h.engagement = newEngagement(p, site); h.engagement == nil {
-			// nothing that it could belong to
 			return "", nil
 		}
 	case kindEvent:
@@ -124,8 +125,8 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 		h.pageview = newPageview(p, site, path)
 	}
 
-	// After the checks, so that what is refused anyway uses nothing up, and before the hit costs
-	// others anything.
+	// The flood limit follows the other checks, so that refused calls use up no allowance. It
+	// precedes all work that is shared with other sites.
 	if s.isFlood(r, site, addr) {
 		return ignoredFlood, nil
 	}
@@ -142,9 +143,9 @@ func (s *Service) collect(w http.ResponseWriter, r *http.Request, h *hit, p *pay
 	return s.store(r.Context(), h)
 }
 
-// checkEvent applies the event rules. Under data-auto="off" the page has turned automatic events
-// off for itself. A name without the form of one is unknown here and bad_event on server only
-// (analytics contract, section 7).
+// checkEvent applies the event rules. With data-auto="off" the page has disabled automatic events
+// for itself. A malformed name is unknown_event here, and bad_event on server only (analytics
+// contract, section 7).
 func checkEvent(p *payload, site *site) (event.Accepted, error) {
 	if !model.IsEventName(p.event) {
 		return event.Accepted{}, event.ErrUnknown
@@ -155,22 +156,23 @@ func checkEvent(p *payload, site *site) (event.Accepted, error) {
 	return event.Check(p.event, p.properties, &site.events)
 }
 
-// readBody reads a body of 1 to body.Max bytes (analytics contract, section 8). The caller frees
-// it.
+// readBody reads a body of 1 to jsonbody.Max bytes (analytics contract, section 8). The caller
+// passes the buffer to jsonbody.Free.
 func readBody(r *http.Request) (*bytes.Buffer, error) {
-	b, err := body.Read(r)
+	b, err := jsonbody.Read(r)
 	if err != nil {
 		return nil, errBadBody
 	}
 
 	if b.Len() == 0 {
-		body.Free(b)
+		jsonbody.Free(b)
 		return nil, errBadBody
 	}
 
 	return b, nil
 }
 
+// siteOf returns the site with a public key.
 func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 	if !model.IsSiteKey(key) {
 		return nil, errUnknownSite
@@ -188,7 +190,7 @@ func (s *Service) siteOf(deadline time.Time, key string) (*site, error) {
 }
 
 // bindDomain checks that the calling page is on one of the site's domains (analytics contract,
-// section 5) and, for the page's own benefit, allows it to read the answer.
+// section 5), and then lets the page read the answer.
 func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 	header := w.Header()
 	header["Vary"] = []string{"Origin"}
@@ -212,23 +214,23 @@ func bindDomain(w http.ResponseWriter, r *http.Request, site *site) error {
 	return nil
 }
 
-// preflight answers OPTIONS. The script never causes one; a page's own code may. The site is not
-// known yet, so every web origin may ask: the call itself is what is checked.
+// preflight answers OPTIONS. The script never causes a preflight, but a page's own code may. The
+// site is not known yet, so that every web origin is allowed: the call itself is checked.
 func preflight(w http.ResponseWriter, r *http.Request) error {
-	header := w.Header()
-	header.Set("Vary", "Origin")
-
-	if origin := r.Header.Get("Origin"); origin != "" {
-		if _, ok := model.OriginHost(origin); !ok {
-			return errDomain
-		}
-
-		header.Set("Access-Control-Allow-Origin", origin)
-		header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
-		header.Set("Access-Control-Allow-Headers", "Content-Type")
-		header.Set("Access-Control-Max-Age", "86400")
+	origin := r.Header.Get("Origin")
+	if _, ok := model.OriginHost(origin); !ok && origin != "" {
+		w.Header().Set("Vary", "Origin")
+		return errDomain
 	}
 
-	w.WriteHeader(http.StatusNoContent)
+	web.AllowOrigin(w, r)
+
+	// Without an origin this is not a preflight, so that there is nothing to allow.
+	if origin == "" {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+
+	web.Preflight(w)
 	return nil
 }

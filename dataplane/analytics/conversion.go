@@ -6,9 +6,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// conversionBody is the body of the conversion webhook (analytics contract, section 2). What the
-// event or its visit does not have is left out, except for the three utm values, which are null
-// then.
+// conversionBody is the body of the conversion webhook (analytics contract, section 2). Fields that
+// the event or its visit does not have are left out, except that the three utm values are null.
 type conversionBody struct {
 	Type          string                `json:"type"`
 	Event         string                `json:"event"`
@@ -33,10 +32,10 @@ type conversionAttribution struct {
 	Msclkid     string  `json:"msclkid,omitempty"`
 }
 
-// occurredAt is ISO 8601 with an offset, to the microsecond.
+// occurredAt is the format of timestamps: ISO 8601 with an offset, to the microsecond.
 const occurredAt = "2006-01-02T15:04:05.000000-07:00"
 
-// conversion is the delivery that tells the site's owner of a key event. It is due at once.
+// conversion returns the delivery that reports a key event to the site's owner. It is due at once.
 func conversion(siteKey string, e *model.Event, v *model.Visit) model.Delivery {
 	body := conversionBody{
 		Type:          "conversion",
@@ -63,9 +62,9 @@ func conversion(siteKey string, e *model.Event, v *model.Visit) model.Delivery {
 		body.Value = &e.Value
 	}
 
+	// Strings and numbers always marshal.
 	text, err := json.Marshal(body)
 	if err != nil {
-		// texts and numbers always marshal
 		panic(err)
 	}
 
@@ -81,6 +80,7 @@ func conversion(siteKey string, e *model.Event, v *model.Visit) model.Delivery {
 	}
 }
 
+// orNull returns a pointer to s, or nil for an empty string.
 func orNull(s string) *string {
 	if s == "" {
 		return nil

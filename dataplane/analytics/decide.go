@@ -7,45 +7,49 @@ import (
 	"slices"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/visit"
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// decide applies the rules to a batch, hit by hit in the order of arrival, and fills in the
-// outcomes. Beside that and stamp it has no effects, and may run again on the same hits.
-func decide(state *db.HitState, hits []*hit, outcomes []outcome, stamp func(model.Instant) model.Instant) *db.HitChanges {
-	d := decision{
+// decide applies the rules to a batch, hit by hit in the order of arrival. It changes neither state
+// nor hits, and depends on nothing else but random numbers in new ids, so it may run again.
+func decide(state *ingest.HitState, hits []*hit, last stamps) *decision {
+	d := &decision{
+		outcomes:   make([]outcome, len(hits)),
+		changes:    ingest.HitChanges{Used: make(map[model.UsageKey]int64)},
+		stamps:     last,
 		state:      state,
-		stamp:      stamp,
 		visits:     make(map[visitKey]*visitChange, len(state.Visits)),
 		visitors:   make(map[model.VisitorKey][]*visitChange, len(state.Visits)),
+		named:      slices.ContainsFunc(hits, func(h *hit) bool { return h.onPageview != nil }),
 		views:      make(map[model.ViewKey]*visitChange),
 		engagement: make(map[engagementKey]int),
-		changes:    db.HitChanges{Used: make(map[model.UsageKey]int64)},
 	}
-
-	d.named = slices.ContainsFunc(hits, func(h *hit) bool { return h.onPageview != nil })
 
 	for i, h := range hits {
-		outcomes[i] = d.take(h)
+		d.outcomes[i] = d.take(h)
 	}
 
-	return d.finish()
+	d.listVisits()
+	return d
 }
 
-// decision is the work in progress of decide.
+// decision is the result of decide and its work in progress.
 type decision struct {
-	state      *db.HitState // kept up to date with what the batch adds
-	stamp      func(model.Instant) model.Instant
+	outcomes []outcome // of each hit
+	changes  ingest.HitChanges
+	stamps   stamps // after the batch's last one
+
+	state      *ingest.HitState          // as it was read
 	visits     map[visitKey]*visitChange // all that the batch looked at
 	visitors   map[model.VisitorKey][]*visitChange
-	named      bool                           // the batch has events that name their page views
-	views      map[model.ViewKey]*visitChange // where the batch's page views belong; empty unless named
-	engagement map[engagementKey]int          // index into changes.Engagement
-	changes    db.HitChanges
+	recorded   map[model.TransactionKey]string // nil for none; the event of those that the batch records
+	named      bool                            // the batch has events that name their page views
+	views      map[model.ViewKey]*visitChange  // the visits of the batch's page views; empty unless named
+	engagement map[engagementKey]int           // index into changes.Engagement
 }
 
-// visitKey names a visit.
+// visitKey identifies a visit.
 type visitKey struct {
 	siteID, id int64
 }
@@ -53,16 +57,17 @@ type visitKey struct {
 // visitChange is a visit and what the batch does to it.
 type visitChange struct {
 	visit            model.Visit
-	started, further bool // the batch starts it; the batch adds to one that is stored already
+	started, further bool // the batch starts it; the batch changes a stored one
 }
 
 type engagementKey struct {
 	siteID, pageviewID int64
 }
 
+// take decides one hit.
 func (d *decision) take(h *hit) outcome {
 	key := h.usageKey()
-	usage, ok := d.state.Usage[key]
+	usage, ok := d.usage(key)
 	if !ok {
 		return siteGone
 	}
@@ -79,9 +84,7 @@ func (d *decision) take(h *hit) outcome {
 		return overQuota
 	}
 
-	usage.Used++
-	d.state.Usage[key] = usage
-	d.changes.Used[key] = usage.Used
+	d.changes.Used[key] = usage.Used + 1
 
 	if h.pageview != nil {
 		d.view(h)
@@ -92,7 +95,16 @@ func (d *decision) take(h *hit) outcome {
 	return stored
 }
 
-// repeats reports a hit that repeats one that is stored already.
+// usage returns the usage with the batch's hits so far. It is false for a deleted site.
+func (d *decision) usage(key model.UsageKey) (ingest.Usage, bool) {
+	usage, ok := d.state.Usage[key]
+	if used, changed := d.changes.Used[key]; changed {
+		usage.Used = used
+	}
+	return usage, ok
+}
+
+// repeats returns why a hit is a duplicate of a stored one, or stored if it is none.
 func (d *decision) repeats(h *hit) outcome {
 	if h.isManual() {
 		if current := d.current(h); current != nil && visit.Repeats(&current.visit, h.pageview.Path, h.at) {
@@ -101,7 +113,7 @@ func (d *decision) repeats(h *hit) outcome {
 	}
 
 	if key, ok := h.transactionKey(); ok {
-		switch recorded := d.state.Transactions[key]; {
+		switch recorded := cmp.Or(d.recorded[key], d.state.Transactions[key]); {
 		case recorded == "":
 		case h.event.Name == model.EventRefund && recorded != model.EventRefund:
 			return badTransaction
@@ -113,7 +125,7 @@ func (d *decision) repeats(h *hit) outcome {
 	return stored
 }
 
-// engage folds the reports of one page view into one: time adds up, the deepest scroll counts.
+// engage merges the reports of one page view: time adds up, the deepest scroll counts.
 func (d *decision) engage(e model.Engagement) {
 	key := engagementKey{e.SiteID, e.PageviewID}
 	i, ok := d.engagement[key]
@@ -125,15 +137,15 @@ func (d *decision) engage(e model.Engagement) {
 
 	sum := &d.changes.Engagement[i]
 
-	// both are at most 24 h: no overflow
+	// Both are at most 24 h, so the sum does not overflow.
 	sum.MS = min(sum.MS+e.MS, int32(model.MaxEngagement.Milliseconds()))
 	sum.Scroll = max(sum.Scroll, e.Scroll)
 }
 
-// view adds a page view to the visit that awaits it, to the visitor's current visit, or starts one
-// with it.
+// view adds a page view to the visit that awaits it, or to the visitor's current visit, or to a new
+// one.
 func (d *decision) view(h *hit) {
-	at := d.stamp(h.at)
+	at := d.stamps.next(h.at)
 	key, _ := h.viewKey()
 	current := d.awaiting(key)
 	if current != nil {
@@ -160,9 +172,9 @@ func (d *decision) view(h *hit) {
 	}
 }
 
-// record adds an event to the visit where it belongs.
+// record adds an event to its visit.
 func (d *decision) record(h *hit) {
-	at := d.stamp(h.at)
+	at := d.stamps.next(h.at)
 	current := d.visitOfEvent(h, at)
 	d.identify(current, h)
 
@@ -182,7 +194,10 @@ func (d *decision) record(h *hit) {
 	d.changes.Events = append(d.changes.Events, e)
 
 	if key, ok := h.transactionKey(); ok {
-		d.state.Transactions[key] = e.Name
+		if d.recorded == nil {
+			d.recorded = make(map[model.TransactionKey]string)
+		}
+		d.recorded[key] = e.Name
 		d.changes.Transactions = append(d.changes.Transactions,
 			model.Transaction{SiteID: e.SiteID, TransactionID: e.TransactionID, Event: e.Name, At: at})
 	}
@@ -192,8 +207,8 @@ func (d *decision) record(h *hit) {
 	}
 }
 
-// visitOfEvent is the visit of the page view that the event names, whichever of the two came first.
-// An event that names none belongs to the visitor's latest visit of the day, or starts one.
+// visitOfEvent returns the visit of the page view that the event names, in whatever order the two
+// came. An event that names none belongs to the visitor's latest visit of the day, or starts one.
 func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	key, ok := h.viewKey()
 	if !ok {
@@ -218,7 +233,7 @@ func (d *decision) visitOfEvent(h *hit, at model.Instant) *visitChange {
 	return current
 }
 
-// viewed is the visit of a page view that is stored, or stored by this batch, or nil.
+// viewed returns the visit of a page view that is stored, or stored by this batch; nil for none.
 func (d *decision) viewed(key model.ViewKey) *visitChange {
 	if c := d.views[key]; c != nil {
 		return c
@@ -229,7 +244,7 @@ func (d *decision) viewed(key model.ViewKey) *visitChange {
 	return nil
 }
 
-// awaiting is the visit that awaits a page view, or nil.
+// awaiting returns the visit that awaits a page view; nil for none.
 func (d *decision) awaiting(key model.ViewKey) *visitChange {
 	for _, c := range d.newest(key.Visitor) {
 		if visit.Awaits(&c.visit, key.PageviewID) {
@@ -239,7 +254,7 @@ func (d *decision) awaiting(key model.ViewKey) *visitChange {
 	return nil
 }
 
-// join applies the page view rule: the current visit if it continues, or a new one.
+// join applies the page view rule: it returns the current visit if that continues, or a new one.
 func (d *decision) join(h *hit, at model.Instant) *visitChange {
 	current := d.current(h)
 	if current == nil || !visit.Continues(&current.visit, at, &h.entry.campaign) {
@@ -248,7 +263,7 @@ func (d *decision) join(h *hit, at model.Instant) *visitChange {
 	return current
 }
 
-// current is the newest visit of the hit's visitor, or nil.
+// current returns the newest visit of the hit's visitor; nil for none.
 func (d *decision) current(h *hit) *visitChange {
 	if visits := d.newest(h.visitorKey()); len(visits) > 0 {
 		return visits[0]
@@ -256,7 +271,7 @@ func (d *decision) current(h *hit) *visitChange {
 	return nil
 }
 
-// newest are the visitor's newest visits, the last one first.
+// newest returns the visitor's newest visits, the last one first.
 func (d *decision) newest(key model.VisitorKey) []*visitChange {
 	visits, known := d.visitors[key]
 	if known {
@@ -271,7 +286,7 @@ func (d *decision) newest(key model.VisitorKey) []*visitChange {
 	return visits
 }
 
-// change is the one change of a stored visit.
+// change returns the one change of a stored visit.
 func (d *decision) change(v model.Visit) *visitChange {
 	key := visitKey{v.SiteID, v.ID}
 	c := d.visits[key]
@@ -289,12 +304,12 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	if len(visits) > 0 {
 		previous := &visits[0].visit
 
-		// the newest visit has the largest id, whatever the clock does
+		// The newest visit has the largest id, whatever the clock does.
 		id = max(id, previous.ID+1)
 		n, recent = previous.N+1, previous.Recent
 	}
 
-	// ids are partly random
+	// Ids are partly random, so two new ones may be equal.
 	for d.visits[visitKey{h.site.id, id}] != nil {
 		id++
 	}
@@ -316,7 +331,7 @@ func (d *decision) begin(h *hit, at model.Instant) *visitChange {
 	return c
 }
 
-// identify notes the pseudonymous user id that the hit carries on the visit. The latest one counts.
+// identify sets the visit's pseudonymous user id to the hit's, if it has one. The latest one counts.
 func (d *decision) identify(c *visitChange, h *hit) {
 	if h.userID != nil && !bytes.Equal(c.visit.UserID, h.userID) {
 		c.visit.UserID = h.userID
@@ -324,8 +339,8 @@ func (d *decision) identify(c *visitChange, h *hit) {
 	}
 }
 
-// finish lists the changed visits, in the order of their keys.
-func (d *decision) finish() *db.HitChanges {
+// listVisits lists the changed visits in the order of their keys.
+func (d *decision) listVisits() {
 	for _, c := range d.visits {
 		switch {
 		case c.started:
@@ -337,7 +352,6 @@ func (d *decision) finish() *db.HitChanges {
 
 	slices.SortFunc(d.changes.NewVisits, compareVisits)
 	slices.SortFunc(d.changes.Continued, compareVisits)
-	return &d.changes
 }
 
 func compareVisits(a, b model.Visit) int {

@@ -6,10 +6,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The errors of both endpoints (analytics contract, section 7), beside event.ErrUnknown,
-// event.ErrBad and errBadJSON.
+// The errors of both endpoints (analytics contract, section 7), in addition to event.ErrUnknown and
+// event.ErrBad.
 var (
 	errMethod          = &model.Error{Kind: model.MethodNotAllowed, Code: "method_not_allowed"}
+	errBadJSON         = &model.Error{Kind: model.Invalid, Code: "bad_json"}
 	errBadBody         = &model.Error{Kind: model.Invalid, Code: "bad_body"}
 	errBadPath         = &model.Error{Kind: model.Invalid, Code: "bad_path"}
 	errVisitorRequired = &model.Error{Kind: model.Invalid, Code: "visitor_required"}
@@ -20,17 +21,18 @@ var (
 	errQuota           = &model.Error{Kind: model.QuotaExceeded, Code: "quota_exceeded"}
 )
 
-// errUnavailable answers what is temporary and ours to mend.
+// errUnavailable returns the error for a temporary internal fault.
 func errUnavailable(cause error) error {
 	return &model.Error{Kind: model.Unavailable, Code: "unavailable", RetryAfter: time.Second, Cause: cause}
 }
 
-// Why a call is ignored: accepted, but not stored and not counted against the quota.
+// The reasons to ignore a call. An ignored call is accepted, but neither stored nor counted against
+// the quota.
 const (
 	ignoredBot         = "bot"
 	ignoredAddress     = "excluded_address"
-	ignoredFlood       = "flood" // more from one network than the flood limit allows
+	ignoredFlood       = "flood" // above the flood limit of the network
 	ignoredTransaction = "duplicate_transaction"
 	ignoredPageview    = "duplicate_pageview"
-	ignoredOwnLink     = "own_link" // an outbound click to one of the site's own domains
+	ignoredOwnLink     = "own_link" // outbound click to one of the site's own domains
 )

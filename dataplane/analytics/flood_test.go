@@ -13,8 +13,9 @@ var floodStart = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 // freeSite is a site with the smallest quota.
 var freeSite = &site{id: 1, quota: 10_000}
 
-// TestFloodSparesABusyOffice: 200 people behind one address who view 40 pages an hour each, three
-// hits a page, and all of whom come back within five seconds four times a day.
+// TestFloodSparesABusyOffice checks that the limit affects no one in an office of 200 people behind
+// one address. Each views 40 pages per hour with three hits each, and four times a day all of them
+// return within five seconds.
 func TestFloodSparesABusyOffice(t *testing.T) {
 	const people = 200
 	f, addr := newFlood(1_000, 10), netip.MustParseAddr("198.51.100.7")
@@ -47,7 +48,8 @@ func TestFloodSparesABusyOffice(t *testing.T) {
 	}
 }
 
-// TestFloodLeavesAMonth: how long a client that sends as fast as it can needs for a site's month.
+// TestFloodLeavesAMonth checks how long a client that sends as fast as it can needs to use up a
+// site's monthly quota.
 func TestFloodLeavesAMonth(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -87,7 +89,7 @@ func TestFloodLeavesAMonth(t *testing.T) {
 				}
 
 				if used == before && now.After(floodStart.Add(time.Minute)) {
-					t.Fatalf("after %v nothing is granted any more", now.Sub(floodStart))
+					t.Fatalf("after %v no hit is granted", now.Sub(floodStart))
 				}
 
 				now = now.Add(time.Second)
@@ -100,7 +102,7 @@ func TestFloodLeavesAMonth(t *testing.T) {
 	}
 }
 
-// TestFloodNetworks: sites and networks count apart.
+// TestFloodNetworks checks that sites and networks count separately.
 func TestFloodNetworks(t *testing.T) {
 	f := newFlood(5, 1)
 	granted := func(siteID int64, addr netip.Addr) (n int) {
@@ -158,7 +160,7 @@ func BenchmarkFlood(b *testing.B) {
 		})
 	}
 
-	// B/op is what a limit occupies
+	// B/op is the memory of a limit.
 	b.Run("memory", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

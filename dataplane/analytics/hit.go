@@ -12,11 +12,11 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// hit is one accepted call on its way to storage. It has a pageview, an event or an engagement.
+// hit is an accepted call that is to be stored. It has a pageview, an event or an engagement.
 type hit struct {
 	site     *site
-	at       model.Instant   // when it arrived
-	deadline time.Time       // of its answer, set before the first lookup
+	at       model.Instant   // time of arrival
+	deadline time.Time       // of the answer, set before the first lookup
 	visitor  model.VisitorID // unset for engagement
 	userID   []byte          // keyed hash of the pseudonymous user id, or nil
 	entry    entry
@@ -25,7 +25,7 @@ type hit struct {
 	pageview   *model.Pageview // At and VisitID are set by the writer
 	event      *event.Accepted
 	path       string // of the event
-	onPageview *int64 // id of the page view that a browser's event names; nil for none
+	onPageview *int64 // id of the page view that a browser's event names, or nil
 	engagement *model.Engagement
 }
 
@@ -39,7 +39,7 @@ func (h *hit) visitorKey() model.VisitorKey {
 
 func (h *hit) isManual() bool { return h.pageview != nil && h.pageview.Manual }
 
-// transactionKey names the purchase or refund that the hit is; it is false for everything else.
+// transactionKey returns the key of a purchase or refund. It reports false for other hits.
 func (h *hit) transactionKey() (model.TransactionKey, bool) {
 	if h.event == nil || h.event.TransactionID == "" {
 		return model.TransactionKey{}, false
@@ -47,7 +47,8 @@ func (h *hit) transactionKey() (model.TransactionKey, bool) {
 	return model.TransactionKey{SiteID: h.site.id, TransactionID: h.event.TransactionID}, true
 }
 
-// viewKey names the page view that the hit is, or that it names as an event; it is false for none.
+// viewKey returns the key of the page view that the hit is, or that its event names. It reports
+// false for other hits.
 func (h *hit) viewKey() (model.ViewKey, bool) {
 	switch {
 	case h.pageview != nil:
@@ -61,19 +62,21 @@ func (h *hit) viewKey() (model.ViewKey, bool) {
 // converts reports whether the hit calls the site's conversion webhook.
 func (h *hit) converts() bool { return h.event != nil && h.site.keyEvents[h.event.Name] }
 
-// entry is how the visitor came: the attribution of the visit that the hit may start.
+// entry is the attribution of the visit that the hit may start.
 type entry struct {
 	campaign model.Campaign
 	referrer string
 	channel  channel.Channel
 }
 
+// newEntry returns the attribution by campaign and referrer.
 func newEntry(campaign model.Campaign, referrer string, domains []string) entry {
 	host, page := referringPage(referrer, domains)
 	return entry{campaign: campaign, referrer: page, channel: channel.Of(campaign, host)}
 }
 
-// newPageview reads the rest of a page view. An id that is missing or not of its form is made up.
+// newPageview returns the page view of a payload. A missing or malformed id is replaced by a random
+// one.
 func newPageview(p *payload, site *site, path string) *model.Pageview {
 	id, ok := pageviewID(p.pageviewID)
 	if !ok {
@@ -90,7 +93,7 @@ func newPageview(p *payload, site *site, path string) *model.Pageview {
 	}
 }
 
-// newEngagement reads an engagement report; nil when it names no page view.
+// newEngagement returns the engagement report of a payload, or nil if it names no page view.
 func newEngagement(p *payload, site *site) *model.Engagement {
 	id, ok := pageviewID(p.pageviewID)
 	if !ok {
@@ -111,8 +114,8 @@ const (
 	maxReferrer = 2_048
 )
 
-// pagePath is the path of p as it was sent: from its slash to the query or fragment. It is false
-// when p is no path.
+// pagePath returns the path of p as it was sent, without query and fragment. It reports false if p
+// does not start with a slash.
 func pagePath(p string) (string, bool) {
 	if !strings.HasPrefix(p, "/") {
 		return "", false
@@ -123,14 +126,15 @@ func pagePath(p string) (string, bool) {
 	return model.Storable(p, maxPath), true
 }
 
-// referringPage is the host and path of another site's page, or two empty texts for none: an
-// address of the site itself, an unreadable one, a scheme that no page has.
+// referringPage returns the host, and the host and path, of the referring page. It returns empty
+// strings for an address of the site itself, for an unreadable one, and for a scheme that web pages
+// do not have.
 func referringPage(referrer string, domains []string) (host, page string) {
 	if referrer == "" {
 		return "", ""
 	}
 
-	// how Android apps name themselves
+	// Android apps send their package name as an address.
 	if app, ok := strings.CutPrefix(referrer, "android-app://"); ok {
 		referrer = "https://" + app
 	}
@@ -143,7 +147,7 @@ func referringPage(referrer string, domains []string) (host, page string) {
 	return host, model.Clean(host+strings.TrimSuffix(u.EscapedPath(), "/"), maxReferrer)
 }
 
-// pageviewID reads the 16 hexadecimal characters of a page view id.
+// pageviewID parses the 16 hexadecimal characters of a page view id.
 func pageviewID(s string) (int64, bool) {
 	if len(s) != 16 {
 		return 0, false
@@ -152,7 +156,8 @@ func pageviewID(s string) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// language is the two-letter part of a browser language such as xx-YY, or empty.
+// language returns the language of a browser's language tag such as xx-YY: two lower-case letters,
+// or an empty string.
 func language(l string) string {
 	tag, _, _ := strings.Cut(l, "-")
 	if len(tag) != 2 || !isLetter(tag[0]) || !isLetter(tag[1]) {
@@ -163,13 +168,13 @@ func language(l string) string {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// cleanAgent writes a user agent alike whether it came in a browser's header or in a server's call,
-// so that both name one visitor.
+// cleanAgent normalises a user agent, so that a browser's header and a server's call of the same
+// browser have the same pseudonym.
 func cleanAgent(userAgent string) string {
 	return strings.TrimSpace(model.Clean(userAgent, maxText))
 }
 
-// isExcluded reports whether the owner does not want hits from the address.
+// isExcluded reports whether the owner has excluded the address.
 func isExcluded(addr netip.Addr, excluded []netip.Prefix) bool {
 	for _, network := range excluded {
 		if network.Contains(addr) {

@@ -12,8 +12,12 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -31,9 +35,9 @@ func TestWriterAgainstModel(t *testing.T) {
 }
 
 func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
-	writers := [2]*writer{newWriter(d.HitStore(), nil), newWriter(d.HitStore(), nil)}
+	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil), newWriter(ingest.New(d).HitStore(), nil)}
 	for _, w := range writers {
-		defer w.stop(context.Background())
+		defer w.Stop(context.Background())
 	}
 
 	sites := []*site{modelSite(t, d, "large.example", 1<<40), modelSite(t, d, "small.example", 60)}
@@ -61,7 +65,7 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 			hits = append(hits, randomHit(random, sites, model.At(now), number))
 		}
 
-		outcomes, err := writers[round%2].commit(t.Context(), hits)
+		outcomes, err := writers[round%2].Commit(t.Context(), hits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,12 +82,12 @@ func compareWithModel(t *testing.T, d *db.DB, random *rand.Rand) {
 
 func modelSite(t testing.TB, d *db.DB, domain string, quota int64) *site {
 	t.Helper()
-	user, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: 1}, model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: 1})
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: 1}, model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	row, err := d.CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+	row, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
 		Plan: model.PlanEnterprise, MonthlyPageviews: quota, CreatedAt: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -258,7 +262,7 @@ func (s *modelState) compare(t *testing.T, d *db.DB) {
 	t.Helper()
 
 	for key, want := range s.used {
-		if used, err := d.MonthlyUsage(t.Context(), key.Month, []int64{key.SiteID}); err != nil || used[key.SiteID] != want {
+		if used, err := sites.New(d).MonthlyUsage(t.Context(), key.Month, []int64{key.SiteID}); err != nil || used[key.SiteID] != want {
 			t.Errorf("site %d in %v counts %d, want %d; %v", key.SiteID, key.Month, used[key.SiteID], want, err)
 		}
 	}
@@ -373,12 +377,12 @@ func (s *modelState) compareViews(t *testing.T, d *db.DB) {
 			want = append(want, fmt.Sprint(v.hit.pageview.ID, " ", v.hit.pageview.Path, " ", v.hit.pageview.Manual, " visit ", numbers[v.visit], " ", v.ms, " ms ", v.scroll, " %"))
 		}
 
-		var rows []db.ExportedPageview
-		err := d.ExportPageviews(t.Context(), db.ExportRange{SiteID: siteID, To: 1 << 51, Limit: 1_000_000},
-			func(p *db.ExportedPageview) error { rows = append(rows, *p); return nil })
+		var rows []exports.Pageview
+		err := exports.New(d).ExportPageviews(t.Context(), exports.Range{SiteID: siteID, To: 1 << 51, Limit: 1_000_000},
+			func(p *exports.Pageview) error { rows = append(rows, *p); return nil })
 
 		// the order of arrival
-		slices.SortFunc(rows, func(a, b db.ExportedPageview) int { return int(a.ID - b.ID) })
+		slices.SortFunc(rows, func(a, b exports.Pageview) int { return int(a.ID - b.ID) })
 		var got []string
 
 		stored := make(map[int64]int)

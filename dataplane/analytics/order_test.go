@@ -12,6 +12,7 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -109,9 +110,9 @@ func storeLoads(t *testing.T, d *db.DB, domain string, hits []hit, random *rand.
 	t.Helper()
 
 	site := modelSite(t, d, domain, 1<<40)
-	writers := [2]*writer{newWriter(d.HitStore(), nil), newWriter(d.HitStore(), nil)}
+	writers := [2]*writer{newWriter(ingest.New(d).HitStore(), nil), newWriter(ingest.New(d).HitStore(), nil)}
 	for _, w := range writers {
-		defer w.stop(context.Background())
+		defer w.Stop(context.Background())
 	}
 
 	var all []*hit
@@ -131,7 +132,7 @@ func storeLoads(t *testing.T, d *db.DB, domain string, hits []hit, random *rand.
 		if random != nil {
 			n = 1 + random.IntN(n)
 		}
-		if _, err := writers[round%2].commit(t.Context(), all[:n]); err != nil {
+		if _, err := writers[round%2].Commit(t.Context(), all[:n]); err != nil {
 			t.Fatal(err)
 		}
 

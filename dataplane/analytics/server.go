@@ -1,29 +1,28 @@
 package analytics
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/tallygate/tallygate/dataplane/analytics/bot"
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
-	"github.com/tallygate/tallygate/dataplane/body"
+	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
 const (
-	// serverEndpoint is the server endpoint's name in the counts of refused and ignored calls.
+	// serverEndpoint is the server endpoint's name in the counters of refused and ignored calls.
 	serverEndpoint = "server"
-	// serverSecretPrefix begins every server secret key (analytics contract, section 2).
+	// serverSecretPrefix is the prefix of server secret keys (analytics contract, section 2).
 	serverSecretPrefix = "svcs_"
 )
 
-// call is the body of a server-side event (analytics contract, section 4). A key whose value has
+// call is the body of a server-side event (analytics contract, section 4). A member whose value has
 // the wrong JSON type counts as absent.
 type call struct {
 	event      string
@@ -33,40 +32,51 @@ type call struct {
 	referrer   string
 	campaign   model.Campaign
 	properties []byte // meta; JSON text, nil when absent
-	userID     string // a pseudonymous user id, as the script's identify takes it
+	userID     string // pseudonymous user id, as the script's identify takes it
 }
 
-func (c *call) member(d *jsontext.Decoder, key string) error {
-	switch key {
-	case "event":
-		return body.Exact(d, &c.event)
-	case "ip":
-		return body.Exact(d, &c.ip)
-	case "user_agent":
-		return body.Text(d, &c.userAgent, maxText)
-	case "path":
-		return body.Exact(d, &c.path)
-	case "referrer":
-		return body.Text(d, &c.referrer, maxText)
-	case "campaign":
-		return readCampaign(d, &c.campaign)
-	case "meta":
-		return readRaw(d, &c.properties)
-	case "user_id":
-		return body.Exact(d, &c.userID)
+// parseCall reads the body of a server-side event.
+func parseCall(text []byte) (*call, error) {
+	var c call
+	o := jsonbody.Open(text)
+	defer o.Close()
+
+	for o.Next() {
+		switch o.Key() {
+		case "event":
+			o.Exact(&c.event)
+		case "ip":
+			o.Exact(&c.ip)
+		case "user_agent":
+			o.Text(&c.userAgent, maxText)
+		case "path":
+			o.Exact(&c.path)
+		case "referrer":
+			o.Text(&c.referrer, maxText)
+		case "campaign":
+			readCampaign(o, &c.campaign)
+		case "meta":
+			c.properties = bytes.Clone(o.Raw())
+		case "user_id":
+			o.Exact(&c.userID)
+		}
 	}
 
-	return d.SkipValue()
+	if o.Err() != nil {
+		return nil, errBadJSON
+	}
+
+	return &c, nil
 }
 
-// answer is what a server-side call is told: its event is recorded, or ignored for a reason, which
-// needs no retry.
+// answer is the body of an accepted call: its event is recorded, or ignored for a reason. Neither
+// needs a retry.
 type answer struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// Server answers POST /server.php (analytics contract, section 4). The checks run in this order:
+// Server answers POST /server.php (analytics contract, section 4). It checks, in this order:
 // method, secret, body, JSON, visitor, event, bot or excluded address, transaction, quota.
 func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
@@ -93,16 +103,12 @@ func (s *Service) Server(w http.ResponseWriter, r *http.Request) error {
 		reply = answer{Status: "ignored", Reason: ignored}
 	}
 
-	header := w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-
-	// the caller may have left; the event is stored
-	_ = json.NewEncoder(w).Encode(reply)
+	web.WriteJSON(w, reply)
 	return nil
 }
 
-// siteOfSecret finds the site by its server secret key, which is known by its hash only.
+// siteOfSecret returns the site with the server secret key of the Authorization header. The
+// database stores only hashes of these keys.
 func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, error) {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	secret = strings.Trim(secret, " \t")
@@ -110,7 +116,7 @@ func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, erro
 		return nil, errMissingSecret
 	}
 
-	// a typo costs no look-up
+	// A malformed key needs no lookup.
 	if !model.IsSecret(serverSecretPrefix, secret) {
 		return nil, errInvalidSecret
 	}
@@ -126,28 +132,27 @@ func (s *Service) siteOfSecret(r *http.Request, deadline time.Time) (*site, erro
 	return site, nil
 }
 
-// serve is Server from the moment the site is known. It returns why the call is ignored, if it is.
+// serve is Server once the site is known. It returns why the call is ignored, if it is.
 func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline time.Time) (ignored string, err error) {
+	// The deadline bounds the waits for the database, not the time that the caller takes to send.
 	reading := time.Now()
 	b, err := readBody(r)
-
-	// how long the caller takes to send is not ours
 	deadline = deadline.Add(time.Since(reading))
 
 	if err != nil {
 		return "", err
 	}
-	defer body.Free(b)
+	defer jsonbody.Free(b)
 
-	var c call
-	if body.Object(b.Bytes(), c.member) != nil {
-		return "", errBadJSON
+	c, err := parseCall(b.Bytes())
+	if err != nil {
+		return "", err
 	}
 
 	addr, err := netip.ParseAddr(c.ip)
 	userAgent := cleanAgent(c.userAgent)
 
-	// A zone names an interface of the sender's own machine: no visitor has such an address.
+	// A zone names an interface of the sender's own machine, so that no visitor's address has one.
 	if err != nil || addr.Zone() != "" || userAgent == "" {
 		return "", errVisitorRequired
 	}
@@ -165,9 +170,9 @@ func (s *Service) serve(r *http.Request, site *site, at model.Instant, deadline 
 		return ignoredAddress, nil
 	}
 
+	// The path is optional.
 	path, ok := pagePath(c.path)
 	if !ok {
-		// the field is optional
 		path = "/"
 	}
 

@@ -5,22 +5,23 @@ import (
 	"net/netip"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
-	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// site is what a request needs to know of the site it names: a snapshot, never changed.
+// site holds the rules of a site that requests need. It is cached and never changed.
 type site struct {
 	id          int64
 	key         string
-	domains     []string // normalised; subdomains are implied
+	domains     []string // normalised, subdomains included
 	excluded    []netip.Prefix
-	quota       int64 // page views and events a month
+	quota       int64 // page views and events per month
 	allowUserID bool
 	events      event.Rules
-	keyEvents   map[string]bool // empty without a conversion webhook: nothing has to be sent then
+	keyEvents   map[string]bool // empty without a conversion webhook
 }
 
+// newSite returns the site with the given rules.
 func newSite(r *model.SiteRules) *site {
 	s := &site{
 		id:          r.ID,
@@ -39,9 +40,8 @@ func newSite(r *model.SiteRules) *site {
 	}
 
 	if r.ConversionWebhookURL != "" {
+		// A purchase is always a key event (analytics contract, section 2).
 		s.keyEvents = setOf(r.KeyEvents)
-
-		// always one (analytics contract, section 2)
 		s.keyEvents[model.EventPurchase] = true
 	}
 
@@ -56,10 +56,10 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// loadSite makes snapshots of what is read.
-func loadSite(read func(context.Context, string) (*model.SiteRules, error)) snapshot.Load[site] {
-	return func(ctx context.Context, name string) (int64, *site, error) {
-		rules, err := read(ctx, name)
+// loadSite returns a loader for the cache that reads rules with read.
+func loadSite(read func(context.Context, string) (*model.SiteRules, error)) rulecache.Load[site] {
+	return func(ctx context.Context, key string) (int64, *site, error) {
+		rules, err := read(ctx, key)
 		if err != nil {
 			return 0, nil, err
 		}

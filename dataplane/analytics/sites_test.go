@@ -9,42 +9,43 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
-// TestStrangersStarveNobody: while made-up names occupy all places that they get, a site whose
-// snapshot is too old or was changed is read at once, by its key and by its secret.
-func TestStrangersStarveNobody(t *testing.T) {
-	const flood, places = 200, 3
+// TestUnknownKeysDelayNoSite checks that a site whose cache entry is out of date or changed is read
+// at once, by its key and by its secret, while made-up keys occupy all lookups that they may.
+func TestUnknownKeysDelayNoSite(t *testing.T) {
+	const flood, limit = 200, 3
 	for _, by := range []string{"site key", "secret"} {
 		t.Run(by, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				own := modelSite(t, d, "example.com", 1)
-				name, load := own.key, d.SiteRulesByKey
+				key, load := own.key, sites.New(d).SiteRulesByKey
 
 				if by == "secret" {
-					name = string(model.HashToken("svcs_secret"))
+					key = string(model.HashToken("svcs_secret"))
 					load = func(ctx context.Context, hash string) (*model.SiteRules, error) {
-						return d.SiteRulesByServerSecret(ctx, []byte(hash))
+						return sites.New(d).SiteRulesByServerSecret(ctx, []byte(hash))
 					}
 
-					if err := dbtest.Exec(d, "UPDATE sites SET server_secret_hash = ? WHERE id = ?", []byte(name), own.id); err != nil {
+					if err := dbtest.Exec(d, "UPDATE sites SET server_secret_hash = ? WHERE id = ?", []byte(key), own.id); err != nil {
 						t.Fatal(err)
 					}
 				}
 
 				now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 				entered, release := make(chan struct{}, flood), make(chan struct{})
-				var under atomic.Int64
-				c := snapshot.New(loadSite(func(ctx context.Context, asked string) (*model.SiteRules, error) {
-					if asked != name {
-						if n := under.Add(1); n > places {
-							t.Errorf("%d made-up names are looked up at once, the limit is %d", n, places)
+				var running atomic.Int64
+				c := rulecache.New(loadSite(func(ctx context.Context, asked string) (*model.SiteRules, error) {
+					if asked != key {
+						if n := running.Add(1); n > limit {
+							t.Errorf("%d made-up keys are looked up at once, the limit is %d", n, limit)
 						}
-						defer under.Add(-1)
+						defer running.Add(-1)
 
 						entered <- struct{}{}
 						<-release
@@ -56,7 +57,7 @@ func TestStrangersStarveNobody(t *testing.T) {
 				c.Synced(true)
 				known := func(when string) {
 					t.Helper()
-					if s, err := c.Get(time.Time{}, name); err != nil || s == nil || s.id != own.id {
+					if s, err := c.Get(time.Time{}, key); err != nil || s == nil || s.id != own.id {
 						t.Errorf("%s: %v, %v; want the site", when, s, err)
 					}
 				}
@@ -67,23 +68,23 @@ func TestStrangersStarveNobody(t *testing.T) {
 				for i := range flood {
 					wg.Go(func() {
 						s, err := c.Get(time.Time{}, "made up "+strconv.Itoa(i))
-						if s != nil || err != nil && !errors.Is(err, snapshot.ErrStrangers) {
-							t.Errorf("a made-up name: %v, %v; want no site, or a refusal", s, err)
+						if s != nil || err != nil && !errors.Is(err, rulecache.ErrUnknownKeys) {
+							t.Errorf("a made-up key: %v, %v; want no site, or a refusal", s, err)
 						}
 					})
 				}
 
-				for range places {
+				for range limit {
 					<-entered
 				}
 
 				known("fresh")
 				now = now.Add(time.Minute)
-				known("too old")
+				known("expired")
 				c.Changed(own.id)
 				known("changed")
 				c.Synced(true)
-				known("after a gap in the notices")
+				known("after lost notifications")
 				close(release)
 				wg.Wait()
 			})

@@ -13,12 +13,14 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
-// TestWithoutNotices: while no notice of a change can arrive, a replaced server secret is dead
-// after half a second all the same, and the new one works at once.
-func TestWithoutNotices(t *testing.T) {
+// TestWithoutNotifications checks that a replaced server secret is refused after half a second, and
+// the new one accepted at once, even while no change notification arrives.
+func TestWithoutNotifications(t *testing.T) {
 	const bound = 500 * time.Millisecond
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := modelSite(t, d, "example.com", 100)
@@ -28,14 +30,14 @@ func TestWithoutNotices(t *testing.T) {
 			Secret:     []byte("a secret for tests, 32 bytes or more"),
 			ClientAddr: func(*http.Request) netip.Addr { return netip.Addr{} },
 			Now:        func() time.Time { return now },
-			Store:      d.HitStore(),
+			Store:      ingest.New(d).HitStore(),
 			Log:        slog.New(slog.DiscardHandler),
 		})
 
-		told := make(chan struct{})
+		reported := make(chan struct{})
 		s.watch = func(ctx context.Context, _ func(int64), synced func(error)) error {
-			synced(errors.New("the database is not reached"))
-			close(told)
+			synced(errors.New("the database is unavailable"))
+			close(reported)
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -43,7 +45,7 @@ func TestWithoutNotices(t *testing.T) {
 		s.Start()
 		defer s.Stop(context.Background())
 
-		<-told
+		<-reported
 		account, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM sites WHERE id = ?", site.id)
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +53,7 @@ func TestWithoutNotices(t *testing.T) {
 
 		rotate := func() (secret string) {
 			secret = model.NewSecret(serverSecretPrefix)
-			if err := d.SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
+			if err := sites.New(d).SetServerSecret(t.Context(), account[0].AccountID, site.id, model.HashToken(secret), model.SecretHint(secret)); err != nil {
 				t.Fatal(err)
 			}
 			return secret
@@ -76,7 +78,7 @@ func TestWithoutNotices(t *testing.T) {
 		now = now.Add(bound - 1)
 
 		if err := call(old); err != nil {
-			t.Errorf("the old secret within the bound: %v; the snapshot should still hold, or this test shows nothing", err)
+			t.Errorf("the old secret within the bound: %v; it should still be cached, or this test proves nothing", err)
 		}
 
 		now = now.Add(1)
@@ -86,6 +88,26 @@ func TestWithoutNotices(t *testing.T) {
 		}
 		if err := call(fresh); err != nil {
 			t.Errorf("the new secret later: %v", err)
+		}
+	})
+}
+
+// TestWrongClockIsLogged checks that a process logs an error if its clock differs from the
+// database's.
+func TestWrongClockIsLogged(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for _, test := range []struct {
+			wrong time.Duration
+			want  string
+		}{{0, ""}, {50 * time.Second, ""}, {-time.Hour, "level=ERROR msg=\"this process's clock differs from the database's\" seconds=-3"}} {
+			var log strings.Builder
+			s := &Service{
+				now: func() time.Time { return time.Now().Add(test.wrong) }, compareClock: d.CompareClock,
+				log: slog.New(slog.NewTextHandler(&log, nil)),
+			}
+			if logged := s.warnOfClock(t.Context()); logged != (test.want != "") || !strings.Contains(log.String(), test.want) {
+				t.Errorf("%v: logged %v %q, want %q", test.wrong, logged, log.String(), test.want)
+			}
 		}
 	})
 }

@@ -1,30 +1,29 @@
 package analytics
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/analytics/event"
 	"github.com/tallygate/tallygate/dataplane/batch"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// outcome is what became of a hit.
+// outcome is the result of a hit.
 type outcome uint8
 
 const (
-	stored               outcome = iota // committed; for an engagement report also: nothing to add it to
+	stored               outcome = iota // committed; for an engagement report also: no page view to add it to
 	overQuota                           // the site's month is used up
-	siteGone                            // the site was deleted since the snapshot
+	siteGone                            // the site was deleted after it was cached
 	duplicatePageview                   // a manual page view that repeats an automatic one
 	duplicateTransaction                // a refund that is recorded already, or a purchase under any recorded id
 	badTransaction                      // a refund under a purchase's id
 )
 
-// err is the error that the outcome is answered with, or nil.
+// err returns the error that the outcome is answered with, or nil.
 func (o outcome) err() error {
 	switch o {
 	case overQuota:
@@ -38,7 +37,7 @@ func (o outcome) err() error {
 	return nil
 }
 
-// ignored is why a call is ignored, or empty.
+// ignored returns why a call is ignored, or an empty text.
 func (o outcome) ignored() string {
 	switch o {
 	case duplicatePageview:
@@ -50,80 +49,75 @@ func (o outcome) ignored() string {
 }
 
 const (
-	// StoreTimeout bounds a request's waits for the database, all of them together: for the site,
-	// for the day's key and for its hit to be stored. Then it is answered with 503 unavailable.
+	// StoreTimeout bounds all of a request's waits for the database together: for the site, for the
+	// day's key and for the commit of its hit. After it the request is answered with 503
+	// unavailable.
 	StoreTimeout = 5 * time.Second
-	// commitTimeout bounds the storing of one batch. A hit that waited so long for its turn that
-	// less than this is left of its StoreTimeout is refused instead of stored: a request that is
-	// told 503 may send its hit again.
+	// commitTimeout bounds the storing of one batch. A hit whose deadline is nearer than that when
+	// its turn comes is refused instead of stored: the client of a 503 may send the hit again.
 	commitTimeout = StoreTimeout / 2
 )
 
-// writer stores hits in batches. Everything in it belongs to the queue's one goroutine.
-type writer struct {
-	queue  *batch.Queue[*hit, outcome]
-	store  db.HitStore
-	ring   func([]model.Delivery) // told what was committed; never waits
-	lastAt model.Instant
-}
+// HitStore stores batches of hits; see ingest.Batches.
+type HitStore = batch.Store[ingest.HitKeys, ingest.HitState, ingest.HitChanges]
 
-func newWriter(store db.HitStore, ring func([]model.Delivery)) *writer {
-	if ring == nil {
-		ring = func([]model.Delivery) {}
-	}
-	w := &writer{store: store, ring: ring}
-	w.queue = batch.New(w.commit, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData})
-	return w
-}
+// writer stores hits in batches.
+type writer = batch.Writer[*hit, ingest.HitKeys, ingest.HitState, ingest.HitChanges, outcome]
 
-func (w *writer) stop(ctx context.Context) error {
-	return errors.Join(w.queue.Stop(ctx), w.store.Close())
-}
+// newWriter returns a writer that calls notify with the deliveries of each batch after their
+// commit. notify must not wait; nil is none.
+func newWriter(store HitStore, notify func([]model.Delivery)) *writer {
+	// Only the queue's goroutine uses last. Attempts that were rolled back advance it too, so that
+	// a retry does not repeat their times, which are parts of keys.
+	var last stamps
 
-// commit stores a batch in one transaction.
-func (w *writer) commit(ctx context.Context, hits []*hit) ([]outcome, error) {
-	outcomes := make([]outcome, len(hits))
-	var changes *db.HitChanges
-	err := w.store.Update(ctx, keysOf(hits), func(state *db.HitState) *db.HitChanges {
-		changes = decide(state, hits, outcomes, w.stamp)
-		return changes
-	})
-	if err == nil && changes != nil && len(changes.Deliveries) > 0 {
-		w.ring(changes.Deliveries)
-	}
-
-	return outcomes, err
+	return batch.NewWriter(store, batch.Rules[*hit, ingest.HitKeys, ingest.HitState, ingest.HitChanges, outcome]{
+		Keys: keysOf,
+		Decide: func(state *ingest.HitState, hits []*hit) (*ingest.HitChanges, []outcome) {
+			d := decide(state, hits, last)
+			last = d.stamps
+			return &d.changes, d.outcomes
+		},
+		Committed: func(changes *ingest.HitChanges) {
+			if notify != nil && len(changes.Deliveries) > 0 {
+				notify(changes.Deliveries)
+			}
+		},
+	}, batch.Options{Timeout: commitTimeout, Isolate: db.IsBadData})
 }
 
 const (
-	// maxAhead is how far stored moments may run ahead of the clock to stay distinct, before the
-	// clock is believed to have stepped back.
+	// maxAhead bounds how far stored times may run ahead of the clock to stay distinct. Beyond it,
+	// the clock must have stepped back.
 	maxAhead = time.Second
-	// maxLate is how late a hit can come to the writer after it arrived, from when on the clock
-	// must have been set back.
+	// maxLate is the delay between a hit's arrival and its turn from which on the clock must have
+	// been set back.
 	maxLate = time.Minute
 )
 
-// stamp returns the moment under which a hit that arrived at the given one is stored: that moment,
-// or one microsecond after the last, so that rows of this process share one only in a clock's step
-// or a day's last microsecond. A hit never leaves its day: its visitor and its month's count belong
-// to it.
-func (w *writer) stamp(at model.Instant) model.Instant {
-	switch behind := w.lastAt.Sub(at); {
+// stamps gives hits the times under which they are stored. Its value is the latest one.
+type stamps model.Instant
+
+// next returns the time for a hit that arrived at the given one: that time, or one microsecond
+// after the last, so that rows of this process share a time only in a clock's step or in a day's
+// last microsecond. A hit never leaves its day, to which its visitor and its month's count belong.
+func (s *stamps) next(at model.Instant) model.Instant {
+	last := model.Instant(*s)
+	switch behind := last.Sub(at); {
 	case behind >= maxLate:
-		// else no two hits were kept apart until the wrong time is reached again
-		w.lastAt = 0
+		// Start again, or no two hits would be kept apart until the wrong time is reached again.
+		last = 0
 	case behind >= 0 && behind < maxAhead:
-		at = min(w.lastAt+1, (at.Day()+1).Start()-1)
+		at = min(last+1, (at.Day()+1).Start()-1)
 	}
 
-	w.lastAt = max(w.lastAt, at)
+	*s = stamps(max(last, at))
 	return at
 }
 
-// keysOf lists what a batch has to lock and read, each key once and in order.
-func keysOf(hits []*hit) db.HitKeys {
-	keys := db.HitKeys{Since: hits[0].at, Until: hits[0].at}
+// keysOf lists what a batch locks and reads, each key once and in order.
+func keysOf(hits []*hit) ingest.HitKeys {
+	keys := ingest.HitKeys{Since: hits[0].at, Until: hits[0].at}
 	for _, h := range hits {
 		keys.Since, keys.Until = min(keys.Since, h.at), max(keys.Until, h.at)
 		keys.Usage = append(keys.Usage, h.usageKey())
@@ -161,7 +155,7 @@ func keysOf(hits []*hit) db.HitKeys {
 	return keys
 }
 
-// sorted puts keys in order, each once.
+// sorted sorts keys and removes duplicates.
 func sorted[Key comparable](keys []Key, compare func(a, b Key) int) []Key {
 	slices.SortFunc(keys, compare)
 	return slices.Compact(keys)

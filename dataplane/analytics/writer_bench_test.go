@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -23,8 +24,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkManual measures manual page views, each of which may repeat an automatic one, beside
-// automatic ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated"
+// BenchmarkManual measures manual page views, each of which may repeat an automatic one, and for
+// comparison automatic ones: on one site with 100,000 visits, whose hits come at 10,000 a second. "repeated"
 // are automatic and manual page views in turn, the latter by visitors whose automatic one is half a
 // second old.
 func BenchmarkManual(b *testing.B) {
@@ -87,8 +88,8 @@ type traffic struct {
 }
 
 func newTraffic(b *testing.B, d *db.DB, visitors int) *traffic {
-	t := &traffic{writer: newWriter(d.HitStore(), nil), site: modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors}
-	b.Cleanup(func() { _ = t.writer.stop(b.Context()) })
+	t := &traffic{writer: newWriter(ingest.New(d).HitStore(), nil), site: modelSite(b, d, "example.com", 1<<40), at: time.Now(), visitors: visitors}
+	b.Cleanup(func() { _ = t.writer.Stop(b.Context()) })
 	return t
 }
 
@@ -110,7 +111,7 @@ func (t *traffic) commit(b *testing.B, size, hits int, next func() (visitor int,
 			batch[i] = t.pageview((visitor+t.visitors)%t.visitors, manual)
 		}
 
-		if _, err := t.writer.commit(b.Context(), batch); err != nil {
+		if _, err := t.writer.Commit(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
 	}

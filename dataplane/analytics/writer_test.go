@@ -18,17 +18,18 @@ import (
 	"github.com/tallygate/tallygate/dataplane/analytics/visit"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 // heldStore is a real store that holds its first batch until it is let go.
 type heldStore struct {
-	db.HitStore
+	HitStore
 	batches       int // only the writer touches it until it is stopped
 	held, release chan struct{}
 }
 
-func (s *heldStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db.HitState) *db.HitChanges) error {
+func (s *heldStore) Update(ctx context.Context, keys ingest.HitKeys, decide func(*ingest.HitState) *ingest.HitChanges) error {
 	if s.batches++; s.batches == 1 {
 		close(s.held)
 		<-s.release
@@ -41,12 +42,12 @@ func (s *heldStore) Update(ctx context.Context, keys db.HitKeys, decide func(*db
 func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	for _, back := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
-		var w writer
-		w.stamp(noon)
+		var w stamps
+		w.next(noon)
 
 		seen := make(map[model.Instant]bool)
 		for range 100 {
-			at := w.stamp(noon.Add(-back))
+			at := w.next(noon.Add(-back))
 			if seen[at] || at.Sub(noon.Add(-back)) >= maxAhead || at < noon.Add(-back) {
 				t.Fatalf("set back by %v: stamp %v, seen %v", back, at.Time(), seen[at])
 			}
@@ -55,20 +56,20 @@ func TestStampsAfterTheClockWasSetBack(t *testing.T) {
 		}
 	}
 
-	var w writer
-	w.stamp(noon)
-	w.stamp(noon.Add(-5 * time.Second))
+	var w stamps
+	w.next(noon)
+	w.next(noon.Add(-5 * time.Second))
 
-	if at := w.stamp(noon); at != noon+1 {
+	if at := w.next(noon); at != noon+1 {
 		t.Errorf("after a late hit: stamp %v, want the microsecond after noon", at.Time())
 	}
 }
 
-// TestManualPageviewsInOneBatch: automatic and manual page views that are stored together are told
-// apart, in the order in which they arrived.
+// TestManualPageviewsInOneBatch: a batch tells automatic and manual page views apart, in the order of
+// their arrival.
 func TestManualPageviewsInOneBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := &heldStore{HitStore: d.HitStore(), held: make(chan struct{}), release: make(chan struct{})}
+		store := &heldStore{HitStore: ingest.New(d).HitStore(), held: make(chan struct{}), release: make(chan struct{})}
 		site := modelSite(t, d, "example.com", 100)
 		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		s := New(Options{
@@ -105,7 +106,7 @@ func TestManualPageviewsInOneBatch(t *testing.T) {
 		sendNext := func(path string, manual int) {
 			t.Helper()
 			send(path, manual)
-			for queued++; s.writer.queue.Len() < queued; {
+			for queued++; s.writer.Len() < queued; {
 				runtime.Gosched()
 			}
 		}
@@ -148,8 +149,8 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const sent = visit.MaxPerDay + 150
 		site := modelSite(t, d, "example.com", 1_000)
-		w := newWriter(d.HitStore(), nil)
-		defer w.stop(context.Background())
+		w := newWriter(ingest.New(d).HitStore(), nil)
+		defer w.Stop(context.Background())
 
 		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 
@@ -162,7 +163,7 @@ func TestVisitsOfADayAreBounded(t *testing.T) {
 					pageview: &model.Pageview{SiteID: site.id, ID: int64(n), Path: "/"}})
 			}
 
-			if _, err := w.commit(t.Context(), hits); err != nil {
+			if _, err := w.Commit(t.Context(), hits); err != nil {
 				t.Fatal(err)
 			}
 		}

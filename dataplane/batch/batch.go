@@ -1,6 +1,6 @@
-// Package batch is group commit: requests hand in what they want stored and wait; one writer stores
-// everything that has gathered since its previous commit in one transaction and wakes each request
-// with its own outcome. It knows nothing of what is stored: both halves of the data plane use it.
+// Package batch implements group commit. Requests queue items and wait. One writer stores everything
+// that was queued since its previous commit in one transaction, and returns each request its own
+// outcome. Packages analytics and captcha use it. It does not know what is stored.
 package batch
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Errors that Do returns beside those of the commit function. In each case the item is not stored.
+// Errors that Do returns in addition to those of the commit function. The item is not stored.
 var (
 	ErrFull   = errors.New("batch: too many items are waiting")
 	ErrLate   = errors.New("batch: too little time is left to store the item")
@@ -20,21 +20,21 @@ var (
 	ErrPanic  = errors.New("batch: panic") // of the commit function; the message has value and stack
 )
 
-// Commit stores items in one transaction and returns one outcome per item, in order. An error means
-// that nothing was stored, and so does a panic, which is taken for the fault of one item. It is
-// never called twice at once. Its context ends with Options.Timeout and when Stop gives up waiting,
-// never with a request; it must return soon after that.
+// Commit stores items in one transaction and returns one outcome per item, in order. On an error or a
+// panic nothing is stored; a panic counts as the fault of one item. Calls never overlap. The context
+// ends with Options.Timeout and when Stop's context ends, never with a request. Commit must return
+// soon after that.
 type Commit[In, Out any] func(ctx context.Context, items []In) ([]Out, error)
 
 // Options bound the queue. Zero values take the defaults.
 type Options struct {
 	MaxItems  int // most items in one batch; default 2,000
-	MaxBytes  int // most bytes in one batch, by the sizes that Do is told; default 1 MiB
-	MaxQueued int // most batches waiting before Do answers ErrFull; default 8
+	MaxBytes  int // most bytes in one batch, by the sizes that are passed to Do; default 1 MiB
+	MaxQueued int // most waiting batches before Do returns ErrFull; default 8
 
-	// Timeout bounds the storing of one batch, with all that Isolate repeats. An item whose request
-	// would give up within it, or a tenth later, is answered with ErrLate when the writer comes to
-	// it, and not stored. Default: no bound.
+	// Timeout bounds the storing of one batch, with the retries that Isolate causes. Items whose
+	// deadline falls before the end of it plus a tenth are rejected with ErrLate when their turn
+	// comes. Default: no bound.
 	Timeout time.Duration
 
 	// Isolate reports whether a commit error is the fault of one item's values, so that the others
@@ -42,7 +42,7 @@ type Options struct {
 	Isolate func(error) bool
 }
 
-// Queue is one queue with one writer. It is safe for concurrent use.
+// Queue is a queue with one writer. It is safe for concurrent use.
 type Queue[In, Out any] struct {
 	commit  Commit[In, Out]
 	options Options
@@ -53,31 +53,31 @@ type Queue[In, Out any] struct {
 
 	timers  sync.Pool     // of *time.Timer, stopped
 	wake    chan struct{} // holds one token when there is something to do
-	stopped chan struct{} // closed when the writer has ended
+	stopped chan struct{} // closed at the end of the writer
 	ctx     context.Context
 	cancel  context.CancelFunc
 	start   sync.Once
 }
 
-// group is the requests that will be stored together. What the writer finds out is in the entries
-// before done is closed, and does not change after.
+// group is the requests of one batch. The writer fills in the entries before it closes done, and does
+// not change them after.
 type group[In, Out any] struct {
 	entries []*entry[In, Out]
 	bytes   int
-	taken   bool // the writer has it
+	taken   bool // by the writer
 	done    chan struct{}
 }
 
 // entry is one request's item and its outcome.
 type entry[In, Out any] struct {
 	item     In
-	deadline time.Time // when the request gives up; zero: never
-	left     bool      // the request has gone
+	deadline time.Time // end of the request's wait; zero: none
+	left     bool      // the request ended
 	out      Out
 	err      error
 }
 
-// New returns a queue that starts taking items at once and storing them after Start.
+// New returns a queue, which accepts items at once and stores them after Start.
 func New[In, Out any](commit Commit[In, Out], options Options) *Queue[In, Out] {
 	if options.MaxItems <= 0 {
 		options.MaxItems = 2_000
@@ -107,16 +107,17 @@ func New[In, Out any](commit Commit[In, Out], options Options) *Queue[In, Out] {
 // Start starts the writer. Later calls do nothing.
 func (q *Queue[In, Out]) Start() { q.start.Do(func() { go q.write() }) }
 
-// Stop refuses new items, stores those that wait and ends the writer. When ctx ends first, the
-// commit under way is cancelled and what still waits is answered with ErrClosed. It may be called
+// Stop rejects new items, stores the waiting ones and ends the writer. When ctx ends first, the
+// commit in progress is cancelled and waiting items are rejected with ErrClosed. Stop may be called
 // again.
 func (q *Queue[In, Out]) Stop(ctx context.Context) error {
-	// a writer that never ran still has to answer those who wait
+	// A writer that never ran must still answer the waiting requests.
 	q.Start()
+
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	q.ring()
+	q.notify()
 
 	select {
 	case <-q.stopped:
@@ -129,16 +130,16 @@ func (q *Queue[In, Out]) Stop(ctx context.Context) error {
 }
 
 // Do queues an item of the given size in bytes and waits until it is stored. When ctx ends first,
-// Do returns ctx's error, and the item is withdrawn, unless the writer has taken it already: then
-// it may still be stored. With a Timeout the writer takes no item that it cannot answer for before
-// the deadline, so that only a cancelled request is left without the outcome.
+// Do returns ctx's error and withdraws the item, unless the writer has taken it already: then it may
+// still be stored. With a Timeout, the writer takes no item whose deadline it could miss, so that
+// only a cancelled request is left without its outcome.
 func (q *Queue[In, Out]) Do(ctx context.Context, item In, size int) (Out, error) {
 	return q.DoBefore(ctx, time.Time{}, item, size)
 }
 
-// DoBefore is Do that also ends at a deadline, with context.DeadlineExceeded. It must leave more
-// than Timeout and a tenth, or the item is too late. The zero time is no deadline. It costs less
-// than a context that ends.
+// DoBefore is Do with a deadline, after which it returns context.DeadlineExceeded. A deadline within
+// Timeout and a tenth is too late. The zero time is no deadline. A context with a deadline costs
+// more.
 func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item In, size int) (Out, error) {
 	var none Out
 	e := &entry[In, Out]{item: item}
@@ -174,8 +175,8 @@ func (q *Queue[In, Out]) DoBefore(ctx context.Context, deadline time.Time, item 
 	return none, err
 }
 
-// timer returns a timer. Timers are used again: a context with a deadline for each item was a fifth
-// of all that a hit allocates.
+// timer returns a timer of the pool. A context with a deadline for each item was a fifth of all
+// allocations of a hit.
 func (q *Queue[In, Out]) timer(d time.Duration) *time.Timer {
 	timer, ok := q.timers.Get().(*time.Timer)
 	if !ok {
@@ -190,7 +191,7 @@ func (q *Queue[In, Out]) stopTimer(timer *time.Timer) {
 	q.timers.Put(timer)
 }
 
-// Len is the number of items that wait for the writer.
+// Len returns the number of items that wait for the writer.
 func (q *Queue[In, Out]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,7 +202,7 @@ func (q *Queue[In, Out]) Len() int {
 	return n
 }
 
-// add puts an entry into a group and returns that.
+// add puts an entry into a group and returns the group.
 func (q *Queue[In, Out]) add(e *entry[In, Out], size int) (*group[In, Out], error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -234,12 +235,12 @@ func (q *Queue[In, Out]) open(size int) *group[In, Out] {
 
 	g := &group[In, Out]{done: make(chan struct{})}
 	q.waiting = append(q.waiting, g)
-	q.ring()
+	q.notify()
 
 	return g
 }
 
-// withdraw takes an item back that the writer has not taken yet.
+// withdraw removes an item that the writer has not taken yet.
 func (q *Queue[In, Out]) withdraw(g *group[In, Out], e *entry[In, Out]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -248,14 +249,15 @@ func (q *Queue[In, Out]) withdraw(g *group[In, Out], e *entry[In, Out]) {
 	}
 }
 
-func (q *Queue[In, Out]) ring() {
+// notify wakes the writer.
+func (q *Queue[In, Out]) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// next takes the oldest group. Without one, more says whether any may come.
+// next takes the oldest group. Without one, more reports whether any may come.
 func (q *Queue[In, Out]) next() (g *group[In, Out], more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -290,7 +292,7 @@ func (q *Queue[In, Out]) write() {
 }
 
 // storeGroup stores the entries whose requests will still wait for the outcome. All attempts share
-// one end, which is known before: that is what makes the outcome reach them in time.
+// one deadline, so that the outcome reaches the requests in time.
 func (q *Queue[In, Out]) storeGroup(g *group[In, Out]) {
 	timeout := q.options.Timeout
 	if timeout <= 0 {
@@ -302,11 +304,11 @@ func (q *Queue[In, Out]) storeGroup(g *group[In, Out]) {
 	ctx, cancel := context.WithDeadline(q.ctx, end)
 	defer cancel()
 
-	// a tenth for the way back to the request
+	// A tenth is for the way back to the request.
 	q.store(ctx, g.staying(end.Add(timeout/10)))
 }
 
-// staying lists the entries whose requests still wait, and will until the given moment.
+// staying returns the entries whose requests still wait, and will until the given time.
 func (g *group[In, Out]) staying(until time.Time) []*entry[In, Out] {
 	staying := g.entries[:0]
 
@@ -323,8 +325,8 @@ func (g *group[In, Out]) staying(until time.Time) []*entry[In, Out] {
 	return staying
 }
 
-// store stores entries and fills in their outcomes. One bad item among n is found by halving, which
-// costs about 2 log n extra commits.
+// store stores entries and fills in their outcomes. It finds one bad item among n by halving, with
+// about 2 log n additional commits.
 func (q *Queue[In, Out]) store(ctx context.Context, entries []*entry[In, Out]) {
 	if len(entries) == 0 {
 		return
@@ -360,7 +362,7 @@ func (q *Queue[In, Out]) try(ctx context.Context, entries []*entry[In, Out]) (ou
 	}
 
 	defer func() {
-		// in this goroutine it would end the process
+		// In this goroutine a panic would end the process.
 		if p := recover(); p != nil {
 			outs, err = nil, fmt.Errorf("%w: %v\n%s", ErrPanic, p, debug.Stack())
 		}

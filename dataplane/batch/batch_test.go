@@ -111,7 +111,7 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 		"bytes": {MaxBytes: 2, MaxQueued: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// not started: nothing leaves the queue
+			// Before Start nothing leaves the queue.
 			q := batch.New((&double{}).commit, options)
 			var wg sync.WaitGroup
 			for i := range 4 {
@@ -145,7 +145,7 @@ func TestStopStoresWhatWaitsAndRefusesTheRest(t *testing.T) {
 
 	awaitLen(q, 10)
 
-	// stopping twice is allowed
+	// Stop may be called twice.
 	for range 2 {
 		if err := q.Stop(t.Context()); err != nil {
 			t.Fatal(err)
@@ -182,14 +182,14 @@ func TestStopGivesUpOnAStuckCommit(t *testing.T) {
 		t.Errorf("Stop = %v, want context.Canceled", err)
 	}
 	if err := <-answer; err == nil {
-		t.Error("the waiting request was told its item is stored")
+		t.Error("the waiting request got the outcome of a stored item")
 	}
 }
 
 func TestRequestThatLeavesEarlyIsWithdrawn(t *testing.T) {
 	var d double
 
-	// not started yet
+	// The queue is not started yet.
 	q := batch.New(d.commit, batch.Options{})
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -363,8 +363,8 @@ func (s *slow) commit(ctx context.Context, items []int) ([]int, error) {
 	}
 }
 
-// TestLateItemsAreNotStored: an item that waited so long for a slow commit that its request could
-// give up during its own is refused and not stored.
+// TestLateItemsAreNotStored: an item whose request could end during its own commit, because an earlier
+// commit was slow, is rejected and not stored.
 func TestLateItemsAreNotStored(t *testing.T) {
 	const (
 		timeout = 2 * time.Second
@@ -381,7 +381,7 @@ func TestLateItemsAreNotStored(t *testing.T) {
 		{"with just enough time", enough, 0, nil},
 		{"with a microsecond too little", enough - time.Microsecond, 0, batch.ErrLate},
 		{"with a deadline within the commit", first + time.Second, 0, batch.ErrLate},
-		{"gone before its turn", first - time.Second, 0, context.DeadlineExceeded},
+		{"ended before its turn", first - time.Second, 0, context.DeadlineExceeded},
 		{"just before the deadline", 0, enough, nil},
 		{"a microsecond too late for the deadline", 0, enough - time.Microsecond, batch.ErrLate},
 		{"with a context that ends before the deadline", enough - time.Microsecond, enough, batch.ErrLate},
@@ -456,7 +456,7 @@ func TestDeadline(t *testing.T) {
 
 		takes = time.Hour
 
-		// it is in the way of the others
+		// The bad item fails the batch of the others.
 		go q.Do(context.Background(), 3, 1)
 		synctest.Wait()
 
@@ -511,7 +511,7 @@ func TestAttemptsShareOneTimeout(t *testing.T) {
 				}
 			})
 
-			// in this order
+			// The items arrive in this order.
 			synctest.Wait()
 		}
 
@@ -525,7 +525,7 @@ func TestAttemptsShareOneTimeout(t *testing.T) {
 }
 
 // TestRefusedIsNeverStored is a property test: whatever commits take and whenever requests come and
-// give up, an item is stored if and only if its request is told so, and that not after its
+// end, an item is stored if and only if its request gets its outcome, and gets it before its
 // deadline.
 func TestRefusedIsNeverStored(t *testing.T) {
 	const timeout = 2 * time.Second
@@ -533,13 +533,13 @@ func TestRefusedIsNeverStored(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			upTo := func(random *rand.Rand, d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 
-			// one for each goroutine
+			// Each goroutine has a source of its own.
 			requests, commits := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			pace := 1 + upTo(requests, 3*time.Second)
 			s := slow{takes: func() time.Duration { return 1 + upTo(commits, pace) }}
 			options := batch.Options{MaxItems: 5, MaxQueued: 3, Timeout: timeout}
 
-			// of a deadline, where it is that and not the context that ends a request
+			// The deadline, where not the context ends the request.
 			var within time.Duration
 
 			if seed%2 == 1 {
@@ -549,7 +549,7 @@ func TestRefusedIsNeverStored(t *testing.T) {
 			q := batch.New(s.commit, options)
 			q.Start()
 			var mu sync.Mutex
-			var told []int
+			var answered []int
 
 			var wg sync.WaitGroup
 			for i := range 60 {
@@ -574,7 +574,7 @@ func TestRefusedIsNeverStored(t *testing.T) {
 
 					if err == nil {
 						mu.Lock()
-						told = append(told, i)
+						answered = append(answered, i)
 						mu.Unlock()
 					}
 				})
@@ -586,11 +586,11 @@ func TestRefusedIsNeverStored(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			slices.Sort(told)
+			slices.Sort(answered)
 			slices.Sort(s.stored)
 
-			if !slices.Equal(told, s.stored) {
-				t.Errorf("seed %d: stored %v, told %v", seed, s.stored, told)
+			if !slices.Equal(answered, s.stored) {
+				t.Errorf("seed %d: stored %v, answered %v", seed, s.stored, answered)
 			}
 		})
 	}

@@ -14,14 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// connections is how many clients a benchmark plays, each with one request under way.
+// connections is the number of clients of a benchmark, each with one request in flight.
 const connections = 128
 
 // BenchmarkEndpoints measures calls per second over real connections on this machine, clients
@@ -29,7 +31,7 @@ const connections = 128
 //
 //	empty     a handler that answers 204 and does nothing else
 //	checked   the endpoint with all its checks, but nothing stored
-//	sqlite, postgres   the endpoint as it is: each answer stands for a committed transaction
+//	sqlite, postgres   the endpoint as it is: each answer follows a committed transaction
 //
 // Each verify has a solved challenge of its own, each siteverify a token of its own, made before
 // the clock starts.
@@ -48,12 +50,12 @@ func BenchmarkEndpoints(b *testing.B) {
 				benchEndpoint(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{}, endpoint.requests)
 			})
 
-			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchEndpoint(b, d, d.CaptchaStore(), endpoint.requests) })
+			dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchEndpoint(b, d, ingest.New(d).ClaimStore(), endpoint.requests) })
 		})
 	}
 }
 
-// benchPlane is what requests are made of.
+// benchPlane holds the sitekey and tokens of a benchmark's requests.
 type benchPlane struct {
 	sitekey, secret string
 }
@@ -122,14 +124,14 @@ func request(path, kind, header, body string) string {
 		path, kind, header, len(body), body)
 }
 
-func benchEndpoint(b *testing.B, d *db.DB, store db.CaptchaStore, requests func(*benchPlane, *testing.B) []string) {
+func benchEndpoint(b *testing.B, d *db.DB, store captcha.ClaimStore, requests func(*benchPlane, *testing.B) []string) {
 	p := newBenchPlane(b, d, store)
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
 	drive(b, p.handler, requests(&benchPlane{sitekey: key.Sitekey.Sitekey, secret: key.secret}, b))
 }
 
-// newBenchPlane is a plane whose clock stands at the present moment.
-func newBenchPlane(b *testing.B, d *db.DB, store db.CaptchaStore) *plane {
+// newBenchPlane returns a plane whose clock stands at the current time.
+func newBenchPlane(b *testing.B, d *db.DB, store captcha.ClaimStore) *plane {
 	c := &clock{}
 	c.set(time.Now())
 	return newPlaneOn(b, d, store, c)
@@ -182,12 +184,12 @@ func drive(b *testing.B, handler http.Handler, requests []string) {
 	b.ReportMetric(float64(len(requests))/b.Elapsed().Seconds(), "req/s")
 }
 
-// discardStore is a store that keeps nothing: everything is claimed for the first time, and nobody
-// has a quota.
+// discardStore is a store that stores nothing: every claim is the first one, and no account has a
+// quota.
 type discardStore struct{}
 
-func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
-	state := &db.CaptchaState{
+func (discardStore) Update(_ context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
+	state := &ingest.ClaimState{
 		Usage:   make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(keys.Usage)),
 		Claimed: make(map[model.SpentKey]bool, len(keys.Spent)),
 	}
@@ -206,8 +208,7 @@ func (discardStore) Update(_ context.Context, keys db.CaptchaKeys, decide func(*
 func (discardStore) Close() error { return nil }
 
 // BenchmarkHandler measures siteverify alone, up to the writer and back, without network and
-// storage: what a call costs us in time and allocations. The waiting for the writer's goroutine is
-// in it.
+// storage: the time and allocations of a call. It includes the wait for the writer's goroutine.
 func BenchmarkHandler(b *testing.B) {
 	p := newBenchPlane(b, dbtest.Open(b, dbtest.SQLiteURL(b)), discardStore{})
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")

@@ -19,7 +19,7 @@ import (
 
 // recorded are the requests of client libraries of other captcha services, byte for byte as
 // clients/check.mjs --record printed them, with another path where the service's own would be.
-// docs/captcha.md tells how to run the libraries themselves.
+// docs/captcha.md describes how to run the libraries themselves.
 var recorded = map[string]string{
 	"express-recaptcha 5.1.0 (reCAPTCHA)": `POST /siteverify HTTP/1.1
 Content-Type: application/x-www-form-urlencoded
@@ -118,12 +118,12 @@ func (p *plane) play(t *testing.T, request string, key pair, token string) strin
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// TestRecaptchaGo lets a library for reCAPTCHA verify tokens. It is the strictest that we know: an
-// empty list of error codes, or an empty moment, is an error for it.
+// TestRecaptchaGo verifies tokens with a library for reCAPTCHA. It is the strictest that we know:
+// it treats an empty list of error codes and an empty timestamp as errors.
 func TestRecaptchaGo(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 
-	// the library compares with its own
+	// The library compares the host name with its own.
 	p.clock.set(time.Now())
 	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
 	client, err := recaptcha.NewReCAPTCHA(key.secret, recaptcha.V2, 10*time.Second)

@@ -9,13 +9,12 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/tallygate/tallygate/dataplane/body"
+	"github.com/tallygate/tallygate/dataplane/jsonbody"
+	"github.com/tallygate/tallygate/web"
 )
 
-// The error codes of /siteverify (captcha contract, section 7; internal-error is the one that
-// libraries know for what is temporary).
+// The error codes of /siteverify (captcha contract, section 7). Client libraries know
+// internal-error as the temporary one.
 const (
 	codeMissingSecret   = "missing-input-secret"
 	codeInvalidSecret   = "invalid-input-secret"
@@ -27,8 +26,9 @@ const (
 	codeInternal        = "internal-error"
 )
 
-// compatSuccess and compatFailure are the answers of /siteverify. Their fields exclude each other:
-// client libraries read an empty list of errors as an error, and fail on an empty moment.
+// compatSuccess and compatFailure are the answers of /siteverify. They have no optional fields in
+// common: client libraries treat an empty list of errors as an error, and fail on an empty
+// timestamp.
 type compatSuccess struct {
 	Success     bool   `json:"success"`
 	ChallengeTS string `json:"challenge_ts"` // ISO 8601, UTC
@@ -40,17 +40,17 @@ type compatFailure struct {
 	ErrorCodes []string `json:"error-codes"`
 }
 
-// compatCall holds the parameters of a call in the format of other captcha services. All others are
-// ignored.
+// compatCall holds the parameters of a call in the format of other captcha services. Other
+// parameters are ignored.
 type compatCall struct {
 	secret, response, sitekey string
 
-	// badSitekey is set by a sitekey of the wrong JSON type or form encoding. Such a call must
-	// fail: without its sitekey, the check that the caller asked for would be skipped.
+	// badSitekey is set for a sitekey of the wrong JSON type or form encoding. Such a call must
+	// fail: without its sitekey, the check that the caller requested would be skipped.
 	badSitekey bool
 }
 
-// field returns where a parameter goes, or nil for one that is ignored.
+// field returns the field of a parameter, or nil for an ignored one.
 func (c *compatCall) field(name string) *string {
 	switch name {
 	case "secret":
@@ -64,17 +64,17 @@ func (c *compatCall) field(name string) *string {
 	return nil
 }
 
-// set sets a parameter that has no value yet, without the white space around it. An empty value
-// counts as absent.
+// set sets a parameter that has no value yet. An empty value counts as absent. White space around
+// the value is trimmed, such as the line break of a secret that was read from a file.
 func (c *compatCall) set(name, value string) {
 	if field := c.field(name); field != nil && *field == "" {
-		// a line break at the end of a file, for instance
 		*field = strings.TrimSpace(value)
 	}
 }
 
-// Compat answers /siteverify (captcha contract, section 4), by any method, always with HTTP 200.
-// The returned error is only for the log: it is what CompatUnavailable was answered for.
+// Compat answers /siteverify (captcha contract, section 4) for any method and always with HTTP 200.
+// If it returns an error, nothing is written yet: the caller logs the error and answers with
+// CompatUnavailable.
 func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 	call, ok := readCompat(r)
 	if !ok {
@@ -110,7 +110,7 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 
 	switch verdict {
 	case claimed, claimedFromReserve:
-		reply(w, compatSuccess{Success: true, ChallengeTS: t.Issued.Format(compatTime), Hostname: t.Hostname})
+		web.WriteJSON(w, compatSuccess{Success: true, ChallengeTS: t.Issued.Format(compatTime), Hostname: t.Hostname})
 	case duplicate:
 		refuse(w, codeSpent)
 	case overQuota:
@@ -127,12 +127,14 @@ func (s *Service) Compat(w http.ResponseWriter, r *http.Request) error {
 // compatTime is RFC 3339 in UTC with milliseconds, which every client library reads.
 const compatTime = "2006-01-02T15:04:05.000Z"
 
-func refuse(w http.ResponseWriter, codes ...string) { reply(w, compatFailure{ErrorCodes: codes}) }
+func refuse(w http.ResponseWriter, codes ...string) {
+	web.WriteJSON(w, compatFailure{ErrorCodes: codes})
+}
 
-// CompatUnavailable answers /siteverify when nothing can be said of the token: it is ours to mend,
-// and never a success.
+// CompatUnavailable answers /siteverify after an internal error. It is never a success.
 func CompatUnavailable(w http.ResponseWriter) { refuse(w, codeInternal) }
 
+// missing returns the error codes for required parameters that are absent.
 func (c *compatCall) missing() (codes []string) {
 	if c.secret == "" {
 		codes = append(codes, codeMissingSecret)
@@ -143,20 +145,20 @@ func (c *compatCall) missing() (codes []string) {
 	return codes
 }
 
-// readCompat reads the parameters of the body, and those that the body leaves out or empty from the
-// query. It is false for a body that is too large or does not have the form that it claims, for a
-// sitekey that cannot be read, and for methods that carry no request.
+// readCompat reads the parameters from the body, and those that are absent there from the query. It
+// reports false for a body that is too large or does not match its content type, for an unreadable
+// sitekey, and for methods other than GET and POST.
 func readCompat(r *http.Request) (*compatCall, bool) {
 	if r.Method != http.MethodPost && r.Method != http.MethodGet {
 		return nil, false
 	}
 
 	var call, query compatCall
-	b, err := body.Read(r)
+	b, err := jsonbody.Read(r)
 	if err != nil {
 		return nil, false
 	}
-	defer body.Free(b)
+	defer jsonbody.Free(b)
 
 	if !call.readBody(b.Bytes(), r.Header.Get("Content-Type")) {
 		return nil, false
@@ -175,8 +177,8 @@ func readCompat(r *http.Request) (*compatCall, bool) {
 	return &call, true
 }
 
-// readBody reads a JSON object, multipart fields, or a form. What begins like an object is one,
-// whatever it claims: libraries forget to say so.
+// readBody reads a JSON object, multipart fields, or a form. A body that starts with a brace is an
+// object, whatever its content type, since some libraries do not set one.
 func (c *compatCall) readBody(b []byte, contentType string) bool {
 	kind, parameters, _ := mime.ParseMediaType(contentType)
 	switch {
@@ -185,35 +187,38 @@ func (c *compatCall) readBody(b []byte, contentType string) bool {
 	case kind == "multipart/form-data":
 		return c.readMultipart(multipart.NewReader(bytes.NewReader(b), parameters["boundary"]))
 	case kind == "application/json", bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("{")):
-		return body.Object(b, c.member) == nil
+		return c.readJSON(b)
 	}
 
 	c.readForm(string(b))
 	return true
 }
 
-// member reads a key of a JSON object. A value of the wrong type counts as absent, as null does,
-// except that of the sitekey.
-func (c *compatCall) member(d *jsontext.Decoder, key string) error {
-	if c.field(key) == nil {
-		return d.SkipValue()
+// readJSON reads a JSON object. A value of the wrong type counts as absent, as null does. For the
+// sitekey it makes the call fail.
+func (c *compatCall) readJSON(b []byte) bool {
+	o := jsonbody.Open(b)
+	defer o.Close()
+
+	for o.Next() {
+		if c.field(o.Key()) == nil {
+			continue
+		}
+
+		kind := o.Kind()
+		c.badSitekey = c.badSitekey || o.Key() == "sitekey" && kind != '"' && kind != 'n'
+
+		var text string
+		o.Exact(&text)
+		c.set(o.Key(), text)
 	}
 
-	kind := d.PeekKind()
-	c.badSitekey = c.badSitekey || key == "sitekey" && kind != '"' && kind != 'n'
-
-	var text string
-	if err := body.Exact(d, &text); err != nil {
-		return err
-	}
-
-	c.set(key, text)
-	return nil
+	return o.Err() == nil
 }
 
-// readForm reads parameters in the form of a query. The first value of each counts that is not
-// empty. What cannot be decoded is left out, since it may be a parameter that is ignored, except
-// the sitekey.
+// readForm reads parameters in the form of a query. Of each parameter the first value counts that
+// is not empty. A pair that cannot be decoded is skipped, since its parameter may be an ignored
+// one. An undecodable sitekey makes the call fail.
 func (c *compatCall) readForm(s string) {
 	for pair := range strings.SplitSeq(s, "&") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -232,6 +237,7 @@ func (c *compatCall) readForm(s string) {
 	}
 }
 
+// readMultipart reads the fields of a multipart form.
 func (c *compatCall) readMultipart(reader *multipart.Reader) bool {
 	for {
 		part, err := reader.NextPart()

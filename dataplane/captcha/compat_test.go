@@ -14,8 +14,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// compatCall sends a call to the compatible endpoint, which must be answered with HTTP 200 and
-// JSON, and returns the answer.
+// compatCall sends a call to the compatible endpoint and returns the answer, which must have HTTP
+// status 200 and be JSON.
 func (p *plane) compatCall(t *testing.T, c call) string {
 	t.Helper()
 	response, body := p.send(c)
@@ -25,8 +25,8 @@ func (p *plane) compatCall(t *testing.T, c call) string {
 	return body
 }
 
-// TestCompatRequests: the three places of parameters (captcha contract, section 4), and the forms
-// in which libraries and people write them.
+// TestCompatRequests checks the three sources of parameters (captcha contract, section 4), and the
+// forms in which libraries and people write them.
 func TestCompatRequests(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	key := p.pair(p.account("a", model.CaptchaPlanFree), "example.com")
@@ -53,7 +53,7 @@ func TestCompatRequests(t *testing.T) {
 		{"form with empty remoteip", func(s string) call {
 			return call{kind: formType, body: form("secret", key.secret, "response", s, "remoteip", "")}
 		}},
-		{"form that nobody escaped", func(s string) call {
+		{"unescaped form", func(s string) call {
 			return call{kind: formType, body: "secret=" + key.secret + "&response=" + s + "&remoteip=::1&version=a;b%zz"}
 		}},
 		{"form with white space around", func(s string) call {
@@ -141,7 +141,7 @@ func TestCompatCodes(t *testing.T) {
 			{"both missing", call{body: ""}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
 			{"both missing, GET", call{method: "GET"}, `{"success":false,"error-codes":["missing-input-secret","missing-input-response"]}`},
 			{"invalid-input-secret", ask(m{"secret": "x", "response": token}), refused("invalid-input-secret")},
-			{"invalid-input-secret: nobody's", ask(m{"secret": model.NewSecret(model.CaptchaSecretPrefix), "response": token}), refused("invalid-input-secret")},
+			{"invalid-input-secret: unknown", ask(m{"secret": model.NewSecret(model.CaptchaSecretPrefix), "response": token}), refused("invalid-input-secret")},
 			{"invalid-input-secret: a sitekey", ask(m{"secret": key.Sitekey.Sitekey, "response": token}), refused("invalid-input-secret")},
 			{"invalid-input-secret comes before the response", ask(m{"secret": "x", "response": "x"}), refused("invalid-input-secret")},
 			{"invalid-input-response", ask(m{"secret": key.secret, "response": "x"}), refused("invalid-input-response")},
@@ -186,13 +186,13 @@ func TestCompatCodes(t *testing.T) {
 		p.setUsage(account, 11_000)
 		check(t, "quota-exceeded", p.compat(key, p.token(key, siteOrigin)), refused("quota-exceeded"))
 		p.setUsage(account, 0)
-		check(t, "hostname of a page that does not tell", p.compat(key, p.token(key, "")),
+		check(t, "hostname of a page without Origin", p.compat(key, p.token(key, "")),
 			`{"success":true,"challenge_ts":"2026-11-20T12:05:00.000Z","hostname":""}`)
 	})
 }
 
-// TestTestCredentials: they work on any domain, never count, run the real work, and their tokens
-// are used once like others (captcha contract, section 5).
+// TestTestCredentials checks that the test credentials work on any domain, never count and use real
+// work, and that their tokens are valid once like others (captcha contract, section 5).
 func TestTestCredentials(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

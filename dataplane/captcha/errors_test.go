@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// with is a copy of a body with other fields; nil takes one away.
+// with returns a copy of a body with changed fields; nil removes a field.
 func with(body m, fields m) m {
 	all := maps.Clone(body)
 	for name, value := range fields {
@@ -39,8 +40,8 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(text)
 }
 
-// refusal sends a call that must be refused, and checks status and body: one sentence, and the
-// headers of its status.
+// refusal sends a call that must be refused. It checks the status with its headers, and that the
+// body is one sentence.
 func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Response {
 	t.Helper()
 
@@ -62,7 +63,7 @@ func (p *plane) refusal(t *testing.T, name string, c call, status int) *http.Res
 }
 
 // TestErrors goes through the contract's table of errors (captcha contract, section 7) on the three
-// JSON endpoints, and the order in which they check. Nothing that is refused may change anything.
+// JSON endpoints, and the order of their checks. A refused call must not change anything.
 func TestErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -140,11 +141,11 @@ func TestErrors(t *testing.T) {
 			{"verify, another domain", call{path: verifyPath, body: work, origin: foreign}, 403},
 			{"the domain comes before the work", call{path: verifyPath, body: with(work, m{"nonce": "x"}), origin: foreign}, 403},
 			// 404: the sitekey does not exist.
-			{"config, nobody's sitekey", call{path: configPath, body: m{"sitekey": unknown}, origin: siteOrigin}, 404},
+			{"config, unknown sitekey", call{path: configPath, body: m{"sitekey": unknown}, origin: siteOrigin}, 404},
 			{"config, sitekey with a newline", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey[:9] + "\n" + key.Sitekey.Sitekey[9:]}, origin: siteOrigin}, 404},
 			{"config, not the form of one", call{path: configPath, body: m{"sitekey": "x"}, origin: siteOrigin}, 404},
-			{"verify, nobody's sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unknown}), origin: siteOrigin}, 404},
-			{"siteverify, nobody's sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown})}, 404},
+			{"verify, unknown sitekey", call{path: verifyPath, body: with(work, m{"sitekey": unknown}), origin: siteOrigin}, 404},
+			{"siteverify, unknown sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown})}, 404},
 			{"siteverify, a secret for a sitekey", call{path: siteverifyPath, body: with(pair, m{"sitekey": key.secret})}, 404},
 			{"the sitekey comes before the secret", call{path: siteverifyPath, body: with(pair, m{"sitekey": unknown, "secret": "x"})}, 404},
 			// 405
@@ -163,7 +164,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%d counted, want 0", u)
 		}
 
-		// What was refused above is as good as before.
+		// The challenges and tokens refused above are still valid.
 		if response, body := p.send(call{path: verifyPath, body: work, origin: siteOrigin}); response.StatusCode != 200 {
 			t.Errorf("the work: %d %s", response.StatusCode, body)
 		}
@@ -177,7 +178,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestNonceInAnyNotation: verify takes the nonce in each notation of its value.
+// TestNonceInAnyNotation checks that verify accepts the nonce in each notation of its value.
 func TestNonceInAnyNotation(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for _, notation := range []string{"%d", "%d.0", "%d.000", "%d0e-1", "%dE+0"} {
@@ -195,8 +196,8 @@ func TestNonceInAnyNotation(t *testing.T) {
 	}
 }
 
-// TestDomainBinding: a bound sitekey serves its domains and their subdomains only, an unbound one
-// every page (captcha contract, section 5).
+// TestDomainBinding checks that a bound sitekey works on its domains and their subdomains only, and
+// an unbound one on every page (captcha contract, section 5).
 func TestDomainBinding(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	account := p.account("a", model.CaptchaPlanFree)
@@ -233,7 +234,7 @@ func TestDomainBinding(t *testing.T) {
 				status = http.StatusForbidden
 			}
 
-			// the page may read its answers, refusals too
+			// The page may read all answers, including refusals.
 			var allow []string
 
 			if origin := test.header["Origin"]; len(origin) == 1 {
@@ -275,8 +276,8 @@ func TestDomainBinding(t *testing.T) {
 	}
 }
 
-// TestLocalhostBinding: a sitekey that names localhost serves pages of it, next to its other
-// domains, and no address.
+// TestLocalhostBinding checks that a sitekey with the domain localhost works there and on its other
+// domains, and not on loopback addresses.
 func TestLocalhostBinding(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	account := p.account("a", model.CaptchaPlanFree)
@@ -297,7 +298,7 @@ func TestLocalhostBinding(t *testing.T) {
 	p.refusal(t, "localhost, not named", call{path: configPath, body: m{"sitekey": other.Sitekey.Sitekey}, origin: "http://localhost"}, 403)
 }
 
-// TestPreflight: a page may ask before it sends JSON with its type.
+// TestPreflight checks the answer to the preflight of a call with a JSON content type.
 func TestPreflight(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 
@@ -316,8 +317,8 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNotCached: a challenge or a token that a cache gives to two people is worth nothing
-// to the second.
+// TestAnswersAreNotCached checks that no cache stores an answer, since a challenge or token is
+// useless to a second client.
 func TestAnswersAreNotCached(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	for path, body := range map[string]any{
@@ -331,7 +332,7 @@ func TestAnswersAreNotCached(t *testing.T) {
 	}
 }
 
-// TestChallenge: the fields and bounds of a challenge.
+// TestChallenge checks the fields and bounds of a challenge.
 func TestChallenge(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey, "unknown": []any{1, m{}}}})
@@ -346,4 +347,39 @@ func TestChallenge(t *testing.T) {
 	if len(challenge) != 214 || len(salt) != 22 || fields["difficulty"] != float64(difficulty) {
 		t.Errorf("%s", body)
 	}
+}
+
+// TestNoTestSitekey checks that a disabled test sitekey is unknown and its secret wrong at all
+// endpoints, and that others still work.
+func TestNoTestSitekey(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		on := newPlane(t, d)
+		off := newPlaneWith(t, d, on.clock, captcha.StoreTimeout, func(o *captcha.Options) { o.NoTestSitekey = true })
+		owned := on.pair(on.account("owner", model.CaptchaPlanFree))
+		work, token := on.solved(testPair, siteOrigin), on.token(testPair, siteOrigin)
+
+		for _, c := range []struct {
+			name   string
+			call   call
+			status int
+		}{
+			{"config", call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin}, http.StatusNotFound},
+			{"verify", call{path: verifyPath, body: work, origin: siteOrigin}, http.StatusNotFound},
+			{"siteverify", call{path: siteverifyPath, body: m{"sitekey": model.TestSitekey, "secret": model.TestSitekeySecret, "token": token}}, http.StatusNotFound},
+			{"siteverify of another sitekey", call{path: siteverifyPath, body: m{"sitekey": owned.Sitekey.Sitekey, "secret": model.TestSitekeySecret, "token": token}},
+				http.StatusUnauthorized},
+		} {
+			off.refusal(t, c.name, c.call, c.status)
+		}
+
+		if got, want := off.compat(testPair, token), refused("invalid-input-secret"); got != want {
+			t.Errorf("compat: %s, want %s", got, want)
+		}
+		if got := off.siteverify(owned, off.token(owned, siteOrigin)); got != valid {
+			t.Errorf("another sitekey: %s", got)
+		}
+		if got := on.siteverify(testPair, token); got != valid {
+			t.Errorf("the test sitekey where it is on: %s", got)
+		}
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// fuzzPlane is a plane on SQLite, with a bound sitekey. A body's placeholders become what a valid
-// call needs.
+// fuzzPlane returns a plane on SQLite with a bound sitekey. fill replaces a body's placeholders
+// with the values of a valid call.
 func fuzzPlane(f *testing.F) (p *plane, fill func(string) string) {
 	p = newPlane(f, dbtest.Open(f, dbtest.SQLiteURL(f)))
 	key := p.pair(p.account("a", model.CaptchaPlanEnterprise), "example.com")
@@ -38,7 +38,8 @@ func (p *plane) serve(method, target, kind, origin, body string) *httptest.Respo
 	return response
 }
 
-// jsonInContract checks an answer of a JSON endpoint: no 5xx from input, every refusal a sentence.
+// jsonInContract checks that an answer of a JSON endpoint has no 5xx status, and that a refusal is
+// a sentence.
 func jsonInContract(t *testing.T, response *httptest.ResponseRecorder) {
 	t.Helper()
 
@@ -63,7 +64,7 @@ func jsonInContract(t *testing.T, response *httptest.ResponseRecorder) {
 	}
 }
 
-// FuzzWidget: any method, origin and body for config and verify.
+// FuzzWidget sends any method, origin and body to config and verify.
 func FuzzWidget(f *testing.F) {
 	p, fill := fuzzPlane(f)
 
@@ -83,7 +84,7 @@ func FuzzWidget(f *testing.F) {
 	})
 }
 
-// FuzzSiteverify: any body for the native endpoint.
+// FuzzSiteverify sends any body to the native endpoint.
 func FuzzSiteverify(f *testing.F) {
 	p, fill := fuzzPlane(f)
 
@@ -99,8 +100,8 @@ func FuzzSiteverify(f *testing.F) {
 	})
 }
 
-// FuzzCompat: any method, type, query and body for the compatible endpoint. It answers 200 whatever
-// comes, with fields that exclude each other, and never succeeds without the secret.
+// FuzzCompat sends any method, content type, query and body to the compatible endpoint. It must
+// always answer 200 with either set of fields, and never succeed without the secret.
 func FuzzCompat(f *testing.F) {
 	p, fill := fuzzPlane(f)
 

@@ -19,8 +19,12 @@ import (
 	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/web"
 )
 
 func TestMain(m *testing.M) { os.Exit(dbtest.Run(m)) }
@@ -30,7 +34,7 @@ var (
 	secret = []byte("a secret for tests, 32 bytes or more")
 )
 
-// difficulty is that of challenges in tests, before any pressure.
+// difficulty is the base difficulty of challenges in tests.
 const difficulty = 2_048
 
 type m = map[string]any
@@ -69,17 +73,17 @@ type plane struct {
 
 func newPlane(tb testing.TB, d *db.DB) *plane {
 	tb.Helper()
-	return newPlaneOn(tb, d, d.CaptchaStore(), &clock{now: noon})
+	return newPlaneOn(tb, d, ingest.New(d).ClaimStore(), &clock{now: noon})
 }
 
-// newPlaneOn is newPlane with a store that a test has tampered with, and a clock.
-func newPlaneOn(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock) *plane {
+// newPlaneOn is newPlane with a given store and clock.
+func newPlaneOn(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *clock) *plane {
 	tb.Helper()
 	return newPlaneWithin(tb, d, store, c, captcha.StoreTimeout)
 }
 
-// newPlaneWithin is newPlaneOn with another bound on how long a request waits for the writer.
-func newPlaneWithin(tb testing.TB, d *db.DB, store db.CaptchaStore, c *clock, timeout time.Duration) *plane {
+// newPlaneWithin is newPlaneOn with another timeout for requests.
+func newPlaneWithin(tb testing.TB, d *db.DB, store captcha.ClaimStore, c *clock, timeout time.Duration) *plane {
 	tb.Helper()
 	return newPlaneWith(tb, d, c, timeout, func(o *captcha.Options) { o.Store = store })
 }
@@ -89,13 +93,13 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	tb.Helper()
 
 	p := &plane{tb: tb, db: d, clock: c}
-	clientAddr := dataplane.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	clientAddr := web.ClientAddr([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 	log := slog.New(slog.NewTextHandler(tb.Output(), nil))
 	options := captcha.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Difficulty: difficulty, Now: c.Now, Log: log}
 	change(&options)
 
 	if options.Store == nil {
-		options.Store = d.CaptchaStore()
+		options.Store = ingest.New(d).ClaimStore()
 	}
 
 	service, err := captcha.NewWithin(options, timeout)
@@ -111,9 +115,9 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	})
 
 	tb.Cleanup(p.stop)
-	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: d.HitStore(), Log: log})
+	hits := analytics.New(analytics.Options{DB: d, Secret: secret, ClientAddr: clientAddr, Now: c.Now, Store: ingest.New(d).HitStore(), Log: log})
 
-	// never started
+	// The analytics service is never started.
 	tb.Cleanup(func() { _ = hits.Stop(context.Background()) })
 	p.handler = dataplane.Handler(dataplane.Options{Analytics: hits, Captcha: service, Assets: http.NotFoundHandler(), Log: log})
 	server := httptest.NewServer(p.handler)
@@ -124,11 +128,11 @@ func newPlaneWith(tb testing.TB, d *db.DB, c *clock, timeout time.Duration, chan
 	return p
 }
 
-// account makes an account on a plan.
+// account creates an account on a plan.
 func (p *plane) account(name string, plan model.CaptchaPlan) int64 {
 	p.tb.Helper()
 	at := model.At(p.clock.Now())
-	user, err := p.db.SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: name, CaptchaPlan: plan, CreatedAt: at},
+	user, err := accounts.New(p.db).SignUp(p.tb.Context(), model.SignupsOpen, model.Account{Name: name, CaptchaPlan: plan, CreatedAt: at},
 		model.User{Email: name + "@example.com", PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		p.tb.Fatal(err)
@@ -143,10 +147,10 @@ type pair struct {
 	secret string
 }
 
-// pair makes a sitekey of the account.
+// pair creates a sitekey of the account.
 func (p *plane) pair(accountID int64, domains ...string) pair {
 	p.tb.Helper()
-	key, secret, err := p.db.CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
+	key, secret, err := sites.New(p.db).CreateSitekey(p.tb.Context(), accountID, "Form", domains, model.At(p.clock.Now()))
 	if err != nil {
 		p.tb.Fatal(err)
 	}
@@ -232,7 +236,7 @@ const (
 	compatPath     = "/siteverify"
 )
 
-// config asks for a challenge, from a client of its own, so that no pressure builds up.
+// config requests a challenge from a new client, so that the difficulty does not rise.
 func (p *plane) config(key pair, origin string) pow.Challenge {
 	p.tb.Helper()
 	response, body := p.send(call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: origin, client: nextClient()})
@@ -248,7 +252,7 @@ var clients struct {
 	n int
 }
 
-// nextClient is an address in a network that nobody used before.
+// nextClient returns an address in a network that no request has used before.
 func nextClient() string {
 	clients.Lock()
 	defer clients.Unlock()
@@ -256,7 +260,7 @@ func nextClient() string {
 	return netip.AddrFrom4([4]byte{10, byte(clients.n >> 8), byte(clients.n), 1}).String()
 }
 
-// solved is a challenge with its answer, as verify takes it.
+// solved returns the body of a verify call with a solved challenge.
 func (p *plane) solved(key pair, origin string) m {
 	p.tb.Helper()
 	c := p.config(key, origin)
@@ -267,7 +271,7 @@ func (p *plane) solved(key pair, origin string) m {
 	return m{"sitekey": key.Sitekey.Sitekey, "challenge": c.Challenge, "nonce": nonce}
 }
 
-// token goes the widget's whole way.
+// token returns a new token, as the widget gets it.
 func (p *plane) token(key pair, origin string) string {
 	p.tb.Helper()
 	response, body := p.send(call{path: verifyPath, body: p.solved(key, origin), origin: origin})
@@ -278,7 +282,7 @@ func (p *plane) token(key pair, origin string) string {
 	return answer.Token
 }
 
-// siteverify asks the native endpoint about a token and returns its answer, as text.
+// siteverify redeems a token at the native endpoint and returns the answer as text.
 func (p *plane) siteverify(key pair, token string) string {
 	p.tb.Helper()
 	response, body := p.send(call{path: siteverifyPath, body: m{"sitekey": key.Sitekey.Sitekey, "secret": key.secret, "token": token}})
@@ -288,7 +292,7 @@ func (p *plane) siteverify(key pair, token string) string {
 	return body
 }
 
-// compat asks the compatible endpoint about a token and returns its answer, as text.
+// compat redeems a token at the compatible endpoint and returns the answer as text.
 func (p *plane) compat(key pair, token string) string {
 	p.tb.Helper()
 	response, body := p.send(call{path: compatPath, kind: formType, body: "secret=" + key.secret + "&response=" + token})
@@ -310,10 +314,10 @@ const (
 
 func refused(code string) string { return `{"success":false,"error-codes":["` + code + `"]}` }
 
-// usage is what the account used in the month of the clock.
+// usage returns the usage of the account in the month of the clock.
 func (p *plane) usage(accountID int64) model.CaptchaUsage {
 	p.tb.Helper()
-	usage, err := p.db.CaptchaUsage(p.tb.Context(), accountID, model.At(p.clock.Now()).Month())
+	usage, err := accounts.New(p.db).CaptchaUsage(p.tb.Context(), accountID, model.At(p.clock.Now()).Month())
 	if err != nil {
 		p.tb.Fatal(err)
 	}

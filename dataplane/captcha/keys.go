@@ -10,24 +10,24 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// keyID names the key of challenges and tokens. All application keys use the same one: ids that
-// differ would have to be agreed on by processes that are restarted one after the other.
+// keyID is the id of the key in challenges and tokens. All application keys use the same id, since
+// processes that restart one after the other could not agree on different ones.
 const keyID = 1
 
 // previousAccepted is how long after a rotation the previous key is still accepted. A challenge
-// that was issued just before it may be answered for 10 minutes, its token redeemed for another 5,
-// and processes follow within 5 seconds. Later nothing genuine carries that key, and a client that
-// has it must not be able to sign tokens.
+// issued just before it can be solved for 10 minutes, its token redeemed for another 5, and
+// processes follow within 5 seconds. After that no genuine token uses the key, and a client that
+// knows it must not be able to sign tokens.
 const previousAccepted = pow.Lifetime + token.Lifetime + token.MaxSkew + time.Minute
 
-// keys sign with one application key and accept what either of two signed.
+// keys sign with one application key, and accept signatures of it and of the previous one.
 type keys struct {
 	current  keyPair
-	previous *keyPair           // nil: none
+	previous *keyPair           // nil without a previous key
 	rotation *model.KeyRotation // nil without a previous key
 }
 
-// keyPair is what one application key is used for.
+// keyPair holds the keys that are derived from one application key.
 type keyPair struct {
 	work   *pow.Keyring
 	tokens *token.Keyring
@@ -54,7 +54,7 @@ func newKeyPair(secret []byte) (*keyPair, error) {
 	return &keyPair{work: work, tokens: tokens}, errors.Join(workErr, tokenErr)
 }
 
-// signing returns the pair that signs.
+// signing returns the pair that signs new challenges and tokens.
 func (k *keys) signing() *keyPair {
 	if k.rotation.SignsWithPrevious() {
 		return k.previous
@@ -62,15 +62,17 @@ func (k *keys) signing() *keyPair {
 	return &k.current
 }
 
-// acceptsPrevious reports whether what the previous key signed is accepted.
+// acceptsPrevious reports whether signatures of the previous key are accepted.
 func (k *keys) acceptsPrevious(now time.Time) bool {
 	return k.previous != nil && (k.rotation.SignsWithPrevious() || model.At(now).Sub(k.rotation.ReplacedAt()) < previousAccepted)
 }
 
+// issue returns a new challenge.
 func (k *keys) issue(sitekey string, difficulty uint32, now time.Time) pow.Challenge {
 	return k.signing().work.Issue(sitekey, difficulty, now)
 }
 
+// verify checks the solution of a challenge.
 func (k *keys) verify(sitekey, challenge string, nonce uint64, now time.Time) (pow.Work, error) {
 	work, err := k.current.work.Verify(sitekey, challenge, nonce, now)
 	if errors.Is(err, pow.ErrForged) && k.acceptsPrevious(now) {
@@ -79,8 +81,10 @@ func (k *keys) verify(sitekey, challenge string, nonce uint64, now time.Time) (p
 	return work, err
 }
 
+// sign returns the text of a token.
 func (k *keys) sign(t *token.Token) string { return k.signing().tokens.Sign(t) }
 
+// read returns the token of a text.
 func (k *keys) read(text string, now time.Time) (token.Token, error) {
 	t, err := k.current.tokens.Read(text)
 	if err != nil && k.acceptsPrevious(now) {

@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestRotatedKeys: processes with the old key, both keys and the new key accept each other's
-// challenges and tokens as long as genuine ones can be in use, and what a leaked old key signs is
-// refused after that.
+// TestRotatedKeys checks that processes with the old key, both keys and the new key accept each
+// other's challenges and tokens while genuine ones can be in use, and that signatures of a leaked
+// old key are refused after that.
 func TestRotatedKeys(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	before, after := []byte("the old application key"), []byte("the new application key")
@@ -28,6 +28,7 @@ func TestRotatedKeys(t *testing.T) {
 	old, both, only := make(before, nil), make(after, rotation), make(after, nil)
 	accepts := func(what string, by, from *keys, at time.Time, want bool) {
 		t.Helper()
+
 		c := from.issue("sitekey", 1024, at)
 		nonce, err := pow.Solve(c)
 		if err != nil {

@@ -6,20 +6,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/dataplane/captcha/pow"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
-// TestTooManyChallenges: a network that asks on and on gets harder challenges and then none, with
-// the time to come back. Only the address that the proxies vouch for counts.
+// TestTooManyChallenges checks that a network that requests many challenges gets harder ones and
+// then none, with a Retry-After. Only the address that the trusted proxies report counts.
 func TestTooManyChallenges(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	config := call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin}
 
 	var last pow.Challenge
 	for i := range 300 {
-		// the first hop is anybody's claim
+		// The first hop may be forged by the client.
 		config.client = "1.2.3.4, 198.51.100." + string(mustJSON(t, 1+i%200))
 		response, body := p.send(config)
 		if err := json.Unmarshal([]byte(body), &last); err != nil || response.StatusCode != http.StatusOK {
@@ -42,9 +44,9 @@ func TestTooManyChallenges(t *testing.T) {
 	}
 }
 
-// TestSolvedWorkCountsLess: a network whose challenges were answered meets a lower difficulty than
-// one that only asks, and a renewal counts least. Refused answers, and those that were given
-// before, change nothing.
+// TestSolvedWorkCountsLess checks that a network that solves its challenges gets a lower difficulty
+// than one that only requests them, and that a renewal counts least. Refused and repeated solutions
+// change nothing.
 func TestSolvedWorkCountsLess(t *testing.T) {
 	p := newPlane(t, dbtest.Open(t, dbtest.SQLiteURL(t)))
 	const office, other = "203.0.113.1", "198.51.100.1"
@@ -103,7 +105,7 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 		answer(office, c, 0, http.StatusOK)
 	}
 
-	// 31 solved count 7.75, and 3
+	// 31 solved challenges count 7.75, and 3 more are not solved.
 	if got := ask(office).Difficulty; got != difficulty {
 		t.Errorf("31 of 34 answered: difficulty %d, want %d", got, difficulty)
 	}
@@ -117,5 +119,22 @@ func TestSolvedWorkCountsLess(t *testing.T) {
 
 	if got := ask(office).Difficulty; got > 3*difficulty/2 {
 		t.Errorf("after 31 renewals: difficulty %d, want at most %d", got, 3*difficulty/2)
+	}
+}
+
+// TestBaseDifficultyBehindAnUnknownProxy checks that challenges for an address that many clients
+// share are neither refused nor harder, however many there are.
+func TestBaseDifficultyBehindAnUnknownProxy(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	p := newPlaneWith(t, d, &clock{now: noon}, captcha.StoreTimeout, func(o *captcha.Options) {
+		clients := web.NewClients(nil, o.Log, time.Now)
+		o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
+	})
+	for i := range 400 {
+		response, body := p.send(call{path: configPath, body: m{"sitekey": model.TestSitekey}, origin: siteOrigin})
+		var c pow.Challenge
+		if err := json.Unmarshal([]byte(body), &c); err != nil || response.StatusCode != http.StatusOK || c.Difficulty != difficulty {
+			t.Fatalf("challenge %d: %d %s, want one of difficulty %d", i+1, response.StatusCode, body, difficulty)
+		}
 	}
 }

@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tallygate/tallygate/dataplane/captcha"
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 )
 
 // atOnce sends the same call n times at once, in turn to each plane, and counts the answers.
@@ -37,7 +40,7 @@ func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 
 			answers[i] = body
 
-			// every token is another one
+			// Tokens differ from each other.
 			if c.path == verifyPath {
 				answers[i] = http.StatusText(response.StatusCode)
 			}
@@ -55,7 +58,7 @@ func atOnce(t *testing.T, n int, planes []*plane, c call) map[string]int {
 	return counts
 }
 
-// exactlyOne checks that of n answers one is the good one, and all others are the refusal.
+// exactlyOne checks that one of n answers is the good one, and all others are the refusal.
 func exactlyOne(t *testing.T, what string, counts map[string]int, n int, good, refusal string) {
 	t.Helper()
 	if counts[good] != 1 || counts[refusal] != n-1 {
@@ -63,8 +66,8 @@ func exactlyOne(t *testing.T, what string, counts map[string]int, n int, good, r
 	}
 }
 
-// parallelRedemption sends each of the calls that use something up a hundred times at once, in so
-// many rounds.
+// parallelRedemption sends each of the consuming calls a hundred times at once, in the given number
+// of rounds.
 func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 	t.Helper()
 
@@ -93,15 +96,15 @@ func parallelRedemption(t *testing.T, rounds int, planes ...*plane) {
 	}
 }
 
-// TestParallelRedemption: of a hundred requests with one token, exactly one gets it; likewise with
-// one challenge.
+// TestParallelRedemption checks that exactly one of a hundred requests consumes a token or
+// challenge.
 func TestParallelRedemption(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) { parallelRedemption(t, 2, newPlane(t, d)) })
 }
 
-// twoPlanes are two services, each with a writer of its own, and with connections of its own where
-// the database serves several processes; SQLite serves one. Their requests wait as long as it
-// takes: many claims that meet are slow on a busy machine.
+// twoPlanes returns two services, each with its own writer and, except on SQLite, its own
+// connections. Their requests have no timeout, since many concurrent claims are slow on a busy
+// machine.
 func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	t.Helper()
 	first := dbtest.Open(t, databaseURL)
@@ -112,7 +115,7 @@ func twoPlanes(t *testing.T, databaseURL string) []*plane {
 	}
 
 	c := &clock{now: noon}
-	return []*plane{newPlaneWithin(t, first, first.CaptchaStore(), c, hang), newPlaneWithin(t, second, second.CaptchaStore(), c, hang)}
+	return []*plane{newPlaneWithin(t, first, ingest.New(first).ClaimStore(), c, hang), newPlaneWithin(t, second, ingest.New(second).ClaimStore(), c, hang)}
 }
 
 // TestParallelRedemptionByTwoProcesses is TestParallelRedemption on two services.
@@ -122,8 +125,8 @@ func TestParallelRedemptionByTwoProcesses(t *testing.T) {
 	})
 }
 
-// TestQuotaIsExact: two processes that serve one account at once give away exactly what is left,
-// whatever tokens arrive when.
+// TestQuotaIsExact checks that two processes that serve one account concurrently grant exactly the
+// remaining quota.
 func TestQuotaIsExact(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		planes := twoPlanes(t, databaseURL)
@@ -178,7 +181,7 @@ func TestQuotaIsExact(t *testing.T) {
 			t.Errorf("again: %v, want all refused", counts)
 		}
 
-		// The last few of the reserve.
+		// The rest of the reserve.
 		if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = ?", 11_000-left); err != nil {
 			t.Fatal(err)
 		}
@@ -211,18 +214,18 @@ func TestQuotaIsExact(t *testing.T) {
 	})
 }
 
-// dyingStore is a real store whose process dies, as its requests see it, right after a commit:
-// nobody gets an answer.
+// dyingStore is a real store whose process seems to crash right after a commit: no request is
+// answered.
 type dyingStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	mu    sync.Mutex
 	dying bool
 }
 
 var errKilled = errors.New("killed")
 
-func (s *dyingStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
-	err := s.CaptchaStore.Update(ctx, keys, decide)
+func (s *dyingStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
+	err := s.ClaimStore.Update(ctx, keys, decide)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.dying {
@@ -237,11 +240,11 @@ func (s *dyingStore) set(dying bool) {
 	s.dying = dying
 }
 
-// TestKillBetweenClaimAndAnswer: whoever asks again after a crash that ate the answer is refused.
-// There is never a second token for one challenge, nor a second success for one token.
+// TestKillBetweenClaimAndAnswer checks that a client that repeats its call after a crash, which
+// lost the answer, is refused. A challenge never gets a second token, nor a token a second success.
 func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		store := &dyingStore{CaptchaStore: d.CaptchaStore()}
+		store := &dyingStore{ClaimStore: ingest.New(d).ClaimStore()}
 		p := newPlaneOn(t, d, store, &clock{now: noon})
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
@@ -268,18 +271,18 @@ func TestKillBetweenClaimAndAnswer(t *testing.T) {
 	})
 }
 
-// hang is how long a test waits for what must come: far longer than it takes, since it tells a hang
-// from a busy machine.
+// hang is how long a test waits for an event: far longer than it takes, so that a busy machine does
+// not fail the test.
 const hang = time.Minute
 
-// awayStore is a database that is away, or hangs.
+// awayStore is a database that is unavailable, or hangs.
 type awayStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	err  error
 	hang bool
 }
 
-func (s *awayStore) Update(ctx context.Context, _ db.CaptchaKeys, _ func(*db.CaptchaState) *db.CaptchaChanges) error {
+func (s *awayStore) Update(ctx context.Context, _ ingest.ClaimKeys, _ func(*ingest.ClaimState) *ingest.ClaimChanges) error {
 	if s.hang {
 		<-ctx.Done()
 		return ctx.Err()
@@ -287,7 +290,7 @@ func (s *awayStore) Update(ctx context.Context, _ db.CaptchaKeys, _ func(*db.Cap
 	return s.err
 }
 
-// failsClosed checks that nothing is said to be valid while the database cannot be asked.
+// failsClosed checks that no answer is a success while the database is unavailable.
 func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 	t.Helper()
 	for name, c := range map[string]call{
@@ -302,14 +305,15 @@ func failsClosed(t *testing.T, p *plane, key pair, work m, token string) {
 	check(t, "compat", p.compat(key, token), refused("internal-error"))
 }
 
-// TestFailClosed: without the database there is no token and no success, in bounded time.
+// TestFailClosed checks that there is no token and no success without the database, in bounded
+// time.
 func TestFailClosed(t *testing.T) {
 	for name, store := range map[string]*awayStore{"error": {err: errors.New("disk full")}, "hang": {hang: true}} {
 		t.Run(name, func(t *testing.T) {
 			d := dbtest.Open(t, dbtest.SQLiteURL(t))
 			well := newPlane(t, d)
 			key := well.pair(well.account("a", model.CaptchaPlanFree))
-			store.CaptchaStore = d.CaptchaStore()
+			store.ClaimStore = ingest.New(d).ClaimStore()
 			p := newPlaneWithin(t, d, store, well.clock, 100*time.Millisecond)
 			p.http.Timeout = hang
 			work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
@@ -318,7 +322,7 @@ func TestFailClosed(t *testing.T) {
 		})
 	}
 
-	// sitekeys that are not in memory cannot be looked up either
+	// Sitekeys that are not cached cannot be looked up either.
 	t.Run("closed database", func(t *testing.T) {
 		dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 			d, err := db.Open(databaseURL)
@@ -337,7 +341,7 @@ func TestFailClosed(t *testing.T) {
 
 			failsClosed(t, p, key, work, token)
 
-			// what is in memory is too old
+			// The cache entries have expired.
 			p.clock.add(time.Minute)
 			failsClosed(t, p, key, work, token)
 			p.refusal(t, "config", call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}}, http.StatusServiceUnavailable)
@@ -347,35 +351,35 @@ func TestFailClosed(t *testing.T) {
 
 // stuckStore is a real store whose batches wait until they are released or their time is up.
 type stuckStore struct {
-	db.CaptchaStore
-	taken   chan struct{} // told of each batch
+	captcha.ClaimStore
+	taken   chan struct{} // receives once per batch
 	release chan struct{}
 }
 
-func (s *stuckStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
+func (s *stuckStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
 	s.taken <- struct{}{}
 	select {
 	case <-s.release:
-		return s.CaptchaStore.Update(ctx, keys, decide)
+		return s.ClaimStore.Update(ctx, keys, decide)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// TestRefusedIsNotConsumed: while a commit is slow, the callers of what it stores and of what waits
-// behind it are told 503. When the database is well again, their tokens are neither consumed nor
-// counted.
+// TestRefusedIsNotConsumed checks that the calls of a slow commit and those queued behind it are
+// answered with 503, and that their tokens are neither consumed nor counted once the database has
+// recovered.
 func TestRefusedIsNotConsumed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		account := well.account("a", model.CaptchaPlanFree)
 		key := well.pair(account)
-		store := &stuckStore{CaptchaStore: d.CaptchaStore(), taken: make(chan struct{}, 9), release: make(chan struct{})}
+		store := &stuckStore{ClaimStore: ingest.New(d).ClaimStore(), taken: make(chan struct{}, 9), release: make(chan struct{})}
 		p := newPlaneWithin(t, d, store, well.clock, time.Second)
 		p.http.Timeout = hang
 		tokens := []string{well.token(key, siteOrigin), well.token(key, siteOrigin)}
 
-		// now the sitekey is in memory
+		// The sitekey is cached now.
 		check(t, "before", p.siteverify(key, "x"), invalid)
 		var wg sync.WaitGroup
 		refused := func(token string) {
@@ -393,7 +397,7 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 		wg.Wait()
 		close(store.release)
 
-		// now its writer has ended: nothing can come any more
+		// Its writer has ended, so that no commit can follow.
 		p.stop()
 
 		if used := well.usage(account).Used; used != 0 {
@@ -408,14 +412,14 @@ func TestRefusedIsNotConsumed(t *testing.T) {
 	})
 }
 
-// panickyStore is a real store whose transactions panic when they are about one account.
+// panickyStore is a real store whose transactions panic if they contain a claim of one account.
 type panickyStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	account int64
 }
 
-func (s *panickyStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
-	return s.CaptchaStore.Update(ctx, keys, func(state *db.CaptchaState) *db.CaptchaChanges {
+func (s *panickyStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
+	return s.ClaimStore.Update(ctx, keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
 		for key := range state.Usage {
 			if key.AccountID == s.account {
 				panic("bad claim")
@@ -425,13 +429,13 @@ func (s *panickyStore) Update(ctx context.Context, keys db.CaptchaKeys, decide f
 	})
 }
 
-// TestPanicIsTemporary: a claim that makes its transaction panic is told 503, is not consumed, and
-// disturbs nobody else.
+// TestPanicIsTemporary checks that a claim that makes its transaction panic is answered with 503
+// and not consumed, and that other claims are not affected.
 func TestPanicIsTemporary(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		well := newPlane(t, d)
 		good, bad := well.pair(well.account("a", model.CaptchaPlanFree)), well.pair(well.account("b", model.CaptchaPlanFree))
-		p := newPlaneOn(t, d, &panickyStore{CaptchaStore: d.CaptchaStore(), account: bad.AccountID}, well.clock)
+		p := newPlaneOn(t, d, &panickyStore{ClaimStore: ingest.New(d).ClaimStore(), account: bad.AccountID}, well.clock)
 		token := well.token(bad, siteOrigin)
 		c := call{path: siteverifyPath, body: m{"sitekey": bad.Sitekey.Sitekey, "secret": bad.secret, "token": token}}
 		for range 2 {
@@ -447,13 +451,13 @@ func TestPanicIsTemporary(t *testing.T) {
 	})
 }
 
-// TestRotatedSecretIsDead: a replaced secret, a removed sitekey and a new binding are known to
-// every process soon.
-func TestRotatedSecretIsDead(t *testing.T) {
+// TestRotatedSecretIsRefused checks that a replaced secret, a deleted sitekey and a new domain
+// binding take effect in every process soon.
+func TestRotatedSecretIsRefused(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		changing := dbtest.Open(t, databaseURL)
 
-		// SQLite tells changes within its process only
+		// SQLite notifies its own process only.
 		serving := changing
 
 		if changing.Dialect() == "postgres" {
@@ -471,13 +475,13 @@ func TestRotatedSecretIsDead(t *testing.T) {
 					t.Fatalf("%s has not arrived", what)
 				}
 
-				// nobody tells the test
+				// The plane reports no event that the test could wait for.
 				time.Sleep(5 * time.Millisecond)
 			}
 		}
 
 		await("the sitekey", func() bool { return p.compat(key, "x") == refused("invalid-input-response") })
-		secret, err := changing.RotateSitekeySecret(t.Context(), account, key.ID)
+		secret, err := sites.New(changing).RotateSitekeySecret(t.Context(), account, key.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -489,13 +493,13 @@ func TestRotatedSecretIsDead(t *testing.T) {
 
 		config := call{path: configPath, body: m{"sitekey": key.Sitekey.Sitekey}, origin: siteOrigin}
 		domains := []string{"example.org"}
-		if _, err := changing.UpdateSitekey(t.Context(), account, key.ID, db.SitekeyUpdate{Domains: &domains}); err != nil {
+		if _, err := sites.New(changing).UpdateSitekey(t.Context(), account, key.ID, sites.SitekeyUpdate{Domains: &domains}); err != nil {
 			t.Fatal(err)
 		}
 
 		await("the binding", func() bool { response, _ := p.send(config); return response.StatusCode == http.StatusForbidden })
 
-		if err := changing.DeleteSitekey(t.Context(), account, key.ID); err != nil {
+		if err := sites.New(changing).DeleteSitekey(t.Context(), account, key.ID); err != nil {
 			t.Fatal(err)
 		}
 
@@ -504,16 +508,16 @@ func TestRotatedSecretIsDead(t *testing.T) {
 	})
 }
 
-// TestAccountIsGone: a token of an account that was deleted since the sitekey was looked up is
-// worth nothing.
-func TestAccountIsGone(t *testing.T) {
+// TestAccountDeleted checks that a token is not valid if its account was deleted since the sitekey
+// was cached.
+func TestAccountDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
 		account := p.account("a", model.CaptchaPlanFree)
 		key := p.pair(account)
 		token := p.token(key, siteOrigin)
 
-		// now the secret is in memory
+		// The secret is cached now.
 		check(t, "before", p.compat(key, "x"), refused("invalid-input-response"))
 
 		if err := dbtest.Exec(d, "DELETE FROM accounts WHERE id = ?", account); err != nil {
@@ -525,12 +529,12 @@ func TestAccountIsGone(t *testing.T) {
 	})
 }
 
-// TestLeavingTakesTheClaimBack: a caller that gives up while others are being stored finds its
-// token unused.
-func TestLeavingTakesTheClaimBack(t *testing.T) {
+// TestDisconnectCancelsTheClaim checks that the token of a client that disconnects while other
+// claims are being committed is not consumed.
+func TestDisconnectCancelsTheClaim(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	entered, release := make(chan struct{}), make(chan struct{})
-	store := &gateStore{CaptchaStore: d.CaptchaStore(), entered: entered, release: release}
+	store := &gateStore{ClaimStore: ingest.New(d).ClaimStore(), entered: entered, release: release}
 	p := newPlaneOn(t, d, store, &clock{now: noon})
 	key := p.pair(p.account("a", model.CaptchaPlanFree))
 	token := p.token(key, siteOrigin)
@@ -545,7 +549,7 @@ func TestLeavingTakesTheClaimBack(t *testing.T) {
 		done <- body
 	}()
 
-	// the writer is busy with the first one
+	// The writer is busy with the first claim.
 	<-entered
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, siteverifyPath, strings.NewReader(second))
@@ -553,28 +557,28 @@ func TestLeavingTakesTheClaimBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	gone := make(chan struct{})
+	cancelled := make(chan struct{})
 	go func() {
 		p.handler.ServeHTTP(&discardWriter{header: http.Header{}}, request)
-		close(gone)
+		close(cancelled)
 	}()
 
 	leave()
-	<-gone
+	<-cancelled
 	close(release)
 	check(t, "the first", <-done, valid)
 	check(t, "the one that left", p.siteverify(key, token), valid)
 }
 
-// gateStore holds one batch until it is released.
+// gateStore blocks one batch until it is released.
 type gateStore struct {
-	db.CaptchaStore
+	captcha.ClaimStore
 	mu               sync.Mutex
 	closed           bool
 	entered, release chan struct{}
 }
 
-func (s *gateStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func(*db.CaptchaState) *db.CaptchaChanges) error {
+func (s *gateStore) Update(ctx context.Context, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) error {
 	s.mu.Lock()
 	closed := s.closed
 	s.closed = false
@@ -585,10 +589,10 @@ func (s *gateStore) Update(ctx context.Context, keys db.CaptchaKeys, decide func
 		<-s.release
 	}
 
-	return s.CaptchaStore.Update(ctx, keys, decide)
+	return s.ClaimStore.Update(ctx, keys, decide)
 }
 
-// discardWriter is a response that nobody reads.
+// discardWriter is an http.ResponseWriter that discards the body.
 type discardWriter struct {
 	header http.Header
 	status int
@@ -598,15 +602,15 @@ func (w *discardWriter) Header() http.Header         { return w.header }
 func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *discardWriter) WriteHeader(status int)      { w.status = status }
 
-// TestOneDeadlineForAllWaits: a call whose sitekey cannot be looked up is answered when the time
-// for all its waits is over, not when the lookup gives up.
+// TestOneDeadlineForAllWaits checks that a call whose sitekey cannot be looked up is answered at
+// its deadline for all waits, not when the lookup times out.
 func TestOneDeadlineForAllWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		well := newPlane(t, d)
 		key := well.pair(well.account("a", model.CaptchaPlanFree))
 		work, token := well.solved(key, siteOrigin), well.token(key, siteOrigin)
-		p := newPlaneWithin(t, d, d.CaptchaStore(), well.clock, 500*time.Millisecond)
+		p := newPlaneWithin(t, d, ingest.New(d).ClaimStore(), well.clock, 500*time.Millisecond)
 		p.http.Timeout = hang
 
 		ctx, release := context.WithCancel(context.Background())
@@ -629,15 +633,15 @@ func TestOneDeadlineForAllWaits(t *testing.T) {
 		began := time.Now()
 		failsClosed(t, p, key, work, token)
 
-		// three calls; each lookup gives up after 5 s
+		// There are three calls, and each lookup times out after 5 s.
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("three calls were answered after %v, want 1.5s", took)
 		}
 	})
 }
 
-// TestTokensShowNoRowNumbers: neither a token nor a challenge contains the number of the sitekey's
-// row or of the account's, in any byte order.
+// TestTokensShowNoRowNumbers checks that neither a token nor a challenge contains the id of the
+// sitekey or of the account, in any byte order.
 func TestTokensShowNoRowNumbers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)

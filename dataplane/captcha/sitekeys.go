@@ -6,44 +6,56 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
-	"github.com/tallygate/tallygate/dataplane/snapshot"
+	"github.com/tallygate/tallygate/dataplane/rulecache"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// sitekey is what a request needs to know of the sitekey it names: a snapshot, never changed.
+// sitekey holds the settings of a sitekey that requests need. It is cached and never changed.
 type sitekey struct {
 	id         int64 // 0 for the test sitekey
 	accountID  int64 // 0 for the test sitekey
 	text       string
 	inTokens   token.Sitekey
-	domains    []string // normalised; subdomains are implied; none: the key works everywhere
+	domains    []string // normalised, subdomains included; none: every domain is allowed
 	secretHash []byte
 }
 
-// testSitekey is in no database (captcha contract, section 5), and may be switched off.
-var testSitekey = &sitekey{text: model.TestSitekey, inTokens: token.SitekeyOf(model.TestSitekey), secretHash: model.HashToken(model.TestSitekeySecret)}
+// testSitekey is not in the database (captcha contract, section 5). Options.NoTestSitekey disables
+// it.
+var testSitekey = &sitekey{
+	text:       model.TestSitekey,
+	inTokens:   token.SitekeyOf(model.TestSitekey),
+	secretHash: model.HashToken(model.TestSitekeySecret),
+}
 
 // isCounted reports whether verifications count against an account's quota.
 func (k *sitekey) isCounted() bool { return k.accountID != 0 }
 
-// owns reports whether the secret is this sitekey's.
+// owns reports whether the secret belongs to this sitekey.
 func (k *sitekey) owns(secret string) bool {
 	return subtle.ConstantTimeCompare(model.HashToken(secret), k.secretHash) == 1
 }
 
-func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) snapshot.Load[sitekey] {
-	return func(ctx context.Context, name string) (int64, *sitekey, error) {
-		k, err := read(ctx, name)
+// loadSitekey returns a loader for the cache that reads sitekeys with read.
+func loadSitekey(read func(context.Context, string) (*model.Sitekey, error)) rulecache.Load[sitekey] {
+	return func(ctx context.Context, key string) (int64, *sitekey, error) {
+		k, err := read(ctx, key)
 		if err != nil {
 			return 0, nil, err
 		}
+
 		return k.ID, &sitekey{
-			id: k.ID, accountID: k.AccountID, text: k.Sitekey, inTokens: token.SitekeyOf(k.Sitekey), domains: k.Domains, secretHash: k.SecretHash,
+			id:         k.ID,
+			accountID:  k.AccountID,
+			text:       k.Sitekey,
+			inTokens:   token.SitekeyOf(k.Sitekey),
+			domains:    k.Domains,
+			secretHash: k.SecretHash,
 		}, nil
 	}
 }
 
-// sitekeyOf finds a sitekey by its public text.
+// sitekeyOf returns the sitekey with a public text.
 func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	isTest := text == model.TestSitekey
 	if isTest && !s.noTestSitekey {
@@ -64,14 +76,14 @@ func (s *Service) sitekeyOf(deadline time.Time, text string) (*sitekey, error) {
 	return key, nil
 }
 
-// sitekeyOfSecret finds a sitekey by its secret; nil when it is nobody's.
+// sitekeyOfSecret returns the sitekey with a secret, or nil for an unknown secret.
 func (s *Service) sitekeyOfSecret(deadline time.Time, secret string) (*sitekey, error) {
 	isTest := secret == model.TestSitekeySecret
 	if isTest && !s.noTestSitekey {
 		return testSitekey, nil
 	}
 
-	// a typo costs no lookup
+	// A malformed secret needs no lookup.
 	if isTest || !model.IsSecret(model.CaptchaSecretPrefix, secret) {
 		return nil, nil
 	}

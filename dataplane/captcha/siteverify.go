@@ -5,54 +5,57 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/tallygate/tallygate/dataplane/body"
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
+	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
-// serverCall is the body of a site's server (captcha contract, section 4). A key whose value has
-// the wrong JSON type counts as absent.
+// serverCall is the body of a call from a site's server (captcha contract, section 4). A member
+// whose value has the wrong JSON type counts as absent.
 type serverCall struct {
 	sitekey, secret, token string
 }
 
-func (c *serverCall) member(d *jsontext.Decoder, key string) error {
-	switch key {
-	case "sitekey":
-		return body.Exact(d, &c.sitekey)
-	case "secret":
-		return body.Exact(d, &c.secret)
-	case "token":
-		return body.Exact(d, &c.token)
+// readServerCall reads the body of a server's call.
+func readServerCall(r *http.Request) (call serverCall, err error) {
+	o := jsonbody.OpenRequest(r)
+	defer o.Close()
+
+	for o.Next() {
+		switch o.Key() {
+		case "sitekey":
+			o.Exact(&call.sitekey)
+		case "secret":
+			o.Exact(&call.secret)
+		case "token":
+			o.Exact(&call.token)
+		}
 	}
 
-	return d.SkipValue()
+	return call, errBody(o.Err())
 }
 
-// siteverifyAnswer is what the endpoint says of a token (captcha contract, section 2).
+// siteverifyAnswer describes a token (captcha contract, section 2).
 type siteverifyAnswer struct {
-	Valid         bool `json:"valid"`          // genuine and unused until now
-	OverLimit     bool `json:"over_limit"`     // genuine and unused, but the account has used its monthly quota
-	Reserve       bool `json:"reserve"`        // valid, and taken from the reserve
+	Valid         bool `json:"valid"`          // genuine, and not consumed before
+	OverLimit     bool `json:"over_limit"`     // genuine and not consumed, but the account's monthly quota is used up
+	Reserve       bool `json:"reserve"`        // valid, and counted against the reserve
 	QuotaExceeded bool `json:"quota_exceeded"` // not valid, because the reserve is used up too; the token is not consumed
 }
 
-// Siteverify answers POST /api/v1/pow/siteverify (captcha contract, section 4). The checks run in
-// this order: method, body, JSON, fields, sitekey, secret; what becomes of the token then is no
-// error.
+// Siteverify answers POST /api/v1/pow/siteverify (captcha contract, section 4). It checks, in this
+// order: method, body, JSON, fields, sitekey, secret. A token that is not valid is an answer, not
+// an error.
 func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return errMethod
 	}
 
-	var call serverCall
-	if err := readObject(r, call.member); err != nil {
-		return err
-	}
-
+	call, err := readServerCall(r)
 	switch {
+	case err != nil:
+		return err
 	case call.sitekey == "":
 		return errNoSitekey
 	case call.secret == "":
@@ -78,7 +81,7 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 		return errSitekey
 	}
 
-	reply(w, siteverifyAnswer{
+	web.WriteJSON(w, siteverifyAnswer{
 		Valid:         verdict == claimed || verdict == claimedFromReserve,
 		OverLimit:     verdict == claimedFromReserve || verdict == overQuota,
 		Reserve:       verdict == claimedFromReserve,
@@ -88,8 +91,8 @@ func (s *Service) Siteverify(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// redeem consumes a token of the sitekey and counts it, both by one committed transaction, or finds
-// out why not.
+// redeem consumes a token of the sitekey and counts it, in one committed transaction, or returns
+// why it cannot be consumed.
 func (s *Service) redeem(ctx context.Context, deadline time.Time, key *sitekey, text string) (outcome, *token.Token, error) {
 	now := s.now()
 	t, err := s.keys.read(text, now)

@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 const siteOrigin = "https://www.example.com"
 
-// success is what the compatible endpoint says of a token that was issued at a moment for
+// success is the answer of the compatible endpoint for a token that was issued at a given time for
 // siteOrigin.
 func success(issued time.Time) string {
 	return `{"success":true,"challenge_ts":"` + issued.UTC().Format("2006-01-02T15:04:05.000Z") + `","hostname":"www.example.com"}`
 }
 
-// endpoint is one of the two ways to redeem a token, with what each says.
+// endpoint is one of the two ways to redeem a token, with its answers.
 type endpoint struct {
 	name                                 string
 	redeem                               func(*plane, pair, string) string
@@ -38,7 +39,7 @@ var endpoints = []endpoint{
 	},
 }
 
-// taken is what the endpoint says of a token that it takes from the reserve.
+// taken returns the endpoint's answer for a token that is counted against the reserve.
 func (e endpoint) taken(issued time.Time) string {
 	if e.reserve != "" {
 		return e.reserve
@@ -46,8 +47,8 @@ func (e endpoint) taken(issued time.Time) string {
 	return e.ok(issued)
 }
 
-// eachEndpoint runs a test on both databases and through both endpoints, on a plane and an account
-// of its own.
+// eachEndpoint runs a test on both databases and with both endpoints, each with a new plane and
+// account.
 func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, account int64, key pair)) {
 	t.Helper()
 
@@ -64,7 +65,7 @@ func eachEndpoint(t *testing.T, test func(t *testing.T, p *plane, e endpoint, ac
 	})
 }
 
-// setUsage makes the account have used so much this month.
+// setUsage sets the account's usage of this month.
 func (p *plane) setUsage(accountID, used int64) {
 	p.tb.Helper()
 	for _, statement := range []string{
@@ -78,7 +79,7 @@ func (p *plane) setUsage(accountID, used int64) {
 
 func (p *plane) setPlan(accountID int64, plan model.CaptchaPlan) {
 	p.tb.Helper()
-	if err := p.db.SetCaptchaPlan(p.tb.Context(), accountID, plan); err != nil {
+	if err := accounts.New(p.db).SetCaptchaPlan(p.tb.Context(), accountID, plan); err != nil {
 		p.tb.Fatal(err)
 	}
 }
@@ -197,7 +198,7 @@ func TestQuotaStates(t *testing.T) {
 			p.clock.set(noon)
 			redeem("first of the reserve", inReserve)
 			p.clock.set(noon.Add(7*24*time.Hour - time.Microsecond))
-			redeem("after 7 days less a moment", inReserve)
+			redeem("after 7 days less a microsecond", inReserve)
 			p.clock.set(noon.Add(7 * 24 * time.Hour))
 			redeem("after 7 days", exhausted)
 
@@ -235,7 +236,7 @@ func TestQuotaStates(t *testing.T) {
 			p.setPlan(account, model.CaptchaPlanPro100K)
 			redeem("upgraded", inQuota)
 
-			// the first reserve would have ended
+			// The first reserve would have ended.
 			p.clock.set(noon.Add(9 * 24 * time.Hour))
 
 			if err := dbtest.Exec(p.db, "UPDATE captcha_usage SET used = 100000 WHERE account_id = ?", account); err != nil {
@@ -264,7 +265,7 @@ func TestQuotaStates(t *testing.T) {
 	})
 }
 
-// TestQuotaIsShared: all sitekeys of an account share its quota, and no other account's.
+// TestQuotaIsShared checks that all sitekeys of an account share its quota, and no other account's.
 func TestQuotaIsShared(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -284,8 +285,8 @@ func TestQuotaIsShared(t *testing.T) {
 	})
 }
 
-// TestQuotaNotices: the owner is told at 80 % and at 100 %, once each in a month, by rows that the
-// worker turns into mails.
+// TestQuotaNotices checks that the owner is notified at 80 % and at 100 %, once each per month, by
+// rows that the worker turns into mails.
 func TestQuotaNotices(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		p := newPlane(t, d)
@@ -332,7 +333,7 @@ func TestQuotaNotices(t *testing.T) {
 		redeem(0)
 		redeem(7_998)
 
-		// 7,999
+		// The usage is 7,999 now.
 		notices()
 		redeem(7_999)
 		notices("202611 80")
@@ -345,7 +346,7 @@ func TestQuotaNotices(t *testing.T) {
 		redeem(10_500)
 		p.setPlan(account, model.CaptchaPlanPro100K)
 
-		// 80 % of the new quota, but told once in this month
+		// This is 80 % of the new quota, but the owner was notified already this month.
 		redeem(79_999)
 		redeem(99_999)
 		notices("202611 80", "202611 100")
@@ -355,7 +356,7 @@ func TestQuotaNotices(t *testing.T) {
 		redeem(79_999)
 		notices("202611 80", "202611 100", "202612 80")
 
-		// a smaller plan: more than its quota is used
+		// The usage exceeds the quota of the smaller plan.
 		p.setPlan(account, model.CaptchaPlanFree)
 		redeem(10_000)
 		notices("202611 80", "202611 100", "202612 80", "202612 100")

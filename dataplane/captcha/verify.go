@@ -6,18 +6,19 @@ import (
 
 	"github.com/tallygate/tallygate/dataplane/captcha/token"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
-// Verify answers POST /api/v1/pow/verify (captcha contract, section 4): it exchanges the answer to
-// a challenge for a token. The checks run in this order: method, body, JSON, sitekey, domain, work.
-// The challenge is used up before the token is sent: whoever loses the token on the way solves
-// another challenge.
+// Verify answers POST /api/v1/pow/verify (captcha contract, section 4): it exchanges the solution
+// of a challenge for a token. It checks, in this order: method, body, JSON, sitekey, domain, work.
+// The challenge is consumed before the token is sent. A client that does not receive the token must
+// solve another challenge.
 func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodOptions {
 		return preflight(w, r)
 	}
 
-	call, key, hostname, err := s.open(w, r)
+	call, key, hostname, err := s.openWidgetCall(w, r)
 	switch {
 	case err != nil:
 		return err
@@ -27,10 +28,10 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 		return missing("nonce")
 	}
 
+	// Whatever the reason, a new challenge resolves it, so that the client needs one error only.
 	now := s.now()
 	work, err := s.keys.verify(key.text, call.challenge, call.nonce, now)
 	if err != nil {
-		// the reasons are all mended by a new challenge
 		return errWork
 	}
 
@@ -46,14 +47,14 @@ func (s *Service) Verify(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	if !s.isShared(r) {
-		s.pressure.solved(key.id, s.clientAddr(r), work.Issued, now)
+		s.difficulty.Solved(key.id, s.clientAddr(r), work.Issued, now)
 	}
 
+	// rand.Read never returns an error.
 	t := token.Token{Sitekey: key.inTokens, Issued: now, Hostname: hostname}
-
-	// never fails
 	rand.Read(t.ID[:])
-	reply(w, tokenAnswer{Token: s.keys.sign(&t)})
+
+	web.WriteJSON(w, tokenAnswer{Token: s.keys.sign(&t)})
 	return nil
 }
 

@@ -1,65 +1,61 @@
 package captcha
 
 import (
-	"encoding/json"
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/tallygate/tallygate/dataplane/body"
+	"github.com/tallygate/tallygate/dataplane/captcha/pow"
+	"github.com/tallygate/tallygate/dataplane/jsonbody"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
 )
 
-// widgetCall is the body of a call of the widget: config sends the sitekey, verify all of it
-// (captcha contract, section 4). A key whose value has the wrong JSON type counts as absent.
+// widgetCall is the body of a widget's call (captcha contract, section 4). Config needs the
+// sitekey, Verify all members. A member whose value has the wrong JSON type counts as absent.
 type widgetCall struct {
 	sitekey   string
 	challenge string
 	nonce     uint64
-	hasNonce  bool // and it is a whole number from 0 to pow.MaxNonce
+	hasNonce  bool // nonce is a whole number from 0 to pow.MaxNonce
 
 	deadline time.Time // of the answer
 }
 
-func (c *widgetCall) member(d *jsontext.Decoder, key string) error {
-	switch key {
-	case "sitekey":
-		return body.Exact(d, &c.sitekey)
-	case "challenge":
-		return body.Exact(d, &c.challenge)
-	case "nonce":
-		return c.readNonce(d)
+// readWidgetCall reads the body of a widget's call.
+func readWidgetCall(r *http.Request) (call widgetCall, err error) {
+	o := jsonbody.OpenRequest(r)
+	defer o.Close()
+
+	for o.Next() {
+		switch o.Key() {
+		case "sitekey":
+			o.Exact(&call.sitekey)
+		case "challenge":
+			o.Exact(&call.challenge)
+		case "nonce":
+			if number := o.Number(); number != nil {
+				call.nonce, call.hasNonce = pow.ParseNonce(number)
+			}
+		}
 	}
 
-	return d.SkipValue()
+	return call, errBody(o.Err())
 }
 
-func (c *widgetCall) readNonce(d *jsontext.Decoder) error {
-	if d.PeekKind() != '0' {
-		return d.SkipValue()
-	}
-
-	value, err := d.ReadValue()
-	if err != nil {
-		return err
-	}
-
-	c.nonce, c.hasNonce = parseNonce(value)
-	return nil
-}
-
-// open reads a widget's call, finds its sitekey and checks where it comes from. It returns the host
-// name of the page, empty when the browser does not tell. Every answer may be read by the page that
-// asked, refusals too: the widget on a domain that is not allowed can say so, and does not ask
-// again and again as if the server were away.
-func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall, key *sitekey, hostname string, err error) {
-	allowOrigin(w, r)
+// openWidgetCall reads a widget's call, finds its sitekey and checks the domain of the page. It
+// returns the page's host name, or an empty string if the browser does not send it.
+//
+// Every page may read its answer, also a refusal. So the widget on a domain that is not allowed can
+// show the reason, and does not retry as if the server were unavailable.
+func (s *Service) openWidgetCall(
+	w http.ResponseWriter, r *http.Request,
+) (call widgetCall, key *sitekey, hostname string, err error) {
+	web.AllowOrigin(w, r, "Retry-After")
 
 	if r.Method != http.MethodPost {
 		return call, nil, "", errMethod
 	}
-	if err := readObject(r, call.member); err != nil {
+	if call, err = readWidgetCall(r); err != nil {
 		return call, nil, "", err
 	}
 	if call.sitekey == "" {
@@ -79,23 +75,8 @@ func (s *Service) open(w http.ResponseWriter, r *http.Request) (call widgetCall,
 	return call, key, hostname, nil
 }
 
-// readObject reads a body that is one JSON object, whatever its declared type.
-func readObject(r *http.Request, member func(*jsontext.Decoder, string) error) error {
-	b, err := body.Read(r)
-	if err != nil {
-		return errBodySize
-	}
-	defer body.Free(b)
-
-	if body.Object(b.Bytes(), member) != nil {
-		return errBadJSON
-	}
-
-	return nil
-}
-
-// pageHost is the host of the page that calls: of Origin, or else of Referer. It is false when
-// neither tells.
+// pageHost returns the host name of the calling page, from Origin or else from Referer. It reports
+// false if neither header has one.
 func pageHost(r *http.Request) (string, bool) {
 	from := r.Header["Origin"]
 	if len(from) == 0 {
@@ -108,32 +89,10 @@ func pageHost(r *http.Request) (string, bool) {
 	return model.OriginHost(from[0])
 }
 
-// allowOrigin lets the calling page read the answer.
-func allowOrigin(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header["Vary"] = []string{"Origin"}
-	if origin := r.Header["Origin"]; len(origin) == 1 {
-		header["Access-Control-Allow-Origin"] = origin
-		header["Access-Control-Expose-Headers"] = []string{"Retry-After"}
-	}
-}
-
-// preflight answers OPTIONS. The sitekey is not known yet, so every page may ask: the call itself
-// is what is checked.
+// preflight answers OPTIONS. The sitekey is not known yet, so that every page is allowed: the call
+// itself is checked.
 func preflight(w http.ResponseWriter, r *http.Request) error {
-	allowOrigin(w, r)
-	header := w.Header()
-	header.Set("Access-Control-Allow-Methods", "POST, OPTIONS")
-	header.Set("Access-Control-Allow-Headers", "Content-Type")
-	header.Set("Access-Control-Max-Age", "86400")
-	w.WriteHeader(http.StatusNoContent)
+	web.AllowOrigin(w, r, "Retry-After")
+	web.Preflight(w)
 	return nil
-}
-
-// reply answers with JSON. The caller may have left; nothing to do then.
-func reply(w http.ResponseWriter, answer any) {
-	header := w.Header()
-	header["Content-Type"] = []string{"application/json"}
-	header["Cache-Control"] = []string{"no-store"}
-	_ = json.NewEncoder(w).Encode(answer)
 }

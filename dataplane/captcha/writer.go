@@ -2,27 +2,27 @@ package captcha
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/tallygate/tallygate/dataplane/batch"
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 const (
-	// storeTimeout bounds a request's waits for the database, all of them together: for the sitekey
-	// and for its claim to be committed. Then it is told 503. The storing of one batch is bounded
-	// by half of that: a claim that waited so long for its turn that less is left is refused
-	// instead of committed, since a token that is used up by a request that is told 503 would be
-	// lost.
+	// storeTimeout bounds all of a request's waits for the database together: for the sitekey and
+	// for the commit of its claim. After it the request is answered with 503. Half of it bounds the
+	// storing of one batch. A claim whose deadline is nearer than that when its turn comes is
+	// refused instead of committed: a token consumed by a request that is answered with 503 would
+	// be lost.
 	storeTimeout = 5 * time.Second
-	// claimSize is about what a claim takes in a batch, in bytes.
+	// claimSize is the approximate size of a claim in a batch, in bytes.
 	claimSize = 64
 )
 
-// claim is a challenge or a token on its way to being used up.
+// claim is the request to consume a challenge or a token.
 type claim struct {
 	key     model.SpentKey
 	at      model.Instant
@@ -33,58 +33,45 @@ func (c *claim) usageKey() model.CaptchaUsageKey {
 	return model.CaptchaUsageKey{AccountID: c.key.AccountID, Month: c.at.Month()}
 }
 
-// outcome is what became of a token or challenge.
+// outcome is the result of a claim.
 type outcome uint8
 
 const (
 	notOurs            outcome = iota // no token, or another sitekey's; never reaches the writer
-	claimed                           // used up by this request, by a committed transaction
+	claimed                           // consumed by this request, in a committed transaction
 	claimedFromReserve                // likewise, with the quota used up before
-	duplicate                         // used up before, or too old
-	overQuota                         // quota and reserve are used up; the token is not
-	accountGone                       // the account was deleted since the snapshot
+	duplicate                         // consumed before, or too old
+	overQuota                         // quota and reserve are used up; the token is not consumed
+	accountGone                       // the account was deleted after it was cached
 )
 
-// claim waits until the claim is decided and committed. A request that leaves before the writer
-// took its claim takes it back; after that, its challenge or token is used up.
+// claim waits until the claim is decided and committed. A request that ends before the writer took
+// its claim withdraws it. After that, its challenge or token is consumed.
 func (s *Service) claim(ctx context.Context, deadline time.Time, c *claim) (outcome, error) {
-	result, err := s.writer.queue.DoBefore(ctx, deadline, c, claimSize)
+	result, err := s.writer.DoBefore(ctx, deadline, c, claimSize)
 	if err != nil {
 		return notOurs, errUnavailable(err)
 	}
 	return result, nil
 }
 
-// writer makes claims in batches. Everything in it belongs to the queue's one goroutine.
-type writer struct {
-	queue *batch.Queue[*claim, outcome]
-	store db.CaptchaStore
-}
+// ClaimStore claims challenges and tokens in batches; see ingest.Batches.
+type ClaimStore = batch.Store[ingest.ClaimKeys, ingest.ClaimState, ingest.ClaimChanges]
+
+// writer decides and commits claims in batches.
+type writer = batch.Writer[*claim, ingest.ClaimKeys, ingest.ClaimState, ingest.ClaimChanges, outcome]
 
 // newWriter returns a writer for claims whose deadline is the timeout.
-func newWriter(store db.CaptchaStore, timeout time.Duration) *writer {
-	w := &writer{store: store}
-	w.queue = batch.New(w.commit, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData})
-	return w
+func newWriter(store ClaimStore, timeout time.Duration) *writer {
+	return batch.NewWriter(store, batch.Rules[*claim, ingest.ClaimKeys, ingest.ClaimState, ingest.ClaimChanges, outcome]{
+		Keys:   keysOf,
+		Decide: decide,
+	}, batch.Options{Timeout: timeout / 2, Isolate: db.IsBadData})
 }
 
-func (w *writer) stop(ctx context.Context) error {
-	return errors.Join(w.queue.Stop(ctx), w.store.Close())
-}
-
-// commit decides a batch in one transaction.
-func (w *writer) commit(ctx context.Context, claims []*claim) ([]outcome, error) {
-	outcomes := make([]outcome, len(claims))
-	keys := keysOf(claims)
-	err := w.store.Update(ctx, keys, func(state *db.CaptchaState) *db.CaptchaChanges {
-		return decide(state, keys.Spent, claims, outcomes)
-	})
-	return outcomes, err
-}
-
-// keysOf lists what a batch has to lock and claim, each key once and in order.
-func keysOf(claims []*claim) db.CaptchaKeys {
-	keys := db.CaptchaKeys{Spent: make([]model.SpentKey, len(claims))}
+// keysOf lists what a batch locks and claims, each key once and in order.
+func keysOf(claims []*claim) ingest.ClaimKeys {
+	keys := ingest.ClaimKeys{Spent: make([]model.SpentKey, len(claims))}
 	for i, c := range claims {
 		keys.Spent[i] = c.key
 
@@ -102,43 +89,58 @@ func keysOf(claims []*claim) db.CaptchaKeys {
 }
 
 // decide applies the contract's tables of tokens and quota (captcha contract, section 3) to a
-// batch, claim by claim in the order of arrival, and fills in the outcomes. It may run again on the
-// same claims.
-func decide(state *db.CaptchaState, spent []model.SpentKey, claims []*claim, outcomes []outcome) *db.CaptchaChanges {
-	changes := &db.CaptchaChanges{Usage: make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(state.Usage))}
+// batch, claim by claim in the order of arrival. It changes neither state nor claims, so it may run
+// again.
+func decide(state *ingest.ClaimState, claims []*claim) (*ingest.ClaimChanges, []outcome) {
+	d := decision{
+		state:    state,
+		consumed: make(map[model.SpentKey]bool, len(claims)),
+		changes:  ingest.ClaimChanges{Usage: make(map[model.CaptchaUsageKey]model.CaptchaUsage, len(state.Usage))},
+	}
+
+	outcomes := make([]outcome, len(claims))
 	for i, c := range claims {
-		outcomes[i] = notOurs
-
-		if !state.Claimed[c.key] {
-			outcomes[i] = duplicate
-			continue
-		}
-
-		if outcomes[i] = count(state, changes, c); outcomes[i] == claimed || outcomes[i] == claimedFromReserve {
-			// used up: the next one in this batch is a duplicate
-			delete(state.Claimed, c.key)
-		}
+		outcomes[i] = d.take(c)
 	}
 
-	for _, key := range spent {
-		if state.Claimed[key] {
-			changes.Release = append(changes.Release, key)
-		}
-	}
-
-	return changes
+	d.listReleased()
+	return &d.changes, outcomes
 }
 
-// count counts a genuine, unused token against its account's quota, when there is room.
-func count(state *db.CaptchaState, changes *db.CaptchaChanges, c *claim) outcome {
+// decision is the work in progress of decide.
+type decision struct {
+	state    *ingest.ClaimState      // as it was read
+	consumed map[model.SpentKey]bool // by a claim of the batch
+	changes  ingest.ClaimChanges
+}
+
+// take decides one claim. After the first claim that consumes a key, the others of the batch are
+// duplicates.
+func (d *decision) take(c *claim) outcome {
+	if !d.state.Claimed[c.key] || d.consumed[c.key] {
+		return duplicate
+	}
+
+	result := d.count(c)
+	if result == claimed || result == claimedFromReserve {
+		d.consumed[c.key] = true
+	}
+
+	return result
+}
+
+// count counts a genuine, unused token against its account's quota, if there is room.
+func (d *decision) count(c *claim) outcome {
 	if !c.counted {
 		return claimed
 	}
 
 	key := c.usageKey()
-	usage, ok := state.Usage[key]
+	usage, ok := d.changes.Usage[key]
 	if !ok {
-		return accountGone
+		if usage, ok = d.state.Usage[key]; !ok {
+			return accountGone
+		}
 	}
 
 	result := claimed
@@ -151,9 +153,20 @@ func count(state *db.CaptchaState, changes *db.CaptchaChanges, c *claim) outcome
 	}
 
 	if threshold := usage.Count(c.at); threshold > 0 {
-		changes.Notices = append(changes.Notices, db.CaptchaNotice{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: c.at})
+		d.changes.Notices = append(d.changes.Notices, ingest.QuotaNotice{CaptchaUsageKey: key, Threshold: threshold, CreatedAt: c.at})
 	}
 
-	state.Usage[key], changes.Usage[key] = usage, usage
+	d.changes.Usage[key] = usage
 	return result
+}
+
+// listReleased lists the claimed keys that no claim consumed.
+func (d *decision) listReleased() {
+	for key := range d.state.Claimed {
+		if !d.consumed[key] {
+			d.changes.Release = append(d.changes.Release, key)
+		}
+	}
+
+	slices.SortFunc(d.changes.Release, model.SpentKey.Compare)
 }

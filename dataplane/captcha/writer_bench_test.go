@@ -1,13 +1,16 @@
 package captcha
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
@@ -15,7 +18,7 @@ import (
 // or n challenges.
 func BenchmarkCommit(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
-		user, err := d.SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a", CaptchaPlan: model.CaptchaPlanEnterprise},
+		user, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a", CaptchaPlan: model.CaptchaPlanEnterprise},
 			model.User{Email: "a@example.com", PasswordHash: "-"})
 		if err != nil {
 			b.Fatal(err)
@@ -24,8 +27,8 @@ func BenchmarkCommit(b *testing.B) {
 		for _, counted := range []bool{true, false} {
 			for _, n := range []int{1, 64, 512} {
 				b.Run(fmt.Sprintf("%s/%d", map[bool]string{true: "tokens", false: "challenges"}[counted], n), func(b *testing.B) {
-					w := newWriter(d.CaptchaStore(), storeTimeout)
-					defer w.store.Close()
+					w := newWriter(ingest.New(d).ClaimStore(), storeTimeout)
+					defer w.Stop(context.Background())
 
 					claims := make([]*claim, n)
 					b.ReportAllocs()
@@ -37,7 +40,7 @@ func BenchmarkCommit(b *testing.B) {
 							rand.Read(claims[i].key.ID[:])
 						}
 
-						outcomes, err := w.commit(b.Context(), claims)
+						outcomes, err := w.Commit(b.Context(), claims)
 						if err != nil || outcomes[0] != claimed {
 							b.Fatal(outcomes[0], err)
 						}

@@ -1,39 +1,41 @@
-// Package flight shares lookups in the database: requests that ask for one thing at the same time
-// ask once, and each waits until its own deadline at most.
+// Package flight deduplicates lookups in the database: concurrent requests for one key share a
+// lookup, and each waits at most until its own deadline. The cache of rules and the visitor keys
+// use it. It caches no result.
 package flight
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/tallygate/tallygate/web"
 )
 
-// Group is lookups by key. The zero value is ready for use. It is safe for concurrent use.
+// Group deduplicates lookups by key. Its zero value is ready for use. It is safe for concurrent
+// use.
 type Group[Value any] struct {
 	flights singleflight.Group
 }
 
-// Get returns the outcome of load, which runs once for all callers that ask for the key meanwhile,
-// with a context that ends after the timeout and not with a caller. At the deadline Get returns
-// context.DeadlineExceeded; the zero time is no deadline. A panic of load is an error.
+// Get returns the result of load, which runs once for all concurrent callers with the same key. Its
+// context ends after the timeout, and not with a caller. At the deadline Get returns
+// context.DeadlineExceeded; the zero time means no deadline. A panic of load becomes an error.
 func (g *Group[Value]) Get(
 	deadline time.Time, key string, timeout time.Duration, load func(ctx context.Context) (Value, error),
 ) (value Value, err error) {
-	done := g.flights.DoChan(key, func() (_ any, err error) {
-		defer func() {
-			// in this goroutine it would end the process
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
-
+	done := g.flights.DoChan(key, func() (value any, err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 
-		return load(ctx)
+		// An unrecovered panic in this goroutine would end the process.
+		err = web.Try(func() error {
+			loaded, err := load(ctx)
+			value = loaded
+			return err
+		})
+
+		return value, err
 	})
 
 	var late <-chan time.Time

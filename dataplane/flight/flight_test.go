@@ -11,8 +11,8 @@ import (
 	"github.com/tallygate/tallygate/dataplane/flight"
 )
 
-// TestEachCallerHasItsOwnDeadline: callers share one lookup, and the one that gives up does not end
-// it for the others.
+// TestEachCallerHasItsOwnDeadline checks that callers share one lookup, and that a caller that
+// gives up does not cancel it for the others.
 func TestEachCallerHasItsOwnDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var group flight.Group[int]
@@ -57,7 +57,8 @@ func TestEachCallerHasItsOwnDeadline(t *testing.T) {
 	})
 }
 
-// TestTimeoutAndPanic: a lookup ends with its timeout, and one that panics fails its callers only.
+// TestTimeoutAndPanic checks that a lookup ends with its timeout, and that a panic fails its
+// callers only.
 func TestTimeoutAndPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var group flight.Group[int]

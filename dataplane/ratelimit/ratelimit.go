@@ -1,5 +1,6 @@
-// Package ratelimit limits how often client networks may do something, by token buckets in a fixed
-// amount of memory. It knows neither contract: hits and captcha challenges use it alike.
+// Package ratelimit limits the rate of client networks with token buckets in a fixed amount of
+// memory. The flood limit of hits and the captcha's challenges use it. It knows neither contract,
+// and stores no address.
 package ratelimit
 
 import (
@@ -17,11 +18,11 @@ const (
 	Limit = ways * sets
 )
 
-// Limiter holds one token bucket for each key. A bucket holds time: it regains one second each
-// second up to its capacity, and every call takes its cost. It is safe for concurrent use.
+// Limiter holds one token bucket for each key. A bucket holds time: it regains one second per
+// second up to its capacity, and each call takes its cost. It is safe for concurrent use.
 //
-// A Limiter keeps the last Limit buckets in 1.1 MB and never allocates. Of keys it stores only a
-// hash, under a seed that is made at each start.
+// A Limiter keeps Limit buckets in 1.1 MB and never allocates. It stores keys as hashes only, under
+// a seed that each start replaces.
 type Limiter struct {
 	capacity time.Duration
 	seed     maphash.Seed
@@ -29,13 +30,13 @@ type Limiter struct {
 	sets     []set
 }
 
-// Key names a bucket. The zero Network is a network of its own.
+// Key identifies a bucket. The zero Network is a network of its own.
 type Key struct {
 	ID      int64 // what the limit is for, such as a site
 	Network netip.Prefix
 }
 
-// set is the buckets whose hashes share their lower bits.
+// set holds the buckets whose hashes share their lower bits.
 type set struct {
 	mu      sync.Mutex
 	buckets [ways]bucket
@@ -44,10 +45,10 @@ type set struct {
 // bucket is one bucket; the zero bucket is unused.
 type bucket struct {
 	hash uint64        // of the key, never 0
-	full time.Duration // when the bucket is full again, since the epoch
+	full time.Duration // time since the epoch at which the bucket is full again
 }
 
-// New returns a limiter whose buckets are full and hold the capacity, which must be positive.
+// New returns a limiter whose buckets are full and have the given capacity, which must be positive.
 func New(capacity time.Duration) *Limiter {
 	return &Limiter{
 		capacity: capacity,
@@ -57,12 +58,11 @@ func New(capacity time.Duration) *Limiter {
 	}
 }
 
-// Take takes the cost, which must not exceed the capacity, from the key's bucket. It returns 0, or
-// how long to wait for the bucket to hold the cost; then nothing was taken. The wait never exceeds
-// the cost, whatever the clock does.
+// Take takes the cost, which must not exceed the capacity, from the key's bucket and returns 0. If
+// the bucket does not hold the cost, Take takes nothing and returns how long to wait. The wait
+// never exceeds the cost, whatever the clock does.
 func (l *Limiter) Take(now time.Time, key Key, cost time.Duration) (wait time.Duration) {
-	// With readings of time.Now the difference is that of the monotonic clock, which is never set
-	// back.
+	// For readings of time.Now, Sub uses the monotonic clock, which is never set back.
 	at := now.Sub(l.epoch)
 	hash := max(1, maphash.Comparable(l.seed, key))
 
@@ -80,9 +80,9 @@ func (l *Limiter) Take(now time.Time, key Key, cost time.Duration) (wait time.Du
 	return 0
 }
 
-// find returns the bucket of the hash and what it lacks. Without one it returns the bucket to
-// replace: the one that lacks least, since forgetting it gives its network least. So a client
-// cannot refill its own bucket by using many others.
+// find returns the bucket of the hash and its debt. Without one it returns the bucket to replace:
+// the one with the least debt, since its network gains least from that. So a client cannot refill
+// its own bucket by using many others.
 func (s *set) find(hash uint64, at, capacity time.Duration) (_ *bucket, debt time.Duration) {
 	var replaced *bucket
 	least := capacity + 1
@@ -101,9 +101,9 @@ func (s *set) find(hash uint64, at, capacity time.Duration) (_ *bucket, debt tim
 	return replaced, 0
 }
 
-// debt is what the bucket lacks. A bucket that lacks more than its capacity was used before the
-// clock was set back: it counts as full, so that no network waits until the wrong time is reached
-// again.
+// debt returns the time that the bucket lacks. A bucket that lacks more than its capacity was used
+// before the clock was set back. It counts as full, so that no network waits until the wrong time
+// is reached again.
 func (b *bucket) debt(at, capacity time.Duration) time.Duration {
 	debt := b.full - at
 	if b.hash == 0 || debt < 0 || debt > capacity {

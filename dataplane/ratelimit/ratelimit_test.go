@@ -12,15 +12,15 @@ import (
 
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// network is the n-th of many networks.
+// network returns the n-th of many networks.
 func network(n int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(n >> 16), byte(n >> 8), byte(n), 0}), 24)
 }
 
 func key(n int) ratelimit.Key { return ratelimit.Key{Network: network(n)} }
 
-// TestTake: a bucket gives its capacity at once and then what time brings back, each key for
-// itself, each call its cost.
+// TestTake checks that a bucket grants its capacity at once and then its refill, for each key
+// separately.
 func TestTake(t *testing.T) {
 	l := ratelimit.New(10 * time.Second)
 	granted := func(key ratelimit.Key, cost time.Duration, at time.Time, calls int) (n int, wait time.Duration) {
@@ -54,8 +54,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestClockSteps: whatever the clock does, a wait is never longer than the cost, and after it the
-// call is granted. A network is not refused until a wrong time is reached again.
+// TestClockSteps checks that a wait never exceeds the cost, and that the call is granted after it,
+// whatever the clock does. A network is not refused until a wrong time is reached again.
 func TestClockSteps(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -89,8 +89,8 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// TestOtherNetworksRefillNothing: a client that uses many networks keeps the bucket that it emptied
-// empty.
+// TestOtherNetworksRefillNothing checks that a client cannot refill its empty bucket by using many
+// other networks.
 func TestOtherNetworksRefillNothing(t *testing.T) {
 	l := ratelimit.New(100 * time.Second)
 	const cost = 100 * time.Millisecond
@@ -109,8 +109,8 @@ func TestOtherNetworksRefillNothing(t *testing.T) {
 	}
 }
 
-// TestManyNetworks: nearly Limit buckets are kept at once, and a network that comes new to a
-// limiter in use is granted.
+// TestManyNetworks checks that nearly Limit buckets are stored at once, and that a new network is
+// granted when the limiter is full.
 func TestManyNetworks(t *testing.T) {
 	l := ratelimit.New(time.Second)
 	for n := range ratelimit.Limit / 2 {

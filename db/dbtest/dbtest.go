@@ -20,6 +20,7 @@ import (
 
 	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
 )
 
 // Each runs test once per dialect, as subtests named "sqlite" and "postgres", each with its own
@@ -134,10 +135,7 @@ func Open(tb testing.TB, databaseURL string) *db.DB {
 	if err != nil {
 		tb.Fatalf("open %s: %v", databaseURL, err)
 	}
-	if err := d.UseApplicationKey([]byte(ApplicationKey)); err != nil {
-		tb.Fatal(err)
-	}
-
+	d.UseApplicationKey([]byte(ApplicationKey))
 	tb.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			tb.Errorf("close database: %v", err)
@@ -151,13 +149,13 @@ func Open(tb testing.TB, databaseURL string) *db.DB {
 // that time wherever it goes.
 func SetClock(d *db.DB, now func() time.Time) {
 	began := now()
-	db.SetClockForTest(d, now, func() time.Duration { return now().Sub(began) }, true)
+	d.Clock.Set(now, func() time.Duration { return now().Sub(began) }, true)
 }
 
 // SetClocks is SetClock for tests whose clock can jump: uptime is the time that really passes, and
 // the clock is not trusted yet.
 func SetClocks(d *db.DB, now func() time.Time, uptime func() time.Duration) {
-	db.SetClockForTest(d, now, uptime, false)
+	d.Clock.Set(now, uptime, false)
 }
 
 // Exec runs a statement for a test that needs a state which the product itself does not make.
@@ -167,61 +165,9 @@ func Exec(d *db.DB, statement string, args ...any) error {
 
 // ExecContext is Exec until ctx ends.
 func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) error {
-	return db.ExecForTest(ctx, d, statement, args...)
+	_, err := d.Write.ExecContext(ctx, statement, args...)
+	return err
 }
-
-// Quiet calls a function while nothing of this process writes to SQLite: for a process that is
-// about to be stopped, and must not hold the database's lock then.
-func Quiet(d *db.DB, call func()) error { return db.QuietForTest(d, call) }
-
-// IsBusy reports whether all pooled connections are in use.
-func IsBusy(d *db.DB) bool { return db.IsBusyForTest(d) }
-
-// Rows reads rows for a test that looks at what the product itself does not show.
-func Rows[Row any](d *db.DB, query string, args ...any) ([]Row, error) {
-	var rows []Row
-	err := db.RowsForTest(d, &rows, query, args...)
-	return rows, err
-}
-
-// Statements are the statements that a database was sent, apart from those of the group commit.
-type Statements struct {
-	mu   sync.Mutex
-	list []string
-}
-
-// WatchStatements makes d, which must not be in use yet, tell its statements.
-func WatchStatements(d *db.DB) *Statements {
-	s := &Statements{}
-	db.WatchStatementsForTest(d, func(statement string) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.list = append(s.list, statement)
-	})
-	return s
-}
-
-// Take returns the statements since the last Take.
-func (s *Statements) Take() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.list
-	s.list = nil
-	return list
-}
-
-// Tables returns the columns of all tables by their names.
-func Tables(d *db.DB) (map[string][]string, error) { return db.TablesForTest(d) }
-
-// Dump returns every row of a table as a text, in no order.
-func Dump(d *db.DB, table string) ([]string, error) { return db.DumpForTest(d, table) }
-
-// Count returns the number of rows of a table.
-func Count(d *db.DB, table string) (int, error) { return db.CountForTest(d, table) }
-
-// PagesRead returns how many pages of a SQLite database its writing connection has read, from
-// memory or from the file.
-func PagesRead(d *db.DB) (int, error) { return db.PagesReadForTest(d) }
 
 // migrator makes pgtestdb's template with our own migrations and partitions.
 type migrator struct{}
@@ -244,7 +190,7 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) er
 	}
 
 	for _, now := range []time.Time{clock, time.Now()} {
-		if err := d.EnsurePartitions(ctx, model.At(now)); err != nil {
+		if err := retention.New(d).EnsurePartitions(ctx, model.At(now)); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ type DeliveryLog struct {
 func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error) {
 	var deliveries []*model.Delivery
 	var attempts []*model.DeliveryAttempt
-	err := db.SnapshotForTest(d, func(rows func(into any, query string, args ...any) error) error {
+	err := snapshot(d, func(rows func(into any, query string, args ...any) error) error {
 		err := rows(&deliveries, "SELECT * FROM deliveries WHERE site_id = ? AND (? = 0 OR id < ?) ORDER BY id DESC LIMIT ?", siteID, before, before, limit)
 		if err != nil {
 			return err

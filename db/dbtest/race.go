@@ -57,7 +57,7 @@ func race(t *testing.T, d *db.DB, at string, first, second func() error) (lost i
 		}
 	}
 
-	db.WatchTransactionsForTest(d, meet, func() { losers.Add(1) })
+	hook(d, statementHook{before: meet, lost: func() { losers.Add(1) }})
 	firstErr = first()
 
 	if !met.Load() {
@@ -82,7 +82,7 @@ func awaitLock(t *testing.T, d *db.DB, ended <-chan struct{}) {
 		case <-poll.C:
 		}
 
-		waiting, err := db.IsWaitingForTest(d)
+		waiting, err := isWaiting(d)
 		if err != nil {
 			t.Errorf("look for locks: %v", err)
 			return
@@ -94,7 +94,21 @@ func awaitLock(t *testing.T, d *db.DB, ended <-chan struct{}) {
 	}
 }
 
+// isWaiting reports whether a transaction of PostgreSQL waits for another one's lock.
+func isWaiting(d *db.DB) (waiting bool, err error) {
+	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").
+		Scan(context.Background(), &waiting)
+	return waiting, err
+}
+
 // Transaction runs statements in one transaction, as the product runs its own.
 func Transaction(ctx context.Context, d *db.DB, statements ...string) error {
-	return db.TransactionForTest(ctx, d, statements...)
+	return d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

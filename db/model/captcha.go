@@ -39,6 +39,15 @@ func (p CaptchaPlan) Quota() (int64, bool) {
 	return n, ok
 }
 
+// QuotaOrUnlimited is Quota of a stored plan. A plan that this program does not know, because a
+// newer one set it, counts as Unlimited: it must not stop the account's forms.
+func (p CaptchaPlan) QuotaOrUnlimited() int64 {
+	if quota, ok := p.Quota(); ok {
+		return quota
+	}
+	return Unlimited
+}
+
 // CaptchaQuota is the monthly quota of a plan that has one.
 type CaptchaQuota struct {
 	Plan  CaptchaPlan
@@ -143,6 +152,10 @@ func (u *CaptchaUsage) Count(at Instant) (threshold int) {
 
 	return 0
 }
+
+// SpentRetention is how long after its issue a used challenge or token is stored. It is longer than
+// either is valid, with a margin for processes whose clocks differ.
+const SpentRetention = time.Hour
 
 // SpentKey names a challenge or a token that is used up. Its moment of issue is part of the name,
 // so that rows are stored in the order of time; both come from the signed text, so that one

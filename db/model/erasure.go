@@ -1,7 +1,6 @@
 package model
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -12,13 +11,8 @@ import (
 type UserIDKey []byte
 
 // NewUserIDKey derives the key from the application key.
-func NewUserIDKey(applicationKey []byte) UserIDKey {
-	key, err := hkdf.Key(sha256.New, applicationKey, nil, "user id", sha256.Size)
-	if err != nil {
-		// only a longer key than the hash allows fails
-		panic(err)
-	}
-	return key
+func NewUserIDKey(applicationKey ApplicationKey) UserIDKey {
+	return applicationKey.Derive("user id")
 }
 
 // Of returns what a visit of the site stores for a user id that follows its rule, see IsUserID: 16

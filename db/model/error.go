@@ -75,5 +75,9 @@ func KindOf(err error) Kind {
 // told apart.
 var ErrNotFound = &Error{Kind: NotFound, Code: "not_found", Message: "No such object."}
 
+// ErrStale is returned when a row has changed since the caller read it, for instance the password
+// that the caller has checked, or was deleted.
+var ErrStale = &Error{Kind: NotFound, Code: "not_found", Message: "No such object."}
+
 // ErrForbidden is returned to a caller who is known and may not do something (see User.May).
 var ErrForbidden = &Error{Kind: Forbidden, Code: "forbidden", Message: "Your role, or the scopes of your API token, do not allow this."}

@@ -47,6 +47,12 @@ const (
 // MaxMailAttempts is how often a mail is tried.
 const MaxMailAttempts = 8
 
+// NoMailData is the data of a mail without any, and of one that has ended.
+const NoMailData = "{}"
+
+// End sets the final state of a mail and deletes its data, which may open an account.
+func (m *Mail) End(state string) { m.State, m.Data = state, NoMailData }
+
 // linkLifetimes are for how long the links in mails are good, by kind.
 var linkLifetimes = map[string]time.Duration{MailInvitation: InvitationLifetime, MailPasswordReset: ResetLifetime, MailSignUp: SignUpLifetime}
 

@@ -1,11 +1,12 @@
-// Measures the hash rates of the captcha's engines beside those of other captchas, in one run of Chromium:
+// Measures the hash rates of the captcha's engines and of other captchas, in one run of Chromium:
 //
 //	npm ci && npm start                    in this folder
-//	npm start -- --rounds 3 --window 300   faster and rougher; the window is in milliseconds
-//	npm start -- --clock cpu               counts processor time, for a machine that is busy with other things (Linux only)
+//	npm start -- --rounds 3 --window 300   faster and less exact; the window is in milliseconds
+//	npm start -- --clock cpu               measures processor time, for a busy machine (Linux only)
 //
-// Each solver runs in one worker of its own, as its package ships it; all take turns within a round, and the order rotates from
-// round to round. Only the ratios of one round mean something on another machine. It needs node and a Chromium on the PATH.
+// Each solver runs in one worker, as its package ships it. All solvers take turns within a round, and
+// the order rotates from round to round. Only the ratios within a round are comparable with another
+// machine. The program needs node and a Chromium on the PATH.
 import { spawn } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
@@ -24,11 +25,11 @@ function read(path) {
   const prefix = Object.keys(folders).find((each) => path.startsWith(each))
   const file = prefix && normalize(path.slice(prefix.length))
   if (!file || file.startsWith("..")) return undefined
-  // friendly-pow imports its own files without their ending.
+  // friendly-pow imports its own files without their extension.
   return readFileSync(join(folders[prefix], extname(file) ? file : file + ".js"))
 }
 
-// processorTime is how long all threads of the browser's processes have run, in milliseconds.
+// processorTime returns the processor time of all the browser's processes, in milliseconds.
 function processorTime() {
   let nanoseconds = 0
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
@@ -38,7 +39,7 @@ function processorTime() {
         nanoseconds += +readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]
       }
     } catch {
-      // It has just ended.
+      // The process has ended meanwhile.
     }
   }
   return nanoseconds / 1e6
@@ -96,7 +97,7 @@ try {
   server.close()
 }
 
-// report prints what was measured: { solver: [million hashes per second, one for each round] }.
+// report prints the results: { solver: [million hashes per second, one for each round] }.
 function report(rates) {
   const names = Object.keys(rates)
   const own = names.filter((name) => name.startsWith("own"))

@@ -13,7 +13,7 @@ import (
 //go:embed axe/axe-core-4.10.2.min.js.gz
 var axePacked []byte
 
-// axe is the source of axe-core, which finds accessibility faults.
+// axe returns the source of axe-core, which finds accessibility faults.
 var axe = sync.OnceValues(func() (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(axePacked))
 	if err != nil {
@@ -23,8 +23,8 @@ var axe = sync.OnceValues(func() (string, error) {
 	return string(source), err
 })
 
-// Barriers are the accessibility faults that axe-core finds within the elements of a CSS selector,
-// whatever their impact: one line each, such as "serious color-contrast: #send".
+// Barriers returns the accessibility faults of any impact that axe-core finds within the elements of
+// a CSS selector, one line each, such as "serious color-contrast: #send".
 func (p *Page) Barriers(selector string) []string {
 	p.browser.t.Helper()
 
@@ -45,7 +45,7 @@ func (p *Page) Barriers(selector string) []string {
 	p.Eval(fmt.Sprintf(`axe.run(%q, {preload: false})`, selector), &result)
 
 	if len(result.Passes) == 0 {
-		p.browser.t.Fatalf("axe-core has found nothing to look at in %s", selector)
+		p.browser.t.Fatalf("axe-core found nothing to check in %s", selector)
 	}
 
 	var lines []string

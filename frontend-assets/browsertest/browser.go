@@ -1,13 +1,13 @@
-// Package browsertest opens real web pages in Chromium for tests: it finds the browser, starts it
-// so that nothing but the test's own servers can be reached, and offers what tests of pages need in
-// a few words. Only tests import it.
+// Package browsertest opens real web pages in Chromium for tests. It finds the browser, starts it so
+// that it can reach only the test's own servers, and provides the operations that tests of pages need.
+// Only tests import it.
 //
 //	browser := browsertest.New(t, browsertest.Host("shop.example.test", server.URL))
 //	page := browser.Open("http://shop.example.test/")
 //	page.WaitFor(`document.title === "Shop"`)
 //
-// Every method that cannot do its work fails the test. Nothing sleeps; waiting ends when the
-// condition holds, or fails the test after a while.
+// A method that cannot do its work fails the test. Waiting ends as soon as the condition holds, or
+// fails the test after 30 seconds.
 package browsertest
 
 import (
@@ -20,18 +20,17 @@ import (
 	"time"
 )
 
-// UserAgent is what the browser calls itself unless told otherwise: an ordinary Chrome on Linux.
-// Chromium's own headless name would make every visit a robot's.
+// UserAgent is the browser's default user agent: Chrome on Linux. The service would treat Chromium's
+// own headless user agent as a bot's.
 const UserAgent = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
-// patience is how long a test waits for one thing. Conditions hold within milliseconds; a busy
-// machine may need more.
-const patience = 30 * time.Second
+// timeout limits each operation. Conditions usually hold within milliseconds; a busy machine may need
+// more.
+const timeout = 30 * time.Second
 
-// Browser is a Chromium with an empty profile of its own. The profile ends with the test, and its
-// tabs, cookies and caches with it. The program itself may have served a test before, and may serve
-// another one afterwards, but never two at a time: which window has the focus and which tab is
-// visible is this test's alone.
+// Browser is a Chromium with an empty profile of its own. The profile ends with the test, together
+// with its tabs, cookies and caches. The process may serve several tests, but only one at a time, so
+// the focus and the visible tab belong to this test alone.
 type Browser struct {
 	t       testing.TB
 	program *program
@@ -53,10 +52,10 @@ type flag struct {
 	value any
 }
 
-// Host makes a host name lead to a server of the test, whose URL is http://127.0.0.1:PORT or
-// https://127.0.0.1:PORT: the name's default port of that scheme leads there. Other ports of the
-// name lead to the same port on 127.0.0.1, so that the address http://name:PORT/ works as well. The
-// name may begin with "*." for all subdomains. Certificates are not checked.
+// Host resolves a host name to a server of the test, whose URL is http://127.0.0.1:PORT or
+// https://127.0.0.1:PORT. The default port of that scheme connects to the server. Other ports of the
+// name connect to the same port on 127.0.0.1, so http://name:PORT/ works too. The name may begin with
+// "*." for all subdomains. Certificates are not verified.
 func Host(name, serverURL string) Option {
 	return func(o *options) {
 		u, err := url.Parse(serverURL)
@@ -68,20 +67,19 @@ func Host(name, serverURL string) Option {
 	}
 }
 
-// WithUserAgent sets the name that the browser calls itself, in its requests and in
-// navigator.userAgent.
+// WithUserAgent sets the user agent, in requests and in navigator.userAgent.
 func WithUserAgent(agent string) Option {
 	return func(o *options) { o.agent = agent }
 }
 
-// WithFlag adds a command-line flag of Chromium, written without the two dashes.
+// WithFlag adds a command-line flag of Chromium, without the two dashes.
 func WithFlag(name string, value any) Option {
 	return func(o *options) { o.flags = append(o.flags, flag{name, value}) }
 }
 
-// New starts Chromium, or takes one that was started with the same flags and has nothing to do.
-// Host names that no Host option gives cannot be reached; 127.0.0.1 itself always can. Without a
-// Chromium on the PATH the test is skipped, or failed when the environment says CI=true.
+// New starts Chromium, or takes an idle process that was started with the same flags. The browser
+// reaches 127.0.0.1 and the names of the Host options only. Without a Chromium on the PATH the test
+// is skipped, or failed if the environment contains CI=true.
 func New(t testing.TB, opts ...Option) *Browser {
 	t.Helper()
 
@@ -110,7 +108,7 @@ func New(t testing.TB, opts ...Option) *Browser {
 	return b
 }
 
-// executables are the names under which Chromium is known, best first.
+// executables lists the names of Chromium's program, best first.
 var executables = []string{"chromium", "chromium-browser", "google-chrome"}
 
 func find() (string, bool) {
@@ -122,7 +120,7 @@ func find() (string, bool) {
 	return "", false
 }
 
-// missing skips the test because a program it needs is not installed. In CI that is a failure.
+// missing skips the test because a program that it needs is not installed, and fails it in CI.
 func missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

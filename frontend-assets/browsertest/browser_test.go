@@ -51,7 +51,7 @@ func TestChromiumHelper(t *testing.T) {
 		page.Close()
 
 		if got := <-left; got != host {
-			t.Errorf("%s: the closed page left %s", address, got)
+			t.Errorf("%s: the closed page sent its last request to %s", address, got)
 		}
 	}
 

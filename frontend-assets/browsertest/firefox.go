@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// firefoxNames are the names under which Firefox is known, best first.
+// firefoxNames lists the names of Firefox's program, best first.
 var firefoxNames = []string{"firefox-esr", "firefox"}
 
-// firefoxPrefs are the settings of every profile: nothing is asked, updated or reported. The proxy
-// settings come with the gate.
+// firefoxPrefs lists the settings of every profile, which turn off prompts, updates and reports. The
+// proxy's settings are added to them.
 var firefoxPrefs = []string{
 	`user_pref("app.normandy.enabled", false)`,
 	`user_pref("app.update.enabled", false)`,
@@ -35,10 +35,10 @@ var firefoxPrefs = []string{
 	`user_pref("toolkit.telemetry.reportingpolicy.firstRun", false)`,
 }
 
-// OpenFirefox starts a headless Firefox with an empty profile on an address, and ends it with the
-// test. It reaches the hosts of the Host options only; other options do not apply. Nothing drives
-// it: its pages lead to each other and report to the test's servers. Without a Firefox on
-// the PATH the test is skipped, in CI too, since not every distribution packages one.
+// OpenFirefox opens an address in a headless Firefox with an empty profile, and ends it with the
+// test. It reaches the hosts of the Host options only; other options do not apply. No driver controls
+// it: its pages navigate to each other and report to the test's servers. Without a Firefox on the
+// PATH the test is skipped, even in CI, because not every distribution packages one.
 func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	t.Helper()
 
@@ -58,22 +58,22 @@ func OpenFirefox(t testing.TB, address string, opts ...Option) {
 		opt(&o)
 	}
 
-	gate, err := openGate()
+	proxy, err := openProxy()
 	if err != nil {
 		t.Fatalf("start %s: %v", executable, err)
 	}
 
-	t.Cleanup(gate.close)
-	gate.hosts.Store(&o.hosts)
+	t.Cleanup(proxy.close)
+	proxy.hosts.Store(&o.hosts)
 
-	// Not t.TempDir: helper processes may still write when the browser has ended.
+	// t.TempDir would fail the test, because helper processes may still write after the browser ends.
 	profile, err := os.MkdirTemp("", "browsertest-firefox-")
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	t.Cleanup(func() { _ = os.RemoveAll(profile) })
-	host, port, err := net.SplitHostPort(gate.address())
+	host, port, err := net.SplitHostPort(proxy.address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func OpenFirefox(t testing.TB, address string, opts ...Option) {
 	command := exec.Command(executable, "--headless", "--no-remote", "--profile", profile, address)
 	command.Env = append(os.Environ(), "HOME="+profile)
 
-	// A group of its own, so that the helper processes end with it.
+	// The process group lets the helper processes end with the browser.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := command.Start(); err != nil {
 		t.Fatalf("start %s: %v", executable, err)

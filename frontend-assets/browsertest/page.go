@@ -26,25 +26,25 @@ type Page struct {
 	requests []Request
 }
 
-// Message is one line of the page's console, an uncaught exception, or a complaint of the browser
+// Message is one line of the page's console, an uncaught exception, or a message of the browser
 // itself.
 type Message struct {
-	// Level is the name of the console function ("log", "warning", "error", …), "exception", or for
-	// the browser's own complaints, such as a file that could not be loaded or a breach of the
-	// Content-Security-Policy, their level.
+	// Level is the name of the console function ("log", "warning", "error", …), "exception", or the
+	// level of the browser's own message, for example about a file that could not be loaded or a
+	// violation of the Content-Security-Policy.
 	Level string
-	// Text is what it says.
+	// Text is the text of the line.
 	Text string
 }
 
-// Request is one request that the page made, including beacons. What it carried is for the test's
-// server to say, since the browser does not show it for all of them.
+// Request is one request of the page, including beacons. It has no body, because the browser does not
+// report it for all requests; the test's server sees it.
 type Request struct {
 	Method string
 	URL    string
 }
 
-// Open opens a new tab on an address and waits until it has loaded.
+// Open opens an address in a new tab and waits until the page has loaded.
 func (b *Browser) Open(address string) *Page {
 	b.t.Helper()
 	p := b.NewPage()
@@ -66,8 +66,7 @@ func (b *Browser) NewPage() *Page {
 	b.t.Cleanup(p.close)
 	chromedp.ListenTarget(p.ctx, p.record)
 
-	// The first Run gives the driver's side of the tab the context's lifetime; so it must not be
-	// one that ends after this call.
+	// The first Run binds the tab to the context's lifetime, so the context must outlive this call.
 	if err := chromedp.Run(p.ctx, network.Enable(), log.Enable(), cdppage.BringToFront()); err != nil {
 		b.t.Fatalf("open a tab: %v", err)
 	}
@@ -75,7 +74,7 @@ func (b *Browser) NewPage() *Page {
 	return p
 }
 
-// record keeps what the browser tells about the page.
+// record stores the browser's events about the page.
 func (p *Page) record(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +96,7 @@ func (p *Page) record(event any) {
 	}
 }
 
-// text is an argument of a console call as one would read it.
+// text returns an argument of a console call as the console shows it.
 func text(arg *runtime.RemoteObject) string {
 	var s string
 	if json.Unmarshal(arg.Value, &s) == nil {
@@ -110,21 +109,20 @@ func text(arg *runtime.RemoteObject) string {
 	return string(arg.Value)
 }
 
-// Do runs actions of the driver in the tab: clicks, keys, and whatever this package has no word
-// for.
+// Do runs actions of the driver in the tab, such as clicks, keys, and what this package lacks.
 func (p *Page) Do(actions ...chromedp.Action) {
 	p.browser.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		p.browser.t.Fatalf("browser: %v", err)
 	}
 }
 
-// Goto leads the tab to an address and waits until the page has loaded.
+// Goto navigates the tab to an address and waits until the page has loaded.
 func (p *Page) Goto(address string) {
 	p.browser.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Run(ctx, chromedp.Navigate(address)); err != nil {
 		p.browser.t.Fatalf("open %s: %v", address, err)
@@ -132,20 +130,29 @@ func (p *Page) Goto(address string) {
 }
 
 // Before runs a script in every page that the tab opens from now on, before any script of the page.
-func (p *Page) Before(script string) {
+// The returned function ends that, so that a test can use one tab for cases with different scripts:
+// opening a tab takes more of the browser's time than loading a page.
+func (p *Page) Before(script string) (remove func()) {
 	p.browser.t.Helper()
-	p.Do(chromedp.ActionFunc(func(ctx context.Context) error {
-		_, err := cdppage.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
+
+	var id cdppage.ScriptIdentifier
+	p.Do(chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		id, err = cdppage.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
 		return err
 	}))
+
+	return func() {
+		p.browser.t.Helper()
+		p.Do(cdppage.RemoveScriptToEvaluateOnNewDocument(id))
+	}
 }
 
-// Eval evaluates a JavaScript expression in the page, waits for it if it is a promise, and reads
-// its value, as JSON, into the given pointer; nil discards it. An exception fails the test.
+// Eval evaluates a JavaScript expression in the page, waits if it is a promise, and decodes its value
+// from JSON into the given pointer. A nil pointer discards the value. An exception fails the test.
 func (p *Page) Eval(expression string, value any) {
 	p.browser.t.Helper()
 
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 
 	await := func(e *runtime.EvaluateParams) *runtime.EvaluateParams {
@@ -153,7 +160,7 @@ func (p *Page) Eval(expression string, value any) {
 	}
 
 	if value == nil {
-		// Whatever it is, and even if JSON has no form for it.
+		// The value is discarded in the page, because JSON may be unable to encode it.
 		expression = "(async () => { await (" + expression + ") })()"
 	}
 
@@ -162,15 +169,23 @@ func (p *Page) Eval(expression string, value any) {
 	}
 }
 
-// WaitFor waits until a JavaScript expression is true in the page, also across a change of the
-// page.
+// Text evaluates a JavaScript expression whose value is a string, and returns the value.
+func (p *Page) Text(expression string) string {
+	p.browser.t.Helper()
+	var value string
+	p.Eval(expression, &value)
+	return value
+}
+
+// WaitFor waits until a JavaScript expression is true in the page, even if the tab navigates
+// meanwhile.
 //
-// It asks again and again from outside: timers within a page stand still in hidden tabs, and end
-// with the page. While the page changes there is nothing to evaluate in, so an error means not yet.
+// It polls from outside the page, because timers within a page are throttled in hidden tabs and end
+// with the page. An error means not yet, because nothing can be evaluated during a navigation.
 func (p *Page) WaitFor(expression string) {
 	p.browser.t.Helper()
 
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 
 	again := time.NewTicker(10 * time.Millisecond)
@@ -187,7 +202,7 @@ func (p *Page) WaitFor(expression string) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v", expression, patience, err, p.Console())
+			p.browser.t.Fatalf("wait for %s: not within %v (%v)\nconsole: %v", expression, timeout, err, p.Console())
 		}
 	}
 }
@@ -198,32 +213,31 @@ func (p *Page) Click(selector string) {
 	p.Do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
 }
 
-// Front makes the tab the visible one of the browser's window; the one that was visible becomes
+// Front makes the tab the visible one of the browser's window. The previously visible tab becomes
 // hidden.
 func (p *Page) Front() {
 	p.browser.t.Helper()
 	p.Do(cdppage.BringToFront())
 }
 
-// Console returns what has been written to the page's console since the tab was opened.
+// Console returns the messages of the tab's pages since the tab was opened.
 func (p *Page) Console() []Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.console)
 }
 
-// Requests returns the requests that the page has made since the tab was opened, in order.
+// Requests returns the requests of the tab's pages since the tab was opened, in order.
 func (p *Page) Requests() []Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.requests)
 }
 
-// Close closes the tab, as a visitor would: the page gets its pagehide event.
+// Close closes the tab as a visitor would, so the page gets its pagehide event.
 func (p *Page) Close() {
 	p.browser.t.Helper()
-	// The tab does not answer any more once it is closed, so neither an answer nor its absence
-	// tells anything.
+	// A closed tab may not respond any more, so an error means nothing.
 	_ = chromedp.Run(p.ctx, cdppage.Close())
 	p.close()
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// program is one running Chromium.
+// program is one Chromium process.
 type program struct {
-	key  string          // programs with the same key are alike
-	ctx  context.Context // of the program's first tab, which stays empty; it keeps the program alive
+	key  string          // executable and flags
+	ctx  context.Context // of the first tab, which stays empty and keeps the process alive
 	stop func()
 }
 
-// programs that have nothing to do wait here for the next test. When no test has one any more, they
-// are ended: nothing says whether another test will come.
+// programs holds the idle processes. They end when no test uses any, because there is no event that
+// marks the last test.
 var programs struct {
 	sync.Mutex
 	used int
 	free []*program
 }
 
-// acquire takes a free program or starts one. The caller must release it.
+// acquire takes an idle process or starts one. The caller must release it.
 func acquire(executable string, o options) (*program, error) {
 	key := fmt.Sprint(executable, o.agent, o.flags)
 	programs.Lock()
@@ -57,13 +57,13 @@ func acquire(executable string, o options) (*program, error) {
 	return p, nil
 }
 
-// release gives a program back; one that is not sound is ended.
-func release(p *program, sound bool) {
+// release makes a process available to other tests, or ends it if it is not healthy.
+func release(p *program, healthy bool) {
 	var ending []*program
 	programs.Lock()
 	programs.used--
 
-	if sound {
+	if healthy {
 		programs.free = append(programs.free, p)
 	} else if p != nil {
 		ending = append(ending, p)
@@ -86,7 +86,7 @@ const width, height = 1280, 800
 
 // start starts Chromium.
 func start(executable string, o options) (p *program, err error) {
-	// the last one first
+	// Functions that undo the steps so far; stop calls them in reverse order.
 	var ends []func()
 	stop := func() {
 		for i := len(ends) - 1; i >= 0; i-- {
@@ -104,16 +104,16 @@ func start(executable string, o options) (p *program, err error) {
 		return nil, err
 	}
 
-	// When the browser has ended, its helper processes may still write for a moment, hence no
-	// complaint when a file is left over in the temporary folder.
+	// Helper processes may still write after the browser has ended, so a file that remains in the
+	// temporary folder is not an error.
 	ends = append(ends, func() { _ = os.RemoveAll(profile) })
-	gate, err := openGate()
+	proxy, err := openProxy()
 	if err != nil {
 		return nil, err
 	}
 
-	ends = append(ends, gate.close)
-	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), o.start(executable, profile, gate)...)
+	ends = append(ends, proxy.close)
+	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), o.start(executable, profile, proxy)...)
 	ends = append(ends, stopAllocator)
 	ctx, closeBrowser := chromedp.NewContext(allocator, chromedp.WithErrorf(ignoreUnknownEvents))
 	ends = append(ends, closeBrowser)
@@ -125,8 +125,8 @@ func start(executable string, o options) (p *program, err error) {
 	return &program{ctx: ctx, stop: stop}, nil
 }
 
-// start lists the flags of every test.
-func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecAllocatorOption {
+// start returns the flags of the process.
+func (o *options) start(executable, profile string, proxy *proxy) []chromedp.ExecAllocatorOption {
 	all := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(executable),
 		chromedp.UserDataDir(profile),
@@ -134,13 +134,13 @@ func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecA
 		chromedp.Headless,
 		chromedp.NoFirstRun,
 		chromedp.NoDefaultBrowserCheck,
-		chromedp.NoSandbox, // root, as in most containers, cannot have one; only the test's own pages are opened
+		chromedp.NoSandbox, // not available to root, as in most containers; only the test's own pages are opened
 		chromedp.IgnoreCertErrors,
 		chromedp.WindowSize(width, height),
-		// Chromium calls its makers' servers on its own. Through this gate there is no way to them,
-		// nor to anybody else's; each profile has its own, which leads to its test's hosts.
-		chromedp.Flag("proxy-server", "socks5://"+gate.address()),
-		chromedp.Flag("proxy-bypass-list", "<-loopback>"), // not even names of this machine go past it
+		// Chromium connects to its vendor's servers by itself. This proxy reaches no host. Each
+		// profile has its own proxy, which reaches the hosts of its test.
+		chromedp.Flag("proxy-server", "socks5://"+proxy.address()),
+		chromedp.Flag("proxy-bypass-list", "<-loopback>"), // includes names of this machine
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 		chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true),
@@ -152,7 +152,7 @@ func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecA
 		chromedp.Flag("disable-popup-blocking", true),
 		chromedp.Flag("metrics-recording-only", true),
 		chromedp.Flag("password-store", "basic"),
-		chromedp.WSURLReadTimeout(patience),
+		chromedp.WSURLReadTimeout(timeout),
 	}
 	for _, each := range o.flags {
 		all = append(all, chromedp.Flag(each.name, each.value))
@@ -161,32 +161,32 @@ func (o *options) start(executable, profile string, gate *gate) []chromedp.ExecA
 	return all
 }
 
-// profile is an empty profile, as a private window has, with a gate of its own: what a page still
-// sends when its test is over does not reach the next one.
+// profile is an empty profile, as of a private window, with a proxy of its own, so that late requests
+// of a test's pages do not reach the next test.
 type profile struct {
-	id   cdp.BrowserContextID
-	gate *gate
+	id    cdp.BrowserContextID
+	proxy *proxy
 }
 
-// newProfile makes a profile that can reach these hosts.
+// newProfile creates a profile that can reach these hosts.
 func (p *program) newProfile(h hosts) (made profile, err error) {
-	if made.gate, err = openGate(); err != nil {
+	if made.proxy, err = openProxy(); err != nil {
 		return made, err
 	}
 
-	made.gate.hosts.Store(&h)
+	made.proxy.hosts.Store(&h)
 	ctx, cancel := p.command()
 	defer cancel()
 
-	made.id, err = target.CreateBrowserContext().WithProxyServer("socks5://" + made.gate.address()).WithProxyBypassList("<-loopback>").Do(ctx)
+	made.id, err = target.CreateBrowserContext().WithProxyServer("socks5://" + made.proxy.address()).WithProxyBypassList("<-loopback>").Do(ctx)
 	if err != nil {
-		made.gate.close()
+		made.proxy.close()
 	}
 
 	return made, err
 }
 
-// newTab opens a tab in the profile's window, or in a new one where it has none.
+// newTab opens a tab in the profile's window, or in a new window if it has none.
 func (p *program) newTab(of profile) (target.ID, error) {
 	ctx, cancel := p.command()
 	defer cancel()
@@ -197,22 +197,22 @@ func (p *program) newTab(of profile) (target.ID, error) {
 	return tab.WithNewWindow(true).WithWidth(width).WithHeight(height).Do(ctx)
 }
 
-// endProfile closes a profile's tabs and forgets what it has stored.
+// endProfile closes a profile's tabs and deletes its storage.
 func (p *program) endProfile(ended profile) error {
-	defer ended.gate.close()
+	defer ended.proxy.close()
 	ctx, cancel := p.command()
 	defer cancel()
 	return target.DisposeBrowserContext(ended.id).Do(ctx)
 }
 
-// command is a context for commands to the program itself.
+// command returns a context for commands to the process itself.
 func (p *program) command() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	return cdp.WithExecutor(ctx, chromedp.FromContext(p.ctx).Browser), cancel
 }
 
-// ignoreUnknownEvents passes the driver's complaints on, except those about protocol events that
-// are younger than the driver; they come in numbers and mean nothing.
+// ignoreUnknownEvents logs the driver's errors, except those about protocol events that are newer
+// than the driver, which are frequent and harmless.
 func ignoreUnknownEvents(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if !strings.Contains(line, "unmarshal event") && !strings.Contains(line, "unhandled node event") {

@@ -10,12 +10,12 @@ import (
 	"github.com/tallygate/tallygate/frontend-assets/browsertest"
 )
 
-// A test that has a Chromium of an earlier one must find nothing of it: neither what its pages
-// stored nor its hosts.
-func TestChromiumHelperStartsAfresh(t *testing.T) {
+// TestChromiumHelperStartsEmpty checks that a test whose process has served another test finds nothing
+// of it: neither stored data nor hosts.
+func TestChromiumHelperStartsEmpty(t *testing.T) {
 	var visits atomic.Int64
 
-	// while somebody has one, others stay for the next
+	// As long as one process is in use, the others stay available.
 	browsertest.New(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		visits.Add(1)
@@ -30,7 +30,7 @@ func TestChromiumHelperStartsAfresh(t *testing.T) {
 			page := browsertest.New(t, browsertest.Host(name, server.URL)).Open("http://" + name + "/")
 
 			if n := visits.Load(); n != int64(i+1) {
-				t.Errorf("%d visits, want %d: the page is another test's", n, i+1)
+				t.Errorf("%d visits, want %d: the page belongs to another test", n, i+1)
 			}
 
 			var stored string
@@ -45,7 +45,7 @@ func TestChromiumHelperStartsAfresh(t *testing.T) {
 			page.Eval(`fetch('http://`+other+`/', {mode: 'no-cors'}).then(() => 'an answer', () => 'none')`, &answer)
 
 			if answer != "none" {
-				t.Errorf("%s, which is another test's, gave %s", other, answer)
+				t.Errorf("%s of another test gave %s", other, answer)
 			}
 		})
 	}

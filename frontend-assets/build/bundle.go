@@ -15,16 +15,16 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// asset is one file of dist/ and where it comes from.
+// asset is one file of dist/ and its source.
 type asset struct {
-	Entry    string   // the source file that imports all others, relative to frontend-assets; .wasm files are taken as they are
+	Entry    string   // source file relative to frontend-assets; .wasm files are copied
 	Out      string   // file name below dist
-	Budget   int      // largest allowed size in bytes, gzip-compressed
-	Optional []string // source files, beside the entry, whose functions could be left out; see -parts
-	omit     string   // the one of them that this build leaves out
+	Budget   int      // size limit in bytes, gzip-compressed
+	Optional []string // source files next to the entry that can be left out; see -parts
+	omit     string   // the optional file that this build leaves out
 }
 
-// assets lists everything that is built.
+// assets lists all files that are built.
 var assets = []asset{
 	{
 		Entry: "src/svc/main.ts", Out: "svc.js", Budget: 2600,
@@ -38,15 +38,15 @@ var assets = []asset{
 	{Entry: "src/graphiql/start.ts", Out: "graphiql/start.js", Budget: 1000},
 }
 
-// widget is the captcha with everything that it may load, in any language and on any browser. The
-// stylesheet is left out: the script carries it, and pages that link it do without that part.
+// widget lists the captcha's script and all files that it may load. The stylesheet is not among them,
+// because the script contains it.
 var widget = []string{"captcha.js", "captcha-worker.js", "captcha.wasm", "captcha-scalar.wasm"}
 
-// widgetBudget is the largest allowed size of the widget in bytes, gzip-compressed.
+// widgetBudget is the size limit of the widget in bytes, gzip-compressed.
 const widgetBudget = 14 << 10
 
-// The oldest browsers that the assets are written for. All of them have ES2020's syntax; esbuild
-// rewrites anything newer and fails when it cannot.
+// The oldest supported browsers. All of them have ES2020's syntax. esbuild rewrites newer syntax, and
+// fails if it cannot.
 const languageTarget = api.ES2020
 
 var browserTargets = []api.Engine{
@@ -63,12 +63,12 @@ type built struct {
 	Raw, Gzip, Brotli []byte
 }
 
-// String is the line that the build prints.
+// String returns the line that the build prints.
 func (b built) String() string {
 	return fmt.Sprintf("%-20s raw %5d   gzip %5d of %5d   brotli %5d", b.Out, len(b.Raw), len(b.Gzip), b.Budget, len(b.Brotli))
 }
 
-// withinBudget fails when the asset has grown too large.
+// withinBudget returns an error if the asset exceeds its budget.
 func (b built) withinBudget() error {
 	if len(b.Gzip) > b.Budget {
 		return fmt.Errorf("%s has %d bytes gzip-compressed, its budget is %d", b.Out, len(b.Gzip), b.Budget)
@@ -76,7 +76,7 @@ func (b built) withinBudget() error {
 	return nil
 }
 
-// widgetSize adds up the widget's part of the given sizes, which are gzip-compressed.
+// widgetSize returns the sum of the widget's files among the given sizes.
 func widgetSize(sizes map[string]int) (sum int) {
 	for _, name := range widget {
 		sum += sizes[name]
@@ -84,7 +84,7 @@ func widgetSize(sizes map[string]int) (sum int) {
 	return sum
 }
 
-// withinWidgetBudget fails when the widget has grown too large.
+// withinWidgetBudget returns an error if the widget exceeds its budget.
 func withinWidgetBudget(sizes map[string]int) error {
 	if size := widgetSize(sizes); size > widgetBudget {
 		return fmt.Errorf("the captcha's widget has %d bytes gzip-compressed, its budget is %d", size, widgetBudget)
@@ -92,15 +92,15 @@ func withinWidgetBudget(sizes map[string]int) error {
 	return nil
 }
 
-// without is the same asset with one of its optional parts left out.
+// without returns the asset without one of its optional parts.
 func (a asset) without(part string) asset {
 	a.omit = part
 	return a
 }
 
-// build makes and compresses the asset; root is the frontend-assets folder.
+// build bundles and compresses the asset. root is the frontend-assets folder.
 func (a asset) build(root string) (built, error) {
-	raw, err := a.make(root)
+	raw, err := a.bundle(root)
 	if err != nil {
 		return built{}, err
 	}
@@ -118,8 +118,8 @@ func (a asset) build(root string) (built, error) {
 	return built{asset: a, Raw: raw, Gzip: zipped, Brotli: brotlied}, nil
 }
 
-// make bundles the asset.
-func (a asset) make(root string) ([]byte, error) {
+// bundle returns the uncompressed asset.
+func (a asset) bundle(root string) ([]byte, error) {
 	if path.Ext(a.Entry) == ".wasm" {
 		return os.ReadFile(filepath.Join(root, filepath.FromSlash(a.Entry)))
 	}
@@ -137,12 +137,13 @@ func (a asset) make(root string) ([]byte, error) {
 		MinifyIdentifiers: true,
 		MinifySyntax:      true,
 		LegalComments:     api.LegalCommentsNone,
-		Charset:           api.CharsetASCII, // the same in whatever encoding a page declares
-		LogLevel:          api.LogLevelSilent,
-		Plugins:           a.plugins(),
+		// ASCII reads the same in every encoding that a page may declare.
+		Charset:  api.CharsetASCII,
+		LogLevel: api.LogLevelSilent,
+		Plugins:  a.plugins(),
 	})
 
-	// A warning is a mistake in our own source, so it stops the build as well.
+	// A warning is a mistake in the source, so it fails the build too.
 	if err := problems(result.Errors, result.Warnings); err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (a asset) make(root string) ([]byte, error) {
 	return result.OutputFiles[0].Contents, nil
 }
 
-// problems is the error that esbuild's messages amount to.
+// problems returns esbuild's messages as one error.
 func problems(errs, warnings []api.Message) error {
 	all := append(errs, warnings...)
 	if len(all) == 0 {
@@ -159,7 +160,7 @@ func problems(errs, warnings []api.Message) error {
 	return errors.New(strings.Join(api.FormatMessages(all, api.FormatMessagesOptions{}), ""))
 }
 
-// plugins are what this asset needs beside esbuild itself.
+// plugins returns the esbuild plugins that this asset needs.
 func (a asset) plugins() []api.Plugin {
 	var plugins []api.Plugin
 
@@ -173,7 +174,7 @@ func (a asset) plugins() []api.Plugin {
 	return plugins
 }
 
-// styleText lets a script import a stylesheet: it gets the minified text.
+// styleText lets a script import a stylesheet as its minified text.
 var styleText = api.Plugin{Name: "style text", Setup: func(b api.PluginBuild) {
 	b.OnLoad(api.OnLoadOptions{Filter: `\.css$`}, func(args api.OnLoadArgs) (api.OnLoadResult, error) {
 		source, err := os.ReadFile(args.Path)
@@ -198,14 +199,15 @@ var styleText = api.Plugin{Name: "style text", Setup: func(b api.PluginBuild) {
 	})
 }}
 
-// omission replaces the functions of the omitted part by ones that do nothing.
+// omission returns a plugin that replaces the exports of the omitted part by functions that do nothing.
 func (a asset) omission() api.Plugin {
 	if !slices.Contains(a.Optional, a.omit) {
 		panic(a.omit + " is not an optional part of " + a.Out)
 	}
 
 	return api.Plugin{Name: "omit", Setup: func(b api.PluginBuild) {
-		b.OnLoad(api.OnLoadOptions{Filter: `/` + strings.ReplaceAll(a.omit, ".", `\.`) + `$`}, func(args api.OnLoadArgs) (api.OnLoadResult, error) {
+		filter := `/` + strings.ReplaceAll(a.omit, ".", `\.`) + `$`
+		b.OnLoad(api.OnLoadOptions{Filter: filter}, func(args api.OnLoadArgs) (api.OnLoadResult, error) {
 			names, err := exports(args.Path)
 			if err != nil {
 				return api.OnLoadResult{}, err
@@ -222,10 +224,14 @@ func (a asset) omission() api.Plugin {
 	}}
 }
 
-// exports lists the names that a source file exports.
+// exports returns the names that a source file exports.
 func exports(path string) ([]string, error) {
 	result := api.Build(api.BuildOptions{
-		EntryPoints: []string{path}, Format: api.FormatESModule, Metafile: true, Write: false, LogLevel: api.LogLevelSilent,
+		EntryPoints: []string{path},
+		Format:      api.FormatESModule,
+		Metafile:    true,
+		Write:       false,
+		LogLevel:    api.LogLevelSilent,
 	})
 	if len(result.Errors) > 0 {
 		return nil, errors.New(result.Errors[0].Text)
@@ -237,7 +243,7 @@ func exports(path string) ([]string, error) {
 	return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \n", r) }), nil
 }
 
-// gzipped compresses as small as compress/gzip can; the header carries neither a name nor a time.
+// gzipped compresses at the highest level. The header contains neither a name nor a time.
 func gzipped(raw []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -254,7 +260,7 @@ func gzipped(raw []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// brotlied compresses as small as brotli can.
+// brotlied compresses at the highest level.
 func brotlied(raw []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := brotli.NewWriterLevel(&b, brotli.BestCompression)

@@ -16,7 +16,7 @@ import (
 	"github.com/andybalholm/brotli"
 )
 
-// write stores the files below dist and removes those that are no longer built.
+// write stores the files below dist, and removes files that are not among them.
 func write(dist string, files map[string][]byte) error {
 	for name, content := range files {
 		path := filepath.Join(dist, filepath.FromSlash(name))
@@ -28,7 +28,7 @@ func write(dist string, files map[string][]byte) error {
 		}
 	}
 
-	stale, err := strangers(dist, files)
+	stale, err := unknownFiles(dist, files)
 	for _, name := range stale {
 		err = errors.Join(err, os.Remove(filepath.Join(dist, filepath.FromSlash(name))))
 	}
@@ -36,25 +36,25 @@ func write(dist string, files map[string][]byte) error {
 	return err
 }
 
-// compare fails with one line for each file below dist that is not what the sources give.
+// compare returns an error with one line for each file below dist that differs from the given files.
 //
-// Compressed files are compared by what they unpack to: the packer of another Go release may choose
-// other bytes for the same content, and a new toolchain should not make the tree look stale.
+// Compressed files are compared by their unpacked content: another Go release may compress the same
+// content to other bytes, and a new toolchain must not make the tree look stale.
 func compare(dist string, files map[string][]byte) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		stored, err := os.ReadFile(filepath.Join(dist, filepath.FromSlash(name)))
 		if err == nil && !sameContent(name, stored, files[name]) {
-			err = errors.New("differs from what the sources give")
+			err = errors.New("differs from its source")
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("dist/%s: %w", name, err))
 		}
 	}
 
-	stale, err := strangers(dist, files)
+	stale, err := unknownFiles(dist, files)
 	for _, name := range stale {
-		problems = append(problems, fmt.Errorf("dist/%s: no source gives this file", name))
+		problems = append(problems, fmt.Errorf("dist/%s: no source for this file", name))
 	}
 
 	if problems = append(problems, err); errors.Join(problems...) != nil {
@@ -64,7 +64,7 @@ func compare(dist string, files map[string][]byte) error {
 	return nil
 }
 
-// sameContent compares two files, unpacked when their name says that they are packed.
+// sameContent reports whether two files have the same content, unpacked if the name ends in .gz or .br.
 func sameContent(name string, a, b []byte) bool {
 	a, errA := unpack(name, a)
 	b, errB := unpack(name, b)
@@ -87,8 +87,8 @@ func unpack(name string, content []byte) ([]byte, error) {
 	return content, nil
 }
 
-// strangers lists the files below dist that are not among the given ones.
-func strangers(dist string, files map[string][]byte) ([]string, error) {
+// unknownFiles lists the files below dist that are not among the given ones.
+func unknownFiles(dist string, files map[string][]byte) ([]string, error) {
 	var found []string
 	err := fs.WalkDir(os.DirFS(dist), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -1,11 +1,13 @@
-// Command build makes the files of frontend-assets/dist from the sources in frontend-assets/src:
+// Command build builds the files of frontend-assets/dist from the sources in frontend-assets/src:
 //
-//	go run ./frontend-assets/build          writes them, and prints the size of each
-//	go run ./frontend-assets/build -check   writes nothing; fails when a committed file is not what the sources give
-//	go run ./frontend-assets/build -parts   also prints what the script's optional parts cost
+//	go run ./frontend-assets/build          writes the files and prints their sizes
+//	go run ./frontend-assets/build -check   writes nothing; fails if a committed file differs from its source
+//	go run ./frontend-assets/build -parts   also prints the size of the script without each optional part
 //
-// It bundles with esbuild's Go API, so that nobody needs npm to build. The same sources give the same bytes on every machine.
-// The captcha's WebAssembly is committed, so that nobody needs a C compiler; src/captcha/engine/wasm/build.sh makes it. Each file is stored three times (as it is, .gz, .br), so that the server never compresses.
+// It bundles with esbuild's Go API, so the build needs no npm. The same sources give the same bytes on
+// every machine. The captcha's WebAssembly is committed, so the build needs no C compiler;
+// src/captcha/engine/wasm/build.sh compiles it. Each file is stored in three encodings
+// (uncompressed, .gz, .br), so the server never compresses.
 package main
 
 import (
@@ -26,8 +28,7 @@ func main() {
 	}
 }
 
-// run builds every asset below the frontend-assets folder of the module that the working directory
-// lies in.
+// run builds every asset of the module that contains the working directory.
 func run(out io.Writer, check, parts bool) error {
 	root, err := assetsRoot()
 	if err != nil {
@@ -72,8 +73,7 @@ func run(out io.Writer, check, parts bool) error {
 	return write(dist, files)
 }
 
-// printParts prints the size of an asset without each of its optional parts, and what the part
-// therefore costs.
+// printParts prints the size of an asset without each of its optional parts, and the difference.
 func printParts(out io.Writer, root string, whole built) error {
 	for _, part := range whole.Optional {
 		b, err := whole.without(part).build(root)
@@ -87,7 +87,7 @@ func printParts(out io.Writer, root string, whole built) error {
 	return nil
 }
 
-// assetsRoot finds the frontend-assets folder beside the go.mod above the working directory.
+// assetsRoot returns the frontend-assets folder next to the go.mod above the working directory.
 func assetsRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -101,7 +101,7 @@ func assetsRoot() (string, error) {
 
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", fmt.Errorf("no go.mod above the working directory: run this inside the repository")
+			return "", fmt.Errorf("there is no go.mod above the working directory: run this inside the repository")
 		}
 
 		dir = parent

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCommittedFilesAreWhatTheSourcesGive(t *testing.T) {
+func TestCommittedFilesMatchTheirSources(t *testing.T) {
 	var out strings.Builder
 	if err := run(&out, true, false); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestCheckNamesEveryDifference(t *testing.T) {
 		{"edited script", change("svc.js", []byte("x")), "dist/svc.js: differs"},
 		{"other script in the .gz", change("svc.js.gz", other), "dist/svc.js.gz: differs"},
 		{"broken .br", change("svc.js.br", []byte("x")), "dist/svc.js.br: differs"},
-		{"file without a source", change("old.js", nil), "dist/old.js: no source"},
+		{"file without a source", change("old.js", nil), "dist/old.js: no source for"},
 		{"missing file", func(t *testing.T, dist string) {
 			if err := os.Remove(filepath.Join(dist, "svc.js")); err != nil {
 				t.Fatal(err)
@@ -72,7 +72,7 @@ func TestCheckNamesEveryDifference(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := compare(dist, files); err != nil {
-				t.Errorf("after writing once more: %v", err)
+				t.Errorf("after writing again: %v", err)
 			}
 		})
 	}

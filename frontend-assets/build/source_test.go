@@ -10,12 +10,11 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// newerSyntax tells what in a script the stated browsers would not understand; it is empty for a
-// script that they can read.
+// newerSyntax describes syntax in a script that the supported browsers lack. It returns an empty
+// string if there is none.
 //
-// It has esbuild write the script for these browsers and once more without such a limit: what it
-// cannot say in their syntax is an error, and what it has to say in another way makes the two
-// differ.
+// It runs esbuild with these browsers as targets and again without targets. Syntax that cannot be
+// rewritten is an error, and rewritten syntax makes the two results differ.
 func newerSyntax(script string) string {
 	print := func(o api.TransformOptions) (string, string) {
 		o.LogLevel, o.Charset = api.LogLevelSilent, api.CharsetASCII
@@ -36,7 +35,7 @@ func newerSyntax(script string) string {
 		return problem
 	}
 	if old != today {
-		return "esbuild writes it differently for the old browsers:\n" + old
+		return "esbuild rewrites it for the old browsers:\n" + old
 	}
 
 	return ""
@@ -73,7 +72,7 @@ func TestNewerSyntaxIsFound(t *testing.T) {
 		`/(?<=a)b/.test(c)`:          true, // ES2018, but Safari since 16.4 only
 		`/a/v.test(b)`:               true, // ES2024
 		`const f = ([a]) => a`:       true, // ES2015, but wrong in Safari 14
-		`a =`:                        true, // no script at all
+		`a =`:                        true, // not a script
 	} {
 		if problem := newerSyntax(script); (problem != "") != newer {
 			t.Errorf("%s: %q", script, problem)
@@ -81,8 +80,8 @@ func TestNewerSyntaxIsFound(t *testing.T) {
 	}
 }
 
-// Modules that import each other work only as long as nobody calls the other while loading, and say
-// less about what they are.
+// TestSourcesDoNotImportInCircles checks that no modules import each other. Such modules fail if one
+// calls the other while it loads, and neither can be understood alone.
 func TestSourcesDoNotImportInCircles(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {
@@ -114,14 +113,19 @@ func TestSourcesDoNotImportInCircles(t *testing.T) {
 	}
 }
 
-// importCircle is the first circle among the modules that an entry imports, or empty. What is
-// imported for its types alone does not count, since nothing of it is left to run.
+// importCircle returns the first import cycle among the modules that an entry imports, or an empty
+// string. Imports of types do not count, because they do not exist at run time.
 func importCircle(t *testing.T, root, entry string) string {
 	t.Helper()
 
 	result := api.Build(api.BuildOptions{
-		AbsWorkingDir: root, EntryPoints: []string{entry}, Bundle: true, Metafile: true, Write: false, LogLevel: api.LogLevelSilent,
-		Loader: map[string]api.Loader{".css": api.LoaderText},
+		AbsWorkingDir: root,
+		EntryPoints:   []string{entry},
+		Bundle:        true,
+		Metafile:      true,
+		Write:         false,
+		LogLevel:      api.LogLevelSilent,
+		Loader:        map[string]api.Loader{".css": api.LoaderText},
 	})
 	if len(result.Errors) > 0 {
 		t.Fatal(result.Errors[0].Text)

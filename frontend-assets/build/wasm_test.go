@@ -11,14 +11,13 @@ import (
 	"testing"
 )
 
-// compiler is the release of LLVM that the committed WebAssembly was made with; others give other
-// bytes.
+// compiler is the release of LLVM that compiled the committed WebAssembly. Other releases produce
+// other bytes.
 const compiler = "14."
 
-// TestWasmIsWhatTheSourceGives compares the committed WebAssembly with its C source: by the sums
-// that its build left behind, and where clang and wasm-ld of the right release are installed by
-// building it again.
-func TestWasmIsWhatTheSourceGives(t *testing.T) {
+// TestWasmMatchesItsSource compares the committed WebAssembly with its C source, by the sums that the
+// build recorded. Where clang and wasm-ld of the right release are installed, it also builds it again.
+func TestWasmMatchesItsSource(t *testing.T) {
 	root, err := assetsRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -40,13 +39,13 @@ func TestWasmIsWhatTheSourceGives(t *testing.T) {
 	}
 
 	if got := string(read(dir, "SHA256SUMS")); got != sums.String() {
-		t.Fatalf("run %s/build.sh: the WebAssembly was made of another source:\n%s, now\n%s", dir, got, sums.String())
+		t.Fatalf("run %s/build.sh: the WebAssembly was built from another source:\n%s, now\n%s", dir, got, sums.String())
 	}
 
 	for _, program := range []string{"clang", "wasm-ld"} {
 		version, err := exec.Command(program, "--version").Output()
 		if err != nil || !bytes.Contains(version, []byte(" "+compiler)) {
-			t.Logf("not built again, only the sums were compared: no %s %sx is installed (%v)", program, compiler, err)
+			t.Logf("only the sums were compared, because %s %sx is not installed (%v)", program, compiler, err)
 			return
 		}
 	}
@@ -58,7 +57,7 @@ func TestWasmIsWhatTheSourceGives(t *testing.T) {
 
 	for _, name := range []string{"captcha.wasm", "captcha-scalar.wasm"} {
 		if !bytes.Equal(read(fresh, name), read(dir, name)) {
-			t.Errorf("%s is not what pow.c gives", name)
+			t.Errorf("%s differs from a new build of pow.c", name)
 		}
 	}
 }

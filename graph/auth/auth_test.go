@@ -13,12 +13,13 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 	"github.com/tallygate/tallygate/db/model"
 )
 
 func TestPasswords(t *testing.T) {
-	p := newPasswords(2, false)
+	p := newHasher(cost, 2, false)
 	hash, err := p.hash(t.Context(), "correct horse")
 	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Fatalf("hash %q, error %v", hash, err)
@@ -37,7 +38,7 @@ func TestPasswords(t *testing.T) {
 		{"right", "correct horse", hash, true, false},
 		{"wrong", "correct hors", hash, false, false},
 		{"hashed at a lower cost", "correct horse", old, true, true},
-		{"nobody's", "correct horse", p.nobody, false, false},
+		{"unusable hash", "correct horse", p.unusable, false, false},
 	}
 	for _, test := range tests {
 		ok, outdated, err := p.check(t.Context(), test.password, test.stored)
@@ -50,21 +51,21 @@ func TestPasswords(t *testing.T) {
 		t.Error("an unreadable stored hash is no error")
 	}
 	if len(p.turns) != 0 {
-		t.Errorf("%d turns were not given back", len(p.turns))
+		t.Errorf("%d turns were not returned", len(p.turns))
 	}
 }
 
 func TestHashingWaitsForItsTurn(t *testing.T) {
-	p := newPasswords(2, false)
+	p := newHasher(cost, 2, false)
 	p.wait = 20 * time.Millisecond
 	for range cap(p.turns) {
 		p.turns <- struct{}{}
 	}
 
-	gone, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	for name, ctx := range map[string]context.Context{"patient": t.Context(), "gone": gone} {
+	for name, ctx := range map[string]context.Context{"patient": t.Context(), "cancelled": cancelled} {
 		_, err := p.hash(ctx, "correct horse")
 		if e, ok := errors.AsType[*model.Error](err); !ok || e.Code != "unavailable" || e.Kind != model.Unavailable || e.RetryAfter == 0 {
 			t.Errorf("%s: error %v, want unavailable", name, err)
@@ -78,21 +79,21 @@ func TestHashingWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// TestWhoCountsAsAWrongLink: of the uses of a mailed secret, those that were wrong count, and those
-// whose caller went away before hearing it: else strangers could have passwords hashed without end.
-// Whatever else fails does not.
-func TestWhoCountsAsAWrongLink(t *testing.T) {
+// TestWhichUsesOfALinkCount: a use of a mailed secret counts if the secret is wrong, or if the
+// client disconnects first: otherwise callers could have passwords hashed without limit. Other
+// failures do not count.
+func TestWhichUsesOfALinkCount(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		use   func(goAway func()) error
+		use   func(disconnect func()) error
 		count bool
 	}{
-		{"wrong", func(func()) error { return db.ErrInvalidToken }, true},
-		{"gone", func(goAway func()) error { goAway(); return context.Canceled }, true},
+		{"wrong", func(func()) error { return accounts.ErrInvalidToken }, true},
+		{"disconnected", func(disconnect func()) error { disconnect(); return context.Canceled }, true},
 		{"right", func(func()) error { return nil }, false},
-		{"right, and gone", func(goAway func()) error { goAway(); return nil }, false},
+		{"right, and disconnected", func(disconnect func()) error { disconnect(); return nil }, false},
 		{"an address that is taken", func(func()) error { return &model.Error{Kind: model.Conflict, Code: "email_taken"} }, false},
-		{"a database that is away", func(func()) error { return errors.New("away") }, false},
+		{"an unavailable database", func(func()) error { return errors.New("unavailable") }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -105,15 +106,15 @@ func TestWhoCountsAsAWrongLink(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			a.passwords.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+			a.hasher.cost = argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 			attempt := func() (used bool) {
-				v := &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
-				ctx, goAway := context.WithCancel(context.WithValue(t.Context(), visitorKey{}, v))
-				defer goAway()
+				v := &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)}
+				ctx, disconnect := context.WithCancel(context.WithValue(t.Context(), requestKey{}, v))
+				defer disconnect()
 
 				_ = a.redeem(ctx, model.ResetPrefix, model.NewSecret(model.ResetPrefix), "correct horse", func([]byte, string, model.Instant) error {
 					used = true
-					return test.use(goAway)
+					return test.use(disconnect)
 				})
 
 				return used
@@ -184,14 +185,15 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 		{1, true, 1, true}, {2, true, 1, false}, {3, true, 1, false}, {4, true, 2, false}, {64, true, 32, false},
 		{1, false, 2, false}, {2, false, 2, false}, {64, false, 64, false},
 	} {
-		p := newPasswords(test.processors, test.servesHits)
-		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.places) != test.turns*(1+hashQueue) {
-			t.Errorf("%+v: %d turns, %d places, rest %v", test, cap(p.turns), cap(p.places), p.rest)
+		p := newHasher(cost, test.processors, test.servesHits)
+		if cap(p.turns) != test.turns || p.rest != test.rest || cap(p.slots) != test.turns*(1+hashQueue) {
+			t.Errorf("%+v: %d turns, %d slots, rest %v", test, cap(p.turns), cap(p.slots), p.rest)
 		}
 	}
 
-	// A single processor: the second hash begins only after a pause as long as the first one took.
-	p := newPasswords(1, true)
+	// On a single processor the second hash starts only after a pause as long as the first one
+	// took.
+	p := newHasher(cost, 1, true)
 	began := time.Now()
 
 	if _, err := p.hash(t.Context(), "correct horse"); err != nil {
@@ -204,14 +206,14 @@ func TestHashingLeavesProcessorsToHits(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// what is not hashing is not paused for
+	// The pause covers only the time of the hash.
 	if waited := time.Since(began); waited < took+took/2 {
 		t.Errorf("the second turn begins %v after the first, which took %v", waited, took)
 	}
 }
 
-// While all places to hash are taken, an attempt is refused at once and counts nowhere: it neither
-// reads nor writes.
+// While all slots are taken, an attempt is refused immediately and does not count: it neither reads
+// nor writes.
 func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -224,10 +226,10 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		ctx := context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
+		ctx := context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: httptest.NewRequest(http.MethodPost, "/graphql", nil)})
 
-		for range cap(a.passwords.places) {
-			if _, err := a.passwords.enter(false); err != nil {
+		for range cap(a.hasher.slots) {
+			if _, err := a.hasher.reserve(false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -249,16 +251,16 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 			t.Errorf("the refused attempts sent %q", list)
 		}
 
-		// The queue of known devices is another one.
+		// Known devices have slots of their own.
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 
-		hash, err := a.passwords.hash(t.Context(), "another password")
+		hash, err := a.hasher.hash(t.Context(), "another password")
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
+		owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "Example"}, model.User{Email: "owner@example.com", PasswordHash: hash})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +269,7 @@ func TestAFullQueueRefusesWithoutAWrite(t *testing.T) {
 		}
 
 		r.AddCookie(w.Result().Cookies()[0])
-		ctx = context.WithValue(t.Context(), visitorKey{}, &visitor{auth: a, r: r})
+		ctx = context.WithValue(t.Context(), requestKey{}, &request{auth: a, http: r})
 		if _, err := a.SignIn(ctx, "owner@example.com", "correct horse"); !errors.Is(err, errWrongCredentials) {
 			t.Errorf("on a known device: %v, want wrong_credentials", err)
 		}

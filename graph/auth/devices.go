@@ -21,9 +21,9 @@ const (
 )
 
 // devices remembers in a signed cookie that a browser has signed in to an address before. The
-// cookie grants nothing but a sign-in counter of its own (see limits). It holds the SHA-256 of the
-// address, a random number, and the generation of the password: after a change of that, it counts
-// for nothing.
+// cookie grants nothing but a sign-in counter of its own, see limits. It contains the SHA-256 of
+// the address, a random number, and the generation of the password: a password change invalidates
+// it.
 type devices struct {
 	name   string
 	secure bool
@@ -38,9 +38,9 @@ func newDevices(codec *cookieSigner, secure bool) *devices {
 	return d
 }
 
-// read returns the device's identity when the browser has signed in to this address before, or nil,
-// and the generation of the password that it signed in with. A cookie of before there were
-// generations is of the first one.
+// read returns the device's identity if the browser has signed in to this address before, or nil,
+// and the generation of the password at that time. A cookie without a generation is of generation
+// 0.
 func (d *devices) read(r *http.Request, address string) (identity []byte, generation int32) {
 	c, err := r.Cookie(d.name)
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *devices) read(r *http.Request, address string) (identity []byte, genera
 }
 
 // remember sets the cookie after the user has signed in or changed the password. A device that was
-// known before keeps its identity and so its counter.
+// known before keeps its identity, and with it its counter.
 func (d *devices) remember(w http.ResponseWriter, r *http.Request, user *model.User) error {
 	identity, generation := d.read(r, user.Email)
 	if identity == nil || generation != user.PasswordGeneration {

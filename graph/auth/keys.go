@@ -9,15 +9,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The uses that keys are derived for from the application key.
+// The uses for which keys are derived from the application key.
 const (
 	useSessions = "tallygate session cookie"
 	useDevices  = "tallygate device cookie"
 	useThrottle = "tallygate sign-in throttle"
 )
 
-// cookieSigner signs cookies with one application key and accepts what either of two signed. It
-// sets no age: the session's row has one, and a device may be as old as its cookie.
+// cookieSigner signs cookies with one application key and accepts the signatures of two during a
+// rotation. Signatures do not expire: a session's row does, and a device cookie has its own age.
 type cookieSigner struct {
 	current, previous *securecookie.SecureCookie // previous is nil without a rotation
 	rotation          *model.KeyRotation
@@ -43,7 +43,7 @@ func (s *cookieSigner) Encode(name string, value []byte) (string, error) {
 	return s.current.Encode(name, value)
 }
 
-// Decode reads a signed value. Any error means that neither key signed it.
+// Decode reads a signed value. It returns an error if neither key signed it.
 func (s *cookieSigner) Decode(name, text string, value *[]byte) error {
 	err := s.current.Decode(name, text, value)
 	if err != nil && s.previous != nil {
@@ -52,9 +52,8 @@ func (s *cookieSigner) Decode(name, text string, value *[]byte) error {
 	return err
 }
 
-// throttleKey is the key under which tried addresses and networks are hashed, so that the table of
-// failures does not reveal who tried to sign in or from where. A rotation of the application key
-// starts all counters at zero, once.
+// throttleKey is the key that hashes the addresses and networks of attempts, so the table of
+// counters does not reveal them. A rotation of the application key resets all counters once.
 type throttleKey struct {
 	current, previous []byte
 	rotation          *model.KeyRotation

@@ -1,136 +1,41 @@
 package auth
 
 import (
-	"crypto/rand"
-	"net/http"
-	"time"
+	"bytes"
+	"context"
 
-	"github.com/gorilla/sessions"
-
-	"github.com/tallygate/tallygate/db"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-const (
-	sessionName      = "tallygate_session"
-	sessionNameHTTPS = "__Host-tallygate" // browsers take it only with Secure, Path=/ and without Domain
-	userValue        = "user"             // key of the *model.User in a session's values
-)
-
-// store is a gorilla sessions.Store on the table sessions. The cookie carries a signed random id,
-// the table only that id's SHA-256, so that neither a reader of the table nor a guesser has a
-// session. Deleting the row revokes it.
-//
-// Save always issues a new id, so an id that somebody planted in a browser is worthless after
-// sign-in. A cookie that is forged, expired or revoked is just no session; only the database's own
-// trouble is an error.
-type store struct {
-	db      *db.DB
-	name    string
-	codec   *cookieSigner
-	options sessions.Options
-	now     func() time.Time
+// Sessions returns the user's sessions, the last used first.
+func (a *Auth) Sessions(ctx context.Context, user *model.User) ([]*model.Session, error) {
+	return a.accounts.Sessions(ctx, user.ID, model.At(a.now()))
 }
 
-func newStore(d *db.DB, codec *cookieSigner, secure bool, now func() time.Time) *store {
-	s := &store{
-		db:    d,
-		name:  sessionName,
-		codec: codec,
-		now:   now,
-		options: sessions.Options{
-			Path: "/", MaxAge: int(db.SessionLifetime / time.Second),
-			HttpOnly: true, Secure: secure, SameSite: http.SameSiteLaxMode,
-		},
+// CurrentSession returns the stored hash of the request's session id; nil without a session.
+func CurrentSession(ctx context.Context) ([]byte, error) {
+	r := requestOf(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	session, err := r.session()
+	if err != nil || session.ID == "" {
+		return nil, err
 	}
 
-	if secure {
-		s.name = sessionNameHTTPS
-	}
-
-	return s
+	return model.HashToken(session.ID), nil
 }
 
-// Get returns the request's session, looked up once per request.
-func (s *store) Get(r *http.Request, name string) (*sessions.Session, error) {
-	return sessions.GetRegistry(r).Get(s, name)
-}
-
-// New returns the session that the request's cookie names, or a new empty one.
-func (s *store) New(r *http.Request, name string) (*sessions.Session, error) {
-	session := sessions.NewSession(s, name)
-	options := s.options
-	session.Options = &options
-	session.IsNew = true
-
-	cookie, err := r.Cookie(name)
-	if err != nil {
-		return session, nil
-	}
-
-	var id []byte
-	if s.codec.Decode(name, cookie.Value, &id) != nil {
-		return session, nil
-	}
-
-	user, err := s.db.SessionUser(r.Context(), model.HashToken(string(id)), model.At(s.now()))
-	if model.KindOf(err) == model.NotFound {
-		return session, nil
-	}
-	if err != nil {
-		return session, err
-	}
-
-	session.ID, session.IsNew = string(id), false
-	setUser(session, user)
-	return session, nil
-}
-
-// Save stores the session under a new id, in place of the old one, and sets the cookie. It is
-// model.ErrNotFound when the user's password is no longer the one that was checked. With a negative
-// MaxAge it deletes both. It must be called before the body is written.
-func (s *store) Save(r *http.Request, w http.ResponseWriter, session *sessions.Session) error {
-	// nil when there is none
-	var old []byte
-
-	if session.ID != "" {
-		old = model.HashToken(session.ID)
-	}
-
-	if session.Options.MaxAge < 0 {
-		if old != nil {
-			if err := s.db.DeleteSession(r.Context(), old); err != nil {
-				return err
-			}
-		}
-
-		session.ID, session.Values = "", map[any]any{}
-		http.SetCookie(w, sessions.NewCookie(session.Name(), "", session.Options))
-		return nil
-	}
-
-	// 260 random bits
-	id := rand.Text() + rand.Text()
-	encoded, err := s.codec.Encode(session.Name(), []byte(id))
+// RevokeSession ends a session of the user. It returns model.ErrNotFound for a session of another
+// user. The request's own session ends as at SignOut.
+func (a *Auth) RevokeSession(ctx context.Context, user *model.User, idHash []byte) error {
+	current, err := CurrentSession(ctx)
 	if err != nil {
 		return err
 	}
-
-	now := model.At(s.now())
-	user := userOf(session)
-	row := model.Session{IDHash: model.HashToken(id), UserID: user.ID, CreatedAt: now}
-	if err := s.db.CreateSession(r.Context(), row, user.PasswordHash, old); err != nil {
-		return err
+	if current != nil && bytes.Equal(current, idHash) {
+		return requestOf(ctx).endSession()
 	}
 
-	session.ID, session.IsNew = id, false
-	http.SetCookie(w, sessions.NewCookie(session.Name(), encoded, session.Options))
-	return nil
+	return a.accounts.DeleteUserSession(ctx, user.ID, idHash)
 }
-
-func userOf(session *sessions.Session) *model.User {
-	user, _ := session.Values[userValue].(*model.User)
-	return user
-}
-
-func setUser(session *sessions.Session, user *model.User) { session.Values[userValue] = user }

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
 )
 
-// TestSharedAddressIsNotThrottled: behind a proxy that is not configured, everybody has one
+// TestSharedAddressIsNotThrottled: behind a proxy that is not configured, all clients have one
 // address. No limit by network applies to it; those by e-mail address do.
 func TestSharedAddressIsNotThrottled(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -30,7 +31,7 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 
 		r := httptest.NewRequest(http.MethodPost, "/graphql", nil)
 
-		refused := func(attempts int, limits func(i int) []db.SignInLimit) bool {
+		refused := func(attempts int, limits func(i int) []accounts.SignInLimit) bool {
 			for i := range attempts {
 				if a.count(t.Context(), limits(i)) != nil {
 					return true
@@ -40,24 +41,24 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 		}
 		for _, kind := range []struct {
 			name   string
-			limits func(r *http.Request, address string) []db.SignInLimit
+			limits func(r *http.Request, address string) []accounts.SignInLimit
 			byMail bool
 		}{
-			{"sign-in", func(r *http.Request, address string) []db.SignInLimit { return a.limits(r, address, nil) }, true},
+			{"sign-in", func(r *http.Request, address string) []accounts.SignInLimit { return a.limits(r, address, nil) }, true},
 			{"sign-up", a.signUpLimits, true},
 			{"reset", a.resetLimits, true},
-			{"mailed secret", func(r *http.Request, _ string) []db.SignInLimit { return a.secretLimits(r) }, false},
+			{"mailed secret", func(r *http.Request, _ string) []accounts.SignInLimit { return a.secretLimits(r) }, false},
 		} {
-			everybody := func(i int) []db.SignInLimit {
+			sharedClient := func(i int) []accounts.SignInLimit {
 				return kind.limits(r, fmt.Sprintf("%s-%v-%d@example.com", kind.name, shared, i))
 			}
 
-			onePerson := func(int) []db.SignInLimit { return kind.limits(r, kind.name+"@example.com") }
+			onePerson := func(int) []accounts.SignInLimit { return kind.limits(r, kind.name+"@example.com") }
 
 			shared = true
 
-			if refused(2*networkFailures, everybody) {
-				t.Errorf("%s: one of %d people at a shared address is refused", kind.name, 2*networkFailures)
+			if refused(2*networkFailures, sharedClient) {
+				t.Errorf("%s: one of %d clients at a shared address is refused", kind.name, 2*networkFailures)
 			}
 			if got := refused(2*accountFailures, onePerson); got != kind.byMail {
 				t.Errorf("%s: %d attempts for one e-mail address at a shared address are refused: %v, want %v", kind.name, 2*accountFailures, got, kind.byMail)
@@ -65,8 +66,8 @@ func TestSharedAddressIsNotThrottled(t *testing.T) {
 
 			shared = false
 
-			if !refused(2*networkFailures, everybody) {
-				t.Errorf("%s: %d people at an address that is not shared are not refused", kind.name, 2*networkFailures)
+			if !refused(2*networkFailures, sharedClient) {
+				t.Errorf("%s: %d clients at an address that is not shared are not refused", kind.name, 2*networkFailures)
 			}
 		}
 	})

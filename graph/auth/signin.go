@@ -3,104 +3,97 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// errWrongCredentials is the one answer to an unknown e-mail address and to a wrong password.
-var errWrongCredentials = &model.Error{
-	Kind: model.Invalid, Code: "wrong_credentials", Message: "The e-mail address or the password is wrong.",
-}
-
 // SignIn checks a password and signs the user in under a new session id. A wrong password and an
-// unknown address are the same model.Error, wrong_credentials, in the same time; too many of them
-// are rate_limited with RetryAfter (see limits).
+// unknown address return the same model.Error, wrong_credentials, after the same time. Too many
+// attempts return rate_limited with RetryAfter, see limits.
 func (a *Auth) SignIn(ctx context.Context, email, password string) (*model.User, error) {
-	v, err := byPassword(ctx)
+	r, err := passwordRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	address, err := model.ParseEmail(email)
 	if err != nil || model.CheckPassword(password) != nil {
-		// nobody can have signed up with these
+		// No user can have signed up with these.
 		return nil, errWrongCredentials
 	}
 
-	user, err := a.try(ctx, v, address, password)
+	user, err := a.authenticate(ctx, r, address, password)
 	if err != nil {
 		return nil, err
 	}
 
-	return a.welcome(v, user)
+	return a.startSession(r, user)
 }
 
-// try checks a password within the limits of sign-ins.
-func (a *Auth) try(ctx context.Context, v *visitor, address, password string) (*model.User, error) {
-	device, err := a.knownDevice(ctx, v.r, address)
+// authenticate checks a password within the limits of sign-ins.
+func (a *Auth) authenticate(ctx context.Context, r *request, address, password string) (*model.User, error) {
+	device, err := a.knownDevice(ctx, r.http, address)
 	if err != nil {
 		return nil, err
 	}
 
-	limits := a.limits(v.r, address, device)
-	leave, err := a.admit(ctx, device != nil, limits)
+	limits := a.limits(r.http, address, device)
+	release, err := a.admit(ctx, device != nil, limits)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 
 	user, err := a.checkPassword(ctx, address, password)
 	if errors.Is(err, errWrongCredentials) {
 		return nil, err
 	}
 
-	// the password was not looked at, perhaps because the caller has gone
+	// The password was not checked, so the attempt does not count.
 	if err != nil {
-		return nil, a.takeBack(ctx, limits, err)
+		return nil, a.uncount(ctx, limits, err)
 	}
 
-	return user, a.db.SignInSucceeded(ctx, limits...)
+	return user, a.accounts.SignInSucceeded(ctx, limits...)
 }
 
-// SignOut ends the caller's session, or with everywhere all sessions of the caller. Nobody signed
-// in is no error.
+// SignOut ends the caller's session, or with everywhere all sessions of the caller's user. It does
+// nothing for an unauthenticated caller.
 func (a *Auth) SignOut(ctx context.Context, everywhere bool) error {
-	v, err := byPassword(ctx)
+	r, err := passwordRequest(ctx)
 	if err != nil {
 		return err
 	}
 
-	caller, err := v.identify()
+	caller, err := r.identify()
 	if err != nil || caller.User == nil {
 		return err
 	}
 
 	if everywhere {
-		if _, err := a.db.DeleteUserSessions(ctx, caller.User.ID); err != nil {
+		if _, err := a.accounts.DeleteUserSessions(ctx, caller.User.ID); err != nil {
 			return err
 		}
 	}
 
-	return v.end()
+	return r.endSession()
 }
 
-// checkPassword finds the user with this address and password. An unknown address costs one hash as
-// well, so that the time of the answer does not tell who has an account.
+// checkPassword returns the user with this address and password, or errWrongCredentials. It hashes
+// once for an unknown address too, so the response time does not reveal which addresses exist.
 func (a *Auth) checkPassword(ctx context.Context, address, password string) (*model.User, error) {
-	user, err := a.db.UserByEmail(ctx, address)
+	user, err := a.accounts.UserByEmail(ctx, address)
 	if err != nil && model.KindOf(err) != model.NotFound {
 		return nil, err
 	}
 
-	stored := a.passwords.nobody
+	stored := a.hasher.unusable
 
 	if user != nil {
 		stored = user.PasswordHash
 	}
 
-	ok, outdated, err := a.passwords.check(ctx, password, stored)
+	ok, outdated, err := a.hasher.check(ctx, password, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +103,13 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 	if !outdated {
 		return user, nil
 	}
-	if user.PasswordHash, err = a.passwords.hash(ctx, password); err != nil {
+	if user.PasswordHash, err = a.hasher.hash(ctx, password); err != nil {
 		return nil, err
 	}
 
-	renewed, err := a.db.SetPasswordHash(ctx, user.ID, stored, user.PasswordHash)
+	renewed, err := a.accounts.SetPasswordHash(ctx, user.ID, stored, user.PasswordHash)
 
-	// another sign-in has renewed it, or it is another password now
+	// A concurrent sign-in has renewed the hash, or the password has changed.
 	if err == nil && !renewed {
 		return a.checkPassword(ctx, address, password)
 	}
@@ -124,18 +117,11 @@ func (a *Auth) checkPassword(ctx context.Context, address, password string) (*mo
 	return user, err
 }
 
-// welcome signs the user in, whose password was checked or chosen in this request.
-func (a *Auth) welcome(v *visitor, user *model.User) (*model.User, error) {
-	if err := v.begin(user); err != nil {
+// startSession signs in a user whose password was checked or chosen in this request, and remembers
+// the browser.
+func (a *Auth) startSession(r *request, user *model.User) (*model.User, error) {
+	if err := r.replaceSession(user); err != nil {
 		return nil, err
 	}
-	return user, a.devices.remember(v.w, v.r, user)
-}
-
-func tooManyAttempts(wait time.Duration) error {
-	seconds := int64((wait + time.Second - 1) / time.Second)
-	return &model.Error{
-		Kind: model.RateLimited, Code: "rate_limited", RetryAfter: wait,
-		Message: fmt.Sprintf("Too many attempts. Try again in %d s.", seconds),
-	}
+	return user, a.devices.remember(r.w, r.http, user)
 }

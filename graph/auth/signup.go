@@ -5,22 +5,24 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// SignUp creates an account and its first user, and signs that user in; or it mails a link that
-// does, and returns no user.
+// SignUp creates an account with its first user, and signs that user in. Or it mails a link for
+// ConfirmSignUp and returns no user and mailed.
 //
-// The first account of an installation, and all accounts of one that sends no mails, are created at
-// once. In all other cases the address is verified first: nothing but a pending sign-up exists
-// before ConfirmSignUp, and the answer, its time and what is stored are the same for an address
-// that has an account.
+// The first account of an installation is created immediately, and so is every account of an
+// installation that sends no mail. Otherwise the address is verified first: only a pending sign-up
+// exists before ConfirmSignUp. The response, its time and the stored rows are the same for an
+// address that has an account.
 //
-// Input that does not follow its rule is reported as one or more joined model.Errors with the
-// fields email, password and accountName.
-func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) (user *model.User, mailed bool, err error) {
-	v, err := byPassword(ctx)
+// Invalid input is reported as one or more joined model.Errors with the fields email, password and
+// accountName.
+func (a *Auth) SignUp(
+	ctx context.Context, email, password, accountName string,
+) (user *model.User, mailed bool, err error) {
+	r, err := passwordRequest(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -31,30 +33,31 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 		return nil, false, err
 	}
 
-	// Ask before hashing: a closed installation must not be made to work. What follows decides.
-	if open, err := a.db.SignupsOpen(ctx, a.signups); err != nil {
+	// Check before hashing, so that callers cannot load a closed installation. The transaction
+	// below checks again.
+	if open, err := a.accounts.SignupsOpen(ctx, a.signups); err != nil {
 		return nil, false, err
 	} else if !open {
-		return nil, false, db.ErrSignupsClosed
+		return nil, false, accounts.ErrSignupsClosed
 	}
 
-	leave, err := a.admit(ctx, false, a.signUpLimits(v.r, address))
+	release, err := a.admit(ctx, false, a.signUpLimits(r.http, address))
 	if err != nil {
 		return nil, false, err
 	}
-	defer leave()
+	defer release()
 
-	hash, err := a.passwords.hash(ctx, password)
+	hash, err := a.hasher.hash(ctx, password)
 	if err != nil {
 		return nil, false, err
 	}
 
 	now := model.At(a.now())
 	signUp := model.PendingSignUp{Email: address, AccountName: name, PasswordHash: hash, CreatedAt: now}
-	user, err = a.signUpAtOnce(ctx, signUp)
+	user, err = a.signUpDirectly(ctx, signUp)
 	switch {
 	case err == nil:
-		user, err = a.welcome(v, user)
+		user, err = a.startSession(r, user)
 		return user, false, err
 	case errors.Is(err, errVerify):
 		return nil, true, a.requestSignUp(ctx, signUp)
@@ -63,17 +66,17 @@ func (a *Auth) SignUp(ctx context.Context, email, password, accountName string) 
 	return nil, false, err
 }
 
-// errVerify says that an address must be verified before its account exists.
-var errVerify = errors.New("verify the address first")
+// errVerify means that an address must be verified before its account is created.
+var errVerify = errors.New("the address must be verified first")
 
-// signUpAtOnce creates an account that needs no verified address, or fails with errVerify.
-func (a *Auth) signUpAtOnce(ctx context.Context, signUp model.PendingSignUp) (*model.User, error) {
+// signUpDirectly creates an account without a verified address, or fails with errVerify.
+func (a *Auth) signUpDirectly(ctx context.Context, signUp model.PendingSignUp) (*model.User, error) {
 	policy := a.signups
 	if policy == model.SignupsOpen && !a.noMail {
-		// Only the first account is created at once. Most sign-ups find that out without a
-		// transaction.
+		// Only the first account is created directly. Check that without a transaction first: most
+		// sign-ups are not the first.
 		policy = model.SignupsFirstOnly
-		first, err := a.db.SignupsOpen(ctx, policy)
+		first, err := a.accounts.SignupsOpen(ctx, policy)
 		if err != nil {
 			return nil, err
 		}
@@ -82,45 +85,46 @@ func (a *Auth) signUpAtOnce(ctx context.Context, signUp model.PendingSignUp) (*m
 		}
 	}
 
-	user, err := a.db.SignUp(ctx, policy,
+	user, err := a.accounts.SignUp(ctx, policy,
 		model.Account{Name: signUp.AccountName, CaptchaPlan: a.captchaPlan, CreatedAt: signUp.CreatedAt},
 		model.User{Email: signUp.Email, PasswordHash: signUp.PasswordHash, CreatedAt: signUp.CreatedAt})
 
-	// another sign-up was first
-	if errors.Is(err, db.ErrSignupsClosed) && policy != a.signups {
+	// A concurrent sign-up was first.
+	if errors.Is(err, accounts.ErrSignupsClosed) && policy != a.signups {
 		return nil, errVerify
 	}
 
 	return user, err
 }
 
-// requestSignUp stores a sign-up and mails its link, or to an address that has an account a hint.
+// requestSignUp stores a sign-up and mails its link; an address that has an account gets a notice
+// instead.
 func (a *Auth) requestSignUp(ctx context.Context, signUp model.PendingSignUp) error {
 	secret := model.NewSecret(model.SignUpPrefix)
 	signUp.TokenHash = model.HashToken(secret)
 	signUp.ExpiresAt = signUp.CreatedAt.Add(model.SignUpLifetime)
 
-	confirm, err := a.mail(model.MailSignUp, SignUpPage, secret, "")
+	confirm, err := a.linkMail(model.MailSignUp, SignUpPage, secret, "")
 	if err != nil {
 		return err
 	}
 
-	known, err := a.mail(model.MailSignUpKnown, "/", "", "")
+	known, err := a.linkMail(model.MailSignUpKnown, "/", "", "")
 	if err != nil {
 		return err
 	}
 
-	return a.db.RequestSignUp(ctx, signUp, confirm, known)
+	return a.accounts.RequestSignUp(ctx, signUp, confirm, known)
 }
 
-// ConfirmSignUp creates the account of a sign-up by its mailed secret, once, and signs its user in.
-// The caller must also know the password of the sign-up: otherwise a person could sign up with
-// another one's address and a password of their own, and wait until the other one follows the link.
+// ConfirmSignUp consumes the mailed secret of a sign-up, creates its account and signs its user in.
+// It also requires the password of the sign-up: otherwise an attacker could sign up with another
+// person's address and an own password, and wait until that person follows the link.
 //
 // Wrong secrets and wrong passwords count as attempts to use a mailed secret. It fails with the
 // model.Errors invalid_token, wrong_credentials, email_taken and signups_closed.
 func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*model.User, error) {
-	v, err := byPassword(ctx)
+	r, err := passwordRequest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -131,41 +135,38 @@ func (a *Auth) ConfirmSignUp(ctx context.Context, secret, password string) (*mod
 		return nil, wrongPassword("password")
 	}
 
-	limits := a.secretLimits(v.r)
-	leave, err := a.admit(ctx, false, limits)
+	limits := a.secretLimits(r.http)
+	release, err := a.admit(ctx, false, limits)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 
 	user, err := a.confirmSignUp(ctx, model.HashToken(secret), password)
 	if err != nil {
-		if errors.Is(err, db.ErrInvalidToken) {
+		if errors.Is(err, accounts.ErrInvalidToken) {
 			return nil, errInvalidSecret
 		}
 		if wrong := model.KindOf(err) == model.Invalid; !wrong && ctx.Err() == nil {
-			err = a.takeBack(ctx, limits, err)
+			err = a.uncount(ctx, limits, err)
 		}
 
 		return nil, err
 	}
 
-	// the account is there, whatever the counter says
-	_ = a.takeBack(ctx, limits, nil)
-	return a.welcome(v, user)
+	// The account is created: an error of the counter must not undo that.
+	_ = a.uncount(ctx, limits, nil)
+	return a.startSession(r, user)
 }
-
-// errInvalidSecret is db.ErrInvalidToken under the name of ConfirmSignUp's field.
-var errInvalidSecret = model.InvalidField("secret", db.ErrInvalidToken.Code, db.ErrInvalidToken.Message)
 
 func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password string) (*model.User, error) {
 	now := model.At(a.now())
-	signUp, err := a.db.PendingSignUp(ctx, tokenHash, now)
+	signUp, err := a.accounts.PendingSignUp(ctx, tokenHash, now)
 	if err != nil {
 		return nil, err
 	}
 
-	ok, _, err := a.passwords.check(ctx, password, signUp.PasswordHash)
+	ok, _, err := a.hasher.check(ctx, password, signUp.PasswordHash)
 	if err != nil {
 		return nil, err
 	}
@@ -173,11 +174,11 @@ func (a *Auth) confirmSignUp(ctx context.Context, tokenHash []byte, password str
 		return nil, wrongPassword("password")
 	}
 
-	return a.db.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
+	return a.accounts.ConfirmSignUp(ctx, a.signups, tokenHash, a.captchaPlan, now)
 }
 
-// signUpLimits hold attempts to sign up against the e-mail address and the network.
-func (a *Auth) signUpLimits(r *http.Request, address string) []db.SignInLimit {
+// signUpLimits returns the counters of attempts to sign up: by e-mail address and by network.
+func (a *Auth) signUpLimits(r *http.Request, address string) []accounts.SignInLimit {
 	return append(a.networkLimits(r, "sign-up network", networkSignUps),
-		db.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
+		accounts.SignInLimit{Key: a.throttle.hash("sign-up address", []byte(address)), Free: accountSignUps, Cap: longestDelay})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// cell writes a value as the text of a CSV cell. Texts are defused, see defuse; numbers stay
-// numbers, and an object stays valid JSON with the same meaning.
+// cell returns a value as the text of a CSV cell. Texts are defused, see defuse. Numbers are not
+// changed, and an object remains valid JSON with the same meaning.
 func cell(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -28,13 +28,13 @@ func cell(value any) string {
 	return ""
 }
 
-// cuts are the characters besides the comma at which spreadsheets cut a line into cells, or a file
-// into lines. Excel cuts at its list separator, which is a semicolon in much of Europe, and then
-// does not see the quotes around a cell.
+// cuts are the characters, in addition to the comma, at which spreadsheets split cells or lines.
+// Excel splits at its list separator, a semicolon in much of Europe, and then ignores the quotes
+// around a cell.
 const cuts = ";\t\r\n"
 
-// defuse puts an apostrophe in front of each part of a text that a spreadsheet would run as a
-// formula: the text itself, and what follows each of the cuts.
+// defuse prefixes an apostrophe to each segment of a text that a spreadsheet would run as a
+// formula: the text itself, and the text after each of the cuts.
 func defuse(text string) string {
 	var b strings.Builder
 
@@ -47,7 +47,7 @@ func defuse(text string) string {
 		}
 
 		if isFormula(part) || start == 0 && end == 0 && part != ";" {
-			// a leading tab or line break is dropped by some programs
+			// Some programs drop a leading tab or line break.
 			b.WriteByte('\'')
 		}
 
@@ -61,8 +61,8 @@ func defuse(text string) string {
 	}
 }
 
-// isFormula reports whether a cell with this text is run. Programs look past quotes, spaces and
-// invisible characters; some take the full-width signs for the plain ones.
+// isFormula reports whether spreadsheets run a cell with this text. They skip leading quotes,
+// spaces and invisible characters; some treat the full-width signs like the plain ones.
 func isFormula(text string) bool {
 	text = strings.TrimLeftFunc(text, func(r rune) bool {
 		return r == '"' || unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)
@@ -70,8 +70,8 @@ func isFormula(text string) bool {
 	return text != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(text)[0])
 }
 
-// defuseObject defuses a compact JSON object. It begins with a brace and has no tabs or line
-// breaks; a semicolon is within a string, where an escape means the same.
+// defuseObject defuses a compact JSON object. It begins with a brace and contains no tabs or line
+// breaks; each semicolon is inside a string and can be escaped.
 func defuseObject(object string) string {
 	if defuse(object) == object {
 		return object

@@ -47,8 +47,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// FuzzCells: wherever a program cuts the cell, no part begins with a formula, and nothing but
-// apostrophes was added.
+// FuzzCells: at whichever character a program cuts the cell, no segment begins with a formula, and
+// only apostrophes were added.
 func FuzzCells(f *testing.F) {
 	for _, seed := range []string{"", "/x;=1", "=1", ";;\t=", "a\r\n\" +1", "'=1", ";'", "\u202e;-1", "\xff;=\xff", "-", "x;\"@"} {
 		f.Add(seed)
@@ -62,7 +62,7 @@ func FuzzCells(f *testing.F) {
 		}
 		for _, part := range strings.FieldsFunc(got, func(r rune) bool { return strings.ContainsRune(";\t\r\n", r) }) {
 			if begin := strings.TrimLeftFunc(part, hidden); begin != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begin)[0]) {
-				t.Errorf("%q: the part %q of %q is a formula", text, part, got)
+				t.Errorf("%q: the segment %q of %q is a formula", text, part, got)
 			}
 		}
 
@@ -78,7 +78,7 @@ func FuzzCells(f *testing.F) {
 		shown := cell(json.RawMessage(object))
 		for i, part := range strings.Split(shown, ";") {
 			if begin := strings.TrimLeftFunc(part, hidden); i > 0 && begin != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begin)[0]) {
-				t.Errorf("%q: the part %q of %q is a formula", text, part, shown)
+				t.Errorf("%q: the segment %q of %q is a formula", text, part, shown)
 			}
 		}
 

@@ -1,23 +1,25 @@
-// Package export is the download of a site's raw rows by its owner (analytics contract, section 4,
-// GET /products/analytics/api/export.php). Rows are read live and streamed.
+// Package export serves downloads of a site's rows to its owner (analytics contract, section 4,
+// GET /products/analytics/api/export.php). The program mounts its handler. It streams rows from the
+// database and never stores a file.
 package export
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tallygate/tallygate/db"
-	"github.com/tallygate/tallygate/db/exported"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
-	"github.com/tallygate/tallygate/graph/turns"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/limits/turns"
+	"github.com/tallygate/tallygate/web"
 )
 
 // Path is where the handler is mounted.
@@ -30,47 +32,45 @@ const (
 	maxOffset    = 1 << 40 // beyond any table; keeps the number within every database's range
 )
 
-// The bounds of downloads in this process. One that waits costs its connection and some kilobytes;
-// it has read nothing but its site yet, and holds no database connection.
+// The bounds of downloads in this process. A waiting download costs its connection and some
+// kilobytes: it has read only its site and holds no database connection.
 const (
 	runningPerAccount = 2
 	waitingPerAccount = 20
 	waitingInAll      = 400
-	queueTimeout      = 30 * time.Second // longest wait for a turn
-	retryAfter        = 5 * time.Second  // after a wait in vain, or when too many wait
+	queueTimeout      = 30 * time.Second // maximum wait for a turn
+	retryAfter        = 5 * time.Second  // after a wait without a turn, or if the queue is full
 )
 
-// Options are what the handler works with.
+// Options configures the handler. All fields are required.
 type Options struct {
 	DB   *db.DB
-	User func(*http.Request) (*model.User, error) // who may download; nil, or a model.Error of kind Unauthenticated or Forbidden, for others
+	User func(*http.Request) (*model.User, error) // the caller if it may download; else nil, or a model.Error of kind Unauthenticated or Forbidden
 	Log  *slog.Logger
 }
 
 // downloads serves downloads.
 type downloads struct {
 	Options
+	keys *keys.Store // remembers the key of ids
 
-	queue turns.Queue // of downloads, by account
-
-	mu      sync.Mutex
-	logged  time.Time // when a failure was logged last
-	skipped int       // failures since then
+	queue    turns.Queue // of downloads, by account
+	failures *web.FailureLog
 }
 
 // Handler returns the download handler. Errors are JSON objects with an error code: not_signed_in
-// (401, also for an API token that is none), forbidden (403, for an API token without the scope
-// EXPORT), unknown_site (404, also for a site of another account), bad_parameter (400, with the
-// parameter's name), method_not_allowed (405), too_many_downloads (429, with Retry-After),
-// unavailable (503, with Retry-After).
+// (401, also for an unknown API token), forbidden (403, for an API token without the scope EXPORT),
+// unknown_site (404, also for a site of another account), bad_parameter (400, with the parameter's
+// name), method_not_allowed (405), too_many_downloads (429, with Retry-After), unavailable (503,
+// with Retry-After).
 //
-// Of an account, two downloads run at once. Up to 20 more wait for their turn, first come, first
-// served, for up to 30 seconds; then, and when more wait, the answer is too_many_downloads.
+// An account can run two downloads at once. Up to 20 more wait for a turn, in order of arrival, for
+// up to 30 seconds. Downloads beyond that, and those whose wait ends, get too_many_downloads.
 func Handler(options Options) http.Handler { return newDownloads(options) }
 
 func newDownloads(options Options) *downloads {
-	return &downloads{Options: options, queue: turns.Queue{
-		Most:       math.MaxInt, // a slow reader of one account must not keep another one waiting
+	return &downloads{Options: options, keys: keys.New(options.DB), failures: web.NewFailureLog(options.Log), queue: turns.Queue{
+		Most:       math.MaxInt, // a slow client of one account must not delay another account
 		MostPerKey: runningPerAccount,
 		Line:       waitingInAll,
 		LinePerKey: waitingPerAccount,
@@ -80,8 +80,8 @@ func newDownloads(options Options) *downloads {
 
 // ServeHTTP implements http.Handler.
 func (o *downloads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// A download that its owner cancels ends here too: the request's context cancels the wait and
-	// the query.
+	// A download that the client cancels ends here without a response: the request's context has
+	// cancelled the wait and the query.
 	if err := o.serve(w, r); err != nil && r.Context().Err() == nil {
 		o.fail(w, r, err)
 	}
@@ -121,9 +121,9 @@ func (o *downloads) serve(w http.ResponseWriter, r *http.Request) error {
 	return o.stream(w, r, site, request)
 }
 
-// takeTurn waits until the account may run one more download, and returns what ends it. The
-// server's write deadline does not run while it waits: the answer, also a refusal, has stallTimeout
-// from then on.
+// takeTurn waits until the account may run one more download, and returns the function that ends
+// the turn. It extends the server's write deadline by the wait: the response, also a refusal, then
+// has stallTimeout.
 func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID int64) (end func(), err error) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(o.queue.Patience + stallTimeout))
@@ -140,7 +140,7 @@ func (o *downloads) takeTurn(w http.ResponseWriter, r *http.Request, accountID i
 var errUnknownSite = &model.Error{Kind: model.NotFound, Code: "unknown_site"}
 
 func (o *downloads) site(ctx context.Context, accountID int64, id string) (*model.Site, error) {
-	ids, err := o.DB.NodeIDs(ctx)
+	ids, err := o.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (o *downloads) site(ctx context.Context, accountID int64, id string) (*mode
 		return nil, errUnknownSite
 	}
 
-	site, err := o.DB.SiteByID(ctx, accountID, siteID)
+	site, err := sites.New(o.DB).SiteByID(ctx, accountID, siteID)
 	if errors.Is(err, model.ErrNotFound) {
 		return nil, errUnknownSite
 	}
@@ -161,36 +161,36 @@ func (o *downloads) site(ctx context.Context, accountID int64, id string) (*mode
 // kind is one type of rows that can be downloaded.
 type kind struct {
 	name  string
-	blank []exported.Field // a row without content
+	blank []exports.Field // a row without content
 	// each calls row with the columns of each row of the range.
-	each func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]exported.Field) error) error
+	each func(ctx context.Context, s *exports.Store, r exports.Range, row func([]exports.Field) error) error
 }
 
 // kinds are the values of the parameter type (analytics contract, section 4).
 var kinds = map[string]kind{
-	"pageviews": newKind("pageviews", (*db.DB).ExportPageviews, exported.Pageview),
-	"events":    newKind("events", (*db.DB).ExportEvents, exported.Event),
+	"pageviews": newKind("pageviews", (*exports.Store).ExportPageviews, (*exports.Pageview).Fields),
+	"events":    newKind("events", (*exports.Store).ExportEvents, (*exports.Event).Fields),
 }
 
 func newKind[Row any](
 	name string,
-	export func(d *db.DB, ctx context.Context, r db.ExportRange, each func(*Row) error) error,
-	fields func(*Row) []exported.Field,
+	export func(s *exports.Store, ctx context.Context, r exports.Range, each func(*Row) error) error,
+	fields func(*Row) []exports.Field,
 ) kind {
 	return kind{
 		name:  name,
 		blank: fields(new(Row)),
-		each: func(ctx context.Context, d *db.DB, r db.ExportRange, row func([]exported.Field) error) error {
-			return export(d, ctx, r, func(stored *Row) error { return row(fields(stored)) })
+		each: func(ctx context.Context, s *exports.Store, r exports.Range, row func([]exports.Field) error) error {
+			return export(s, ctx, r, func(stored *Row) error { return row(fields(stored)) })
 		},
 	}
 }
 
-// request is one export call, checked.
+// request is a validated export call.
 type request struct {
 	site string
 	kind kind
-	rows db.ExportRange
+	rows exports.Range
 	csv  bool
 }
 
@@ -236,7 +236,7 @@ func parse(q url.Values) (*request, error) {
 	}
 
 	if c := q.Get("cursor"); c != "" {
-		if r.rows.After, ok = exported.ParseRowID(c); !ok {
+		if r.rows.After, ok = exports.ParseRowID(c); !ok {
 			return bad("cursor")
 		}
 	}
@@ -253,11 +253,10 @@ func number(q url.Values, name string, missing, lowest, highest int) (int, bool)
 	return n, err == nil && n >= lowest && n <= highest
 }
 
-// stallTimeout is how long the reader may take no data before the download is given up.
+// stallTimeout is how long a client may accept no data before the download is aborted.
 const stallTimeout = 30 * time.Second
 
-// flushEvery is the number of rows after which what was written is sent and the stall timeout
-// starts again.
+// flushEvery is the number of rows after which the buffer is sent and the stall timeout restarts.
 const flushEvery = 500
 
 func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.Site, request *request) error {
@@ -280,7 +279,7 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 	}
 
 	rows := 0
-	err := request.kind.each(r.Context(), o.DB, request.rows, func(row []exported.Field) error {
+	err := request.kind.each(r.Context(), exports.New(o.DB), request.rows, func(row []exports.Field) error {
 		if rows++; rows%flushEvery == 1 {
 			_ = control.SetWriteDeadline(time.Now().Add(stallTimeout))
 		}
@@ -298,9 +297,10 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 	}
 
 	if out.begun() {
-		o.log(r.Context(), "export broken off", "rows", rows, "error", err)
+		o.log(r.Context(), "export aborted", err, "rows", rows)
 
-		// the status is sent: only a broken connection says that the file is not whole
+		// The status was already sent: only an aborted connection shows that the file is
+		// incomplete.
 		panic(http.ErrAbortHandler)
 	}
 
@@ -311,70 +311,24 @@ func (o *downloads) stream(w http.ResponseWriter, r *http.Request, site *model.S
 // that is away.
 const unavailableRetry = 5 * time.Second
 
-// log logs a failure, at most one a second: an outage must not fill the disk. A caller who has left
-// is not logged.
-func (o *downloads) log(ctx context.Context, line string, attrs ...any) {
-	if ctx.Err() != nil {
-		return
-	}
-
-	o.mu.Lock()
-	now := time.Now()
-	skipped := o.skipped
-
-	quiet := now.Sub(o.logged) < time.Second
-	if quiet {
-		o.skipped++
-	} else {
-		o.logged, o.skipped = now, 0
-	}
-
-	o.mu.Unlock()
-
-	if !quiet {
-		o.Log.ErrorContext(ctx, line, append(attrs, "more_since_last", skipped)...)
+// log logs a failure, unless the client has left.
+func (o *downloads) log(ctx context.Context, message string, err error, attrs ...any) {
+	if ctx.Err() == nil {
+		o.failures.Error(ctx, message, err, attrs...)
 	}
 }
 
-var statusOf = map[model.Kind]int{
-	model.Invalid:          http.StatusBadRequest,
-	model.Unauthenticated:  http.StatusUnauthorized,
-	model.Forbidden:        http.StatusForbidden,
-	model.NotFound:         http.StatusNotFound,
-	model.MethodNotAllowed: http.StatusMethodNotAllowed,
-	model.RateLimited:      http.StatusTooManyRequests,
-}
-
+// fail answers a request with an error instead of rows.
 func (o *downloads) fail(w http.ResponseWriter, r *http.Request, err error) {
-	body := struct {
+	shown := web.Shown(err)
+	if shown.Kind == model.Unavailable {
+		o.log(r.Context(), "export failed", err)
+		shown = &model.Error{Kind: model.Unavailable, Code: "unavailable", RetryAfter: unavailableRetry}
+	}
+
+	w.Header().Del("Content-Disposition")
+	web.WriteError(w, shown, "GET, HEAD", struct {
 		Error     string `json:"error"`
 		Parameter string `json:"parameter,omitempty"`
-	}{Error: "unavailable"}
-
-	status := http.StatusServiceUnavailable
-
-	if shown, ok := errors.AsType[*model.Error](err); ok && statusOf[shown.Kind] != 0 {
-		status, body.Error, body.Parameter = statusOf[shown.Kind], shown.Code, shown.Field
-
-		if shown.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(shown.RetryAfter.Seconds()))))
-		}
-	} else {
-		w.Header().Set("Retry-After", strconv.Itoa(int(unavailableRetry.Seconds())))
-		o.log(r.Context(), "export failed", "error", err)
-	}
-
-	header := w.Header()
-	header.Del("Content-Disposition")
-	header.Set("Content-Type", "application/json")
-	header.Set("X-Content-Type-Options", "nosniff")
-
-	if status == http.StatusMethodNotAllowed {
-		header.Set("Allow", "GET, HEAD")
-	}
-
-	w.WriteHeader(status)
-
-	// the client may have left; nothing to do then
-	_ = json.NewEncoder(w).Encode(body)
+	}{shown.Code, shown.Field})
 }

@@ -20,8 +20,12 @@ import (
 	"time"
 
 	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
 	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/keys"
 	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
 	"github.com/tallygate/tallygate/graph/export"
 )
 
@@ -43,19 +47,19 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	t.Helper()
 
 	at := model.At(noon)
-	owner, err := d.SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
+	owner, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: domain, CreatedAt: at},
 		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	site, err := d.CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
+	site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(), Domain: domain,
 		Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: at})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	ids, err := d.NodeIDs(t.Context())
+	ids, err := keys.New(d).NodeIDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,9 +76,9 @@ func newShop(t *testing.T, d *db.DB, domain string) *shop {
 	return s
 }
 
-// user takes the place of the session: the owner, unless the request says that nobody is signed in.
+// user replaces the session: it returns the owner, unless the request is marked as unauthenticated.
 func (s *shop) user(r *http.Request) (*model.User, error) {
-	if r.Header.Get("X-Nobody") != "" {
+	if r.Header.Get("X-Unauthenticated") != "" {
 		return nil, nil
 	}
 	return s.owner, nil
@@ -86,30 +90,30 @@ func (s *shop) store(at time.Time, v model.Visit, paths ...string) {
 
 	v.SiteID, v.ID, v.StartedAt, v.LastPageviewAt = s.site.ID, model.NewTimeID(model.At(at)), model.At(at), model.At(at)
 	v.Pageviews = int32(len(paths))
-	changes := db.HitChanges{NewVisits: []model.Visit{v}}
+	changes := ingest.HitChanges{NewVisits: []model.Visit{v}}
 	for i, path := range paths {
 		changes.Pageviews = append(changes.Pageviews, model.Pageview{SiteID: s.site.ID, At: model.At(at).Add(time.Duration(i) * time.Second),
 			ID: int64(i) - 1, VisitID: v.ID, Path: path, Language: "de", WidthRange: 1920, EngagedMS: 1500, Scroll: 40, Manual: i == 0})
 	}
 
-	hits := s.db.HitStore()
+	hits := ingest.New(s.db).HitStore()
 	defer hits.Close()
 
 	key := model.UsageKey{SiteID: s.site.ID, Month: model.At(at).Month()}
-	err := hits.Update(s.t.Context(), db.HitKeys{Usage: []model.UsageKey{key}}, func(*db.HitState) *db.HitChanges { return &changes })
+	err := hits.Update(s.t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges { return &changes })
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// storeEvent stores an event of a visit that has page views at the visit's moments, or none when
+// storeEvent stores an event of a visit that has page views at the visit's times, or none if
 // LastPageviewAt is 0.
 func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	s.t.Helper()
 
 	v.ID = model.NewTimeID(e.At)
 
-	// a text that is stored as NULL when it is empty
+	// An empty text is stored as NULL.
 	null := func(s string) any {
 		if s == "" {
 			return nil
@@ -135,8 +139,7 @@ func (s *shop) storeEvent(v model.Visit, e model.Event) {
 	}
 }
 
-// get downloads with parameters on top of those that every download needs; an empty value takes one
-// away.
+// get downloads with parameters in addition to the required ones; an empty value removes one.
 func (s *shop) get(parameters map[string]string, header http.Header) (*http.Response, string) {
 	s.t.Helper()
 
@@ -196,8 +199,8 @@ func TestErrors(t *testing.T) {
 			status     int
 			body       string
 		}{
-			{"no session", nil, http.Header{"X-Nobody": {"1"}}, 401, `{"error":"not_signed_in"}`},
-			{"no session comes before a bad parameter", map[string]string{"limit": "x"}, http.Header{"X-Nobody": {"1"}}, 401, `{"error":"not_signed_in"}`},
+			{"no session", nil, http.Header{"X-Unauthenticated": {"1"}}, 401, `{"error":"not_signed_in"}`},
+			{"no session comes before a bad parameter", map[string]string{"limit": "x"}, http.Header{"X-Unauthenticated": {"1"}}, 401, `{"error":"not_signed_in"}`},
 			{"no site", map[string]string{"site_id": ""}, nil, 400, `{"error":"bad_parameter","parameter":"site_id"}`},
 			{"an id of no form", map[string]string{"site_id": "7"}, nil, 404, `{"error":"unknown_site"}`},
 			{"an unknown site", map[string]string{"site_id": s.ids.Of(model.NodeSite, 999)}, nil, 404, `{"error":"unknown_site"}`},
@@ -330,7 +333,7 @@ func TestColumns(t *testing.T) {
 		for i, name := range records[0] {
 			wantCell := fmt.Sprint(want[name])
 
-			// what a spreadsheet would run
+			// A spreadsheet would run this text.
 			switch name {
 			case "utm_campaign":
 				wantCell = "'=1+1"
@@ -395,8 +398,8 @@ func TestEventColumns(t *testing.T) {
 	})
 }
 
-// TestControlCharacters: texts with tabs, newlines and quotes leave both formats readable, and come
-// out as they were stored.
+// TestControlCharacters: texts with tabs, newlines and quotes keep both formats readable and are
+// returned as stored.
 func TestControlCharacters(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
@@ -466,8 +469,8 @@ func TestAmounts(t *testing.T) {
 	})
 }
 
-// TestEventPaging: range, offset and cursor mean for events what they mean for page views, and
-// neither shows up among the other.
+// TestEventPaging: range, offset and cursor work for events as for page views, and neither appears
+// among the other.
 func TestEventPaging(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
@@ -481,7 +484,7 @@ func TestEventPaging(t *testing.T) {
 		event(s, midnight.Add(24*time.Hour), 0, "/21st")
 		event(other, midnight.Add(time.Hour), 0, "/of another site")
 
-		// of one moment, in the order of ids
+		// They have the same time and are ordered by id.
 		want := []string{"/-2", "/-1", "/0", "/1", "/2"}
 		for i := range int64(5) {
 			event(s, midnight, i-2, want[i])
@@ -509,7 +512,7 @@ func TestEventPaging(t *testing.T) {
 	})
 }
 
-// TestFarRange: days beyond those that an id made of time can tell are days like any other.
+// TestFarRange: days outside of the range of time-based ids are accepted.
 func TestFarRange(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
@@ -547,13 +550,13 @@ func TestNothingToExport(t *testing.T) {
 	})
 }
 
-// TestNullColumns: what is not known is null in JSON and empty in CSV.
+// TestNullColumns: an unknown value is null in JSON and empty in CSV.
 func TestNullColumns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.store(noon, model.Visit{Channel: "direct"}, "/")
 
-		// a visit of events only
+		// The visit has only events.
 		s.storeEvent(model.Visit{Channel: "direct"}, model.Event{At: model.At(noon), Name: "signup", Path: "/"})
 
 		for kind, columns := range map[string][]string{
@@ -580,7 +583,7 @@ func TestNullColumns(t *testing.T) {
 	})
 }
 
-func TestDatabaseAway(t *testing.T) {
+func TestDatabaseUnavailable(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 
@@ -595,7 +598,7 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// unread starts a download that nobody reads. The rows are more than the sockets' buffers hold.
+// unread starts a download whose client does not read. The rows exceed the buffers of the sockets.
 func (s *shop) unread() *http.Response {
 	s.t.Helper()
 
@@ -618,13 +621,13 @@ func (s *shop) storeMany() {
 	s.store(noon, model.Visit{Channel: "direct"}, many...)
 }
 
-// TestSlowReadersHoldNobody: downloads that nobody reads take no database connection from others.
+// TestSlowReadersHoldNobody: downloads whose clients do not read hold no database connection.
 func TestSlowReadersHoldNobody(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 
-		// together more than either pool has connections
+		// That is more than the connections of either pool.
 		for i := range 12 {
 			next := newShop(t, d, fmt.Sprintf("shop%d.example", i))
 			if err := dbtest.Exec(d, "UPDATE sites SET account_id = ? WHERE id = ?", next.owner.AccountID, s.site.ID); err != nil {
@@ -642,13 +645,13 @@ func TestSlowReadersHoldNobody(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 
-		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+		if _, err := sites.New(d).SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 	})
 }
 
-// queued serves the shop's downloads with another longest wait, and with a write deadline for
+// queued serves the shop's downloads with another maximum wait, and with a write deadline for
 // requests that do not wait.
 func (s *shop) queued(wait, writeTimeout time.Duration) export.Queue {
 	s.t.Helper()
@@ -662,7 +665,7 @@ func (s *shop) queued(wait, writeTimeout time.Duration) export.Queue {
 	return queue
 }
 
-// outcome is how a download ended.
+// outcome is the result of a download.
 type outcome struct {
 	status int
 	rows   int
@@ -700,7 +703,7 @@ func (s *shop) start(ctx context.Context) <-chan outcome {
 	return ended
 }
 
-// await waits until a condition of the server holds.
+// await waits until a condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
@@ -710,13 +713,14 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestSixDownloadsAtOnce: an account's downloads wait for each other, and all of them succeed.
+// TestSixDownloadsAtOnce: concurrent downloads of an account wait for each other, and all of them
+// succeed.
 func TestSixDownloadsAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
 		s.storeMany()
 
-		// so that the six have to wait
+		// The lock makes the six wait.
 		first, second := s.unread(), s.unread()
 		var all []<-chan outcome
 		for range 6 {
@@ -737,9 +741,9 @@ func TestSixDownloadsAtOnce(t *testing.T) {
 	})
 }
 
-// TestDownloadsQueue: an account has two downloads at once, and a bounded number that wait in the
-// order in which they came. One whose client leaves gives up its place. Those that wait hold no
-// database connection, and other accounts do not wait.
+// TestDownloadsQueue: an account has two downloads at once, and a bounded number that wait in order
+// of arrival. A disconnected client leaves the queue. Waiting downloads hold no database connection
+// and do not delay other accounts.
 func TestDownloadsQueue(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s, other := newShop(t, d, "shop.example"), newShop(t, d, "other.example")
@@ -751,7 +755,7 @@ func TestDownloadsQueue(t *testing.T) {
 		leaving, leave := context.WithCancel(t.Context())
 		defer leave()
 
-		gone := s.start(leaving)
+		disconnected := s.start(leaving)
 		await(t, "the first one does not wait", func() bool { return queue.Waiting() == 1 })
 		next := s.start(t.Context())
 		await(t, "the second one does not wait", func() bool { return queue.Waiting() == 2 })
@@ -776,7 +780,7 @@ func TestDownloadsQueue(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 
-		if _, err := d.SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
+		if _, err := sites.New(d).SiteByID(ctx, s.owner.AccountID, s.site.ID); err != nil {
 			t.Errorf("another query: %v", err)
 		}
 
@@ -784,9 +788,9 @@ func TestDownloadsQueue(t *testing.T) {
 
 		leave()
 
-		for _, ended := range append(waiting, gone) {
+		for _, ended := range append(waiting, disconnected) {
 			if got := <-ended; !errors.Is(got.err, context.Canceled) {
-				t.Errorf("one that has left: %+v", got)
+				t.Errorf("a disconnected client: %+v", got)
 			}
 		}
 
@@ -794,15 +798,15 @@ func TestDownloadsQueue(t *testing.T) {
 		second.Body.Close()
 
 		if got := <-next; got.status != http.StatusOK || got.rows != 8_000 || got.err != nil {
-			t.Errorf("the one that stayed: %+v", got)
+			t.Errorf("the remaining client: %+v", got)
 		}
 
 		first.Body.Close()
 	})
 }
 
-// TestWaitInVain: a download that has waited for long enough is refused, also when the wait is
-// longer than the server's write deadline.
+// TestWaitInVain: a download without a turn is refused after its wait, even if that exceeds the
+// server's write deadline.
 func TestWaitInVain(t *testing.T) {
 	s := newShop(t, dbtest.Open(t, dbtest.SQLiteURL(t)), "shop.example")
 	s.storeMany()
@@ -821,8 +825,8 @@ func TestWaitInVain(t *testing.T) {
 	}
 }
 
-// TestBrokenDownload: an error after the first bytes breaks the connection, so that half a file
-// cannot pass for a whole one.
+// TestBrokenDownload: an error after the first bytes aborts the connection, so a partial file
+// cannot be mistaken for a complete one.
 func TestBrokenDownload(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		s := newShop(t, d, "shop.example")
@@ -836,14 +840,14 @@ func TestBrokenDownload(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := io.Copy(io.Discard, response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("the reader got to the end with %v, want an unexpected end", err)
+			t.Errorf("the client read to the end with %v, want an unexpected end", err)
 		}
 	})
 }
 
-// TestServerAway: while PostgreSQL is stopped a download is answered with 503 and when to try
-// again, and each of many is not logged. It recovers by itself.
-func TestServerAway(t *testing.T) {
+// TestDatabaseStopped: while PostgreSQL is stopped a download is answered with 503 and Retry-After,
+// and the log does not fill. It recovers by itself.
+func TestDatabaseStopped(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		s := newShop(t, dbtest.Open(t, dbtest.PostgresURL(t)), "example.com")
 		address := s.url + "?type=pageviews&from=2026-11-20&to=2026-11-20&site_id=" + url.QueryEscape(s.ids.Of(model.NodeSite, s.site.ID))

@@ -5,24 +5,24 @@ import (
 	"encoding/csv"
 	"io"
 
-	"github.com/tallygate/tallygate/db/exported"
+	"github.com/tallygate/tallygate/db/exports"
 )
 
 // rowWriter writes rows in one format.
 type rowWriter interface {
-	row([]exported.Field) error
+	row([]exports.Field) error
 	flush() error
-	begun() bool // something may have been sent
+	begun() bool // whether bytes may have been sent
 	end() error
 }
 
-// output is what both formats share: a buffer, and the knowledge whether it ever ran over.
+// output is the buffer of both formats. It records whether it was ever flushed to the client.
 type output struct {
 	*bufio.Writer
 	sent sentFlag
 }
 
-// sentFlag notes the first write that goes through to the client.
+// sentFlag records the first write to the client.
 type sentFlag struct {
 	io.Writer
 	yes bool
@@ -50,7 +50,7 @@ type jsonRows struct {
 
 func newJSONRows(w io.Writer) *jsonRows { return &jsonRows{output: newOutput(w)} }
 
-func (j *jsonRows) row(row []exported.Field) error {
+func (j *jsonRows) row(row []exports.Field) error {
 	separator := ",\n"
 
 	if j.rows == 0 {
@@ -58,7 +58,7 @@ func (j *jsonRows) row(row []exported.Field) error {
 	}
 
 	j.rows++
-	object, err := exported.AppendJSON(append(j.object[:0], separator...), row)
+	object, err := exports.AppendJSON(append(j.object[:0], separator...), row)
 	if err != nil {
 		return err
 	}
@@ -78,23 +78,23 @@ func (j *jsonRows) end() error {
 	return j.Flush()
 }
 
-// csvRows writes RFC 4180 with a header line, also for no rows.
+// csvRows writes RFC 4180 with a header line, also without rows.
 type csvRows struct {
 	*output
 	csv    *csv.Writer
-	blank  []exported.Field // a row to take the columns' names from
+	blank  []exports.Field // a row for the names of the columns
 	header bool
 	record []string
 }
 
-func newCSVRows(w io.Writer, blank []exported.Field) *csvRows {
+func newCSVRows(w io.Writer, blank []exports.Field) *csvRows {
 	o := newOutput(w)
 	c := csv.NewWriter(o.Writer)
 	c.UseCRLF = true
 	return &csvRows{output: o, csv: c, blank: blank}
 }
 
-func (c *csvRows) row(row []exported.Field) error {
+func (c *csvRows) row(row []exports.Field) error {
 	if err := c.writeHeader(); err != nil {
 		return err
 	}

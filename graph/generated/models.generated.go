@@ -14,71 +14,71 @@ import (
 
 // Input of `acceptInvitation`.
 type AcceptInvitationInput struct {
-	// The secret from the mail, beginning with `tgi_`.
+	// The secret from the mail. Begins with `tgi_`.
 	Token string `json:"token"`
-	// The new user's password, 8 to 1,024 bytes.
+	// Password of the new user, 8 to 1,024 bytes.
 	Password string `json:"password"`
 }
 
-// Answer of `acceptInvitation`.
+// Payload of `acceptInvitation`.
 type AcceptInvitationPayload struct {
 	// The new user, signed in.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// What is wrong with the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `EMAIL_TAKEN`.
+	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`, `EMAIL_TAKEN`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// What an account has used of its captcha quota in the current calendar month, UTC.
+// An account's usage of its captcha quota in the current calendar month (UTC).
 type CaptchaUsage struct {
 	// The month, as YYYY-MM.
 	Period string `json:"period"`
-	// Successful verifications so far, of all sitekeys, those from the reserve included.
+	// Successful verifications of all sitekeys so far, including those from the reserve.
 	Verifications int64 `json:"verifications"`
-	// How many the plan allows; null: any number.
+	// Verifications that the plan allows. Null if unlimited.
 	Quota *int64 `json:"quota,omitempty"`
-	// `verifications` as a percentage of `quota`, cut to one decimal, so that 100 means used up; null without a quota.
+	// `verifications` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up. Null without a quota.
 	Percent *float64 `json:"percent,omitempty"`
-	// How many are accepted after the quota, for at most 7 days; null without a quota.
+	// Verifications accepted after the quota is used up, for at most 7 days. Null without a quota.
 	Reserve *int64 `json:"reserve,omitempty"`
-	// When the reserve ends: 7 days after the first verification from it; null before that.
+	// When the reserve expires: 7 days after the first verification from it. Null before that verification.
 	ReserveEndsAt *model.Instant `json:"reserveEndsAt,omitempty"`
-	// What becomes of the next verification.
+	// How the next verification is counted.
 	Standing model.CaptchaStanding `json:"standing"`
-	// When the next month begins and the count starts again.
+	// When the next month begins and the count restarts.
 	ResetsAt model.Instant `json:"resetsAt"`
 }
 
 // Input of `changePassword`.
 type ChangePasswordInput struct {
-	// The password until now.
+	// The current password.
 	CurrentPassword string `json:"currentPassword"`
 	// The new password, 8 to 1,024 bytes.
 	Password string `json:"password"`
 }
 
-// Answer of `changePassword`.
+// Payload of `changePassword`.
 type ChangePasswordPayload struct {
 	// The user, still signed in.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// The user's API tokens, which are still valid: end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
+	// The user's API tokens, which stay valid; revoke unneeded ones with `revokeApiToken`. At most 50. Empty if nothing was changed.
 	APITokens []*model.APIToken `json:"apiTokens"`
-	// What is wrong with the input: `WRONG_CREDENTIALS`, `INVALID_PASSWORD`.
+	// Errors in the input: `WRONG_CREDENTIALS`, `INVALID_PASSWORD`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `confirmSignUp`.
 type ConfirmSignUpInput struct {
-	// The secret from the mail, beginning with `tgs_`.
+	// The secret from the mail. Begins with `tgs_`.
 	Secret string `json:"secret"`
 	// The password of the sign-up.
 	Password string `json:"password"`
 }
 
-// Answer of `confirmSignUp`.
+// Payload of `confirmSignUp`.
 type ConfirmSignUpPayload struct {
 	// The new user, signed in.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// What is wrong with the input: `INVALID_TOKEN`, `WRONG_CREDENTIALS`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
+	// Errors in the input: `INVALID_TOKEN`, `WRONG_CREDENTIALS`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -86,34 +86,34 @@ type ConfirmSignUpPayload struct {
 type CreateAPITokenInput struct {
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// What the token may do; at least one.
+	// The token's scopes, at least one.
 	Scopes []model.Scope `json:"scopes"`
 }
 
-// Answer of `createApiToken`.
+// Payload of `createApiToken`.
 type CreateAPITokenPayload struct {
 	// The new token.
 	APIToken *model.APIToken `json:"apiToken,omitempty"`
-	// The secret, beginning with `tga_`. It is shown this once; only its hash is stored.
+	// The secret. Begins with `tga_`. It is returned only here: the service stores its hash.
 	Token *string `json:"token,omitempty"`
-	// What is wrong with the input: `INVALID_NAME`, `INVALID_SCOPES`, `TOO_MANY_TOKENS`.
+	// Errors in the input: `INVALID_NAME`, `INVALID_SCOPES`, `TOO_MANY_TOKENS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `createSite`.
 type CreateSiteInput struct {
-	// The domain name, for instance `example.com`: without `https://`, port or path. International names are kept in their
-	// ASCII form. Not an IP address and not localhost. An account has one site for a domain.
+	// Domain name, for example `example.com`, without `https://`, port or path. International names are converted to ASCII. Must not be
+	// an IP address or localhost. Unique in the account.
 	Domain string `json:"domain"`
-	// Display name, 1 to 100 characters; the domain when left out.
+	// Display name, 1 to 100 characters. Default: the domain.
 	Name *string `json:"name,omitempty"`
 }
 
-// Answer of `createSite`.
+// Payload of `createSite`.
 type CreateSitePayload struct {
 	// The new site.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
+	// Errors in the input: `INVALID_DOMAIN`, `DOMAIN_TAKEN`, `INVALID_NAME`, `TOO_MANY_SITES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -121,8 +121,8 @@ type CreateSitePayload struct {
 type CreateSitekeyInput struct {
 	// Display name, 1 to 100 characters.
 	Name string `json:"name"`
-	// The domain names, as in `createSite`, whose pages may use it, at most 50; subdomains are implied. `localhost` may be one of them,
-	// for development; addresses such as 127.0.0.1 may not. None: every page may.
+	// Domain names, as in `createSite`, whose pages may use the sitekey, including their subdomains. At most 50. `localhost` is allowed
+	// for development; IP addresses are not. Empty: any page.
 	Domains []string `json:"domains"`
 }
 
@@ -132,11 +132,11 @@ type DeleteAccountInput struct {
 	Password string `json:"password"`
 }
 
-// Answer of `deleteAccount`.
+// Payload of `deleteAccount`.
 type DeleteAccountPayload struct {
-	// The global id of the account that was deleted.
+	// The global id of the deleted account.
 	AccountID *string `json:"accountId,omitempty"`
-	// What is wrong with the input: `WRONG_CREDENTIALS`, `LAST_OPERATOR`.
+	// Errors in the input: `WRONG_CREDENTIALS`, `LAST_OPERATOR`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -156,15 +156,15 @@ type DeleteSitekeyInput struct {
 type DeleteUserDataInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// The user id as the site's pages give it to `svc('identify', …)`, and servers as `user_id`: 64 hexadecimal digits.
+	// The user id that the site's pages pass to `svc('identify', …)` and its servers send as `user_id`: 64 hexadecimal digits.
 	UserID string `json:"userId"`
 }
 
-// Answer of `deleteUserData`.
+// Payload of `deleteUserData`.
 type DeleteUserDataPayload struct {
-	// How far the erasure is.
+	// The erasure with its progress.
 	Erasure *model.UserErasure `json:"erasure,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`, `INVALID_USER_ID`, `TOO_MANY_ERASURES`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_USER_ID`, `TOO_MANY_ERASURES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -172,23 +172,23 @@ type DeleteUserDataPayload struct {
 type DeliveryConnection struct {
 	// The deliveries with their cursors.
 	Edges []*DeliveryEdge `json:"edges"`
-	// Where this page lies in the list.
+	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
 // A delivery in a list.
 type DeliveryEdge struct {
-	// The delivery's place in the list, for `after`. Opaque.
+	// Opaque cursor of the delivery, for `after`.
 	Cursor string `json:"cursor"`
 	// The delivery.
 	Node *model.Delivery `json:"node"`
 }
 
-// Answer of the mutations that send something.
+// Payload of `sendTestWebhook` and `redeliver`.
 type DeliveryPayload struct {
-	// The delivery as it is now. What becomes of it can be read with `node`, some moments later.
+	// The delivery, before the attempt. Read it again with `node` for the result.
 	Delivery *model.Delivery `json:"delivery,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`, `DELIVERY_IN_PROGRESS`; `sendTestWebhook` `NO_WEBHOOK`, `TOO_MANY_TESTS`; `redeliver` `TOO_MANY_REDELIVERIES`.
+	// Errors in the input: `NOT_FOUND`, `DELIVERY_IN_PROGRESS`; `sendTestWebhook`: `NO_WEBHOOK`, `TOO_MANY_TESTS`; `redeliver`: `TOO_MANY_REDELIVERIES`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -196,51 +196,52 @@ type DeliveryPayload struct {
 type InviteMemberInput struct {
 	// E-mail address, at most 254 characters.
 	Email string `json:"email"`
-	// The role they will have.
+	// Role of the future member.
 	Role model.Role `json:"role"`
 }
 
-// Answer of `inviteMember`.
+// Payload of `inviteMember`.
 type InviteMemberPayload struct {
 	// The new invitation.
 	Invitation *model.Invitation `json:"invitation,omitempty"`
-	// What is wrong with the input: `INVALID_EMAIL`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
+	// Errors in the input: `INVALID_EMAIL`, `ALREADY_MEMBER`, `TOO_MANY_MEMBERS`, `NO_MAIL_SERVER`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// Changes. Each takes one `input` and answers with the object it changed and with `userErrors`: what the person who filled
-// in the form can put right. When `userErrors` is not empty nothing was changed and the object is null.
+// Write operations. Each takes one `input` and returns a payload with the changed object and `userErrors`, the errors in the input. If
+// `userErrors` is not empty, nothing was changed and the object is null.
 type Mutation struct {
 }
 
-// Where a page of a connection lies in the whole list.
+// The position of a page in a connection.
 type PageInfo struct {
-	// Whether there are more edges after the last one of this page.
+	// Whether more edges follow the last one of this page.
 	HasNextPage bool `json:"hasNextPage"`
-	// Whether this page begins after a cursor.
+	// Whether the page was requested with `after`.
 	HasPreviousPage bool `json:"hasPreviousPage"`
-	// The cursor of the first edge; null on an empty page.
+	// The cursor of the first edge. Null on an empty page.
 	StartCursor *string `json:"startCursor,omitempty"`
-	// The cursor of the last edge, for the next call's `after`; null on an empty page.
+	// The cursor of the last edge, for `after` of the next page. Null on an empty page.
 	EndCursor *string `json:"endCursor,omitempty"`
 }
 
-// Reads. A request is `POST /graphql` with the content type `application/json` and the body
-// `{"query": "…", "variables": {…}, "operationName": "…"}`. Browsers are recognised by their session cookie, see `signIn`.
+// Read operations. Send `POST /graphql` with the content type `application/json` and the body
+// `{"query": "…", "variables": {…}, "operationName": "…"}`. Browsers authenticate with a session cookie, see `signIn`; programs with
+// an API token, see `createApiToken`.
 type Query struct {
 }
 
-// The points of an account. Each field of a query costs one and each mutation at least 100, see `TOO_COMPLEX`; a request that
-// reads the schema costs 1,000 more. The minute begins with the first request. Without an account the schema can be read 60
-// times a minute from one network.
+// The rate limit of an account, shared by its users and API tokens. The cost of a request is its complexity, see `TOO_COMPLEX`; a
+// request that reads the schema costs 1,000 more. The minute starts with the first request. Callers without an account can read the
+// schema 60 times per minute and network.
 type RateLimit struct {
-	// Points in a minute.
+	// Maximum cost per minute.
 	Limit int `json:"limit"`
-	// What this request costs.
+	// Cost of this request.
 	Cost int `json:"cost"`
-	// What is left after it.
+	// Remaining cost in this minute, after this request.
 	Remaining int `json:"remaining"`
-	// When the minute ends and all points are there again.
+	// When the minute ends and the limit is reset.
 	ResetAt model.Instant `json:"resetAt"`
 }
 
@@ -250,61 +251,61 @@ type RedeliverInput struct {
 	DeliveryID string `json:"deliveryId"`
 }
 
-// Calls for a site that were rejected or ignored for one reason on one day.
+// The calls for a site that were rejected or ignored for one reason on one day.
 type Rejection struct {
 	// The UTC day, as YYYY-MM-DD.
 	Day string `json:"day"`
 	// `collect` or `server`.
 	Endpoint string `json:"endpoint"`
-	// The error code or, for an ignored call, the reason.
+	// The error code. For ignored calls, the reason.
 	Code string `json:"code"`
-	// How many calls.
+	// Number of calls.
 	Count int64 `json:"count"`
-	// Whether the calls were left out on purpose, such as those of bots.
+	// Whether the calls were ignored on purpose, such as those of bots.
 	Ignored bool `json:"ignored"`
-	// What to do about it, as one sentence.
+	// How to resolve the error, one sentence.
 	Advice string `json:"advice"`
 }
 
 // Input of `removeMember`.
 type RemoveMemberInput struct {
-	// The user's global id.
+	// The member's global id.
 	UserID string `json:"userId"`
 }
 
-// Answer of `removeMember`.
+// Payload of `removeMember`.
 type RemoveMemberPayload struct {
-	// The member as they were.
+	// The removed member.
 	Member *model.User `json:"member,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`, `LAST_OWNER`, `LAST_OPERATOR`.
+	// Errors in the input: `NOT_FOUND`, `LAST_OWNER`, `LAST_OPERATOR`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `requestPasswordReset`.
 type RequestPasswordResetInput struct {
-	// E-mail address; upper and lower case are the same.
+	// E-mail address. Case-insensitive.
 	Email string `json:"email"`
 }
 
-// Answer of `requestPasswordReset`.
+// Payload of `requestPasswordReset`.
 type RequestPasswordResetPayload struct {
-	// What is wrong with the input: `INVALID_EMAIL`.
+	// Errors in the input: `INVALID_EMAIL`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `resetPassword`.
 type ResetPasswordInput struct {
-	// The secret from the mail, beginning with `tgr_`.
+	// The secret from the mail. Begins with `tgr_`.
 	Token string `json:"token"`
 	// The new password, 8 to 1,024 bytes.
 	Password string `json:"password"`
 }
 
-// Answer of `resetPassword`.
+// Payload of `resetPassword`.
 type ResetPasswordPayload struct {
-	// The user's API tokens, which are still valid: sign in and end those you do not need with `revokeApiToken`. At most 50; empty when nothing changed.
+	// The user's API tokens, which stay valid; sign in and revoke unneeded ones with `revokeApiToken`. At most 50. Empty if nothing was changed.
 	APITokens []*model.APIToken `json:"apiTokens"`
-	// What is wrong with the input: `INVALID_TOKEN`, `INVALID_PASSWORD`.
+	// Errors in the input: `INVALID_TOKEN`, `INVALID_PASSWORD`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -314,11 +315,11 @@ type RevokeAPITokenInput struct {
 	APITokenID string `json:"apiTokenId"`
 }
 
-// Answer of `revokeApiToken`.
+// Payload of `revokeApiToken`.
 type RevokeAPITokenPayload struct {
-	// The token as it was.
+	// The revoked token.
 	APIToken *model.APIToken `json:"apiToken,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -328,11 +329,11 @@ type RevokeInvitationInput struct {
 	InvitationID string `json:"invitationId"`
 }
 
-// Answer of `revokeInvitation`.
+// Payload of `revokeInvitation`.
 type RevokeInvitationPayload struct {
-	// The invitation as it was.
+	// The revoked invitation.
 	Invitation *model.Invitation `json:"invitation,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -348,11 +349,11 @@ type RevokeSessionInput struct {
 	SessionID string `json:"sessionId"`
 }
 
-// Answer of `revokeSession`.
+// Payload of `revokeSession`.
 type RevokeSessionPayload struct {
-	// The global id of the session that ended.
+	// The global id of the ended session.
 	SessionID *string `json:"sessionId,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -362,13 +363,13 @@ type RotateServerSecretInput struct {
 	SiteID string `json:"siteId"`
 }
 
-// Answer of `rotateServerSecret`.
+// Payload of `rotateServerSecret`.
 type RotateServerSecretPayload struct {
-	// The new secret. It is shown this once; only its hash is stored.
+	// The new secret. It is returned only here: the service stores its hash.
 	ServerSecret *string `json:"serverSecret,omitempty"`
 	// The site.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -388,13 +389,13 @@ type SendTestWebhookInput struct {
 type Session struct {
 	// Global id.
 	ID string `json:"id"`
-	// Whether it is the session of this request.
+	// Whether this is the session of the request.
 	Current bool `json:"current"`
-	// When it began.
+	// When the session started.
 	CreatedAt model.Instant `json:"createdAt"`
-	// When it was last used, to the minute.
+	// When the session was last used, rounded down to the minute.
 	LastSeenAt model.Instant `json:"lastSeenAt"`
-	// When it ends unless it is used again.
+	// When the session expires unless it is used again.
 	ExpiresAt model.Instant `json:"expiresAt"`
 }
 
@@ -408,15 +409,15 @@ type SetCaptchaPlanInput struct {
 	Plan model.CaptchaPlan `json:"plan"`
 }
 
-// Answer of `setCaptchaPlan`. Of somebody else's account an operator sees no more than this.
+// Payload of `setCaptchaPlan`. An operator sees nothing else of another account.
 type SetCaptchaPlanPayload struct {
 	// The account's global id.
 	AccountID *string `json:"accountId,omitempty"`
-	// Its plan now.
+	// The new plan.
 	CaptchaPlan *model.CaptchaPlan `json:"captchaPlan,omitempty"`
-	// What it has used of that plan's quota.
+	// Usage of the new plan's quota.
 	CaptchaUsage *CaptchaUsage `json:"captchaUsage,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`.
+	// Errors in the input: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -424,11 +425,11 @@ type SetCaptchaPlanPayload struct {
 type SetConversionWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
-	// address there is stays; null or empty: nothing is sent any more.
+	// HTTPS URL on the public internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. If omitted, the URL is
+	// not changed; null or an empty string removes it.
 	URL graphql.Omittable[*string] `json:"url,omitempty"`
-	// Signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix `whsec_`. Left
-	// out or null, the secret there is stays; an empty one takes it away. It is never shown again.
+	// The secret that signs the calls of both webhooks, see `docs/webhooks.md`: 16 to 256 printable characters, not counting the prefix
+	// `whsec_`. If omitted or null, the secret is not changed; an empty string removes it. It cannot be read.
 	Secret *string `json:"secret,omitempty"`
 }
 
@@ -436,24 +437,24 @@ type SetConversionWebhookInput struct {
 type SetDailyExportWebhookInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// An address as in `setConversionWebhook`, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
-	// nothing is sent any more.
+	// URL, as in `setConversionWebhook`, whose secret signs these calls too. If omitted, the URL is not changed; null or an empty string
+	// removes it.
 	URL graphql.Omittable[*string] `json:"url,omitempty"`
 }
 
 // Input of `setMemberRole`.
 type SetMemberRoleInput struct {
-	// The user's global id.
+	// The member's global id.
 	UserID string `json:"userId"`
 	// The new role.
 	Role model.Role `json:"role"`
 }
 
-// Answer of `setMemberRole`.
+// Payload of `setMemberRole`.
 type SetMemberRolePayload struct {
-	// The member as they are now.
+	// The member with the new role.
 	Member *model.User `json:"member,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`, `LAST_OWNER`.
+	// Errors in the input: `NOT_FOUND`, `LAST_OWNER`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -463,45 +464,45 @@ type SetSitePlanInput struct {
 	SiteID string `json:"siteId"`
 	// The plan.
 	Plan model.Plan `json:"plan"`
-	// Page views and events a month. An Enterprise plan needs it, from 1 to 2^53; the others have their own and need none.
+	// Page views and events per month, from 1 to 2^53. Required for an Enterprise plan; the other plans have a fixed volume.
 	MonthlyPageviews *int64 `json:"monthlyPageviews,omitempty"`
 }
 
-// Answer of `setSitePlan`. Of somebody else's site an operator sees no more than this.
+// Payload of `setSitePlan`. An operator sees nothing else of another account's site.
 type SetSitePlanPayload struct {
 	// The site's global id.
 	SiteID *string `json:"siteId,omitempty"`
-	// Its plan now.
+	// The new plan.
 	Plan *model.Plan `json:"plan,omitempty"`
-	// What it has used of that plan's quota.
+	// Usage of the new plan's quota.
 	Usage *Usage `json:"usage,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`, `INVALID_VOLUME`.
+	// Errors in the input: `NOT_FOUND`, `INVALID_VOLUME`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `signIn`.
 type SignInInput struct {
-	// E-mail address; upper and lower case are the same.
+	// E-mail address. Case-insensitive.
 	Email string `json:"email"`
 	// Password.
 	Password string `json:"password"`
 }
 
-// Answer of `signIn`.
+// Payload of `signIn`.
 type SignInPayload struct {
-	// The user who is signed in now.
+	// The signed-in user.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// What is wrong with the input: `WRONG_CREDENTIALS`.
+	// Errors in the input: `WRONG_CREDENTIALS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
 // Input of `signOut`.
 type SignOutInput struct {
-	// Whether to end all sessions of the user, on every device.
+	// Whether to end all sessions of the user, on all devices.
 	Everywhere bool `json:"everywhere"`
 }
 
-// Answer of `signOut`.
+// Payload of `signOut`.
 type SignOutPayload struct {
 	// Always empty.
 	UserErrors []*UserError `json:"userErrors"`
@@ -509,21 +510,21 @@ type SignOutPayload struct {
 
 // Input of `signUp`.
 type SignUpInput struct {
-	// E-mail address, at most 254 characters. One address can sign up once.
+	// E-mail address, at most 254 characters. Unique on the installation.
 	Email string `json:"email"`
-	// 8 to 1,024 bytes.
+	// Password, 8 to 1,024 bytes.
 	Password string `json:"password"`
-	// Display name of the account, 1 to 100 characters, without web addresses (`://` or `www.`).
+	// Display name of the account, 1 to 100 characters. Must not contain a web address (`://` or `www.`).
 	AccountName string `json:"accountName"`
 }
 
-// Answer of `signUp`.
+// Payload of `signUp`.
 type SignUpPayload struct {
-	// The new user, signed in; null while the address is not verified.
+	// The new user, signed in. Null if the address must be verified first.
 	Viewer *model.User `json:"viewer,omitempty"`
-	// Whether a mail was sent to verify the address. The account is created by `confirmSignUp`.
+	// Whether a mail was sent to verify the address. `confirmSignUp` then creates the account.
 	VerificationSent bool `json:"verificationSent"`
-	// What is wrong with the input: `INVALID_EMAIL`, `INVALID_PASSWORD`, `INVALID_NAME`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
+	// Errors in the input: `INVALID_EMAIL`, `INVALID_PASSWORD`, `INVALID_NAME`, `EMAIL_TAKEN`, `SIGNUPS_CLOSED`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -531,9 +532,9 @@ type SignUpPayload struct {
 type SiteConnection struct {
 	// The sites with their cursors.
 	Edges []*SiteEdge `json:"edges"`
-	// Where this page lies in the list.
+	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// How many sites the whole list has.
+	// Number of sites in the whole list.
 	TotalCount int `json:"totalCount"`
 	// The account whose sites these are, for totalCount.
 	AccountID int64 `json:"-"`
@@ -543,36 +544,35 @@ type SiteConnection struct {
 type SiteDomainInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// The domain name, as in `createSite`.
+	// Domain name, as in `createSite`.
 	Domain string `json:"domain"`
 }
 
 // A site in a list.
 type SiteEdge struct {
-	// The site's place in the list, for `after`. Opaque.
+	// Opaque cursor of the site, for `after`.
 	Cursor string `json:"cursor"`
 	// The site.
 	Node *model.Site `json:"node"`
 }
 
-// Input of the mutations about one event of a site.
+// Input of the mutations for one event of a site.
 type SiteEventInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
-	// The event's name: 1 to 48 lower-case letters, digits, underscores and hyphens.
+	// Event name: 1 to 48 lower-case letters, digits, underscores and hyphens.
 	Name string `json:"name"`
 }
 
-// Answer of the mutations that change a site.
+// Payload of the mutations that change a site.
 type SitePayload struct {
-	// The site as it is now.
+	// The site after the change.
 	Site *model.Site `json:"site,omitempty"`
-	// What is wrong with the input. Each may answer `NOT_FOUND`; `updateSite` `INVALID_NAME`, `INVALID_NETWORK`,
-	// `TOO_MANY_NETWORKS`; `addSiteDomain` `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`
-	// `INVALID_DOMAIN`; `registerEvent` `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`
-	// `EVENT_NOT_REGISTERED`; `unmarkKeyEvent` `ALWAYS_KEY_EVENT`; `setConversionWebhook` `INVALID_URL`, `INVALID_SECRET`,
-	// `SECRET_TOO_SHORT`;
-	// `setDailyExportWebhook` `INVALID_URL`.
+	// Errors in the input. Any mutation: `NOT_FOUND`; `updateSite`: `INVALID_NAME`, `INVALID_NETWORK`, `TOO_MANY_NETWORKS`;
+	// `addSiteDomain`: `INVALID_DOMAIN`, `OWN_DOMAIN`, `TOO_MANY_DOMAINS`; `removeSiteDomain`: `INVALID_DOMAIN`; `registerEvent`:
+	// `INVALID_EVENT_NAME`, `RESERVED_EVENT_NAME`, `TOO_MANY_EVENTS`; `markKeyEvent`: `EVENT_NOT_REGISTERED`; `unmarkKeyEvent`:
+	// `ALWAYS_KEY_EVENT`; `setConversionWebhook`: `INVALID_URL`, `INVALID_SECRET`, `SECRET_TOO_SHORT`; `setDailyExportWebhook`:
+	// `INVALID_URL`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
@@ -580,9 +580,9 @@ type SitePayload struct {
 type SitekeyConnection struct {
 	// The sitekeys with their cursors.
 	Edges []*SitekeyEdge `json:"edges"`
-	// Where this page lies in the list.
+	// The position of the page in the list.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// How many sitekeys the whole list has.
+	// Number of sitekeys in the whole list.
 	TotalCount int `json:"totalCount"`
 	// The account whose sitekeys these are, for totalCount.
 	AccountID int64 `json:"-"`
@@ -590,32 +590,32 @@ type SitekeyConnection struct {
 
 // A sitekey in a list.
 type SitekeyEdge struct {
-	// The sitekey's place in the list, for `after`. Opaque.
+	// Opaque cursor of the sitekey, for `after`.
 	Cursor string `json:"cursor"`
 	// The sitekey.
 	Node *model.Sitekey `json:"node"`
 }
 
-// Answer of `updateSitekey` and `deleteSitekey`.
+// Payload of `updateSitekey` and `deleteSitekey`.
 type SitekeyPayload struct {
-	// The sitekey as it is now or, deleted, as it was.
+	// The changed or deleted sitekey.
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
-	// What is wrong with the input: `NOT_FOUND`; `updateSitekey` `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`.
+	// Errors in the input: `NOT_FOUND`; `updateSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// Answer of the mutations that make a secret.
+// Payload of the mutations that create a secret.
 type SitekeySecretPayload struct {
 	// The sitekey.
 	Sitekey *model.Sitekey `json:"sitekey,omitempty"`
-	// The new secret. It is shown this once; only its hash is stored.
+	// The new secret. It is returned only here: the service stores its hash.
 	Secret *string `json:"secret,omitempty"`
-	// What is wrong with the input: `createSitekey` `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
-	// `rotateSitekeySecret` `NOT_FOUND`.
+	// Errors in the input. `createSitekey`: `INVALID_NAME`, `INVALID_DOMAIN`, `TOO_MANY_DOMAINS`, `TOO_MANY_SITEKEYS`;
+	// `rotateSitekeySecret`: `NOT_FOUND`.
 	UserErrors []*UserError `json:"userErrors"`
 }
 
-// Input of `updateSite`. What is left out or null stays as it is.
+// Input of `updateSite`. Omitted and null settings are not changed.
 type UpdateSiteInput struct {
 	// The site's global id.
 	SiteID string `json:"siteId"`
@@ -629,54 +629,54 @@ type UpdateSiteInput struct {
 	AllowPseudonymousUserID *bool `json:"allowPseudonymousUserId,omitempty"`
 	// Whether automatic events are accepted.
 	AutomaticEvents *bool `json:"automaticEvents,omitempty"`
-	// The whole list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
+	// The complete list of addresses whose hits are not stored: IP addresses, or networks such as `2001:db8::/32`. At most 200.
 	ExcludedAddresses []string `json:"excludedAddresses,omitempty"`
 }
 
-// Input of `updateSitekey`. What is left out or null stays as it is.
+// Input of `updateSitekey`. Omitted and null fields are not changed.
 type UpdateSitekeyInput struct {
 	// The sitekey's global id.
 	SitekeyID string `json:"sitekeyId"`
 	// Display name, 1 to 100 characters.
 	Name *string `json:"name,omitempty"`
-	// The whole list of domains.
+	// The complete list of domains.
 	Domains []string `json:"domains,omitempty"`
 }
 
-// What a site has used of its quota in the current calendar month, UTC.
+// A site's usage of its quota in the current calendar month (UTC).
 type Usage struct {
 	// The month, as YYYY-MM.
 	Period string `json:"period"`
 	// Page views and events recorded so far. Engagement does not count.
 	Pageviews int64 `json:"pageviews"`
-	// How many the plan allows; from then on they are rejected until the month ends.
+	// Page views and events that the plan allows. Further ones are rejected until the month ends.
 	Quota int64 `json:"quota"`
-	// `pageviews` as a percentage of `quota`, cut to one decimal, so that 100 means used up.
+	// `pageviews` as a percentage of `quota`, rounded down to one decimal: 100 means that the quota is used up.
 	Percent float64 `json:"percent"`
-	// When the next month begins and the count starts again.
+	// When the next month begins and the count restarts.
 	ResetsAt model.Instant `json:"resetsAt"`
 }
 
-// Something the person who filled in a form can put right.
+// An error in a mutation's input, which the user can correct.
 type UserError struct {
-	// The path of the input field at fault, beginning with the mutation's argument: `["input", "name"]`, or `["input", "domains", "3"]`
-	// for the fourth element of a list. Of one list the first 20 wrong elements are reported. Null when it is not one field's fault.
+	// The path of the invalid input field, beginning with the mutation's argument: `["input", "name"]`, or `["input", "domains", "3"]`
+	// for the fourth item of a list. Of each list, the first 20 invalid items are reported. Null if no single field is invalid.
 	Field []string `json:"field,omitempty"`
-	// What is wrong, for programs. New codes may be added.
+	// Machine-readable code. More codes may be added.
 	Code UserErrorCode `json:"code"`
-	// What is wrong, as one sentence for people.
+	// Human-readable message, one sentence.
 	Message string `json:"message"`
 }
 
-// What is sent.
+// The content of a delivery.
 type DeliveryKind string
 
 const (
 	// A key event.
 	DeliveryKindConversion DeliveryKind = "CONVERSION"
-	// A part of a day's events.
+	// Some of a day's events. A long day has several deliveries.
 	DeliveryKindDailyExport DeliveryKind = "DAILY_EXPORT"
-	// A test, sent by hand.
+	// A test, requested with `sendTestWebhook`.
 	DeliveryKindTest DeliveryKind = "TEST"
 )
 
@@ -729,15 +729,15 @@ func (e DeliveryKind) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// How far a delivery is.
+// The state of a delivery.
 type DeliveryState string
 
 const (
-	// An attempt is due or under way.
+	// An attempt is due or in progress.
 	DeliveryStatePending DeliveryState = "PENDING"
 	// An attempt was answered with a status from 200 to 299.
 	DeliveryStateDelivered DeliveryState = "DELIVERED"
-	// All attempts failed, or the receiver does not want it.
+	// All attempts failed, or the receiver refused the message permanently.
 	DeliveryStateFailed DeliveryState = "FAILED"
 )
 
@@ -790,46 +790,49 @@ func (e DeliveryState) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// The values of `extensions.code` in the top-level `errors`: what stops a request or a field, apart from the mistakes in a
-// form that `userErrors` reports. Errors before anything ran have the HTTP status given here; else the status is 200.
+// The values of `extensions.code` of top-level `errors`, which stop a request or a field. Errors in a mutation's input are reported in
+// `userErrors` instead. A request that was not run is answered with the HTTP status given here; any other request with 200.
 type ErrorCode string
 
 const (
-	// Nobody is signed in, the session has ended, or the API token is wrong or was revoked.
+	// The caller is not signed in, the session has ended, or the API token is wrong or revoked.
 	ErrorCodeUnauthenticated ErrorCode = "UNAUTHENTICATED"
-	// The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up.
+	// The caller's role or the scopes of the API token do not allow the operation.
 	ErrorCodeForbidden ErrorCode = "FORBIDDEN"
-	// Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
-	// 50 that wait for 3 seconds at most. `extensions.retryAfter` says in how many seconds the next one makes sense. Of a request
-	// with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
-	// caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
+	// Too many attempts, the account's rate limit is used up (see `RateLimit`), or too many mutations are in progress: an account can
+	// run 2 at once, and up to 50 more wait for at most 3 seconds. Wait for `extensions.retryAfter` seconds. Of a request with several
+	// mutations, those before the first one with this error were run, and no later one. Status 429 if nothing was run: a caller that
+	// ignores `retryAfter` 20 times in a minute is refused, after half a second, until that time has passed.
 	ErrorCodeRateLimited ErrorCode = "RATE_LIMITED"
-	// The service cannot answer just now. `extensions.retryAfter` may say in how many seconds to try again. Nothing was changed,
-	// except when the database was lost while it confirmed a change: read before you repeat one. 503 when nothing was run.
+	// The service is temporarily unavailable. `extensions.retryAfter`, if present, is the number of seconds to wait. Nothing was
+	// changed, unless the database connection was lost during a commit: check before you repeat a mutation. Status 503 if nothing was
+	// run.
 	ErrorCodeUnavailable ErrorCode = "UNAVAILABLE"
-	// The request took longer than 10 seconds and was stopped. Mutations before the first one with this error were made; that one
-	// may have been made if only its answer was missing: read before you repeat it. No later one was. 503 when nothing was run.
+	// The request took longer than 10 seconds and was stopped. Mutations before the first one with this error were run, and no later
+	// one. That mutation may have been committed before its payload was complete: check before you repeat it. Status 503 if nothing was
+	// run.
 	ErrorCodeTimeout ErrorCode = "TIMEOUT"
-	// An argument does not follow its rule; the message says which.
+	// An argument is outside of its range. The message states the rule.
 	ErrorCodeInvalidArgument ErrorCode = "INVALID_ARGUMENT"
-	// 400: the query has a syntax error.
+	// Status 400. The query has a syntax error.
 	ErrorCodeParseFailed ErrorCode = "PARSE_FAILED"
-	// 400: the query does not fit this schema, or its variables do not.
+	// Status 400. The query or its variables do not match the schema.
 	ErrorCodeValidationFailed ErrorCode = "VALIDATION_FAILED"
-	// 400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
-	// fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-	// once for each edge that `first` asks for, that of `rejections` once for each day, that of `attempts` 10 times, that of `apiTokens`
-	// 50 times, that of `members`, `invitations` and `sessions` 100 times, a
-	// mutation costs 100 and one for each item of the lists in its input, one that checks a password or sends a mail 3,000, and one that
+	// Status 400. The query exceeds a limit: 12 levels, 10 root fields, 30 aliases, 500 fields with fragments expanded, 4,000 tokens, or
+	// a complexity of 5,000.
+	//
+	// Complexity: each field costs 1. The content of a connection is multiplied by `first`, that of `rejections` by the number of days,
+	// that of `attempts` by 10, that of `apiTokens` by 50, and that of `members`, `invitations` and `sessions` by 100. A mutation costs
+	// 100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that
 	// erases a user's data 1,000.
 	ErrorCodeTooComplex ErrorCode = "TOO_COMPLEX"
-	// 400, 405 or 415: the request is not a POST of a JSON object with a `query`.
+	// Status 400, 405 or 415. The request is not a POST of a JSON object with a `query`.
 	ErrorCodeBadRequest ErrorCode = "BAD_REQUEST"
-	// 413: the request's body is larger than 64 KB.
+	// Status 413. The request body is larger than 64 KB.
 	ErrorCodeTooLarge ErrorCode = "TOO_LARGE"
-	// 403: a browser sent the request from another site's page.
+	// Status 403. A browser sent the request from a page of another origin.
 	ErrorCodeCrossOrigin ErrorCode = "CROSS_ORIGIN"
-	// Our mistake. It is logged with the number in `extensions.requestId`; nothing more is told.
+	// Internal error. It is logged with the id in `extensions.requestId`.
 	ErrorCodeInternal ErrorCode = "INTERNAL"
 )
 
@@ -896,85 +899,85 @@ func (e ErrorCode) MarshalJSON() ([]byte, error) {
 type UserErrorCode string
 
 const (
-	// The e-mail address is not one.
+	// The e-mail address is not valid.
 	UserErrorCodeInvalidEmail UserErrorCode = "INVALID_EMAIL"
 	// The password is shorter than 8 or longer than 1,024 bytes.
 	UserErrorCodeInvalidPassword UserErrorCode = "INVALID_PASSWORD"
-	// The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
-	// account's name has a web address.
+	// The name is empty, longer than 100 characters, or contains control characters, direction overrides or other invisible characters.
+	// The name of an account must not contain a web address either.
 	UserErrorCodeInvalidName UserErrorCode = "INVALID_NAME"
 	// The domain is not a full domain name, or is an IP address or localhost.
 	UserErrorCodeInvalidDomain UserErrorCode = "INVALID_DOMAIN"
-	// There is an account with this e-mail address already.
+	// An account with this e-mail address already exists.
 	UserErrorCodeEmailTaken UserErrorCode = "EMAIL_TAKEN"
-	// The account has a site with this domain already.
+	// The account already has a site with this domain.
 	UserErrorCodeDomainTaken UserErrorCode = "DOMAIN_TAKEN"
-	// An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more.
+	// The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case.
 	UserErrorCodeTooManySites UserErrorCode = "TOO_MANY_SITES"
-	// An account has at most 1,000 captcha sitekeys.
+	// The account has reached its limit of 1,000 captcha sitekeys.
 	UserErrorCodeTooManySitekeys UserErrorCode = "TOO_MANY_SITEKEYS"
-	// The e-mail address or the password is wrong. Which of them is never told.
+	// The e-mail address or the password is wrong. The error does not reveal which.
 	UserErrorCodeWrongCredentials UserErrorCode = "WRONG_CREDENTIALS"
-	// This installation does not take new accounts.
+	// This installation does not accept new accounts.
 	UserErrorCodeSignupsClosed UserErrorCode = "SIGNUPS_CLOSED"
-	// There is no such object, or it is not yours. The two are never told apart.
+	// No such object exists, or it belongs to another account. The error does not reveal which.
 	UserErrorCodeNotFound UserErrorCode = "NOT_FOUND"
-	// This is the site's own domain, which needs no entry among the extra domains.
+	// The domain is the site's own domain, which is always accepted.
 	UserErrorCodeOwnDomain UserErrorCode = "OWN_DOMAIN"
-	// A site has at most 20 extra domains, a sitekey 50 domains.
+	// The limit of domains is reached: 20 extra domains for a site, 50 domains for a sitekey.
 	UserErrorCodeTooManyDomains UserErrorCode = "TOO_MANY_DOMAINS"
-	// The name has not 1 to 48 lower-case letters, digits, underscores and hyphens.
+	// The name does not consist of 1 to 48 lower-case letters, digits, underscores and hyphens.
 	UserErrorCodeInvalidEventName UserErrorCode = "INVALID_EVENT_NAME"
 	// The name belongs to an automatic or e-commerce event, or is `pageview` or `engagement`.
 	UserErrorCodeReservedEventName UserErrorCode = "RESERVED_EVENT_NAME"
-	// A site has at most 50 registered event names.
+	// The site has reached its limit of 50 registered event names.
 	UserErrorCodeTooManyEvents UserErrorCode = "TOO_MANY_EVENTS"
 	// Only a registered, automatic or e-commerce event can be a key event.
 	UserErrorCodeEventNotRegistered UserErrorCode = "EVENT_NOT_REGISTERED"
-	// A purchase always is a key event.
+	// A purchase is always a key event.
 	UserErrorCodeAlwaysKeyEvent UserErrorCode = "ALWAYS_KEY_EVENT"
-	// An address is neither an IP address nor a network in CIDR form.
+	// The address is neither an IP address nor a network in CIDR notation.
 	UserErrorCodeInvalidNetwork UserErrorCode = "INVALID_NETWORK"
-	// A site has at most 200 excluded addresses.
+	// The site has reached its limit of 200 excluded addresses.
 	UserErrorCodeTooManyNetworks UserErrorCode = "TOO_MANY_NETWORKS"
-	// The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
-	// the port is neither 443 nor 8443, or it is not on the internet.
+	// The URL is not an HTTPS URL, contains a user name or password, is longer than 2,048 bytes, has a port other than 443 or 8443, or
+	// does not lead to the public internet.
 	UserErrorCodeInvalidURL UserErrorCode = "INVALID_URL"
-	// The webhook secret is longer than 256 characters or has control characters.
+	// The webhook secret is longer than 256 characters or contains control characters.
 	UserErrorCodeInvalidSecret UserErrorCode = "INVALID_SECRET"
-	// The webhook secret has less than 16 characters, not counting the prefix `whsec_`.
+	// The webhook secret is shorter than 16 characters, not counting the prefix `whsec_`.
 	UserErrorCodeSecretTooShort UserErrorCode = "SECRET_TOO_SHORT"
-	// The user id does not have 64 hexadecimal digits.
+	// The user id does not consist of 64 hexadecimal digits.
 	UserErrorCodeInvalidUserID UserErrorCode = "INVALID_USER_ID"
-	// An account can have 20 erasures in progress.
+	// The account already has 20 erasures in progress.
 	UserErrorCodeTooManyErasures UserErrorCode = "TOO_MANY_ERASURES"
-	// The site has no conversion webhook that could be tested.
+	// The site has no conversion webhook to test.
 	UserErrorCodeNoWebhook UserErrorCode = "NO_WEBHOOK"
-	// The delivery, or a test of the site, is being sent at this moment.
+	// The delivery, or a test of the site, is already in progress.
 	UserErrorCodeDeliveryInProgress UserErrorCode = "DELIVERY_IN_PROGRESS"
-	// A delivery can be sent again by hand 20 times.
+	// The delivery was already sent again 20 times.
 	UserErrorCodeTooManyRedeliveries UserErrorCode = "TOO_MANY_REDELIVERIES"
-	// A site can have 20 tests in an hour.
+	// The site has reached its limit of 20 tests per hour.
 	UserErrorCodeTooManyTests UserErrorCode = "TOO_MANY_TESTS"
-	// There is no such plan.
+	// No such plan exists.
 	UserErrorCodeInvalidPlan UserErrorCode = "INVALID_PLAN"
-	// The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53.
+	// The number of page views does not match the plan. An Enterprise plan requires one, from 1 to 2^53.
 	UserErrorCodeInvalidVolume UserErrorCode = "INVALID_VOLUME"
-	// An API token needs at least one scope.
+	// An API token requires at least one scope.
 	UserErrorCodeInvalidScopes UserErrorCode = "INVALID_SCOPES"
-	// A user has at most 50 API tokens.
+	// The user has reached the limit of 50 API tokens.
 	UserErrorCodeTooManyTokens UserErrorCode = "TOO_MANY_TOKENS"
-	// The mailed secret is wrong, was used already, or is too old. Which of them is never told.
+	// The mailed secret is wrong, consumed or expired. The error does not reveal which.
 	UserErrorCodeInvalidToken UserErrorCode = "INVALID_TOKEN"
-	// This person is a member of the account already.
+	// The address already belongs to a member of the account.
 	UserErrorCodeAlreadyMember UserErrorCode = "ALREADY_MEMBER"
-	// An account has at most 100 members and invitations.
+	// The account has reached its limit of 100 members and invitations.
 	UserErrorCodeTooManyMembers UserErrorCode = "TOO_MANY_MEMBERS"
-	// This installation sends no mail. Whoever runs it can make a link with `tallygate admin invite`.
+	// This installation sends no mail. Its administrator can create a link with `tallygate admin invite`.
 	UserErrorCodeNoMailServer UserErrorCode = "NO_MAIL_SERVER"
-	// An account needs an owner: the last one cannot leave or get another role.
+	// The last owner of an account cannot be removed or get another role.
 	UserErrorCodeLastOwner UserErrorCode = "LAST_OWNER"
-	// The only operator cannot go while there are others on this installation.
+	// The only operator cannot be deleted while the installation has other users.
 	UserErrorCodeLastOperator UserErrorCode = "LAST_OPERATOR"
 )
 

@@ -2223,68 +2223,72 @@ func newExecutionContext(
 }
 
 var sources = []*ast.Source{
-	{Name: "../account.graphqls", Input: `extend type Query {
-  "The user who is signed in; null when nobody is."
+	{Name: "../schema/account.graphqls", Input: `extend type Query {
+  "The signed-in user. Null for an unauthenticated caller."
   viewer: User
 }
 
 extend type Mutation {
   """
-  Creates an account with its first user, and signs that user in. The first user of an installation becomes its operator.
+  Creates an account with its first user and signs that user in. The first user of an installation becomes its operator.
 
-  Later accounts are created when their address is verified: the answer has no ` + "`" + `viewer` + "`" + `, ` + "`" + `verificationSent` + "`" + ` is true, and a mail
-  has a link for ` + "`" + `confirmSignUp` + "`" + `, good for 24 hours. The answer is the same for an address that has an account; the mail
-  says so. An installation without a mail server creates accounts at once, with addresses that are not verified.
+  Later accounts are created only after their e-mail address is verified: the payload has no ` + "`" + `viewer` + "`" + `, ` + "`" + `verificationSent` + "`" + ` is true,
+  and a mail contains a link for ` + "`" + `confirmSignUp` + "`" + `, valid for 24 hours. The payload is the same for an address that already has an
+  account; that address gets a notice instead of a link. An installation without a mail server creates accounts immediately, with
+  unverified addresses.
 
-  After 5 attempts for one address (or 20 from one network) each further one must wait as at ` + "`" + `signIn` + "`" + `. While 10,000 sign-ups wait
-  for their confirmation, further ones fail with ` + "`" + `UNAVAILABLE` + "`" + `.
+  After 5 attempts for one address, or 20 from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `. While 10,000
+  sign-ups wait for confirmation, further ones fail with ` + "`" + `UNAVAILABLE` + "`" + `.
   """
   signUp(input: SignUpInput!): SignUpPayload
 
   """
-  Creates the account of a sign-up by the mailed secret and the password of the sign-up, once, and signs its user in. Wrong
-  secrets and passwords count: after 30 from one network each further attempt must wait as at ` + "`" + `signIn` + "`" + `.
+  Creates the account of a pending sign-up and signs its user in. Requires the secret from the mail, which can be used once, and
+  the password of the sign-up. After 30 failed attempts from one network, each further attempt is delayed as described at ` + "`" + `signIn` + "`" + `.
   """
   confirmSignUp(input: ConfirmSignUpInput!): ConfirmSignUpPayload
 
   """
-  Signs in: sets the session cookie, with a new session id each time. After 5 wrong passwords for one address (or 30 from
-  one network) each further attempt must wait, 1 second, then 2, 4 … up to 15 minutes, and fails with ` + "`" + `RATE_LIMITED` + "`" + `
-  before that. A network is an IPv4 address, or 64 bits of IPv6; one of 48 bits has ten times as many free attempts. A browser that has signed in to the address before is counted by itself, so strangers cannot shut it out.
+  Signs a user in: sets the session cookie, with a new session id.
+
+  After 5 failed attempts for one address, or 30 from one network, the next attempt must wait 1 second, then 2, 4 and so on up to
+  15 minutes. An earlier attempt fails with ` + "`" + `RATE_LIMITED` + "`" + `. A network is an IPv4 address or an IPv6 network of 64 bits; an IPv6
+  network of 48 bits has ten times as many free attempts. A browser that has signed in to the address before is counted
+  separately, so that other clients cannot lock it out.
   """
   signIn(input: SignInInput!): SignInPayload
 
-  "Ends the session. Nobody being signed in is no error."
+  "Ends the session. Does nothing if the caller is not signed in."
   signOut(input: SignOutInput): SignOutPayload
 }
 
-"A person who can sign in. A user belongs to one account."
+"A person with a password. Each user belongs to one account."
 type User implements Node {
   "Global id."
   id: ID!
   "E-mail address, in lower case."
   email: String!
-  "What the user may do in the account."
+  "The user's role in the account."
   role: Role!
-  "Whether the user runs this installation: operators set plans."
+  "Whether the user is an operator of this installation. Operators set plans."
   operator: Boolean!
-  "The account the user belongs to."
+  "The account that the user belongs to."
   account: Account!
   "When the user signed up or joined."
   createdAt: DateTime!
 }
 
-"What a user may do in the account. To be an operator is a right of its own, apart from the roles."
+"A user's rights in the account. Being an operator is independent of the role."
 enum Role {
-  "All that a member may, and: invite, remove and change members, delete sites, sitekeys and the account."
+  "All rights of a member. Can also invite, remove and change members, and delete sites, sitekeys and the account."
   OWNER
-  "All that a viewer may, and: create and configure sites and sitekeys, with their secrets."
+  "All rights of a viewer. Can also create and configure sites and sitekeys, including their secrets."
   MEMBER
-  "Reads and downloads everything; changes nothing but their own password, sessions and API tokens."
+  "Can read and download everything. Can change only the own password, sessions and API tokens."
   VIEWER
 }
 
-"What owns sites. Nobody outside an account sees anything of it."
+"The owner of sites and sitekeys. Its data is visible only to its own users."
 type Account implements Node {
   "Global id."
   id: ID!
@@ -2292,14 +2296,14 @@ type Account implements Node {
   name: String!
   "The account's sites, oldest first."
   sites(
-    "How many, 1 to 100."
+    "Page size, 1 to 100."
     first: Int! = 20
-    "The cursor after which the page begins."
+    "The cursor after which the page begins. Default: the beginning of the list."
     after: String
   ): SiteConnection
-  "The account's users, oldest first; at most 100."
+  "The account's users, oldest first. At most 100."
   members: [User!]!
-  "The invitations that can be accepted, oldest first. Only owners see them; for others the list is empty."
+  "The open invitations, oldest first. Visible to owners; empty for other callers."
   invitations: [Invitation!]!
   "When the account was created."
   createdAt: DateTime!
@@ -2307,137 +2311,137 @@ type Account implements Node {
 
 "Input of ` + "`" + `signUp` + "`" + `."
 input SignUpInput {
-  "E-mail address, at most 254 characters. One address can sign up once."
+  "E-mail address, at most 254 characters. Unique on the installation."
   email: String!
-  "8 to 1,024 bytes."
+  "Password, 8 to 1,024 bytes."
   password: String!
-  "Display name of the account, 1 to 100 characters, without web addresses (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
+  "Display name of the account, 1 to 100 characters. Must not contain a web address (` + "`" + `://` + "`" + ` or ` + "`" + `www.` + "`" + `)."
   accountName: String!
 }
 
-"Answer of ` + "`" + `signUp` + "`" + `."
+"Payload of ` + "`" + `signUp` + "`" + `."
 type SignUpPayload {
-  "The new user, signed in; null while the address is not verified."
+  "The new user, signed in. Null if the address must be verified first."
   viewer: User
-  "Whether a mail was sent to verify the address. The account is created by ` + "`" + `confirmSignUp` + "`" + `."
+  "Whether a mail was sent to verify the address. ` + "`" + `confirmSignUp` + "`" + ` then creates the account."
   verificationSent: Boolean!
-  "What is wrong with the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `confirmSignUp` + "`" + `."
 input ConfirmSignUpInput {
-  "The secret from the mail, beginning with ` + "`" + `tgs_` + "`" + `."
+  "The secret from the mail. Begins with ` + "`" + `tgs_` + "`" + `."
   secret: String!
   "The password of the sign-up."
   password: String!
 }
 
-"Answer of ` + "`" + `confirmSignUp` + "`" + `."
+"Payload of ` + "`" + `confirmSignUp` + "`" + `."
 type ConfirmSignUpPayload {
   "The new user, signed in."
   viewer: User
-  "What is wrong with the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `, ` + "`" + `SIGNUPS_CLOSED` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `signIn` + "`" + `."
 input SignInInput {
-  "E-mail address; upper and lower case are the same."
+  "E-mail address. Case-insensitive."
   email: String!
   "Password."
   password: String!
 }
 
-"Answer of ` + "`" + `signIn` + "`" + `."
+"Payload of ` + "`" + `signIn` + "`" + `."
 type SignInPayload {
-  "The user who is signed in now."
+  "The signed-in user."
   viewer: User
-  "What is wrong with the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `signOut` + "`" + `."
 input SignOutInput {
-  "Whether to end all sessions of the user, on every device."
+  "Whether to end all sessions of the user, on all devices."
   everywhere: Boolean! = false
 }
 
-"Answer of ` + "`" + `signOut` + "`" + `."
+"Payload of ` + "`" + `signOut` + "`" + `."
 type SignOutPayload {
   "Always empty."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../delivery.graphqls", Input: `extend type Mutation {
+	{Name: "../schema/delivery.graphqls", Input: `extend type Mutation {
   """
-  Sends a call that only shows whether the site's conversion webhook works. It is tried once. A site can have one test at a time,
-  and 20 in an hour. For members and owners.
+  Sends a test call to the site's conversion webhook. It is attempted once. A site can have one test at a time, and 20 tests per
+  hour. Requires the role MEMBER or OWNER.
   """
   sendTestWebhook(input: SendTestWebhookInput!): DeliveryPayload
 
   """
-  Sends a delivery once more at once, whatever its state: the same message, outside the five attempts that it has, 20 times at
-  most. For members and owners.
+  Sends a delivery again immediately, whatever its state, with the same message. The attempt does not count towards the five
+  scheduled attempts. A delivery can be sent again 20 times. Requires the role MEMBER or OWNER.
   """
   redeliver(input: RedeliverInput!): DeliveryPayload
 }
 
-"Something that is sent to a site's webhook. It is kept for 30 days."
+"A message to a site's webhook. Kept for 30 days."
 type Delivery implements Node {
   "Global id."
   id: ID!
-  "What it is."
+  "What the message contains."
   kind: DeliveryKind!
-  "The key event; the day, as YYYY-MM-DD, of a daily export; ` + "`" + `test` + "`" + ` of a test."
+  "The name of the key event. For a daily export, the day as YYYY-MM-DD; for a test, ` + "`" + `test` + "`" + `."
   event: String!
-  "How far it is."
+  "The state of the delivery."
   state: DeliveryState!
-  "The calls that were made, the last 10 of them, the first one first."
+  "The last 10 attempts, oldest first."
   attempts: [DeliveryAttempt!]!
-  "When the next attempt is due, or the end of the one under way; null when none is to come."
+  "When the next attempt is due, or when the current one times out. Null if no attempt follows."
   nextAttemptAt: DateTime
-  "When it was stored, together with the fact that it tells."
+  "When the delivery was stored, in the same transaction as its event."
   createdAt: DateTime!
 }
 
-"What is sent."
+"The content of a delivery."
 enum DeliveryKind {
   "A key event."
   CONVERSION
-  "A part of a day's events."
+  "Some of a day's events. A long day has several deliveries."
   DAILY_EXPORT
-  "A test, sent by hand."
+  "A test, requested with ` + "`" + `sendTestWebhook` + "`" + `."
   TEST
 }
 
-"How far a delivery is."
+"The state of a delivery."
 enum DeliveryState {
-  "An attempt is due or under way."
+  "An attempt is due or in progress."
   PENDING
   "An attempt was answered with a status from 200 to 299."
   DELIVERED
-  "All attempts failed, or the receiver does not want it."
+  "All attempts failed, or the receiver refused the message permanently."
   FAILED
 }
 
-"One call of a webhook."
+"One HTTP call of a webhook."
 type DeliveryAttempt {
-  "When it began."
+  "When the attempt started."
   at: DateTime!
-  "Whether it was asked for by hand."
+  "Whether a user requested the attempt."
   manual: Boolean!
-  "How long it took, in milliseconds."
+  "Duration in milliseconds."
   durationMs: Int64!
-  "The status of the answer; null when there was none."
+  "HTTP status of the response. Null if there was no response."
   status: Int
   """
-  Why it failed, as one word: ` + "`" + `timeout` + "`" + `, ` + "`" + `no_address` + "`" + `, ` + "`" + `connect` + "`" + `, ` + "`" + `tls` + "`" + `, ` + "`" + `redirect` + "`" + `, ` + "`" + `client_error` + "`" + `, ` + "`" + `server_error` + "`" + `, ` + "`" + `gone` + "`" + `,
-  ` + "`" + `rate_limited` + "`" + `, ` + "`" + `hang_up` + "`" + `, ` + "`" + `bad_answer` + "`" + `, ` + "`" + `no_webhook` + "`" + `, ` + "`" + `bad_url` + "`" + `, ` + "`" + `internal` + "`" + `, or ` + "`" + `unfinished` + "`" + ` while it is under way or when
-  our process ended in the middle. New words may be added. Null: delivered.
+  Why the attempt failed, as one word: ` + "`" + `timeout` + "`" + `, ` + "`" + `no_address` + "`" + `, ` + "`" + `connect` + "`" + `, ` + "`" + `tls` + "`" + `, ` + "`" + `redirect` + "`" + `, ` + "`" + `client_error` + "`" + `, ` + "`" + `server_error` + "`" + `, ` + "`" + `gone` + "`" + `,
+  ` + "`" + `rate_limited` + "`" + `, ` + "`" + `hang_up` + "`" + `, ` + "`" + `bad_answer` + "`" + `, ` + "`" + `no_webhook` + "`" + `, ` + "`" + `bad_url` + "`" + `, ` + "`" + `internal` + "`" + `, or ` + "`" + `unfinished` + "`" + ` while the attempt is in progress or
+  if the sending process ended before the response. More words may be added. Null if the message was delivered.
   """
   error: String
-  "How the body of the answer begins, at most 1,000 characters; empty for a receiver in a private network."
+  "The beginning of the response body, at most 1,000 characters. Empty for a receiver in a private network."
   answer: String!
 }
 
@@ -2445,13 +2449,13 @@ type DeliveryAttempt {
 type DeliveryConnection {
   "The deliveries with their cursors."
   edges: [DeliveryEdge!]!
-  "Where this page lies in the list."
+  "The position of the page in the list."
   pageInfo: PageInfo!
 }
 
 "A delivery in a list."
 type DeliveryEdge {
-  "The delivery's place in the list, for ` + "`" + `after` + "`" + `. Opaque."
+  "Opaque cursor of the delivery, for ` + "`" + `after` + "`" + `."
   cursor: String!
   "The delivery."
   node: Delivery!
@@ -2469,40 +2473,41 @@ input RedeliverInput {
   deliveryId: ID!
 }
 
-"Answer of the mutations that send something."
+"Payload of ` + "`" + `sendTestWebhook` + "`" + ` and ` + "`" + `redeliver` + "`" + `."
 type DeliveryPayload {
-  "The delivery as it is now. What becomes of it can be read with ` + "`" + `node` + "`" + `, some moments later."
+  "The delivery, before the attempt. Read it again with ` + "`" + `node` + "`" + ` for the result."
   delivery: Delivery
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + ` ` + "`" + `NO_WEBHOOK` + "`" + `, ` + "`" + `TOO_MANY_TESTS` + "`" + `; ` + "`" + `redeliver` + "`" + ` ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `DELIVERY_IN_PROGRESS` + "`" + `; ` + "`" + `sendTestWebhook` + "`" + `: ` + "`" + `NO_WEBHOOK` + "`" + `, ` + "`" + `TOO_MANY_TESTS` + "`" + `; ` + "`" + `redeliver` + "`" + `: ` + "`" + `TOO_MANY_REDELIVERIES` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../erasure.graphqls", Input: `extend type Mutation {
+	{Name: "../schema/erasure.graphqls", Input: `extend type Mutation {
   """
-  Erases what was stored of one pseudonymous user id of a site until now: the visits that carry it, with their page views, events
-  and webhook deliveries. It begins at once, and a job goes on with what takes longer: read the erasure with ` + "`" + `node` + "`" + `. Asked for
-  again, it begins again, with the hits of meanwhile. Counters of usage stay, and so do the ids of purchases and refunds, which
-  keep one from being counted twice. What was downloaded, sent to a webhook or backed up is not reached. For members and owners;
-  needs a session.
+  Erases the data stored so far for one pseudonymous user id of a site: the visits with this id, and their page views, events and
+  webhook deliveries. Starts immediately and continues in the background; read the progress with ` + "`" + `node` + "`" + `. A second request for the
+  same id starts a new pass, which includes the hits stored since.
+
+  Usage counters are kept, and so are the ids of purchases and refunds, which prevent double counting. Downloads, webhook messages
+  already sent, and backups are not affected. Requires the role MEMBER or OWNER, and a session.
   """
   deleteUserData(input: DeleteUserDataInput!): DeleteUserDataPayload
 }
 
-"A request to erase what was stored of one pseudonymous user id of a site. It can be read until 30 days after it is finished."
+"The erasure of the data of one pseudonymous user id of a site. Readable until 30 days after it has finished."
 type UserDataErasure implements Node {
   "Global id."
   id: ID!
-  "When it was asked for. Visits that began later stay."
+  "When the erasure was requested. Visits that started later are kept."
   requestedAt: DateTime!
-  "Visits erased so far."
+  "Number of visits erased so far."
   visits: Int64!
-  "Page views erased so far."
+  "Number of page views erased so far."
   pageviews: Int64!
-  "Events erased so far."
+  "Number of events erased so far."
   events: Int64!
-  "Webhook deliveries erased so far, those that were made included."
+  "Number of webhook deliveries erased so far, including those already sent."
   deliveries: Int64!
-  "When all of it was erased; null: it is not finished."
+  "When the erasure finished. Null while it is in progress."
   finishedAt: DateTime
 }
 
@@ -2510,192 +2515,197 @@ type UserDataErasure implements Node {
 input DeleteUserDataInput {
   "The site's global id."
   siteId: ID!
-  "The user id as the site's pages give it to ` + "`" + `svc('identify', …)` + "`" + `, and servers as ` + "`" + `user_id` + "`" + `: 64 hexadecimal digits."
+  "The user id that the site's pages pass to ` + "`" + `svc('identify', …)` + "`" + ` and its servers send as ` + "`" + `user_id` + "`" + `: 64 hexadecimal digits."
   userId: String!
 }
 
-"Answer of ` + "`" + `deleteUserData` + "`" + `."
+"Payload of ` + "`" + `deleteUserData` + "`" + `."
 type DeleteUserDataPayload {
-  "How far the erasure is."
+  "The erasure with its progress."
   erasure: UserDataErasure
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_USER_ID` + "`" + `, ` + "`" + `TOO_MANY_ERASURES` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_USER_ID` + "`" + `, ` + "`" + `TOO_MANY_ERASURES` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../errors.graphqls", Input: `"Something the person who filled in a form can put right."
+	{Name: "../schema/errors.graphqls", Input: `"An error in a mutation's input, which the user can correct."
 type UserError {
   """
-  The path of the input field at fault, beginning with the mutation's argument: ` + "`" + `["input", "name"]` + "`" + `, or ` + "`" + `["input", "domains", "3"]` + "`" + `
-  for the fourth element of a list. Of one list the first 20 wrong elements are reported. Null when it is not one field's fault.
+  The path of the invalid input field, beginning with the mutation's argument: ` + "`" + `["input", "name"]` + "`" + `, or ` + "`" + `["input", "domains", "3"]` + "`" + `
+  for the fourth item of a list. Of each list, the first 20 invalid items are reported. Null if no single field is invalid.
   """
   field: [String!]
-  "What is wrong, for programs. New codes may be added."
+  "Machine-readable code. More codes may be added."
   code: UserErrorCode!
-  "What is wrong, as one sentence for people."
+  "Human-readable message, one sentence."
   message: String!
 }
 
 "The codes of ` + "`" + `userErrors` + "`" + `."
 enum UserErrorCode {
-  "The e-mail address is not one."
+  "The e-mail address is not valid."
   INVALID_EMAIL
   "The password is shorter than 8 or longer than 1,024 bytes."
   INVALID_PASSWORD
   """
-  The name is empty, longer than 100 characters, or has control characters, direction overrides or other invisible characters; or an
-  account's name has a web address.
+  The name is empty, longer than 100 characters, or contains control characters, direction overrides or other invisible characters.
+  The name of an account must not contain a web address either.
   """
   INVALID_NAME
   "The domain is not a full domain name, or is an IP address or localhost."
   INVALID_DOMAIN
-  "There is an account with this e-mail address already."
+  "An account with this e-mail address already exists."
   EMAIL_TAKEN
-  "The account has a site with this domain already."
+  "The account already has a site with this domain."
   DOMAIN_TAKEN
-  "An account has at most 1,000 sites, and 50 on the plan of new sites unless the operator permits more."
+  "The account has reached its limit of sites: 50 on the default plan unless an operator allows more, and 1,000 in any case."
   TOO_MANY_SITES
-  "An account has at most 1,000 captcha sitekeys."
+  "The account has reached its limit of 1,000 captcha sitekeys."
   TOO_MANY_SITEKEYS
-  "The e-mail address or the password is wrong. Which of them is never told."
+  "The e-mail address or the password is wrong. The error does not reveal which."
   WRONG_CREDENTIALS
-  "This installation does not take new accounts."
+  "This installation does not accept new accounts."
   SIGNUPS_CLOSED
-  "There is no such object, or it is not yours. The two are never told apart."
+  "No such object exists, or it belongs to another account. The error does not reveal which."
   NOT_FOUND
-  "This is the site's own domain, which needs no entry among the extra domains."
+  "The domain is the site's own domain, which is always accepted."
   OWN_DOMAIN
-  "A site has at most 20 extra domains, a sitekey 50 domains."
+  "The limit of domains is reached: 20 extra domains for a site, 50 domains for a sitekey."
   TOO_MANY_DOMAINS
-  "The name has not 1 to 48 lower-case letters, digits, underscores and hyphens."
+  "The name does not consist of 1 to 48 lower-case letters, digits, underscores and hyphens."
   INVALID_EVENT_NAME
   "The name belongs to an automatic or e-commerce event, or is ` + "`" + `pageview` + "`" + ` or ` + "`" + `engagement` + "`" + `."
   RESERVED_EVENT_NAME
-  "A site has at most 50 registered event names."
+  "The site has reached its limit of 50 registered event names."
   TOO_MANY_EVENTS
   "Only a registered, automatic or e-commerce event can be a key event."
   EVENT_NOT_REGISTERED
-  "A purchase always is a key event."
+  "A purchase is always a key event."
   ALWAYS_KEY_EVENT
-  "An address is neither an IP address nor a network in CIDR form."
+  "The address is neither an IP address nor a network in CIDR notation."
   INVALID_NETWORK
-  "A site has at most 200 excluded addresses."
+  "The site has reached its limit of 200 excluded addresses."
   TOO_MANY_NETWORKS
   """
-  The address is not one of HTTPS, has a user name or password in it, is longer than 2,048 bytes, or cannot be called from here:
-  the port is neither 443 nor 8443, or it is not on the internet.
+  The URL is not an HTTPS URL, contains a user name or password, is longer than 2,048 bytes, has a port other than 443 or 8443, or
+  does not lead to the public internet.
   """
   INVALID_URL
-  "The webhook secret is longer than 256 characters or has control characters."
+  "The webhook secret is longer than 256 characters or contains control characters."
   INVALID_SECRET
-  "The webhook secret has less than 16 characters, not counting the prefix ` + "`" + `whsec_` + "`" + `."
+  "The webhook secret is shorter than 16 characters, not counting the prefix ` + "`" + `whsec_` + "`" + `."
   SECRET_TOO_SHORT
-  "The user id does not have 64 hexadecimal digits."
+  "The user id does not consist of 64 hexadecimal digits."
   INVALID_USER_ID
-  "An account can have 20 erasures in progress."
+  "The account already has 20 erasures in progress."
   TOO_MANY_ERASURES
-  "The site has no conversion webhook that could be tested."
+  "The site has no conversion webhook to test."
   NO_WEBHOOK
-  "The delivery, or a test of the site, is being sent at this moment."
+  "The delivery, or a test of the site, is already in progress."
   DELIVERY_IN_PROGRESS
-  "A delivery can be sent again by hand 20 times."
+  "The delivery was already sent again 20 times."
   TOO_MANY_REDELIVERIES
-  "A site can have 20 tests in an hour."
+  "The site has reached its limit of 20 tests per hour."
   TOO_MANY_TESTS
-  "There is no such plan."
+  "No such plan exists."
   INVALID_PLAN
-  "The number of page views does not belong to the plan; an Enterprise plan needs one, from 1 to 2^53."
+  "The number of page views does not match the plan. An Enterprise plan requires one, from 1 to 2^53."
   INVALID_VOLUME
-  "An API token needs at least one scope."
+  "An API token requires at least one scope."
   INVALID_SCOPES
-  "A user has at most 50 API tokens."
+  "The user has reached the limit of 50 API tokens."
   TOO_MANY_TOKENS
-  "The mailed secret is wrong, was used already, or is too old. Which of them is never told."
+  "The mailed secret is wrong, consumed or expired. The error does not reveal which."
   INVALID_TOKEN
-  "This person is a member of the account already."
+  "The address already belongs to a member of the account."
   ALREADY_MEMBER
-  "An account has at most 100 members and invitations."
+  "The account has reached its limit of 100 members and invitations."
   TOO_MANY_MEMBERS
-  "This installation sends no mail. Whoever runs it can make a link with ` + "`" + `tallygate admin invite` + "`" + `."
+  "This installation sends no mail. Its administrator can create a link with ` + "`" + `tallygate admin invite` + "`" + `."
   NO_MAIL_SERVER
-  "An account needs an owner: the last one cannot leave or get another role."
+  "The last owner of an account cannot be removed or get another role."
   LAST_OWNER
-  "The only operator cannot go while there are others on this installation."
+  "The only operator cannot be deleted while the installation has other users."
   LAST_OPERATOR
 }
 
 """
-The values of ` + "`" + `extensions.code` + "`" + ` in the top-level ` + "`" + `errors` + "`" + `: what stops a request or a field, apart from the mistakes in a
-form that ` + "`" + `userErrors` + "`" + ` reports. Errors before anything ran have the HTTP status given here; else the status is 200.
+The values of ` + "`" + `extensions.code` + "`" + ` of top-level ` + "`" + `errors` + "`" + `, which stop a request or a field. Errors in a mutation's input are reported in
+` + "`" + `userErrors` + "`" + ` instead. A request that was not run is answered with the HTTP status given here; any other request with 200.
 """
 enum ErrorCode {
-  "Nobody is signed in, the session has ended, or the API token is wrong or was revoked."
+  "The caller is not signed in, the session has ended, or the API token is wrong or revoked."
   UNAUTHENTICATED
-  "The caller's role, or the scopes of the API token, do not allow it. Nothing was looked up."
+  "The caller's role or the scopes of the API token do not allow the operation."
   FORBIDDEN
   """
-  Too many attempts, the points of this minute are used up, or too many changes are in progress: an account has 2 at once and
-  50 that wait for 3 seconds at most. ` + "`" + `extensions.retryAfter` + "`" + ` says in how many seconds the next one makes sense. Of a request
-  with several mutations, those before the first one with this error were made, and no other. 429 when nothing was run: a
-  caller that does not wait as long as it was told, 20 times in a minute, is answered so, half a second later, until it has.
+  Too many attempts, the account's rate limit is used up (see ` + "`" + `RateLimit` + "`" + `), or too many mutations are in progress: an account can
+  run 2 at once, and up to 50 more wait for at most 3 seconds. Wait for ` + "`" + `extensions.retryAfter` + "`" + ` seconds. Of a request with several
+  mutations, those before the first one with this error were run, and no later one. Status 429 if nothing was run: a caller that
+  ignores ` + "`" + `retryAfter` + "`" + ` 20 times in a minute is refused, after half a second, until that time has passed.
   """
   RATE_LIMITED
   """
-  The service cannot answer just now. ` + "`" + `extensions.retryAfter` + "`" + ` may say in how many seconds to try again. Nothing was changed,
-  except when the database was lost while it confirmed a change: read before you repeat one. 503 when nothing was run.
+  The service is temporarily unavailable. ` + "`" + `extensions.retryAfter` + "`" + `, if present, is the number of seconds to wait. Nothing was
+  changed, unless the database connection was lost during a commit: check before you repeat a mutation. Status 503 if nothing was
+  run.
   """
   UNAVAILABLE
   """
-  The request took longer than 10 seconds and was stopped. Mutations before the first one with this error were made; that one
-  may have been made if only its answer was missing: read before you repeat it. No later one was. 503 when nothing was run.
+  The request took longer than 10 seconds and was stopped. Mutations before the first one with this error were run, and no later
+  one. That mutation may have been committed before its payload was complete: check before you repeat it. Status 503 if nothing was
+  run.
   """
   TIMEOUT
-  "An argument does not follow its rule; the message says which."
+  "An argument is outside of its range. The message states the rule."
   INVALID_ARGUMENT
-  "400: the query has a syntax error."
+  "Status 400. The query has a syntax error."
   PARSE_FAILED
-  "400: the query does not fit this schema, or its variables do not."
+  "Status 400. The query or its variables do not match the schema."
   VALIDATION_FAILED
   """
-  400: the query is too large to run: more than 12 levels deep, 10 fields at the top, 30 aliases, 500 fields with its
-  fragments written out, 4,000 tokens, or a complexity over 5,000, where each field costs 1, a connection's content counts
-  once for each edge that ` + "`" + `first` + "`" + ` asks for, that of ` + "`" + `rejections` + "`" + ` once for each day, that of ` + "`" + `attempts` + "`" + ` 10 times, that of ` + "`" + `apiTokens` + "`" + `
-  50 times, that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` 100 times, a
-  mutation costs 100 and one for each item of the lists in its input, one that checks a password or sends a mail 3,000, and one that
+  Status 400. The query exceeds a limit: 12 levels, 10 root fields, 30 aliases, 500 fields with fragments expanded, 4,000 tokens, or
+  a complexity of 5,000.
+
+  Complexity: each field costs 1. The content of a connection is multiplied by ` + "`" + `first` + "`" + `, that of ` + "`" + `rejections` + "`" + ` by the number of days,
+  that of ` + "`" + `attempts` + "`" + ` by 10, that of ` + "`" + `apiTokens` + "`" + ` by 50, and that of ` + "`" + `members` + "`" + `, ` + "`" + `invitations` + "`" + ` and ` + "`" + `sessions` + "`" + ` by 100. A mutation costs
+  100, plus 1 for each item of the lists in its input. A mutation that checks a password or sends a mail costs 3,000, and one that
   erases a user's data 1,000.
   """
   TOO_COMPLEX
-  "400, 405 or 415: the request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
+  "Status 400, 405 or 415. The request is not a POST of a JSON object with a ` + "`" + `query` + "`" + `."
   BAD_REQUEST
-  "413: the request's body is larger than 64 KB."
+  "Status 413. The request body is larger than 64 KB."
   TOO_LARGE
-  "403: a browser sent the request from another site's page."
+  "Status 403. A browser sent the request from a page of another origin."
   CROSS_ORIGIN
-  "Our mistake. It is logged with the number in ` + "`" + `extensions.requestId` + "`" + `; nothing more is told."
+  "Internal error. It is logged with the id in ` + "`" + `extensions.requestId` + "`" + `."
   INTERNAL
 }
 `, BuiltIn: false},
-	{Name: "../member.graphqls", Input: `extend type Mutation {
+	{Name: "../schema/member.graphqls", Input: `extend type Mutation {
   """
-  Mails an invitation to join the account, good for 7 days. An earlier one to the same address is revoked. An account sends at most
-  100 invitations a day (UTC); one more fails with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 to one address each further one must wait as at sign-in.
-  The mail shows at most 60 characters of the account's name. Without a mail server use
-  ` + "`" + `tallygate admin invite` + "`" + ` on the machine. For owners.
+  Mails an invitation to join the account, valid for 7 days. It replaces an earlier invitation to the same address. Requires the role
+  OWNER.
+
+  An account can send 100 invitations per day (UTC); further ones fail with ` + "`" + `RATE_LIMITED` + "`" + `. After 5 invitations to one address, each
+  further one is delayed as described at ` + "`" + `signIn` + "`" + `. The mail shows at most 60 characters of the account's name. Without a mail
+  server, an administrator can run ` + "`" + `tallygate admin invite` + "`" + ` on the machine.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload
 
-  "Takes an invitation back. For owners."
+  "Revokes an invitation. Requires the role OWNER."
   revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload
 
-  "Joins the account that the mailed secret invites to, and signs in. For anybody with the secret, which works once."
+  "Joins an account with the secret from an invitation, which can be used once, and signs the new user in."
   acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload
 
-  "Gives a member another role. For owners."
+  "Changes a member's role. Requires the role OWNER."
   setMemberRole(input: SetMemberRoleInput!): SetMemberRolePayload
 
-  "Deletes a member with the sessions and API tokens. For owners."
+  "Deletes a member with their sessions and API tokens. Requires the role OWNER."
   removeMember(input: RemoveMemberInput!): RemoveMemberPayload
 
-  "Deletes the caller's account for good, with all users, sites and hits. For owners."
+  "Deletes the caller's account permanently, with all users, sites and hits. Requires the role OWNER."
   deleteAccount(input: DeleteAccountInput!): DeleteAccountPayload
 }
 
@@ -2703,13 +2713,13 @@ enum ErrorCode {
 type Invitation implements Node {
   "Global id."
   id: ID!
-  "Who is invited."
+  "E-mail address of the invited person."
   email: String!
-  "The role they will have."
+  "Role of the future member."
   role: Role!
-  "When it was made."
+  "When the invitation was created."
   createdAt: DateTime!
-  "When it ends."
+  "When the invitation expires."
   expiresAt: DateTime!
 }
 
@@ -2717,15 +2727,15 @@ type Invitation implements Node {
 input InviteMemberInput {
   "E-mail address, at most 254 characters."
   email: String!
-  "The role they will have."
+  "Role of the future member."
   role: Role!
 }
 
-"Answer of ` + "`" + `inviteMember` + "`" + `."
+"Payload of ` + "`" + `inviteMember` + "`" + `."
 type InviteMemberPayload {
   "The new invitation."
   invitation: Invitation
-  "What is wrong with the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `, ` + "`" + `ALREADY_MEMBER` + "`" + `, ` + "`" + `TOO_MANY_MEMBERS` + "`" + `, ` + "`" + `NO_MAIL_SERVER` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2735,57 +2745,57 @@ input RevokeInvitationInput {
   invitationId: ID!
 }
 
-"Answer of ` + "`" + `revokeInvitation` + "`" + `."
+"Payload of ` + "`" + `revokeInvitation` + "`" + `."
 type RevokeInvitationPayload {
-  "The invitation as it was."
+  "The revoked invitation."
   invitation: Invitation
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `acceptInvitation` + "`" + `."
 input AcceptInvitationInput {
-  "The secret from the mail, beginning with ` + "`" + `tgi_` + "`" + `."
+  "The secret from the mail. Begins with ` + "`" + `tgi_` + "`" + `."
   token: String!
-  "The new user's password, 8 to 1,024 bytes."
+  "Password of the new user, 8 to 1,024 bytes."
   password: String!
 }
 
-"Answer of ` + "`" + `acceptInvitation` + "`" + `."
+"Payload of ` + "`" + `acceptInvitation` + "`" + `."
 type AcceptInvitationPayload {
   "The new user, signed in."
   viewer: User
-  "What is wrong with the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `, ` + "`" + `EMAIL_TAKEN` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `setMemberRole` + "`" + `."
 input SetMemberRoleInput {
-  "The user's global id."
+  "The member's global id."
   userId: ID!
   "The new role."
   role: Role!
 }
 
-"Answer of ` + "`" + `setMemberRole` + "`" + `."
+"Payload of ` + "`" + `setMemberRole` + "`" + `."
 type SetMemberRolePayload {
-  "The member as they are now."
+  "The member with the new role."
   member: User
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `removeMember` + "`" + `."
 input RemoveMemberInput {
-  "The user's global id."
+  "The member's global id."
   userId: ID!
 }
 
-"Answer of ` + "`" + `removeMember` + "`" + `."
+"Payload of ` + "`" + `removeMember` + "`" + `."
 type RemoveMemberPayload {
-  "The member as they were."
+  "The removed member."
   member: User
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `LAST_OWNER` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -2795,92 +2805,93 @@ input DeleteAccountInput {
   password: String!
 }
 
-"Answer of ` + "`" + `deleteAccount` + "`" + `."
+"Payload of ` + "`" + `deleteAccount` + "`" + `."
 type DeleteAccountPayload {
-  "The global id of the account that was deleted."
+  "The global id of the deleted account."
   accountId: ID
-  "What is wrong with the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `LAST_OPERATOR` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../schema.graphqls", Input: `"""
-Reads. A request is ` + "`" + `POST /graphql` + "`" + ` with the content type ` + "`" + `application/json` + "`" + ` and the body
-` + "`" + `{"query": "…", "variables": {…}, "operationName": "…"}` + "`" + `. Browsers are recognised by their session cookie, see ` + "`" + `signIn` + "`" + `.
+	{Name: "../schema/node.graphqls", Input: `"""
+Read operations. Send ` + "`" + `POST /graphql` + "`" + ` with the content type ` + "`" + `application/json` + "`" + ` and the body
+` + "`" + `{"query": "…", "variables": {…}, "operationName": "…"}` + "`" + `. Browsers authenticate with a session cookie, see ` + "`" + `signIn` + "`" + `; programs with
+an API token, see ` + "`" + `createApiToken` + "`" + `.
 """
 type Query {
   """
-  Any object by its global id, with the rights that reading it elsewhere needs: users, sites, sitekeys, deliveries and erasures of your
-  account; its invitations for owners; your own sessions and API tokens with a session. Null when there is no such object or it is
-  not yours to see: the two answers are the same.
-  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in.
+  An object by its global id. The caller needs the same rights as elsewhere in the schema: users, sites, sitekeys, deliveries and
+  erasures of the own account; its invitations for owners; the own sessions and API tokens with a session. Null if no such object
+  exists or the caller must not read it.
+  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
   """
   node(
-    "The ` + "`" + `id` + "`" + ` of an object."
+    "The object's ` + "`" + `id` + "`" + `."
     id: ID!
   ): Node
 }
 
 """
-Changes. Each takes one ` + "`" + `input` + "`" + ` and answers with the object it changed and with ` + "`" + `userErrors` + "`" + `: what the person who filled
-in the form can put right. When ` + "`" + `userErrors` + "`" + ` is not empty nothing was changed and the object is null.
+Write operations. Each takes one ` + "`" + `input` + "`" + ` and returns a payload with the changed object and ` + "`" + `userErrors` + "`" + `, the errors in the input. If
+` + "`" + `userErrors` + "`" + ` is not empty, nothing was changed and the object is null.
 """
 type Mutation
 
-"An object that can be fetched again with ` + "`" + `node` + "`" + `, by its global id."
+"An object with a global id, which ` + "`" + `node` + "`" + ` can read."
 interface Node {
   """
-  Unique among all objects of all types, and constant: it outlives restarts and a change of the application key. Up to 64 characters of
-  ` + "`" + `[A-Za-z0-9_-]` + "`" + `, beginning with the type. Opaque: it shows neither a number nor an age.
+  Unique among the objects of all types, and constant, also after a change of the application key. Up to 64 characters of
+  ` + "`" + `[A-Za-z0-9_-]` + "`" + `, beginning with the type. Opaque: it reveals neither a number nor an age.
   """
   id: ID!
 }
 
-"Where a page of a connection lies in the whole list."
+"The position of a page in a connection."
 type PageInfo {
-  "Whether there are more edges after the last one of this page."
+  "Whether more edges follow the last one of this page."
   hasNextPage: Boolean!
-  "Whether this page begins after a cursor."
+  "Whether the page was requested with ` + "`" + `after` + "`" + `."
   hasPreviousPage: Boolean!
-  "The cursor of the first edge; null on an empty page."
+  "The cursor of the first edge. Null on an empty page."
   startCursor: String
-  "The cursor of the last edge, for the next call's ` + "`" + `after` + "`" + `; null on an empty page."
+  "The cursor of the last edge, for ` + "`" + `after` + "`" + ` of the next page. Null on an empty page."
   endCursor: String
 }
 
-"A moment as RFC 3339 in UTC, for instance ` + "`" + `2026-11-20T09:30:00Z` + "`" + `."
+"A time in RFC 3339 format and UTC, for example ` + "`" + `2026-11-20T09:30:00Z` + "`" + `."
 scalar DateTime @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc3339")
 
 """
-A whole number beyond the 32 bits of ` + "`" + `Int` + "`" + `, written as a JSON number. All our counts stay below 2^53, so every JSON reader
-keeps them exact.
+An integer that may exceed the 32 bits of ` + "`" + `Int` + "`" + `, written as a JSON number. All values stay below 2^53, so JSON parsers read them
+exactly.
 """
 scalar Int64
 `, BuiltIn: false},
-	{Name: "../session.graphqls", Input: `extend type Query {
-  "The caller's sessions, the one used last first; at most 100. Needs a session."
+	{Name: "../schema/session.graphqls", Input: `extend type Query {
+  "The caller's sessions, last used first. At most 100. Requires a session."
   sessions: [Session!]!
 }
 
 extend type Mutation {
-  "Ends a session of the caller at once. Needs a session."
+  "Ends one of the caller's sessions immediately. Requires a session."
   revokeSession(input: RevokeSessionInput!): RevokeSessionPayload
 
   """
-  Changes the caller's password. All other sessions end; this one goes on under a new id. Other browsers are no longer known at
-  sign-in. API tokens stay valid: the answer lists them. The user is mailed. Wrong passwords count like those at sign-in. Needs a
-  session.
+  Changes the caller's password. All other sessions end; the current one continues under a new id. Other browsers are no longer
+  recognised at sign-in. API tokens stay valid and are returned. The user is notified by mail. Failed attempts count as described at
+  ` + "`" + `signIn` + "`" + `. Requires a session.
   """
   changePassword(input: ChangePasswordInput!): ChangePasswordPayload
 
   """
-  Mails a secret for ` + "`" + `resetPassword` + "`" + ` to the address if there is such a user. The answer does not tell whether there is. After
-  3 requests for one address (or 20 from one network) each further one must wait as at sign-in.
+  Mails a secret for ` + "`" + `resetPassword` + "`" + ` if a user has this address. The payload does not reveal whether one does. After 3 requests for
+  one address, or 20 from one network, each further request is delayed as described at ` + "`" + `signIn` + "`" + `.
   """
   requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload
 
   """
-  Changes the password by a mailed secret, which works once, for an hour. All sessions end; sign in with the new password. API
-  tokens stay valid: the answer lists them. The user is mailed.
+  Changes the password with a mailed secret, which can be used once, within an hour. All sessions end, and none is started. API
+  tokens stay valid and are returned. The user is notified by mail.
   """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload
 }
@@ -2889,13 +2900,13 @@ extend type Mutation {
 type Session implements Node {
   "Global id."
   id: ID!
-  "Whether it is the session of this request."
+  "Whether this is the session of the request."
   current: Boolean!
-  "When it began."
+  "When the session started."
   createdAt: DateTime!
-  "When it was last used, to the minute."
+  "When the session was last used, rounded down to the minute."
   lastSeenAt: DateTime!
-  "When it ends unless it is used again."
+  "When the session expires unless it is used again."
   expiresAt: DateTime!
 }
 
@@ -2905,191 +2916,246 @@ input RevokeSessionInput {
   sessionId: ID!
 }
 
-"Answer of ` + "`" + `revokeSession` + "`" + `."
+"Payload of ` + "`" + `revokeSession` + "`" + `."
 type RevokeSessionPayload {
-  "The global id of the session that ended."
+  "The global id of the ended session."
   sessionId: ID
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `changePassword` + "`" + `."
 input ChangePasswordInput {
-  "The password until now."
+  "The current password."
   currentPassword: String!
   "The new password, 8 to 1,024 bytes."
   password: String!
 }
 
-"Answer of ` + "`" + `changePassword` + "`" + `."
+"Payload of ` + "`" + `changePassword` + "`" + `."
 type ChangePasswordPayload {
   "The user, still signed in."
   viewer: User
-  "The user's API tokens, which are still valid: end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
+  "The user's API tokens, which stay valid; revoke unneeded ones with ` + "`" + `revokeApiToken` + "`" + `. At most 50. Empty if nothing was changed."
   apiTokens: [ApiToken!]!
-  "What is wrong with the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
+  "Errors in the input: ` + "`" + `WRONG_CREDENTIALS` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `requestPasswordReset` + "`" + `."
 input RequestPasswordResetInput {
-  "E-mail address; upper and lower case are the same."
+  "E-mail address. Case-insensitive."
   email: String!
 }
 
-"Answer of ` + "`" + `requestPasswordReset` + "`" + `."
+"Payload of ` + "`" + `requestPasswordReset` + "`" + `."
 type RequestPasswordResetPayload {
-  "What is wrong with the input: ` + "`" + `INVALID_EMAIL` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_EMAIL` + "`" + `."
   userErrors: [UserError!]!
 }
 
 "Input of ` + "`" + `resetPassword` + "`" + `."
 input ResetPasswordInput {
-  "The secret from the mail, beginning with ` + "`" + `tgr_` + "`" + `."
+  "The secret from the mail. Begins with ` + "`" + `tgr_` + "`" + `."
   token: String!
   "The new password, 8 to 1,024 bytes."
   password: String!
 }
 
-"Answer of ` + "`" + `resetPassword` + "`" + `."
+"Payload of ` + "`" + `resetPassword` + "`" + `."
 type ResetPasswordPayload {
-  "The user's API tokens, which are still valid: sign in and end those you do not need with ` + "`" + `revokeApiToken` + "`" + `. At most 50; empty when nothing changed."
+  "The user's API tokens, which stay valid; sign in and revoke unneeded ones with ` + "`" + `revokeApiToken` + "`" + `. At most 50. Empty if nothing was changed."
   apiTokens: [ApiToken!]!
-  "What is wrong with the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_TOKEN` + "`" + `, ` + "`" + `INVALID_PASSWORD` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../site.graphqls", Input: `extend type Query {
+	{Name: "../schema/site.graphqls", Input: `extend type Query {
   """
-  A site of your account. Null when there is no such site or it is not yours.
-  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in.
+  A site of the caller's account. Null if no such site exists or it belongs to another account.
+  Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in.
   """
   site(
     "The site's global id."
     id: ID!
   ): Site
 
-  "The sites of your account, oldest first. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in."
+  "The sites of the caller's account, oldest first. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in."
   sites(
-    "How many, 1 to 100."
+    "Page size, 1 to 100."
     first: Int! = 20
-    "The cursor after which the page begins."
+    "The cursor after which the page begins. Default: the beginning of the list."
     after: String
   ): SiteConnection
 }
 
 extend type Mutation {
-  "Creates a site and issues its site key. An account has at most 1,000. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` when the caller is not signed in."
+  "Creates a site with a new site key. An account can have 1,000 sites. Fails with ` + "`" + `UNAUTHENTICATED` + "`" + ` if the caller is not signed in."
   createSite(input: CreateSiteInput!): CreateSitePayload
+
+  "Changes settings: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
+  updateSite(input: UpdateSiteInput!): SitePayload
+
+  """
+  Deletes a site permanently, with all its hits. Its site key and server secret are rejected from then on; its hits are purged
+  within minutes. The payload contains the deleted site without its lists. Requires the role OWNER.
+  """
+  deleteSite(input: DeleteSiteInput!): SitePayload
+
+  "Adds an extra domain. Succeeds if the site already has it. Requires the role MEMBER or OWNER."
+  addSiteDomain(input: SiteDomainInput!): SitePayload
+
+  "Removes an extra domain. Succeeds if the site does not have it. Requires the role MEMBER or OWNER."
+  removeSiteDomain(input: SiteDomainInput!): SitePayload
+
+  "Registers an event name. Succeeds if the name is already registered. Requires the role MEMBER or OWNER."
+  registerEvent(input: SiteEventInput!): SitePayload
+
+  "Removes a registered event name. The event is no key event from then on. Requires the role MEMBER or OWNER."
+  unregisterEvent(input: SiteEventInput!): SitePayload
+
+  """
+  Marks a registered, automatic or e-commerce event as a key event, which calls the conversion webhook. Requires the role MEMBER or
+  OWNER.
+  """
+  markKeyEvent(input: SiteEventInput!): SitePayload
+
+  "Removes the mark of a key event. Requires the role MEMBER or OWNER."
+  unmarkKeyEvent(input: SiteEventInput!): SitePayload
+
+  """
+  Sets the URL to which key events are sent, and the secret that signs the calls. Requires the role MEMBER or OWNER; an API token
+  needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's owners.
+  """
+  setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
+
+  """
+  Sets the URL to which each day's events are sent after the day has ended (UTC), beginning with the current day. Requires the role
+  MEMBER or OWNER; an API token needs the scopes WRITE and EXPORT to set a URL. A change of the URL is mailed to the account's
+  owners.
+  """
+  setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload
+
+  """
+  Creates a new server secret. It replaces the previous one, which all processes reject within a second. Requires the role MEMBER or
+  OWNER.
+  """
+  rotateServerSecret(input: RotateServerSecretInput!): RotateServerSecretPayload
+
+  "Revokes the server secret. Servers cannot send events until a new one is created. Requires the role MEMBER or OWNER."
+  revokeServerSecret(input: RevokeServerSecretInput!): SitePayload
+
+  "Sets the plan of a site of any account. Requires an operator."
+  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload
 }
 
-"A website that is measured."
+"A website whose traffic is measured."
 type Site implements Node {
   "Global id."
   id: ID!
-  "Names the site in every hit: 32 hexadecimal characters. Public."
+  "Identifies the site in each hit: 32 hexadecimal characters. Public."
   siteKey: String!
-  "The site's own domain, in lower case and ASCII. Its subdomains are accepted as well."
+  "The site's own domain, in lower case and ASCII. Its subdomains are accepted too."
   domain: String!
   "Display name, 1 to 100 characters."
   name: String!
-  "More domains whose pages, with their subdomains, may send hits; sorted, at most 20."
+  "Additional domains that may send hits, including their subdomains. Sorted, at most 20."
   extraDomains: [String!]!
-  "The site's own event names; sorted, at most 50."
+  "The site's registered event names. Sorted, at most 50."
   registeredEvents: [String!]!
-  "The events that call the conversion webhook, sorted. ` + "`" + `purchase` + "`" + ` always is one."
+  "The events that call the conversion webhook, sorted. Always includes ` + "`" + `purchase` + "`" + `."
   keyEvents: [String!]!
-  "Addresses whose hits are not stored, as networks such as ` + "`" + `192.0.2.7/32` + "`" + `; sorted, at most 200."
+  "Networks whose hits are not stored, such as ` + "`" + `192.0.2.7/32` + "`" + `. Sorted, at most 200."
   excludedAddresses: [String!]!
-  "Whether search terms are accepted. Off for a new site."
+  "Whether search terms are accepted. Default: false."
   measureSiteSearch: Boolean!
-  "Whether e-commerce events are accepted. Off for a new site."
+  "Whether e-commerce events are accepted. Default: false."
   measureEcommerce: Boolean!
-  "Whether pages may identify their users by a pseudonymous id. Off for a new site."
+  "Whether pages may identify their users by a pseudonymous id. Default: false."
   allowPseudonymousUserId: Boolean!
-  "Whether automatic events are accepted. On for a new site."
+  "Whether automatic events are accepted. Default: true."
   automaticEvents: Boolean!
-  "Where key events are sent; null when nowhere."
+  "URL to which key events are sent. Null if there is none."
   conversionWebhookUrl: String
-  "Whether webhooks are signed: whether there is a secret, which is never shown."
+  "Whether webhook calls are signed, that is, whether a secret is set. The secret itself cannot be read."
   conversionWebhookSigned: Boolean!
-  "Where each day's events are sent when the day is over; null when nowhere."
+  "URL to which each day's events are sent after the day has ended. Null if there is none."
   dailyExportUrl: String
-  "What was sent to the webhooks, or is to be, of the last 30 days, the newest first."
+  "Webhook deliveries of the last 30 days, newest first."
   deliveries(
-    "How many, 1 to 100."
+    "Page size, 1 to 100."
     first: Int! = 20
-    "The cursor after which the page begins."
+    "The cursor after which the page begins. Default: the beginning of the list."
     after: String
   ): DeliveryConnection
-  "The last characters of the server secret, to recognise it by; null when there is none."
+  "The last characters of the server secret. Null if there is none."
   serverSecretHint: String
   "The price plan."
   plan: SitePlan!
-  "What the site has used of its monthly quota."
+  "Usage of the monthly quota."
   usage: Usage!
-  "Calls that were rejected or ignored, by day, endpoint and code, the newest day first."
+  "Rejected and ignored calls by day, endpoint and code, newest day first."
   rejections(
-    "For how many UTC days, today being the first, 1 to 90."
+    "Number of UTC days including today, 1 to 90."
     days: Int! = 7
   ): [Rejection!]!
-  "One sentence when calls were rejected in the last 7 days; null when none were. Ignored calls, such as those of bots, do not count."
+  "A message if calls were rejected in the last 7 days, else null. Ignored calls, such as those of bots, do not count."
   notice: String
-  "When the last page view or event was stored; null as long as none was: then the script is not installed yet."
+  "When the last page view or event was stored. Null before the first one, for example while the script is not installed."
   lastHitAt: DateTime
-  "The script tag to paste into every page of the site."
+  "The script tag for the site's pages."
   scriptTag: String!
-  "What a Content-Security-Policy of the site's pages must allow, one directive in each line."
+  "What a Content-Security-Policy of the site's pages must allow, one directive per item."
   cspLines: [String!]!
   "When the site was created."
   createdAt: DateTime!
 }
 
-"The price plan of a site: how many page views and events it may record in a calendar month, UTC."
+"The price plan of a site: the page views and events that it may record per calendar month (UTC)."
 enum SitePlan {
-  "10,000 a month."
+  "10,000 per month."
   FREE
-  "100,000 a month."
+  "100,000 per month."
   PRO_100K
-  "500,000 a month."
+  "500,000 per month."
   PRO_500K
-  "1,000,000 a month."
+  "1,000,000 per month."
   PRO_1M
-  "2,000,000 a month."
+  "2,000,000 per month."
   PRO_2M
-  "5,000,000 a month."
+  "5,000,000 per month."
   PRO_5M
-  "As agreed."
+  "A volume by agreement."
   ENTERPRISE
 }
 
-"What a site has used of its quota in the current calendar month, UTC."
+"A site's usage of its quota in the current calendar month (UTC)."
 type Usage {
   "The month, as YYYY-MM."
   period: String!
   "Page views and events recorded so far. Engagement does not count."
   pageviews: Int64!
-  "How many the plan allows; from then on they are rejected until the month ends."
+  "Page views and events that the plan allows. Further ones are rejected until the month ends."
   quota: Int64!
-  "` + "`" + `pageviews` + "`" + ` as a percentage of ` + "`" + `quota` + "`" + `, cut to one decimal, so that 100 means used up."
+  "` + "`" + `pageviews` + "`" + ` as a percentage of ` + "`" + `quota` + "`" + `, rounded down to one decimal: 100 means that the quota is used up."
   percent: Float!
-  "When the next month begins and the count starts again."
+  "When the next month begins and the count restarts."
   resetsAt: DateTime!
 }
 
-"Calls for a site that were rejected or ignored for one reason on one day."
+"The calls for a site that were rejected or ignored for one reason on one day."
 type Rejection {
   "The UTC day, as YYYY-MM-DD."
   day: String!
   "` + "`" + `collect` + "`" + ` or ` + "`" + `server` + "`" + `."
   endpoint: String!
-  "The error code or, for an ignored call, the reason."
+  "The error code. For ignored calls, the reason."
   code: String!
-  "How many calls."
+  "Number of calls."
   count: Int64!
-  "Whether the calls were left out on purpose, such as those of bots."
+  "Whether the calls were ignored on purpose, such as those of bots."
   ignored: Boolean!
-  "What to do about it, as one sentence."
+  "How to resolve the error, one sentence."
   advice: String!
 }
 
@@ -3097,15 +3163,15 @@ type Rejection {
 type SiteConnection {
   "The sites with their cursors."
   edges: [SiteEdge!]!
-  "Where this page lies in the list."
+  "The position of the page in the list."
   pageInfo: PageInfo!
-  "How many sites the whole list has."
+  "Number of sites in the whole list."
   totalCount: Int!
 }
 
 "A site in a list."
 type SiteEdge {
-  "The site's place in the list, for ` + "`" + `after` + "`" + `. Opaque."
+  "Opaque cursor of the site, for ` + "`" + `after` + "`" + `."
   cursor: String!
   "The site."
   node: Site!
@@ -3114,91 +3180,37 @@ type SiteEdge {
 "Input of ` + "`" + `createSite` + "`" + `."
 input CreateSiteInput {
   """
-  The domain name, for instance ` + "`" + `example.com` + "`" + `: without ` + "`" + `https://` + "`" + `, port or path. International names are kept in their
-  ASCII form. Not an IP address and not localhost. An account has one site for a domain.
+  Domain name, for example ` + "`" + `example.com` + "`" + `, without ` + "`" + `https://` + "`" + `, port or path. International names are converted to ASCII. Must not be
+  an IP address or localhost. Unique in the account.
   """
   domain: String!
-  "Display name, 1 to 100 characters; the domain when left out."
+  "Display name, 1 to 100 characters. Default: the domain."
   name: String
 }
 
-"Answer of ` + "`" + `createSite` + "`" + `."
+"Payload of ` + "`" + `createSite` + "`" + `."
 type CreateSitePayload {
   "The new site."
   site: Site
-  "What is wrong with the input: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `DOMAIN_TAKEN` + "`" + `, ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `TOO_MANY_SITES` + "`" + `."
   userErrors: [UserError!]!
 }
-`, BuiltIn: false},
-	{Name: "../site_settings.graphqls", Input: `extend type Mutation {
-  "Changes settings: all that are given, or none when one of them is refused. For members and owners."
-  updateSite(input: UpdateSiteInput!): SitePayload
 
-  """
-  Deletes a site for good, with all its hits: from then on its key and secret are unknown to the endpoints, and its hits go within
-  minutes. For owners. The site in the answer is what it was, without its lists.
-  """
-  deleteSite(input: DeleteSiteInput!): SitePayload
-
-  "Adds an extra domain. One that is there already is no error. For members and owners."
-  addSiteDomain(input: SiteDomainInput!): SitePayload
-
-  "Removes an extra domain. One that is not there is no error. For members and owners."
-  removeSiteDomain(input: SiteDomainInput!): SitePayload
-
-  "Registers an event name. One that is registered already is no error. For members and owners."
-  registerEvent(input: SiteEventInput!): SitePayload
-
-  "Takes an event name off the list; it is no key event any more either. For members and owners."
-  unregisterEvent(input: SiteEventInput!): SitePayload
-
-  "Makes a registered, automatic or e-commerce event call the conversion webhook. For members and owners."
-  markKeyEvent(input: SiteEventInput!): SitePayload
-
-  "Takes that mark away. For members and owners."
-  unmarkKeyEvent(input: SiteEventInput!): SitePayload
-
-  """
-  Sets where key events are sent, and the secret that signs them. For members and owners; to set an address, an API token needs
-  the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
-  """
-  setConversionWebhook(input: SetConversionWebhookInput!): SitePayload
-
-  """
-  Sets where each day's events are sent when the day is over, beginning with today's. For members and owners; to set an address,
-  an API token needs the scopes WRITE and EXPORT. When the address changes, the account's owners are mailed.
-  """
-  setDailyExportWebhook(input: SetDailyExportWebhookInput!): SitePayload
-
-  """
-  Makes a new server secret, which takes the place of the old one: that is dead on every process within a second. For members
-  and owners.
-  """
-  rotateServerSecret(input: RotateServerSecretInput!): RotateServerSecretPayload
-
-  "Takes the server secret away: no server can send events until there is a new one. For members and owners."
-  revokeServerSecret(input: RevokeServerSecretInput!): SitePayload
-
-  "Puts a site of whatever account on a plan. For operators."
-  setSitePlan(input: SetSitePlanInput!): SetSitePlanPayload
-}
-
-"Answer of the mutations that change a site."
+"Payload of the mutations that change a site."
 type SitePayload {
-  "The site as it is now."
+  "The site after the change."
   site: Site
   """
-  What is wrong with the input. Each may answer ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + ` ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `,
-  ` + "`" + `TOO_MANY_NETWORKS` + "`" + `; ` + "`" + `addSiteDomain` + "`" + ` ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `
-  ` + "`" + `INVALID_DOMAIN` + "`" + `; ` + "`" + `registerEvent` + "`" + ` ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `
-  ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + ` ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + ` ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `,
-  ` + "`" + `SECRET_TOO_SHORT` + "`" + `;
-  ` + "`" + `setDailyExportWebhook` + "`" + ` ` + "`" + `INVALID_URL` + "`" + `.
+  Errors in the input. Any mutation: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSite` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_NETWORK` + "`" + `, ` + "`" + `TOO_MANY_NETWORKS` + "`" + `;
+  ` + "`" + `addSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `OWN_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `; ` + "`" + `removeSiteDomain` + "`" + `: ` + "`" + `INVALID_DOMAIN` + "`" + `; ` + "`" + `registerEvent` + "`" + `:
+  ` + "`" + `INVALID_EVENT_NAME` + "`" + `, ` + "`" + `RESERVED_EVENT_NAME` + "`" + `, ` + "`" + `TOO_MANY_EVENTS` + "`" + `; ` + "`" + `markKeyEvent` + "`" + `: ` + "`" + `EVENT_NOT_REGISTERED` + "`" + `; ` + "`" + `unmarkKeyEvent` + "`" + `:
+  ` + "`" + `ALWAYS_KEY_EVENT` + "`" + `; ` + "`" + `setConversionWebhook` + "`" + `: ` + "`" + `INVALID_URL` + "`" + `, ` + "`" + `INVALID_SECRET` + "`" + `, ` + "`" + `SECRET_TOO_SHORT` + "`" + `; ` + "`" + `setDailyExportWebhook` + "`" + `:
+  ` + "`" + `INVALID_URL` + "`" + `.
   """
   userErrors: [UserError!]!
 }
 
-"Input of ` + "`" + `updateSite` + "`" + `. What is left out or null stays as it is."
+"Input of ` + "`" + `updateSite` + "`" + `. Omitted and null settings are not changed."
 input UpdateSiteInput {
   "The site's global id."
   siteId: ID!
@@ -3212,7 +3224,7 @@ input UpdateSiteInput {
   allowPseudonymousUserId: Boolean
   "Whether automatic events are accepted."
   automaticEvents: Boolean
-  "The whole list of addresses whose hits are not stored: IP addresses, or networks such as ` + "`" + `2001:db8::/32` + "`" + `. At most 200."
+  "The complete list of addresses whose hits are not stored: IP addresses, or networks such as ` + "`" + `2001:db8::/32` + "`" + `. At most 200."
   excludedAddresses: [String!]
 }
 
@@ -3226,15 +3238,15 @@ input DeleteSiteInput {
 input SiteDomainInput {
   "The site's global id."
   siteId: ID!
-  "The domain name, as in ` + "`" + `createSite` + "`" + `."
+  "Domain name, as in ` + "`" + `createSite` + "`" + `."
   domain: String!
 }
 
-"Input of the mutations about one event of a site."
+"Input of the mutations for one event of a site."
 input SiteEventInput {
   "The site's global id."
   siteId: ID!
-  "The event's name: 1 to 48 lower-case letters, digits, underscores and hyphens."
+  "Event name: 1 to 48 lower-case letters, digits, underscores and hyphens."
   name: String!
 }
 
@@ -3243,13 +3255,13 @@ input SetConversionWebhookInput {
   "The site's global id."
   siteId: ID!
   """
-  An HTTPS address on the internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. Left out, the
-  address there is stays; null or empty: nothing is sent any more.
+  HTTPS URL on the public internet, on port 443 or 8443, without user name and password, at most 2,048 bytes. If omitted, the URL is
+  not changed; null or an empty string removes it.
   """
   url: String
   """
-  Signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: 16 to 256 printable characters, not counting the prefix ` + "`" + `whsec_` + "`" + `. Left
-  out or null, the secret there is stays; an empty one takes it away. It is never shown again.
+  The secret that signs the calls of both webhooks, see ` + "`" + `docs/webhooks.md` + "`" + `: 16 to 256 printable characters, not counting the prefix
+  ` + "`" + `whsec_` + "`" + `. If omitted or null, the secret is not changed; an empty string removes it. It cannot be read.
   """
   secret: String
 }
@@ -3259,8 +3271,8 @@ input SetDailyExportWebhookInput {
   "The site's global id."
   siteId: ID!
   """
-  An address as in ` + "`" + `setConversionWebhook` + "`" + `, whose secret signs these calls, too. Left out, the address there is stays; null or empty:
-  nothing is sent any more.
+  URL, as in ` + "`" + `setConversionWebhook` + "`" + `, whose secret signs these calls too. If omitted, the URL is not changed; null or an empty string
+  removes it.
   """
   url: String
 }
@@ -3271,13 +3283,13 @@ input RotateServerSecretInput {
   siteId: ID!
 }
 
-"Answer of ` + "`" + `rotateServerSecret` + "`" + `."
+"Payload of ` + "`" + `rotateServerSecret` + "`" + `."
 type RotateServerSecretPayload {
-  "The new secret. It is shown this once; only its hash is stored."
+  "The new secret. It is returned only here: the service stores its hash."
   serverSecret: String
   "The site."
   site: Site
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3293,133 +3305,133 @@ input SetSitePlanInput {
   siteId: ID!
   "The plan."
   plan: SitePlan!
-  "Page views and events a month. An Enterprise plan needs it, from 1 to 2^53; the others have their own and need none."
+  "Page views and events per month, from 1 to 2^53. Required for an Enterprise plan; the other plans have a fixed volume."
   monthlyPageviews: Int64
 }
 
-"Answer of ` + "`" + `setSitePlan` + "`" + `. Of somebody else's site an operator sees no more than this."
+"Payload of ` + "`" + `setSitePlan` + "`" + `. An operator sees nothing else of another account's site."
 type SetSitePlanPayload {
   "The site's global id."
   siteId: ID
-  "Its plan now."
+  "The new plan."
   plan: SitePlan
-  "What it has used of that plan's quota."
+  "Usage of the new plan's quota."
   usage: Usage
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_VOLUME` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `INVALID_VOLUME` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../sitekey.graphqls", Input: `extend type Query {
-  "A captcha sitekey of your account. Null when there is no such sitekey or it is not yours."
+	{Name: "../schema/sitekey.graphqls", Input: `extend type Query {
+  "A captcha sitekey of the caller's account. Null if no such sitekey exists or it belongs to another account."
   sitekey(
     "The sitekey's global id."
     id: ID!
   ): Sitekey
 
-  "The captcha sitekeys of your account, oldest first."
+  "The captcha sitekeys of the caller's account, oldest first."
   sitekeys(
-    "How many, 1 to 100."
+    "Page size, 1 to 100."
     first: Int! = 20
-    "The cursor after which the page begins."
+    "The cursor after which the page begins. Default: the beginning of the list."
     after: String
   ): SitekeyConnection
 }
 
 extend type Mutation {
-  "Creates a captcha sitekey with its secret. An account has at most 1,000. For members and owners."
+  "Creates a captcha sitekey with its secret. An account can have 1,000. Requires the role MEMBER or OWNER."
   createSitekey(input: CreateSitekeyInput!): SitekeySecretPayload
 
-  "Changes name and domains: all that are given, or none when one of them is refused. For members and owners."
+  "Changes name and domains: all given ones, or none if one is invalid. Requires the role MEMBER or OWNER."
   updateSitekey(input: UpdateSitekeyInput!): SitekeyPayload
 
-  "Makes a new secret, which takes the place of the old one: that is dead on every process within a second. For members and owners."
+  "Creates a new secret. It replaces the previous one, which all processes reject within a second. Requires the role MEMBER or OWNER."
   rotateSitekeySecret(input: RotateSitekeySecretInput!): SitekeySecretPayload
 
-  "Deletes a sitekey for good. Its widgets stop working, and its tokens are worth nothing any more. For owners."
+  "Deletes a sitekey permanently. Its widgets stop working and its tokens are rejected. Requires the role OWNER."
   deleteSitekey(input: DeleteSitekeyInput!): SitekeyPayload
 
-  "Puts whatever account on a captcha plan, from its next verification on. For operators."
+  "Sets the captcha plan of any account. Takes effect with its next verification. Requires an operator."
   setCaptchaPlan(input: SetCaptchaPlanInput!): SetCaptchaPlanPayload
 }
 
 extend type Account {
-  "The price plan of the captcha, for all sitekeys together."
+  "The price plan of the captcha, shared by all sitekeys of the account."
   captchaPlan: CaptchaPlan!
-  "What the account has used of its monthly captcha quota."
+  "Usage of the monthly captcha quota."
   captchaUsage: CaptchaUsage!
 }
 
-"A captcha sitekey. Forms carry it, and your server confirms their tokens with its secret."
+"A captcha sitekey. Forms contain it, and the owner's server verifies their tokens with its secret."
 type Sitekey implements Node {
   "Global id."
   id: ID!
-  "Names the sitekey in the widget: ` + "`" + `svck_` + "`" + ` and 24 letters and digits. Public."
+  "Identifies the sitekey in the widget: ` + "`" + `svck_` + "`" + ` followed by 24 letters and digits. Public."
   sitekey: String!
   "Display name, 1 to 100 characters."
   name: String!
-  "The domains whose pages, with their subdomains, may use it; sorted, at most 50. May name localhost. None: every page may."
+  "Domains whose pages may use the sitekey, including their subdomains. Sorted, at most 50; may include localhost. Empty: any page."
   domains: [String!]!
-  "The last characters of the secret, to recognise it by."
+  "The last characters of the secret."
   secretHint: String!
-  "What to paste into a form: the widget's element and its script tag."
+  "The HTML for a form: the widget's element and its script tag."
   widgetTag: String!
   """
-  What a Content-Security-Policy of the pages with the widget must allow, one directive in each line. ` + "`" + `optionalCspLines` + "`" + ` has what it
-  may allow in addition.
+  What a Content-Security-Policy of the pages with the widget must allow, one directive per item. See ` + "`" + `optionalCspLines` + "`" + ` for
+  directives that it may allow in addition.
   """
   cspLines: [String!]!
   """
-  What the policy may allow in addition to ` + "`" + `cspLines` + "`" + `, one directive in each line: ` + "`" + `script-src 'wasm-unsafe-eval'` + "`" + `, without which
-  Chromium runs no WebAssembly and the work takes about three times as long; ` + "`" + `style-src` + "`" + ` for pages that link ` + "`" + `captcha.css` + "`" + `.
+  What the policy may allow in addition to ` + "`" + `cspLines` + "`" + `, one directive per item: ` + "`" + `script-src 'wasm-unsafe-eval'` + "`" + `, without which
+  Chromium runs no WebAssembly and the proof of work takes about three times as long; ` + "`" + `style-src` + "`" + ` for pages that link ` + "`" + `captcha.css` + "`" + `.
   """
   optionalCspLines: [String!]!
   "When the sitekey was created."
   createdAt: DateTime!
 }
 
-"The price plan of the captcha: how many verifications an account may use in a calendar month, UTC."
+"The price plan of the captcha: the verifications that an account may use per calendar month (UTC)."
 enum CaptchaPlan {
-  "10,000 a month."
+  "10,000 per month."
   FREE
-  "100,000 a month."
+  "100,000 per month."
   PRO_100K
-  "250,000 a month."
+  "250,000 per month."
   PRO_250K
-  "500,000 a month."
+  "500,000 per month."
   PRO_500K
-  "1,000,000 a month."
+  "1,000,000 per month."
   PRO_1M
   "Unlimited."
   ENTERPRISE
 }
 
-"What an account has used of its captcha quota in the current calendar month, UTC."
+"An account's usage of its captcha quota in the current calendar month (UTC)."
 type CaptchaUsage {
   "The month, as YYYY-MM."
   period: String!
-  "Successful verifications so far, of all sitekeys, those from the reserve included."
+  "Successful verifications of all sitekeys so far, including those from the reserve."
   verifications: Int64!
-  "How many the plan allows; null: any number."
+  "Verifications that the plan allows. Null if unlimited."
   quota: Int64
-  "` + "`" + `verifications` + "`" + ` as a percentage of ` + "`" + `quota` + "`" + `, cut to one decimal, so that 100 means used up; null without a quota."
+  "` + "`" + `verifications` + "`" + ` as a percentage of ` + "`" + `quota` + "`" + `, rounded down to one decimal: 100 means that the quota is used up. Null without a quota."
   percent: Float
-  "How many are accepted after the quota, for at most 7 days; null without a quota."
+  "Verifications accepted after the quota is used up, for at most 7 days. Null without a quota."
   reserve: Int64
-  "When the reserve ends: 7 days after the first verification from it; null before that."
+  "When the reserve expires: 7 days after the first verification from it. Null before that verification."
   reserveEndsAt: DateTime
-  "What becomes of the next verification."
+  "How the next verification is counted."
   standing: CaptchaStanding!
-  "When the next month begins and the count starts again."
+  "When the next month begins and the count restarts."
   resetsAt: DateTime!
 }
 
-"What becomes of an account's next verification."
+"How an account's next verification is counted."
 enum CaptchaStanding {
-  "It is within the quota."
+  "It counts towards the quota."
   WITHIN_QUOTA
-  "The quota is used up; it comes from the reserve."
+  "The quota is used up: it counts towards the reserve."
   IN_RESERVE
-  "It is refused: quota and reserve are used up."
+  "Quota and reserve are used up: it is rejected."
   EXHAUSTED
 }
 
@@ -3427,15 +3439,15 @@ enum CaptchaStanding {
 type SitekeyConnection {
   "The sitekeys with their cursors."
   edges: [SitekeyEdge!]!
-  "Where this page lies in the list."
+  "The position of the page in the list."
   pageInfo: PageInfo!
-  "How many sitekeys the whole list has."
+  "Number of sitekeys in the whole list."
   totalCount: Int!
 }
 
 "A sitekey in a list."
 type SitekeyEdge {
-  "The sitekey's place in the list, for ` + "`" + `after` + "`" + `. Opaque."
+  "Opaque cursor of the sitekey, for ` + "`" + `after` + "`" + `."
   cursor: String!
   "The sitekey."
   node: Sitekey!
@@ -3446,19 +3458,19 @@ input CreateSitekeyInput {
   "Display name, 1 to 100 characters."
   name: String!
   """
-  The domain names, as in ` + "`" + `createSite` + "`" + `, whose pages may use it, at most 50; subdomains are implied. ` + "`" + `localhost` + "`" + ` may be one of them,
-  for development; addresses such as 127.0.0.1 may not. None: every page may.
+  Domain names, as in ` + "`" + `createSite` + "`" + `, whose pages may use the sitekey, including their subdomains. At most 50. ` + "`" + `localhost` + "`" + ` is allowed
+  for development; IP addresses are not. Empty: any page.
   """
   domains: [String!]! = []
 }
 
-"Input of ` + "`" + `updateSitekey` + "`" + `. What is left out or null stays as it is."
+"Input of ` + "`" + `updateSitekey` + "`" + `. Omitted and null fields are not changed."
 input UpdateSitekeyInput {
   "The sitekey's global id."
   sitekeyId: ID!
   "Display name, 1 to 100 characters."
   name: String
-  "The whole list of domains."
+  "The complete list of domains."
   domains: [String!]
 }
 
@@ -3474,23 +3486,23 @@ input DeleteSitekeyInput {
   sitekeyId: ID!
 }
 
-"Answer of ` + "`" + `updateSitekey` + "`" + ` and ` + "`" + `deleteSitekey` + "`" + `."
+"Payload of ` + "`" + `updateSitekey` + "`" + ` and ` + "`" + `deleteSitekey` + "`" + `."
 type SitekeyPayload {
-  "The sitekey as it is now or, deleted, as it was."
+  "The changed or deleted sitekey."
   sitekey: Sitekey
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSitekey` + "`" + ` ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `; ` + "`" + `updateSitekey` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `."
   userErrors: [UserError!]!
 }
 
-"Answer of the mutations that make a secret."
+"Payload of the mutations that create a secret."
 type SitekeySecretPayload {
   "The sitekey."
   sitekey: Sitekey
-  "The new secret. It is shown this once; only its hash is stored."
+  "The new secret. It is returned only here: the service stores its hash."
   secret: String
   """
-  What is wrong with the input: ` + "`" + `createSitekey` + "`" + ` ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `, ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `;
-  ` + "`" + `rotateSitekeySecret` + "`" + ` ` + "`" + `NOT_FOUND` + "`" + `.
+  Errors in the input. ` + "`" + `createSitekey` + "`" + `: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_DOMAIN` + "`" + `, ` + "`" + `TOO_MANY_DOMAINS` + "`" + `, ` + "`" + `TOO_MANY_SITEKEYS` + "`" + `;
+  ` + "`" + `rotateSitekeySecret` + "`" + `: ` + "`" + `NOT_FOUND` + "`" + `.
   """
   userErrors: [UserError!]!
 }
@@ -3503,83 +3515,83 @@ input SetCaptchaPlanInput {
   plan: CaptchaPlan!
 }
 
-"Answer of ` + "`" + `setCaptchaPlan` + "`" + `. Of somebody else's account an operator sees no more than this."
+"Payload of ` + "`" + `setCaptchaPlan` + "`" + `. An operator sees nothing else of another account."
 type SetCaptchaPlanPayload {
   "The account's global id."
   accountId: ID
-  "Its plan now."
+  "The new plan."
   captchaPlan: CaptchaPlan
-  "What it has used of that plan's quota."
+  "Usage of the new plan's quota."
   captchaUsage: CaptchaUsage
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},
-	{Name: "../token.graphqls", Input: `extend type Query {
-  "The caller's own API tokens, oldest first; at most 50. Needs a session."
+	{Name: "../schema/token.graphqls", Input: `extend type Query {
+  "The caller's API tokens, oldest first. At most 50. Requires a session."
   apiTokens: [ApiToken!]!
 
   """
-  What this request costs of the points that an account, with all its users and API tokens, has in a minute. A request that
-  would take more than are left fails with ` + "`" + `RATE_LIMITED` + "`" + `.
+  The rate limit of the caller's account, and the cost of this request. A request that costs more than the remaining limit fails
+  with ` + "`" + `RATE_LIMITED` + "`" + `.
   """
   rateLimit: RateLimit!
 }
 
 extend type Mutation {
   """
-  Makes an API token with which programs act for the caller: ` + "`" + `Authorization: Bearer <token>` + "`" + `, for ` + "`" + `/graphql` + "`" + ` and for
-  downloads. A token may do what its scopes and the user's role both allow. It never may what is about people: passwords,
-  sessions, tokens, members, deletions, plans. Needs a session.
+  Creates an API token for programs that act for the caller. Send it as ` + "`" + `Authorization: Bearer <token>` + "`" + `, to ` + "`" + `/graphql` + "`" + ` and for
+  downloads. A token has the rights that both its scopes and the user's role allow. It never gives access to passwords, sessions,
+  tokens, members, deletions and plans. Requires a session.
   """
   createApiToken(input: CreateApiTokenInput!): CreateApiTokenPayload
 
-  "Ends an API token of the caller at once. Needs a session."
+  "Revokes one of the caller's API tokens immediately. Requires a session."
   revokeApiToken(input: RevokeApiTokenInput!): RevokeApiTokenPayload
 }
 
-"A secret with which programs act for a user."
+"A secret for programs that act for a user."
 type ApiToken implements Node {
   "Global id."
   id: ID!
   "Display name, 1 to 100 characters."
   name: String!
-  "What the token may do, sorted."
+  "The token's scopes, sorted."
   scopes: [ApiTokenScope!]!
-  "The last characters of the token, to recognise it by."
+  "The last characters of the token."
   hint: String!
-  "When the token was made."
+  "When the token was created."
   createdAt: DateTime!
-  "When it was last used, to the minute; null when never."
+  "When the token was last used, rounded down to the minute. Null if it was never used."
   lastUsedAt: DateTime
 }
 
-"What an API token may do."
+"A right of an API token."
 enum ApiTokenScope {
-  "Every query but those that need a session."
+  "Run queries, except those that require a session."
   READ
   """
-  What members may change: create and configure sites, with their secrets. Includes READ. The addresses that events are sent to
-  need EXPORT in addition.
+  Run the mutations of the role MEMBER: create and configure sites, including their secrets. Includes READ. Setting a webhook URL
+  also requires EXPORT.
   """
   WRITE
-  "Download rows. With WRITE: set the addresses that events are sent to."
+  "Download rows. Together with WRITE: set webhook URLs."
   EXPORT
 }
 
 """
-The points of an account. Each field of a query costs one and each mutation at least 100, see ` + "`" + `TOO_COMPLEX` + "`" + `; a request that
-reads the schema costs 1,000 more. The minute begins with the first request. Without an account the schema can be read 60
-times a minute from one network.
+The rate limit of an account, shared by its users and API tokens. The cost of a request is its complexity, see ` + "`" + `TOO_COMPLEX` + "`" + `; a
+request that reads the schema costs 1,000 more. The minute starts with the first request. Callers without an account can read the
+schema 60 times per minute and network.
 """
 type RateLimit {
-  "Points in a minute."
+  "Maximum cost per minute."
   limit: Int!
-  "What this request costs."
+  "Cost of this request."
   cost: Int!
-  "What is left after it."
+  "Remaining cost in this minute, after this request."
   remaining: Int!
-  "When the minute ends and all points are there again."
+  "When the minute ends and the limit is reset."
   resetAt: DateTime!
 }
 
@@ -3587,17 +3599,17 @@ type RateLimit {
 input CreateApiTokenInput {
   "Display name, 1 to 100 characters."
   name: String!
-  "What the token may do; at least one."
+  "The token's scopes, at least one."
   scopes: [ApiTokenScope!]!
 }
 
-"Answer of ` + "`" + `createApiToken` + "`" + `."
+"Payload of ` + "`" + `createApiToken` + "`" + `."
 type CreateApiTokenPayload {
   "The new token."
   apiToken: ApiToken
-  "The secret, beginning with ` + "`" + `tga_` + "`" + `. It is shown this once; only its hash is stored."
+  "The secret. Begins with ` + "`" + `tga_` + "`" + `. It is returned only here: the service stores its hash."
   token: String
-  "What is wrong with the input: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
+  "Errors in the input: ` + "`" + `INVALID_NAME` + "`" + `, ` + "`" + `INVALID_SCOPES` + "`" + `, ` + "`" + `TOO_MANY_TOKENS` + "`" + `."
   userErrors: [UserError!]!
 }
 
@@ -3607,11 +3619,11 @@ input RevokeApiTokenInput {
   apiTokenId: ID!
 }
 
-"Answer of ` + "`" + `revokeApiToken` + "`" + `."
+"Payload of ` + "`" + `revokeApiToken` + "`" + `."
 type RevokeApiTokenPayload {
-  "The token as it was."
+  "The revoked token."
   apiToken: ApiToken
-  "What is wrong with the input: ` + "`" + `NOT_FOUND` + "`" + `."
+  "Errors in the input: ` + "`" + `NOT_FOUND` + "`" + `."
   userErrors: [UserError!]!
 }
 `, BuiltIn: false},

@@ -1,5 +1,5 @@
-// Package schema is the Go side of what the schema files declare and no entity is: the Node
-// interface and the scalars. The generated code and the resolvers use it.
+// Package schema holds the GraphQL schema (*.graphqls) and the Go types of its Node interface and
+// its scalars. The generated code and the resolvers use it. It has no logic beyond encoding.
 package schema
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Node is any entity with a global id. The entities know nothing of GraphQL, so they share no
-// method either; the generated code tells them apart by their type.
+// Node is any entity with a global id. The entities of db/model do not depend on GraphQL and share
+// no method; the generated code distinguishes them by type.
 type Node any
 
-// MarshalDateTime writes a moment as RFC 3339 in UTC, with as many decimals as it has.
+// MarshalDateTime writes a time as RFC 3339 in UTC, with as many decimals as needed.
 func MarshalDateTime(i model.Instant) graphql.Marshaler {
 	return graphql.WriterFunc(func(w io.Writer) {
 		b, err := i.Time().MarshalJSON()
-		// a year that RFC 3339 cannot write
+		// RFC 3339 cannot represent the year.
 		if err != nil {
 			b = []byte("null")
 		}
@@ -37,6 +37,6 @@ func UnmarshalDateTime(v any) (model.Instant, error) {
 	}
 
 	return 0, &model.Error{
-		Kind: model.Invalid, Code: "invalid_argument", Message: "A DateTime is written like 2026-11-20T09:30:00Z.",
+		Kind: model.Invalid, Code: "invalid_argument", Message: "A DateTime has the form 2026-11-20T09:30:00Z.",
 	}
 }

@@ -1,4 +1,4 @@
-// Package environment holds the one rule about environment variables that all commands share.
+// Package environment holds the rule about empty environment variables that all commands share.
 package environment
 
 import (
@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// IgnoreEmpty makes kong treat an empty environment variable as an unset one, for every setting of
-// every command: compose and systemd files write empty variables for what is not configured. It
-// removes them from the process's environment, because kong itself distinguishes the two.
+// IgnoreEmpty makes kong treat an empty environment variable as unset, for every setting of every
+// command. Compose and systemd files set empty variables for what is not configured. It removes
+// these variables from the process's environment, because kong itself distinguishes the two.
 func IgnoreEmpty() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {

@@ -1,15 +1,15 @@
-// What the demo's pages do: they list what is stored or was received, asked for once a second while the page is in view, and
-// sell a kettle.
+// The script of the demo's pages: it polls the stored page views or received webhooks once a second while the page is
+// visible, and sells a kettle.
 const byId = (id) => document.getElementById(id)
 const shown = 30
 
-// follow asks for JSON again and again, and says what show makes of it.
+// follow polls JSON from an address, passes it to show, and displays the returned text.
 async function follow(address, show) {
   let text
   try {
     if (document.hidden) return
     const response = await fetch(address())
-    if (!response.ok) throw new Error(`the shop answered ${response.status}`)
+    if (!response.ok) throw new Error(`the shop responded ${response.status}`)
     text = show(await response.json())
   } catch (error) {
     text = `Not reachable: ${error.message}`
@@ -28,8 +28,7 @@ function line(cells, fresh) {
 
 const campaign = (from) => [from.utm_source, from.utm_medium, from.utm_campaign].filter(Boolean).join(' / ') || '–'
 
-// Page views: what the owner would download. Only rows that the page does not have yet are asked for; engagement that comes later
-// shows when the page is loaded again.
+// Page views: the owner's download. Only new rows are requested; later engagement appears after reloading the page.
 function followPageviews(rows) {
   let last
   let count = 0
@@ -56,7 +55,7 @@ function followPageviews(rows) {
   )
 }
 
-// Webhooks: what the shop's back end was told.
+// Webhooks: the calls that the shop's back end received.
 function followCalls(rows) {
   let newest
   const cells = ({ time, valid, body }) => [
@@ -82,7 +81,7 @@ function followCalls(rows) {
   )
 }
 
-// Each click buys another kettle. A shop does this on the page that thanks for the order, with the order's own number.
+// Each click buys another kettle. A shop sends this event on its confirmation page, with the order's number.
 function sell(button) {
   button.addEventListener('click', () => {
     const id = 'T-' + Date.now().toString(36).toUpperCase()
@@ -93,7 +92,7 @@ function sell(button) {
       return
     }
     window.svc('event', 'purchase', { transaction_id: id, value: 39.9, currency: 'EUR', items: [{ item_id: 'kettle', quantity: 1 }] })
-    const link = Object.assign(document.createElement('a'), { href: '/webhooks', textContent: 'what the shop’s back end was told' })
+    const link = Object.assign(document.createElement('a'), { href: '/webhooks', textContent: 'the shop’s received webhooks' })
     bought.replaceChildren(`Bought as ${id}. See `, link, '.')
   })
 }

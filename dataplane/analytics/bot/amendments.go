@@ -1,28 +1,28 @@
 package bot
 
-// amendments corrects patterns of the public list that also name a browser or an app in which
-// people open pages. The replacement still finds the crawler; an empty one drops the pattern.
+// amendments replaces patterns of the public list that also match a browser, or an app in which
+// people open pages. A replacement still matches the crawler; an empty one drops the pattern.
 var amendments = map[string]string{
 	// The built-in browsers of editors, and of the apps of Facebook and Instagram.
 	`Code\/1\.`:        "",
 	`Trae\/`:           "",
 	`MetaIAB Facebook`: "",
 
-	// Site-specific browsers of the Mac, and Slack's app in the Windows store. The crawlers leave
-	// their address.
+	// Site-specific browsers of the Mac, and Slack's app in the Windows store. Other patterns match
+	// the crawlers, which contain their address.
 	`Fluid`: "",
 	`Sonic`: "",
 
-	// Makers and models of phones.
+	// Phone makers and models.
 	`Butterfly`: `Butterfly/`, // HTC Butterfly
 	`Fever`:     `^Fever/`,    // Wiko Fever
 
-	// Browsers named like their maker's crawler: Sogou Explorer and its mobile browser, Mail.ru's
-	// Amigo.
+	// Browsers with the name of their maker's crawler: Sogou Explorer and its mobile browser,
+	// Mail.ru's Amigo.
 	`Sogou`:    `Sogou .*[sS]pider`,
 	`mail\.ru`: "",
 
-	// Apps that put their name at the end of a browser's, while their servers begin with it.
+	// Apps that append their name to a browser's user agent, while their servers' begins with it.
 	`Asana\/`:      `^Asana/`,
 	`Blackboard`:   `^Blackboard`,
 	`Bluesky\/`:    `^Bluesky/`,

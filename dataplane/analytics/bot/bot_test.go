@@ -186,17 +186,17 @@ func TestBots(t *testing.T) {
 	}
 }
 
-// The share of user agents called bots in collections that we did not put together. A list that
-// changes these figures for the worse is not an improvement, whatever else it finds.
+// The share of user agents that count as bots, in collections of others. A change of the lists that
+// makes these figures worse is not an improvement.
 func TestRates(t *testing.T) {
 	tests := []struct {
 		file          string
-		fewest, most  int // bots among entries
+		fewest, most  int // bots in entries
 		entries       int
 		remainingOnes string
 	}{
 		{"crawlers", 342, 364, 364, "missed are mostly apps in which people read: Alipay, Naver, DuckDuckGo, Reeder"},
-		{"browsers", 0, 3, 124, "wrong are three apps and a browser for the Amiga that do not say what they run on"},
+		{"browsers", 0, 3, 124, "wrong are three apps and a browser for the Amiga that do not name their operating system"},
 		{"current", 0, 0, 159, ""},
 	}
 	for _, tt := range tests {
@@ -216,7 +216,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// read returns the user agents of a file in testdata, whose first lines say where they are from.
+// read returns the user agents of a file in testdata. Its first lines name their source.
 func read(t testing.TB, name string) []string {
 	t.Helper()
 
@@ -247,7 +247,7 @@ func FuzzIs(f *testing.F) {
 	})
 }
 
-// Nothing is kept between calls, so a user agent costs the same the first time and later.
+// No result is cached, so that a user agent takes the same time on every call.
 func BenchmarkIs(b *testing.B) {
 	for _, bb := range []struct{ name, userAgent string }{
 		{"Chrome", onWindows + "Chrome/142.0.0.0 Safari/537.36"},
@@ -257,7 +257,7 @@ func BenchmarkIs(b *testing.B) {
 		{"made to be slow", "(" + strings.Repeat(" ", 1984) + strings.Repeat("xcurlx ", 8)},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			// the lists are read at the first call that needs them
+			// The first call loads the lists.
 			bot.Is("")
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,13 +1,12 @@
 //go:build ignore
 
-// Gen writes patterns.txt from the public list of crawler user agents, an npm package. To take a
-// newer list:
+// Gen writes patterns.txt from the public list of crawler user agents, an npm package. To update
+// the list:
 //
 //	npm pack crawler-user-agents
 //	go run gen.go -date 2026-11-20 crawler-user-agents-1.60.0.tgz
 //
-// It needs the package file rather than the network, so that the same file always gives the same
-// output.
+// It reads the package file instead of the network, so that its output is reproducible.
 package main
 
 import (
@@ -68,8 +67,8 @@ func generate(tarball, date string) error {
 	patterns = slices.Compact(patterns)
 
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# User agents of crawlers, as regular expressions.\n# From npm %s %s, fetched %s; made by gen.go, do not edit.\n#\n",
-		about.Name, about.Version, date)
+	fmt.Fprintln(&out, "# User agents of crawlers, as regular expressions.")
+	fmt.Fprintf(&out, "# From npm %s %s, fetched %s; made by gen.go, do not edit.\n#\n", about.Name, about.Version, date)
 
 	for line := range strings.Lines(strings.TrimSpace(string(files["package/LICENSE"]))) {
 		fmt.Fprintln(&out, strings.TrimSpace("# "+strings.TrimSpace(line)))
@@ -82,8 +81,8 @@ func generate(tarball, date string) error {
 	return os.WriteFile("patterns.txt", out.Bytes(), 0o644)
 }
 
-// visible protects blanks at the ends of a pattern, which are part of it, from editors and from the
-// loader.
+// visible writes blanks at the ends of a pattern as character classes, since editors and the loader
+// would trim them.
 func visible(pattern string) string {
 	if rest, ok := strings.CutPrefix(pattern, " "); ok {
 		pattern = "[ ]" + rest

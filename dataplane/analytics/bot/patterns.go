@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The lists: a regular expression to a line, # starts a comment.
+// The lists have one regular expression per line. # starts a comment.
 var (
 	//go:embed patterns.txt
 	publicList string
@@ -17,37 +17,36 @@ var (
 	ownList string
 )
 
-// list is a set of regular expressions that can be asked together. Each is filed under literals of
-// which its matches hold at least one, and each literal under its first three letters, so that a
-// text is scanned once however many there are.
+// list is a set of regular expressions that are matched together. Each is indexed by literals of
+// which its matches contain at least one, and each literal by its first three letters. So a text is
+// scanned once, however many expressions there are.
 type list struct {
 	literals []literal           // ordered by bucket
 	start    [buckets + 1]uint16 // bucket b is literals[start[b]:start[b+1]]
 }
 
-// literal is a text whose presence decides, or calls for a closer look.
+// literal is a text whose presence is a match, or requires a check.
 type literal struct {
 	text    string
 	first   letters
-	anyCase bool                           // text is lower-case ASCII then
-	closer  func(text string, at int) bool // whether it matches the text that holds the literal there; nil: it does
+	anyCase bool                           // ignore case; text is lower-case ASCII
+	check   func(text string, at int) bool // reports whether a text with the literal there matches; nil: always
 }
 
 const (
-	// width is the length of the part of a literal by which it is found, and the least that an
-	// expression must offer.
+	// width is the number of letters by which literals are indexed, and the least length of a
+	// literal.
 	width      = 3
 	bucketBits = 14
 	buckets    = 1 << bucketBits
-	// mostLooks bounds the closer looks at one text. Of 33,000 browsers none calls for more than
-	// four.
-	mostLooks = 8
+	// maxChecks is the most checks of one text. None of 33,000 browsers requires more than four.
+	maxChecks = 8
 )
 
-// letters are three bytes without their case.
+// letters are three bytes, without case.
 type letters uint32
 
-// then returns the last two letters and one more.
+// then returns the last two letters followed by another one.
 func (l letters) then(c byte) letters { return (l<<8 | letters(c|0x20)) & 0xFFFFFF }
 
 func (l letters) bucket() uint32 { return uint32(l) * 0x9E3779B1 >> (32 - bucketBits) }
@@ -56,10 +55,10 @@ func firstLetters(text string) letters {
 	return letters(0).then(text[0]).then(text[1]).then(text[2])
 }
 
-// match reports whether any of the expressions matches, or so many nearly do that the text is no
-// browser's.
+// match reports whether any expression matches. It also reports true for a text that requires more
+// than maxChecks checks, since browsers do not.
 func (l *list) match(text string) bool {
-	looks := 0
+	checks := 0
 	var three letters
 	for i := range len(text) {
 		three = three.then(text[i])
@@ -74,10 +73,10 @@ func (l *list) match(text string) bool {
 			if lit.first != three || !lit.begins(text[at:]) {
 				continue
 			}
-			if lit.closer == nil || lit.closer(text, at) {
+			if lit.check == nil || lit.check(text, at) {
 				return true
 			}
-			if looks++; looks > mostLooks {
+			if checks++; checks > maxChecks {
 				return true
 			}
 		}
@@ -86,6 +85,7 @@ func (l *list) match(text string) bool {
 	return false
 }
 
+// begins reports whether the text begins with the literal.
 func (l *literal) begins(text string) bool {
 	if len(text) < len(l.text) {
 		return false
@@ -107,6 +107,7 @@ func (l *literal) begins(text string) bool {
 	return true
 }
 
+// load returns the list of all expressions.
 func load() *list {
 	var found []literal
 	for _, p := range lines(publicList) {
@@ -123,11 +124,11 @@ func load() *list {
 		found = append(found, literals("(?i)"+p)...)
 	}
 
-	return newList(append(found, literal{text: "bot", anyCase: true, closer: endsWordBot}))
+	return newList(append(found, literal{text: "bot", anyCase: true, check: endsWordBot}))
 }
 
-// endsWordBot reports whether the bot at that place ends a word, alone or in the plural, other than
-// CUBOT: these are phones.
+// endsWordBot reports whether the "bot" at an offset ends a word, in the singular or plural. It
+// excludes CUBOT, a maker of phones.
 func endsWordBot(text string, at int) bool {
 	before, after := text[:at], text[at+len("bot"):]
 	if after != "" && after[0]|0x20 == 's' {
@@ -141,6 +142,7 @@ func endsWordBot(text string, at int) bool {
 	return n < 2 || !strings.EqualFold(before[n-2:], "cu") || n > 2 && isLetter(before[n-3])
 }
 
+// newList returns a list of literals.
 func newList(literals []literal) *list {
 	for i := range literals {
 		literals[i].first = firstLetters(literals[i].text)
@@ -159,6 +161,7 @@ func newList(literals []literal) *list {
 	return l
 }
 
+// lines returns the lines of a list without comments.
 func lines(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -169,8 +172,8 @@ func lines(text string) []string {
 	return all
 }
 
-// literals returns what to look for to find out whether the expression can match. It panics when
-// there is nothing long enough to look for: the lists are part of the program.
+// literals returns the literals of an expression: each match contains at least one. It panics if
+// they are too short, since the lists are part of the program.
 func literals(pattern string) []literal {
 	tree, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -179,21 +182,21 @@ func literals(pattern string) []literal {
 
 	found := required(tree)
 	if len(found) == 0 || shortest(found) < width {
-		panic(fmt.Sprintf("bot: %q has no literal of %d characters that its matches must hold", pattern, width))
+		panic(fmt.Sprintf("bot: %q has no literal of %d characters that its matches must contain", pattern, width))
 	}
 
 	if tree.Op != syntax.OpLiteral {
 		re := regexp.MustCompile(pattern)
 		for i := range found {
-			found[i].closer = func(text string, _ int) bool { return re.MatchString(text) }
+			found[i].check = func(text string, _ int) bool { return re.MatchString(text) }
 		}
 	}
 
 	return found
 }
 
-// required returns literals of which every match of the expression holds at least one, or none if
-// there are no such.
+// required returns literals of which every match of the expression contains at least one, or nil if
+// it finds none.
 func required(re *syntax.Regexp) []literal {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -207,20 +210,20 @@ func required(re *syntax.Regexp) []literal {
 	case syntax.OpCapture, syntax.OpPlus:
 		return required(re.Sub[0])
 	case syntax.OpConcat:
-		// all parts are there, so take the one that is easiest to rule out
+		// A match contains all operands, so that the most selective one is enough.
 		var best []literal
-		for _, part := range re.Sub {
-			if found := required(part); shortest(found) > shortest(best) {
+		for _, operand := range re.Sub {
+			if found := required(operand); shortest(found) > shortest(best) {
 				best = found
 			}
 		}
 
 		return best
 	case syntax.OpAlternate:
-		// any of the parts may be there, so all must be looked for
+		// A match contains any of the operands, so that all of them are needed.
 		var all []literal
-		for _, part := range re.Sub {
-			found := required(part)
+		for _, operand := range re.Sub {
+			found := required(operand)
 			if found == nil {
 				return nil
 			}
@@ -234,7 +237,7 @@ func required(re *syntax.Regexp) []literal {
 	return nil
 }
 
-// shortest returns the length of the shortest text, zero for none.
+// shortest returns the length of the shortest literal, or 0 without any.
 func shortest(literals []literal) int {
 	n := 0
 	for i, l := range literals {

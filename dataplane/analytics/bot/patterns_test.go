@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Being asked together must not change what the expressions say: list.match against one expression
-// after the other.
+// list.match must have the same result as the expressions one after the other.
 func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 	var expressions []string
 	for _, p := range lines(publicList) {
@@ -24,7 +23,7 @@ func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 		expressions = append(expressions, "(?i)"+p)
 	}
 
-	// what endsWordBot stands for
+	// These are the equivalent of endsWordBot.
 	expressions = append(expressions, `(?i)(^|[^u]|(^|[^c])u|[a-z]cu)bots?([^a-z]|$)`)
 
 	var compiled []*regexp.Regexp
@@ -34,7 +33,7 @@ func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 
 	texts := []string{"", "bo", "bot", "BOT", "cubot", "CUBOT_", "a CUBOT", "focubot", "bots", "botso", "robotics", "bot2", "xubot", "ubot", "aCUBOTS bots", "Sogou web spider", "ſpider", "wordpress", "WGET", "wGet "}
 
-	// the expressions themselves are texts that nearly match
+	// The expressions themselves are texts that nearly match.
 	for i, p := range expressions {
 		if i%7 == 0 {
 			texts = append(texts, strings.NewReplacer(`\`, "", "(?i)", "", "^", "").Replace(p), strings.ToUpper(p))
@@ -44,7 +43,7 @@ func TestMatchEqualsTheExpressionsOneByOne(t *testing.T) {
 	for _, text := range texts {
 		want := slices.ContainsFunc(compiled, func(re *regexp.Regexp) bool { return re.MatchString(text) })
 
-		// letters beyond ASCII have no other case for us
+		// The list ignores the case of ASCII letters only.
 		if got := patterns().match(text); got != want && text != "ſpider" {
 			t.Errorf("match(%q) = %v, want %v", text, got, want)
 		}
@@ -72,7 +71,7 @@ func TestLiterals(t *testing.T) {
 		decides := true
 		for _, l := range literals(tt.pattern) {
 			got = append(got, l.text)
-			decides = decides && l.closer == nil
+			decides = decides && l.check == nil
 		}
 
 		if !slices.Equal(got, tt.want) || decides != tt.decides {
@@ -94,14 +93,14 @@ func TestAPatternWithoutLiteralPanics(t *testing.T) {
 	}
 }
 
-// A text made to keep us busy costs little, and is not a browser's.
+// A text that is made to be slow takes little time, and does not count as a browser's.
 func TestManyNearMisses(t *testing.T) {
-	cubots := strings.Repeat("CUBOT ", mostLooks)
+	cubots := strings.Repeat("CUBOT ", maxChecks)
 	if patterns().match(cubots) {
-		t.Errorf("%d near misses are taken for a match", mostLooks)
+		t.Errorf("%d near misses are taken for a match", maxChecks)
 	}
 	if !patterns().match(cubots + "CUBOT") {
-		t.Errorf("%d near misses are not taken for a match", mostLooks+1)
+		t.Errorf("%d near misses are not taken for a match", maxChecks+1)
 	}
 }
 

@@ -1,12 +1,11 @@
-// Package channel names the marketing channel of a visit: a pure function of the campaign values
-// and the referring site of the visit's first page view (analytics contract, section 2 "Campaign
-// object").
+// Package channel determines the marketing channel of a visit from the campaign and the referring
+// site of its first page view (analytics contract, section 2 "Campaign object"). The analytics
+// endpoints call Complete for each campaign, and Of for each possible start of a visit. It is pure.
 //
-// The rules are those of Google Analytics 4's default channel grouping, first match wins, folded
-// into the contract's thirteen values. The collect handler calls Complete before it stores a
-// campaign and Of before it stores a visit. Sites are recognised by whole host labels, so
-// microsoft.com is not t.co; nothing here scans a list, compiles an expression or touches the
-// network.
+// The rules are those of Google Analytics 4's default channel grouping, mapped to the contract's
+// thirteen values. The first match wins. Sites are matched by whole host labels, so that
+// microsoft.com does not match t.co, and by map lookups, so that the cost does not grow with the
+// lists.
 package channel
 
 import (
@@ -35,9 +34,9 @@ const (
 	Unassigned    Channel = "unassigned"
 )
 
-// Complete returns the campaign with source and medium set from its click id, when it has a click
-// id and no source (contract, section 2 "Click id platforms"). The medium is then cpc whatever was
-// sent. Of several click ids Meta's counts last, because it is on unpaid links too.
+// Complete returns the campaign with source and medium set from its click id, if it has a click id
+// and no source (contract, section 2 "Click id platforms"). The medium is then always cpc. Of
+// several click ids Meta's has the lowest priority, because it is on unpaid links too.
 func Complete(c model.Campaign) model.Campaign {
 	if c.Source != "" {
 		return c
@@ -62,9 +61,9 @@ func Complete(c model.Campaign) model.Campaign {
 // referrerHost, a lower-case host without port. An empty host means no referrer, or a page of the
 // site itself.
 //
-// Campaign values outrank the referrer. A campaign that names no source is completed first and,
-// failing that, judged by its medium and the referring site; with neither source nor medium only
-// the referring site counts.
+// Campaign values take precedence over the referrer. A campaign without a source is completed
+// first. If that sets no source, its medium and the referring site decide; without a medium, the
+// referring site alone.
 func Of(c model.Campaign, referrerHost string) Channel {
 	c = Complete(c)
 	source, medium := value(c.Source), value(c.Medium)
@@ -80,7 +79,7 @@ func Of(c model.Campaign, referrerHost string) Channel {
 	return ofCampaign(source, medium, kindOfSource(source))
 }
 
-// value cleans a campaign value. Values arrive in lower case, so this usually copies nothing.
+// value normalises a campaign value. Values arrive in lower case, so that this rarely copies.
 func value(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if s == "(none)" || s == "(not set)" {
@@ -89,6 +88,7 @@ func value(s string) string {
 	return s
 }
 
+// ofReferrer returns the channel of a visit without campaign values.
 func ofReferrer(host string) Channel {
 	if host == "" {
 		return Direct
@@ -104,7 +104,7 @@ func ofReferrer(host string) Channel {
 	case mail:
 		return Email
 	case ads:
-		// an untagged click on a banner: the ad server is all we see
+		// An untagged click on a banner shows only the ad server.
 		return Display
 	case affiliates:
 		return Affiliates
@@ -113,8 +113,8 @@ func ofReferrer(host string) Channel {
 	return Referral
 }
 
-// ofCampaign is the grouping's table, in its order with one exception: e-mail comes first, so that
-// a mailing sent through a social network or a portal still counts as e-mail.
+// ofCampaign applies the grouping's table in its order, with one exception: e-mail comes first, so
+// that a mailing through a social network or a portal counts as e-mail.
 func ofCampaign(source, medium string, from kind) Channel {
 	paid := isPaid(medium)
 	switch {
@@ -127,7 +127,7 @@ func ofCampaign(source, medium string, from kind) Channel {
 	case paid && from == video:
 		return PaidVideo
 	case isDisplay(medium):
-		// includes cpm, which is a paid medium as well
+		// This includes cpm, which is a paid medium as well.
 		return Display
 	case paid:
 		return OtherPaid
@@ -142,7 +142,7 @@ func ofCampaign(source, medium string, from kind) Channel {
 	case medium == "referral" || medium == "app" || medium == "link":
 		return Referral
 	case source == "sms" || isMessage(medium):
-		// the grouping's own channels for these are not among the thirteen
+		// The grouping's channels for these are not among the thirteen.
 		return Unassigned
 	case from == mail:
 		return Email
@@ -151,15 +151,15 @@ func ofCampaign(source, medium string, from kind) Channel {
 	case from == affiliates:
 		return Affiliates
 	case medium == "" && strings.Contains(source, "."):
-		// a site that tags its links with its own name only
+		// This is a site that tags its links with its own name only.
 		return Referral
 	}
 
 	return Unassigned
 }
 
-// isPaid is the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$: prepaid is not a paid
-// medium.
+// isPaid matches the grouping's expression ^(.*cp.*|ppc|retargeting|paid.*)$. So prepaid is not a
+// paid medium.
 func isPaid(medium string) bool {
 	return strings.Contains(medium, "cp") || medium == "ppc" || medium == "retargeting" || strings.HasPrefix(medium, "paid")
 }

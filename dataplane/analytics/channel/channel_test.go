@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// every is the contract's list of allowed values (section 2), spelt out again so that a typing
-// error shows.
+// every is the contract's list of allowed values (section 2), written out again to reveal typing
+// errors.
 var every = []channel.Channel{
 	"direct", "organic search", "paid search", "organic social", "paid social", "organic video", "paid video", "email",
 	"referral", "display", "affiliates", "other paid", "unassigned",
@@ -54,8 +54,8 @@ func (v vector) campaign() model.Campaign {
 	return c
 }
 
-// host does what the collect handler does: the host of another site's page, empty for the site's
-// own (example.com here).
+// host returns the host of a referrer as the collect handler does: empty for the site's own, which
+// is example.com here.
 func (v vector) host(t *testing.T) string {
 	t.Helper()
 
@@ -177,7 +177,7 @@ func TestOf(t *testing.T) {
 		{"web push", "partner", "webpush", "", channel.Unassigned},
 		{"audio", "partner", "audio", "", channel.Unassigned},
 
-		// A medium without source is judged with the referring site.
+		// For a medium without a source, the referring site counts too.
 		{"paid from an engine", "", "cpc", "www.bing.com", channel.PaidSearch},
 		{"paid from nowhere", "", "cpc", "", channel.OtherPaid},
 		{"e-mail from an engine", "", "email", "www.bing.com", channel.Email},

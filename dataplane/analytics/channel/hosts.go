@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kind says what sort of site a host or a source name belongs to.
+// kind is the type of site that a host or a source name belongs to.
 type kind uint8
 
 const (
@@ -19,8 +19,8 @@ const (
 	referral // below a listed host, but not of its kind
 )
 
-// files holds the lists. A line is a host, which stands for itself and the hosts below it, or a
-// bare name as campaigns use for their source; # starts a comment.
+// files holds the lists. A line is a host, which matches itself and its subdomains, or a bare name
+// that campaigns use as their source. # starts a comment.
 //
 //go:embed hosts/*.txt
 var files embed.FS
@@ -31,6 +31,7 @@ var listNames = map[kind]string{
 
 var sites = load()
 
+// load returns all entries with their kind.
 func load() map[string]kind {
 	all := make(map[string]kind, 4096)
 	for k, name := range listNames {
@@ -44,8 +45,9 @@ func load() map[string]kind {
 // list returns the entries of one file in their order.
 func list(name string) []string {
 	text, err := files.ReadFile("hosts/" + name + ".txt")
+
+	// The files are embedded.
 	if err != nil {
-		// the files are part of the program
 		panic(err)
 	}
 
@@ -59,15 +61,15 @@ func list(name string) []string {
 	return entries
 }
 
-// longestHost is DNS's limit, with the trailing dot.
-const longestHost = 254
+// maxHost is the length limit of DNS, including the trailing dot.
+const maxHost = 254
 
-// kindOfHost looks up the host, then the domains above it, one label at a time: the nearest listed
-// one decides. It stops before the last label, because that may read like a name of ours
-// (blog.google, dns.line).
+// kindOfHost returns the kind of a host: that of the host itself, or of the nearest parent domain
+// that is listed. It does not look up the last label, which may equal a bare name (blog.google,
+// dns.line).
 func kindOfHost(host string) kind {
-	if len(host) > longestHost {
-		// what is no host could hold thousands of labels
+	// A longer text is not a host, and could have thousands of labels.
+	if len(host) > maxHost {
 		return unlisted
 	}
 
@@ -84,7 +86,7 @@ func kindOfHost(host string) kind {
 	}
 }
 
-// kindOfSource looks up a campaign's source: a bare name, or a host.
+// kindOfSource returns the kind of a campaign's source, which is a bare name or a host.
 func kindOfSource(source string) kind {
 	if strings.IndexByte(source, '.') < 0 {
 		return sites[source]

@@ -14,8 +14,8 @@ var (
 	hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}$`)
 )
 
-// Every file is sorted and every entry well-formed, listed once, and not already said by an entry
-// above it.
+// Every file is sorted, and every entry is well-formed, listed once, and not implied by an entry
+// for a parent domain.
 func TestLists(t *testing.T) {
 	fewest := map[kind]int{search: 400, social: 400, video: 200, mail: 250, ads: 250, affiliates: 100, referral: 100}
 	inFile := map[string]string{}
@@ -60,7 +60,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// An exception makes sense only below a host that it is an exception from.
+// An exception needs a listed parent domain of another kind.
 func TestReferralExceptionsLieBelowListedHosts(t *testing.T) {
 	for _, e := range list(listNames[referral]) {
 		switch kindOfHost(e[strings.IndexByte(e, '.')+1:]) {

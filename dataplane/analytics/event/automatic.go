@@ -6,18 +6,18 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of what the automatic events keep of a text, in characters. Longer ones are cut.
+// Limits of the texts of automatic events, in characters. Longer ones are cut.
 const (
-	maxFile = 2_048 // as a path
+	maxFile = 2_048 // like a path
 	maxExt  = 16    // the contract's longest is four
 	maxTerm = 100   // analytics contract, section 8
 )
 
-// maxPercent is 100, as the number that the reader compares with.
+// maxPercent is 100 as model.Money.
 const maxPercent = 100 * model.Money(1_000_000)
 
-// automaticProperties is the contract's table of automatic events (section 2): how each property of
-// each event is read. Every other property goes.
+// automaticProperties is the contract's table of automatic events (section 2): the reader of each
+// property of each event. Other properties are dropped.
 var automaticProperties = map[string]map[string]func(r *reader, key string) error{
 	model.EventOutboundClick: {"host": (*reader).keepHost},
 	model.EventFileDownload:  {"file": keepText(maxFile), "ext": keepText(maxExt)},
@@ -25,8 +25,8 @@ var automaticProperties = map[string]map[string]func(r *reader, key string) erro
 	model.EventSiteSearch:    {"term": keepText(maxTerm)},
 }
 
-// automatic keeps exactly the event's own properties. A property of the wrong type goes like an
-// unknown one: the event still happened.
+// automatic keeps exactly the event's own properties. A property of the wrong type is dropped like
+// an unknown one, since the event still happened.
 func (r *reader) automatic(name string, domains []string) (Accepted, error) {
 	known := automaticProperties[name]
 	err := r.properties(func(key string) error {
@@ -46,7 +46,7 @@ func (r *reader) automatic(name string, domains []string) (Accepted, error) {
 	return Accepted{Name: name, Properties: r.result()}, nil
 }
 
-// keepText makes the reading of a text that is cut to limit characters.
+// keepText returns a reader of a text that is cut to limit characters.
 func keepText(limit int) func(r *reader, key string) error {
 	return func(r *reader, key string) error {
 		text, ok, err := r.text()
@@ -57,8 +57,8 @@ func keepText(limit int) func(r *reader, key string) error {
 	}
 }
 
-// keepHost keeps a host in its normalised form, so that one host is one row of a report. Of a whole
-// address it keeps the host. What has no host goes: it could be anything, with personal data in it.
+// keepHost keeps a host in its normalised form, so that a host is one row of a report. Of an
+// address it keeps the host. A text without a host is dropped, since it may contain personal data.
 func (r *reader) keepHost(key string) error {
 	text, ok, err := r.text()
 	if !ok {
@@ -71,8 +71,7 @@ func (r *reader) keepHost(key string) error {
 	return nil
 }
 
-// hostOf returns the normalised host of a host with or without a port and path, and of an address
-// with or without its scheme.
+// hostOf returns the normalised host of an address, with or without scheme, port and path.
 func hostOf(text string) (string, bool) {
 	if scheme, rest, ok := strings.Cut(text, ":/"); ok && !strings.ContainsAny(scheme, "./?#") {
 		text = strings.TrimLeft(rest, "/")

@@ -15,43 +15,42 @@ import (
 )
 
 const (
-	// maxProperties is the most bytes of properties in their canonical form (analytics contract,
-	// section 8).
+	// maxProperties is the largest size of properties in their canonical form, in bytes (analytics
+	// contract, section 8).
 	maxProperties = 4_096
-	// maxDepth is how deep the objects and lists of properties may nest, the properties themselves
-	// counted. The databases store any depth that fits. But anyone can send properties, and many
-	// JSON parsers give up at some hundred levels: one hit must not make an owner's whole download
-	// unreadable.
+	// maxDepth is the deepest nesting of objects and lists, including the properties themselves.
+	// The databases store any depth. But anyone can send properties, and many JSON parsers fail at
+	// some hundred levels: one hit must not make an owner's whole download unreadable.
 	maxDepth = 64
-	// maxAlike is how many keys of one object may become equal when what no database holds is
-	// replaced.
+	// maxAlike is the most keys of one object that may become equal when characters that no
+	// database stores are replaced.
 	maxAlike = 8
-	// fewMembers is up to how many keys of an object are searched one by one.
+	// fewMembers is the most keys of an object that are searched linearly.
 	fewMembers = 16
 )
 
 var (
 	errNotObject = errors.New("the properties are not a JSON object")
-	errTrailing  = errors.New("something follows the properties")
+	errTrailing  = errors.New("text after the properties")
 )
 
 // canonical reads the text of m or meta once and writes its canonical form: compact, in UTF-8, with
-// each key once. Of a key that was sent twice, the last one stays. Texts and numbers stay as they
-// were sent, unless they cannot: NUL and half surrogates become U+FFFD, and a number beyond a
-// double becomes a text, so that every JSON reader can read it.
+// each key once. Of a repeated key the last value is kept. Texts and numbers stay as they were
+// sent, with two exceptions: NUL and half surrogates become U+FFFD, and a number beyond a double
+// becomes a text, so that every JSON parser can read it.
 type canonical struct {
 	source  bytes.Reader
 	in      jsontext.Decoder
 	text    []byte
-	members []member // of the objects that are being read, those of the innermost one last
-	useless bool     // too deep or too ambiguous to be kept
+	members []member // of all open objects, those of the innermost one last
+	useless bool     // too deep or too ambiguous to be stored
 }
 
 // member is a key and its value in the canonical text.
 type member struct {
 	sent       string // the key as it was sent, see readKey
 	key        string // the key as it is stored
-	start, end int    // in the text, the key included; start is removed for a key that came again
+	start, end int    // in the text, including the key; start is removed for a repeated key
 }
 
 const removed = -1
@@ -77,8 +76,8 @@ func (c *canonical) read(properties []byte) error {
 	return nil
 }
 
-// value reads a value inside depth objects and lists. One that is too deep is replaced by null,
-// since the rest may still count.
+// value reads a value inside depth objects and lists. A value that is too deep is replaced by null,
+// since the other properties may still be needed.
 func (c *canonical) value(depth int) error {
 	kind := c.in.PeekKind()
 	if (kind == '{' || kind == '[') && depth == maxDepth {
@@ -116,6 +115,7 @@ func (c *canonical) value(depth int) error {
 	return nil
 }
 
+// list reads a list.
 func (c *canonical) list(depth int) error {
 	if err := c.token(); err != nil {
 		return err
@@ -133,6 +133,7 @@ func (c *canonical) list(depth int) error {
 	return c.token()
 }
 
+// object reads an object.
 func (c *canonical) object(depth int) error {
 	if err := c.token(); err != nil {
 		return err
@@ -158,8 +159,8 @@ func (c *canonical) token() error {
 	return err
 }
 
+// quote writes a text. AppendQuote fails for invalid UTF-8 only, which s is not.
 func (c *canonical) quote(s string) {
-	// fails for invalid UTF-8 only, which s is not
 	c.text, _ = jsontext.AppendQuote(c.text, s)
 }
 
@@ -169,7 +170,7 @@ type object struct {
 	first    int            // index of its first member
 	begin    int            // of its members in the text
 	index    map[string]int // of its members by key; nil while there are few
-	repeated bool           // a key came again
+	repeated bool           // some key is repeated
 }
 
 // member reads a key and its value.
@@ -179,7 +180,7 @@ func (o *object) member(depth int) error {
 		return err
 	}
 
-	key, old := o.place(sent, key)
+	key, old := o.slot(sent, key)
 	if old >= 0 {
 		o.members[old].start = removed
 		o.repeated = true
@@ -202,8 +203,8 @@ func (o *object) member(depth int) error {
 	return nil
 }
 
-// readKey reads a key as it is stored, and as it was sent: of a key with half surrogates, which are
-// no text, its JSON behind a byte that no text has.
+// readKey reads a key, and returns it as it was sent and as it is stored. A key with half
+// surrogates is not a text: for it, sent is the key's JSON after a byte that no text contains.
 func (o *object) readKey() (sent, key string, err error) {
 	raw, err := o.in.ReadValue()
 	if err != nil {
@@ -224,10 +225,9 @@ func (o *object) readKey() (sent, key string, err error) {
 	return sent, storable(sent), nil
 }
 
-// place returns the key under which a member is stored, and the index of the member that it
-// replaces or -1. A key that only became equal to another one gets a further U+FFFD, so that both
-// stay.
-func (o *object) place(sent, key string) (string, int) {
+// slot returns the key under which a member is stored, and the index of the member that it replaces
+// or -1. A key that became equal to a different one gets a further U+FFFD, so that both are kept.
+func (o *object) slot(sent, key string) (string, int) {
 	for range maxAlike {
 		i := o.find(key)
 		if i < 0 || o.members[i].sent == sent {
@@ -260,6 +260,7 @@ func (o *object) find(key string) int {
 	return -1
 }
 
+// add adds a member, and indexes the members once there are many.
 func (o *object) add(m member) {
 	o.members = append(o.members, m)
 	if o.index == nil && len(o.members)-o.first > fewMembers {
@@ -274,7 +275,7 @@ func (o *object) add(m member) {
 	}
 }
 
-// close takes the members that came again out of the text.
+// close removes replaced members from the text.
 func (o *object) close() {
 	if o.repeated {
 		text := o.text[:o.begin]
@@ -286,7 +287,7 @@ func (o *object) close() {
 				text = append(text, ',')
 			}
 
-			// never behind what it is read from
+			// The text shrinks, so that append never overwrites what is still to be read.
 			text = append(text, o.text[m.start:m.end]...)
 		}
 
@@ -296,11 +297,11 @@ func (o *object) close() {
 	o.members = o.members[:o.first]
 }
 
-// storable cuts nothing: there are never more characters than bytes.
+// storable is model.Storable without a limit, since a text has at most as many characters as bytes.
 func storable(s string) string { return model.Storable(s, len(s)) }
 
-// isDouble reports whether a JSON number can be read as a double: it is not too large, nor so small
-// that it becomes 0.
+// isDouble reports whether a double can represent a JSON number: it is neither too large, nor so
+// small that it becomes 0.
 func isDouble(number []byte) bool {
 	const safe = 300 // digits, without an exponent
 	if len(number) < safe && !bytes.ContainsAny(number, "eE") {

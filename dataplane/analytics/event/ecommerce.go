@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Limits of the e-commerce fields. An id or a number beyond its limit is unreadable, because it
-// cannot be cut without becoming another one; a name is cut. An event without a readable required
-// field is bad_event; an unreadable optional one is left out.
+// Limits of the e-commerce fields. An id or a number beyond its limit is unreadable, because
+// cutting it would change its meaning; a name is cut. An event without a readable required field is
+// bad_event; an unreadable optional field is left out.
 const (
 	maxItemID        = 200 // characters
 	maxItemName      = 200 // characters
@@ -49,8 +49,8 @@ var fieldNames = map[string]field{
 	"items":          items,
 }
 
-// ecommerceFields is the contract's table of e-commerce events (section 2). A field that is not an
-// event's own is kept as any other property.
+// ecommerceFields is the contract's table of e-commerce events (section 2). A field that does not
+// belong to the event is kept like any other property.
 var ecommerceFields = map[string]struct{ required, optional field }{
 	model.EventViewItem:      {itemID, itemName | price | quantity},
 	model.EventAddToCart:     {itemID, itemName | price | quantity},
@@ -60,8 +60,8 @@ var ecommerceFields = map[string]struct{ required, optional field }{
 }
 
 // ecommerce reads an event's fields and keeps its other properties as they were sent. The fields
-// count even when the properties are too large to be kept. An optional field that is unreadable is
-// left out: the sale still happened.
+// count even if the properties are too large to be stored. An unreadable optional field is left
+// out, since the sale still happened.
 func (r *reader) ecommerce(name string) (Accepted, error) {
 	event := Accepted{Name: name}
 	fields := ecommerceFields[name]
@@ -91,8 +91,8 @@ func (r *reader) ecommerce(name string) (Accepted, error) {
 	return event, nil
 }
 
-// readField reads one of an event's own fields into where it belongs: a field of its own, or the
-// properties. It is false for an unreadable one.
+// readField reads one of the event's own fields into the event or into the properties. It reports
+// false for an unreadable field.
 func (r *reader) readField(f field, key string, event *Accepted) (ok bool, err error) {
 	switch f {
 	case value:
@@ -110,8 +110,8 @@ func (r *reader) readField(f field, key string, event *Accepted) (ok bool, err e
 	return ok, err
 }
 
-// keepItemField reads one of the four fields that describe an item, and keeps it unless it is
-// unreadable.
+// keepItemField reads one of the four fields that describe an item, and keeps it. It reports false
+// for an unreadable field.
 func (r *reader) keepItemField(f field, key string) (ok bool, err error) {
 	var text string
 	var n model.Money
@@ -142,7 +142,7 @@ func (r *reader) keepItemField(f field, key string) (ok bool, err error) {
 	return true, nil
 }
 
-// items reads a list and keeps its objects; what is none is left out.
+// items reads a list and keeps its objects. Other elements are dropped.
 func (r *reader) items(key string) (ok bool, err error) {
 	if r.in.PeekKind() != '[' {
 		return false, r.in.SkipValue()
@@ -163,7 +163,7 @@ func (r *reader) items(key string) (ok bool, err error) {
 	return true, r.copyToken()
 }
 
-// item keeps the item fields of an object; its other keys go.
+// item keeps the item fields of an object. Other members are dropped.
 func (r *reader) item() error {
 	if r.in.PeekKind() != '{' {
 		return r.in.SkipValue()
@@ -179,14 +179,13 @@ func (r *reader) item() error {
 	})
 }
 
-// id reads a text of 1 to limit characters that are not all white space. A number counts as its
-// text.
+// id reads a text of 1 to limit characters that is not blank. A number counts as its text.
 func (r *reader) id(limit int) (string, bool, error) {
 	id, ok, err := r.textOrNumber()
 	return id, ok && strings.TrimSpace(id) != "" && utf8.RuneCountInString(id) <= limit, err
 }
 
-// currency reads three ASCII letters and returns them as capitals.
+// currency reads three ASCII letters and returns them in upper case.
 func (r *reader) currency() (string, bool, error) {
 	code, ok, err := r.text()
 	return strings.ToUpper(code), ok && isCurrency(code), err

@@ -11,22 +11,22 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// everything is a site with every setting on. It has even registered reserved names, which must
-// change nothing.
+// everything are the rules of a site with every setting enabled. It has registered reserved names,
+// which must have no effect.
 var everything = &event.Rules{
 	Registered: map[string]bool{"signup": true, "a": true, strings.Repeat("z", 48): true, "pageview": true, "engagement": true},
 	Automatic:  true, SiteSearch: true, Ecommerce: true,
 	Domains: []string{"shop.example", "xn--bcher-kva.example"},
 }
 
-// but is everything with one thing changed.
+// but returns everything with one change.
 func but(change func(*event.Rules)) *event.Rules {
 	r := *everything
 	change(&r)
 	return &r
 }
 
-// Contract, sections 2 and 7: which names a site accepts.
+// Contract, sections 2 and 7: the names that a site accepts.
 func TestNames(t *testing.T) {
 	allReserved := map[string]bool{}
 	for _, name := range []string{
@@ -101,7 +101,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// bytesOf is what a caller passes: nil when there are no properties.
+// bytesOf returns the properties as a caller passes them: nil without properties.
 func bytesOf(properties string) []byte {
 	if properties == "" {
 		return nil
@@ -147,7 +147,7 @@ func TestCustom(t *testing.T) {
 		{"control characters below", `{"a":[{"b\u0001\n":"\u0002c"}]}`, `{"a":[{"b\u0001\n":"\u0002c"}]}`},
 		{"a raw control character is no JSON", "{\"a\":\"\x01\"}", ""},
 		{"a raw DEL", "{\"a\":\"x\x7fy\"}", "{\"a\":\"x\x7fy\"}"},
-		{"text that says \\u0000", `{"a":"\\u0000"}`, `{"a":"\\u0000"}`},
+		{"text with an escaped \\u0000", `{"a":"\\u0000"}`, `{"a":"\\u0000"}`},
 		{"quotes and backslashes", `{"a":"\"\\\/"}`, `{"a":"\"\\/"}`},
 		{"escaped letters", `{"a":"\u00fc\ud83d\ude00"}`, `{"a":"ü😀"}`},
 		{"invalid UTF-8", "{\"a\":\"\xff\"}", `{"a":"` + "\ufffd" + `"}`},
@@ -182,7 +182,8 @@ func TestCustom(t *testing.T) {
 	}
 }
 
-// twice is an object with n keys, all of them 0 and then 1; ones is the same with each key once.
+// twice returns an object with n keys, each with the value 0 and then 1; ones is the same with each
+// key once.
 func twice(n int) string {
 	return strings.TrimSuffix(strings.ReplaceAll(ones(n), ":1", ":0"), "}") + "," + ones(n)[1:]
 }
@@ -195,7 +196,7 @@ func ones(n int) string {
 	return "{" + strings.Join(keys, ",") + "}"
 }
 
-// halves is an object whose n keys are different half surrogates.
+// halves returns an object whose n keys are different half surrogates.
 func halves(n int) string {
 	var keys []string
 	for i := range n {
@@ -204,7 +205,7 @@ func halves(n int) string {
 	return "{" + strings.Join(keys, ",") + "}"
 }
 
-// nested is an object of the given depth.
+// nested returns an object of the given depth.
 func nested(depth int) string {
 	return strings.Repeat(`{"a":`, depth-1) + `{}` + strings.Repeat(`}`, depth-1)
 }
@@ -301,7 +302,7 @@ func TestOwnLinks(t *testing.T) {
 		})
 	}
 
-	// What one event says about hosts is forgotten before the next.
+	// The host of one event has no effect on the next.
 	if _, err := event.Check("scroll", nil, everything); err != nil {
 		t.Errorf("scroll after an own link: %v", err)
 	}
@@ -337,8 +338,8 @@ func TestEcommerceRows(t *testing.T) {
 		{"purchase", []string{"transaction_id", "value", "currency"}, []string{"items"}},
 		{"refund", []string{"transaction_id", "value", "currency"}, []string{"items"}},
 	} {
-		// object is the row's event with all fields, where change replaces a field's value, or
-		// leaves it out when empty.
+		// object returns the row's event with all fields. change replaces a field's value, or
+		// removes the field if it is empty.
 		object := func(fields []string, change map[string]string) string {
 			var members []string
 			for _, f := range fields {
@@ -401,7 +402,7 @@ func TestEcommerceRows(t *testing.T) {
 	}
 }
 
-// What is stored of each e-commerce event.
+// The stored form of each e-commerce event.
 func TestEcommerce(t *testing.T) {
 	const millionth = model.Money(1)
 	sale := func(value string) string { return `{"transaction_id":"T-1","currency":"EUR","value":` + value + `}` }
@@ -432,7 +433,7 @@ func TestEcommerce(t *testing.T) {
 		{"value 1e12", "purchase", sale("1e12"), paid(1_000_000_000_000_000_000, "")},
 		{"value of 6 decimals", "purchase", sale("0.000001"), paid(millionth, "")},
 		{"value of 7 decimals, half to even", "purchase", sale("0.0000025"), paid(2*millionth, "")},
-		{"value that a float cannot say", "purchase", sale("900719925474.099301"), paid(900_719_925_474_099_301, "")},
+		{"value that no float represents", "purchase", sale("900719925474.099301"), paid(900_719_925_474_099_301, "")},
 		{"value with an exponent", "purchase", sale("3998E-2"), paid(39_980_000, "")},
 		{"value 1e12 after rounding", "purchase", sale("1000000000000.0000001"), paid(1_000_000_000_000_000_000, "")},
 		{"value -0", "purchase", sale("-0"), paid(0, "")},
@@ -478,8 +479,8 @@ func TestEcommerce(t *testing.T) {
 
 		{"other properties as sent", "purchase", saleWith(`"coupon":"X\n","tax":1.50,"z":{"a":[1, 2]}`), paid(1_000_000, `{"coupon":"X\n","tax":1.50,"z":{"a":[1,2]}}`)},
 		{"a field with NUL is another property", "purchase", saleWith(`"value\u0000":2`), paid(1_000_000, `{"value`+"\ufffd"+`":2}`)},
-		{"an item's keys mean nothing beside a purchase", "purchase", saleWith(`"price":"x","item_id":5`), paid(1_000_000, `{"price":"x","item_id":5}`)},
-		{"value and currency mean nothing beside view_item", "view_item", `{"item_id":"1","value":5,"currency":"EUR"}`,
+		{"an item's keys have no meaning in a purchase", "purchase", saleWith(`"price":"x","item_id":5`), paid(1_000_000, `{"price":"x","item_id":5}`)},
+		{"value and currency have no meaning in view_item", "view_item", `{"item_id":"1","value":5,"currency":"EUR"}`,
 			event.Accepted{Name: "view_item", Properties: `{"item_id":"1","value":5,"currency":"EUR"}`}},
 		{"other properties too deep", "purchase", saleWith(`"x":` + nested(64)), paid(1_000_000, "")},
 		{"a field behind what is too deep", "purchase", `{"x":` + nested(100) + `,"transaction_id":"T-1","currency":"EUR","value":1}`, paid(1_000_000, "")},

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// FuzzCheck: nothing panics; what is accepted is storable on both databases; an own event's stored
-// properties pass again and stay as they are.
+// FuzzCheck checks that no input panics, that accepted events can be stored on both databases, and
+// that the stored properties of a site's own event pass again unchanged.
 func FuzzCheck(f *testing.F) {
 	names := []string{
 		"signup", "outbound_click", "file_download", "scroll", "site_search",
@@ -56,7 +56,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// storable says what is wrong with an accepted event, in terms of the standard library's JSON.
+// storable returns what is wrong with an accepted event according to encoding/json.
 func storable(a event.Accepted) error {
 	const most = 1_000_000_000_000_000_000
 	switch {
@@ -84,7 +84,7 @@ func storable(a event.Accepted) error {
 	return storableInside(json.RawMessage(a.Properties))
 }
 
-// storableInside looks at each text, key and number once the escapes are undone.
+// storableInside checks each unescaped text, key and number.
 func storableInside(raw json.RawMessage) error {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage

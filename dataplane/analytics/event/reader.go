@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// reader reads an event's properties and writes what is kept of them as it goes. Reading and
-// writing fail apart from each other: what cannot be kept drops the properties, while the rest is
-// still read for the fields that count.
+// reader reads an event's properties and writes those that are kept. Reading and writing fail
+// independently: properties that cannot be stored are dropped, while the fields of the event are
+// still read.
 type reader struct {
 	canonical canonical
 	source    bytes.Reader
@@ -19,12 +19,13 @@ type reader struct {
 	kept      bytes.Buffer
 	out       jsontext.Encoder
 	host      string // of an outbound_click, normalised
-	err       error  // the properties are not a JSON object; nothing of them counts
-	dropped   bool   // nothing is kept
+	err       error  // the properties are not a JSON object
+	dropped   bool   // no property is kept
 }
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
 
+// start begins to read the properties of an event.
 func (r *reader) start(properties []byte) {
 	r.err = r.canonical.read(properties)
 	r.source.Reset(r.canonical.text)
@@ -35,13 +36,14 @@ func (r *reader) start(properties []byte) {
 	r.dropped = r.err != nil || r.canonical.useless || len(r.canonical.text) > maxProperties
 }
 
+// release returns the reader to the pool.
 func (r *reader) release() {
 	r.source.Reset(nil)
 	readers.Put(r)
 }
 
-// custom keeps an own event's properties as they were sent: same keys in the same order, numbers as
-// they were written.
+// custom keeps the properties of a site's own event as they were sent: the same keys in the same
+// order, and numbers as they were written.
 func (r *reader) custom(name string) Accepted {
 	if r.dropped {
 		return Accepted{Name: name}
@@ -49,7 +51,7 @@ func (r *reader) custom(name string) Accepted {
 	return Accepted{Name: name, Properties: orNothing(r.canonical.text)}
 }
 
-// properties reads the properties and calls member as eachMember does.
+// properties is eachMember for the properties of the event.
 func (r *reader) properties(member func(key string) error) error {
 	if r.err != nil {
 		return r.err
@@ -57,8 +59,8 @@ func (r *reader) properties(member func(key string) error) error {
 	return r.eachMember(member)
 }
 
-// eachMember reads an object and writes one. For each member it calls member with the key, standing
-// before the value: member reads the value, and writes key and value if they are kept.
+// eachMember reads an object and writes an object. For each member it calls member with the key.
+// member must read the value, and writes key and value if they are kept.
 func (r *reader) eachMember(member func(key string) error) error {
 	if err := r.copyToken(); err != nil {
 		return err
@@ -77,7 +79,7 @@ func (r *reader) eachMember(member func(key string) error) error {
 	return r.copyToken()
 }
 
-// copyMember reads a value of any type and keeps it as it is.
+// copyMember keeps a member with a value of any type.
 func (r *reader) copyMember(key string) error {
 	value, err := r.in.ReadValue()
 	if err == nil {
@@ -87,6 +89,7 @@ func (r *reader) copyMember(key string) error {
 	return err
 }
 
+// copyToken keeps a bracket or brace.
 func (r *reader) copyToken() error {
 	token, err := r.in.ReadToken()
 	if err == nil {
@@ -95,7 +98,7 @@ func (r *reader) copyToken() error {
 	return err
 }
 
-// write keeps a token. What the encoder refuses drops the properties.
+// write keeps a token. A token that the encoder refuses drops the properties.
 func (r *reader) write(token jsontext.Token) {
 	if !r.dropped && r.out.WriteToken(token) != nil {
 		r.dropped = true
@@ -118,7 +121,7 @@ func (r *reader) writeNumber(key string, n model.Money) {
 	r.writeValue(jsontext.Value(n.String()))
 }
 
-// text reads a text. It is false for another type.
+// text reads a text. It reports false for another type.
 func (r *reader) text() (string, bool, error) {
 	if r.in.PeekKind() != '"' {
 		return "", false, r.in.SkipValue()
@@ -132,7 +135,7 @@ func (r *reader) text() (string, bool, error) {
 	return token.String(), true, nil
 }
 
-// textOrNumber is text that takes a number as the text of it.
+// textOrNumber is text, except that a number counts as its text.
 func (r *reader) textOrNumber() (string, bool, error) {
 	if r.in.PeekKind() != '0' {
 		return r.text()
@@ -146,8 +149,8 @@ func (r *reader) textOrNumber() (string, bool, error) {
 	return token.String(), true, nil
 }
 
-// number reads a number between 0 and limit, both included, once it is rounded to six decimals. It
-// is false for another type and outside the range.
+// number reads a number and rounds it to six decimals. It reports false for another type, and for a
+// result that is not between 0 and limit, both included.
 func (r *reader) number(limit model.Money) (model.Money, bool, error) {
 	if r.in.PeekKind() != '0' {
 		return 0, false, r.in.SkipValue()
@@ -162,7 +165,7 @@ func (r *reader) number(limit model.Money) (model.Money, bool, error) {
 	return n, ok && n >= 0 && n <= limit, nil
 }
 
-// result is the text that is kept; empty when nothing is.
+// result returns the properties that are kept, or an empty string.
 func (r *reader) result() string {
 	text := bytes.TrimSuffix(r.kept.Bytes(), []byte("\n"))
 	if r.dropped || len(text) > maxProperties {
@@ -171,7 +174,7 @@ func (r *reader) result() string {
 	return orNothing(text)
 }
 
-// orNothing is the text of an object, or empty for an empty one.
+// orNothing returns the text of an object, or an empty string for an empty object.
 func orNothing(object []byte) string {
 	if string(object) == "{}" {
 		return ""

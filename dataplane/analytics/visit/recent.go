@@ -12,17 +12,18 @@ import (
 // its duplicate (analytics contract, section 8).
 const DuplicateWindow = time.Second
 
-// The latest automatic page views of a visitor are kept with the visitor's newest visit, so that no
-// page view is read to decide on a manual one. Each takes entrySize bytes: its time in microseconds
-// and a hash of its path. Paths whose hashes collide pass for one, once in 4 billion pairs.
+// The latest automatic page views of a visitor are stored with the visitor's newest visit, so that
+// deciding on a manual page view reads no other page view. Each takes entrySize bytes: its time in
+// microseconds and a hash of its path. Two paths collide once in 4 billion pairs, and then count as
+// one path.
 const (
 	maxRecent = 8
 	timeSize  = 8
 	entrySize = timeSize + 4
 )
 
-// Remember adds an automatic page view to the visit's latest ones. It keeps at most 8, and none
-// that is more than DuplicateWindow older than the new one.
+// Remember adds an automatic page view to the visit's latest ones. It keeps at most 8, and drops
+// those that are more than DuplicateWindow older than the new one.
 func Remember(v *model.Visit, path string, at model.Instant) {
 	kept := make([]byte, 0, len(v.Recent)+entrySize)
 	for entry := range entries(v.Recent) {
@@ -56,7 +57,7 @@ func Repeats(v *model.Visit, path string, at model.Instant) bool {
 	return false
 }
 
-// entries yields the page views in the order in which they were remembered.
+// entries yields the page views in the order in which they were added.
 func entries(recent []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for ; len(recent) >= entrySize; recent = recent[entrySize:] {

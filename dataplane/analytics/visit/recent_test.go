@@ -30,7 +30,7 @@ func TestRepeats(t *testing.T) {
 		{name: "one second before, by a clock that stepped back", automatic: []view{{"/a", time.Second}}, manual: view{"/a", 0}, want: true},
 		{name: "another path", automatic: []view{{"/a", 0}}, manual: view{"/b", 0}},
 		{name: "the one before the last", automatic: []view{{"/a", 0}, {"/b", 500 * time.Millisecond}}, manual: view{"/a", 900 * time.Millisecond}, want: true},
-		{name: "one that is over", automatic: []view{{"/a", 0}, {"/b", 1100 * time.Millisecond}}, manual: view{"/a", 1200 * time.Millisecond}},
+		{name: "one outside the window", automatic: []view{{"/a", 0}, {"/b", 1100 * time.Millisecond}}, manual: view{"/a", 1200 * time.Millisecond}},
 		{name: "again on the same path", automatic: []view{{"/a", 0}, {"/a", 2 * time.Second}}, manual: view{"/a", 2500 * time.Millisecond}, want: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -45,8 +45,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRememberIsBounded: however many page views come within a second, and whatever the clock does,
-// at most 8 are kept, and the newest one always.
+// TestRememberIsBounded checks that at most 8 page views are kept, and always the newest one,
+// however many arrive within a second and whatever the clock does.
 func TestRememberIsBounded(t *testing.T) {
 	const longest = 8 * 12
 	random := rand.New(rand.NewPCG(1, 2))
@@ -63,7 +63,7 @@ func TestRememberIsBounded(t *testing.T) {
 			t.Fatalf("page view %d: %d bytes are kept, found %v", i, len(v.Recent), visit.Repeats(&v, path, at))
 		}
 		if len(before) > 0 && len(v.Recent) > 0 && &before[0] == &v.Recent[0] {
-			t.Fatal("the bytes of the visit before were changed")
+			t.Fatal("the bytes of the earlier visit were changed")
 		}
 	}
 }

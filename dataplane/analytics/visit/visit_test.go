@@ -19,7 +19,7 @@ func TestContinues(t *testing.T) {
 		carries model.Campaign
 		want    bool
 	}{
-		{name: "same moment", want: true},
+		{name: "same time", want: true},
 		{name: "29:59.999 after", gap: 30*time.Minute - time.Millisecond, want: true},
 		{name: "one microsecond short of 30:00", gap: 30*time.Minute - time.Microsecond, want: true},
 		{name: "30:00.000 after", gap: 30 * time.Minute},
@@ -36,9 +36,9 @@ func TestContinues(t *testing.T) {
 		{name: "none, then a campaign name", carries: model.Campaign{Name: "spring"}},
 		{name: "another medium is no new visit", visit: spring, carries: model.Campaign{Medium: "email"}, want: true},
 		{name: "another term is no new visit", visit: spring, carries: model.Campaign{Term: "shoes", Content: "b"}, want: true},
-		{name: "a click id brings a source of its own", visit: spring, carries: channel.Complete(model.Campaign{Gclid: "x"})},
+		{name: "a click id sets another source", visit: spring, carries: channel.Complete(model.Campaign{Gclid: "x"})},
 		{name: "another click id of the same source", visit: channel.Complete(model.Campaign{Gclid: "x"}), carries: channel.Complete(model.Campaign{Gclid: "y"}), want: true},
-		{name: "a click id beside the same source", visit: spring, carries: channel.Complete(model.Campaign{Source: "newsletter", Gclid: "x"}), want: true},
+		{name: "a click id with the same source", visit: spring, carries: channel.Complete(model.Campaign{Source: "newsletter", Gclid: "x"}), want: true},
 		{name: "same campaign after the gap", visit: spring, gap: visit.Gap, carries: spring},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestContinues(t *testing.T) {
 	}
 }
 
-// TestContinuesTheLastVisit: a visitor's last visit of a day goes on, whatever comes.
+// TestContinuesTheLastVisit checks that a visitor's last visit of a day always continues.
 func TestContinuesTheLastVisit(t *testing.T) {
 	last := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	other := model.Campaign{Source: "other", Name: "other"}

@@ -16,13 +16,13 @@ var (
 	addr   = netip.MustParseAddr("203.0.113.9")
 )
 
-// frozenID was computed once with another implementation of HMAC-SHA256.
+// frozenID was computed with another implementation of HMAC-SHA256.
 const frozenID = "0532fec0db11b354bcb5cb85d2bfff27"
 
 const browser = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36"
 
-// TestIDIsFrozen guards the computation itself: after a release, a change would count every visitor
-// of that day twice.
+// TestIDIsFrozen pins the computation. A release that changed it would count every visitor of its
+// day twice.
 func TestIDIsFrozen(t *testing.T) {
 	id := visitor.NewDayKey(secret, salt, 20777).ID(1, addr, browser)
 	if got, want := hex.EncodeToString(id[:]), frozenID; got != want {

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// FuzzDecode reads arbitrary text. What is accepted is written back as the same text, within
-// bounds.
+// FuzzDecode checks that an accepted text is encoded as the same text, and is within the bounds.
 func FuzzDecode(f *testing.F) {
 	for _, v := range readVectors(f).Verify {
 		f.Add(v.Challenge)
@@ -29,8 +28,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzVerify presents arbitrary answers, and true challenges with a few bytes changed. Only the
-// true ones are accepted.
+// FuzzVerify checks that any text, and a genuine challenge with some bytes changed, are refused.
 func FuzzVerify(f *testing.F) {
 	all := readVectors(f)
 	keyring := all.keyring(f)

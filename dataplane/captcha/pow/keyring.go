@@ -1,7 +1,6 @@
 package pow
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,16 +9,18 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
-// Key is what a keyring derives its keys from. Two processes with the same keys accept each other's
-// challenges.
+// Key is a secret from which a keyring derives its keys. Two processes with the same keys accept
+// each other's challenges.
 type Key struct {
-	ID     uint8  // is written into each challenge
-	Secret []byte // at least 16 bytes; the application's key may serve, as only derived keys are used
+	ID     uint8  // part of each challenge
+	Secret []byte // at least 16 bytes; the application key is fine, since only derived keys are used
 }
 
-// Keyring issues challenges with one key and accepts those of all its keys. It is safe for
+// Keyring issues challenges with one key and accepts the challenges of all its keys. It is safe for
 // concurrent use.
 type Keyring struct {
 	random  io.Reader
@@ -27,13 +28,13 @@ type Keyring struct {
 	all     [256]*key // by id
 }
 
-// New makes a keyring. Challenges are issued with the current key; those of the previous keys are
-// still accepted, so that after a change of keys nobody's work is lost. All processes have to know
-// a key before one of them issues with it.
+// New returns a keyring. It issues challenges with the current key, and still accepts those of the
+// previous keys, so that a change of keys discards no visitor's work. All processes must know a key
+// before one of them issues with it.
 //
-// The random ids come from random, which must never fail: crypto/rand.Reader, or a fixed source in
-// tests; it is read by several goroutines at once. A secret that is too short and an id that occurs
-// twice are errors.
+// The random ids come from random, which must never fail and must be safe for concurrent use, such
+// as crypto/rand.Reader. New returns an error for a secret that is too short, and for an id that
+// occurs twice.
 func New(random io.Reader, current Key, previous ...Key) (*Keyring, error) {
 	r := &Keyring{random: random}
 	for _, k := range append([]Key{current}, previous...) {
@@ -44,56 +45,46 @@ func New(random io.Reader, current Key, previous ...Key) (*Keyring, error) {
 			return nil, fmt.Errorf("pow: two keys have the id %d", k.ID)
 		}
 
-		derived, err := derive(k)
-		if err != nil {
-			return nil, err
-		}
-
-		r.all[k.ID] = derived
+		r.all[k.ID] = derive(k)
 	}
 
 	r.current = r.all[current.ID]
 	return r, nil
 }
 
-// key is a derived key. What it needs for one computation is kept for the next one: setting up an
-// HMAC costs more than using it.
+// key is a derived key. It pools the state of computations, since setting up an HMAC costs more
+// than using it.
 type key struct {
-	id      uint8
-	benches sync.Pool
+	id        uint8
+	scratches sync.Pool
 }
 
-// bench is what one computation needs. Its HMACs work with different keys: targets, which are
-// public, say nothing about the work.
-type bench struct {
+// scratch is the state of one computation. Its HMACs have different keys, so that the public
+// targets reveal nothing about the work.
+type scratch struct {
 	work, mac hash.Hash
 	challenge [maxSize]byte
 	sum       [2 * sha256.Size]byte
 }
 
-func derive(k Key) (*key, error) {
-	work, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha challenge work %d", k.ID), 32)
-	if err != nil {
-		return nil, err
-	}
-
-	mac, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha challenge mac %d", k.ID), 32)
-	if err != nil {
-		return nil, err
-	}
+// derive returns the keys that are derived from a secret.
+func derive(k Key) *key {
+	secret := model.ApplicationKey(k.Secret)
+	work := secret.Derive(fmt.Sprintf("captcha challenge work %d", k.ID))
+	mac := secret.Derive(fmt.Sprintf("captcha challenge mac %d", k.ID))
 
 	d := &key{id: k.ID}
-	d.benches.New = func() any {
-		return &bench{work: hmac.New(sha256.New, work), mac: hmac.New(sha256.New, mac)}
+	d.scratches.New = func() any {
+		return &scratch{work: hmac.New(sha256.New, work), mac: hmac.New(sha256.New, mac)}
 	}
 
-	return d, nil
+	return d
 }
 
-// secrets draws the numbers that the browser has to find.
-func (b *bench) secrets(body []byte, out *[K]uint32) []uint32 {
-	p := sum(b.work, body[:bodySize], b.sum[:0])
-	p = sum(b.work, p, p)
+// secrets derives the numbers that the browser must find.
+func (s *scratch) secrets(body []byte, out *[K]uint32) []uint32 {
+	p := sum(s.work, body[:bodySize], s.sum[:0])
+	p = sum(s.work, p, p)
 	k := int(body[atK])
 	r := uint64(search(binary.BigEndian.Uint32(body[atDifficulty:]), k))
 	for i := range k {
@@ -104,28 +95,29 @@ func (b *bench) secrets(body []byte, out *[K]uint32) []uint32 {
 }
 
 // sign returns the MAC of a challenge without its MAC.
-func (b *bench) sign(unsigned []byte) []byte {
-	return sum(b.mac, unsigned, b.sum[:0])[:macSize]
+func (s *scratch) sign(unsigned []byte) []byte {
+	return sum(s.mac, unsigned, s.sum[:0])[:macSize]
 }
 
-// sum appends an HMAC of some bytes to others.
+// sum appends the HMAC of some bytes to others.
 func sum(h hash.Hash, of, to []byte) []byte {
 	h.Reset()
 	h.Write(of)
 	return h.Sum(to)
 }
 
-// Issue makes a new challenge for a sitekey. A difficulty out of bounds (MinDifficulty,
-// MaxDifficulty) is moved to the nearest one.
+// Issue returns a new challenge for a sitekey. The difficulty is clamped to MinDifficulty and
+// MaxDifficulty.
 func (r *Keyring) Issue(sitekey string, difficulty uint32, now time.Time) Challenge {
 	return r.issue(sitekey, min(max(difficulty, MinDifficulty), MaxDifficulty), K, now)
 }
 
+// issue is Issue with any number of searches up to K.
 func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time) Challenge {
-	b := r.current.benches.Get().(*bench)
-	defer r.current.benches.Put(b)
+	s := r.current.scratches.Get().(*scratch)
+	defer r.current.scratches.Put(s)
 
-	body := b.challenge[:bodySize]
+	body := s.challenge[:bodySize]
 	body[atVersion], body[atKeyID], body[atK], body[atFlags] = version, r.current.id, byte(k), 0
 	binary.BigEndian.PutUint32(body[atDifficulty:], difficulty)
 	binary.BigEndian.PutUint64(body[atIssued:], uint64(now.UnixMilli()))
@@ -141,21 +133,21 @@ func (r *Keyring) issue(sitekey string, difficulty uint32, k int, now time.Time)
 	var buf [K]uint32
 
 	all := body
-	for i, secret := range b.secrets(body, &buf) {
-		t := newTries(i, &seed)
-		h := t.hash(secret)
-		all = append(all, h[:targetSize]...)
+	for i, secret := range s.secrets(body, &buf) {
+		h := newHasher(i, &seed)
+		target := h.hash(secret)
+		all = append(all, target[:targetSize]...)
 	}
 
-	all = append(all, b.sign(all)...)
+	all = append(all, s.sign(all)...)
 	var written [maxText]byte
 	return Challenge{Challenge: string(text.AppendEncode(written[:0], all)), Salt: string(salt[:]), Difficulty: difficulty}
 }
 
-// Verify says whether nonce is the answer to a challenge that this keyring issued for the sitekey,
-// and still in time. Otherwise the error is, in this order, ErrMalformed, ErrForged, ErrSitekey,
-// ErrExpired or ErrNonce, and the work is empty. The challenge may be any text. Verify accepts the
-// same answer again and again.
+// Verify checks that nonce solves a challenge that this keyring issued for the sitekey, and that
+// the challenge has not expired. Otherwise it returns, checked in this order, ErrMalformed,
+// ErrForged, ErrSitekey, ErrExpired or ErrNonce. The challenge may be any text. Verify accepts a
+// nonce any number of times.
 func (r *Keyring) Verify(sitekey, challenge string, nonce uint64, now time.Time) (Work, error) {
 	var buf [maxSize]byte
 	decoded := decode(challenge, &buf)
@@ -168,13 +160,13 @@ func (r *Keyring) Verify(sitekey, challenge string, nonce uint64, now time.Time)
 		return Work{}, ErrForged
 	}
 
-	b := key.benches.Get().(*bench)
-	defer key.benches.Put(b)
+	s := key.scratches.Get().(*scratch)
+	defer key.scratches.Put(s)
 
-	// what an HMAC reads cannot be on the stack
-	all := append(b.challenge[:0], decoded...)
+	// The HMAC reads from the pooled scratch, because its input would escape to the heap.
+	all := append(s.challenge[:0], decoded...)
 	unsigned := len(all) - macSize
-	if !hmac.Equal(all[unsigned:], b.sign(all[:unsigned])) {
+	if !hmac.Equal(all[unsigned:], s.sign(all[:unsigned])) {
 		return Work{}, ErrForged
 	}
 
@@ -187,21 +179,22 @@ func (r *Keyring) Verify(sitekey, challenge string, nonce uint64, now time.Time)
 	if now.After(w.Expires) || now.Before(w.Issued.Add(-maxSkew)) {
 		return Work{}, ErrExpired
 	}
-	if nonce != b.nonce(body) {
+	if nonce != s.nonce(body) {
 		return Work{}, ErrNonce
 	}
 
 	return w, nil
 }
 
-// nonce computes the answer.
-func (b *bench) nonce(body []byte) uint64 {
+// nonce computes the nonce of a challenge.
+func (s *scratch) nonce(body []byte) uint64 {
 	salt := saltOf(body)
 	seed := seedOf(body, salt[:])
 	var buf [K]uint32
-	return fold(&seed, b.secrets(body, &buf))
+	return fold(&seed, s.secrets(body, &buf))
 }
 
+// workOf returns the work of a verified challenge.
 func workOf(body []byte) Work {
 	issued := time.UnixMilli(int64(binary.BigEndian.Uint64(body[atIssued:]))).UTC()
 	return Work{

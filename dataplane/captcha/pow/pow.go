@@ -1,12 +1,11 @@
-// Package pow is the captcha's work function: it issues challenges, and tells whether a nonce is
-// the answer to one. It is pure: keys, randomness and time are given, nothing is stored. The
-// captcha's config and verify endpoints call it; single use of a challenge is their matter (see
-// Lifetime).
+// Package pow is the captcha's proof of work: it issues challenges and verifies their nonces. The
+// captcha's config and verify endpoints call it. It is pure: the caller supplies keys, randomness
+// and time, and must make sure that a challenge is used once (see Lifetime).
 //
-// A challenge hides 16 secret numbers, each below 2*difficulty/16, and gives a short hash of each.
-// The browser finds them one after another by trying every number from 0, and returns one number
-// made of all of them, the nonce. The server draws the secrets with a keyed function of the
-// challenge, so that it computes the nonce again instead of remembering it. The layout:
+// A challenge hides 16 secret numbers, each below 2*difficulty/16, and contains a short hash of
+// each. The browser finds them one after another by trying every number from 0, and returns one
+// number derived from all of them, the nonce. The server derives the secrets from the challenge
+// with a keyed function, so that it computes the nonce again instead of storing it. The layout:
 //
 //	body      = version u8 | key id u8 | k u8 | flags u8 | difficulty u32 | issued, Unix ms u64 | SHA-256(sitekey)[0:16] | random id [16]
 //	salt      = base64url(id)
@@ -30,7 +29,7 @@ import (
 	"time"
 )
 
-// K is how many searches a challenge consists of.
+// K is the number of searches in a challenge.
 const K = 16
 
 // Bounds of a challenge's difficulty, in expected hashes. The highest takes a desktop browser about
@@ -43,41 +42,41 @@ const (
 // MaxNonce is the highest nonce: 52 bits, so that JSON and JavaScript keep it exact.
 const MaxNonce = 1<<52 - 1
 
-// Lifetime is how long after its issue a challenge may be answered: enough for a slow phone that
-// was put away for a while. Whoever exchanges answers for tokens remembers the ids of used
-// challenges at least until Work.Expires.
+// Lifetime is how long after its issue a challenge can be solved: enough for a slow phone that was
+// put away for a while. The caller of Verify must store the ids of consumed challenges at least
+// until Work.Expires.
 const Lifetime = 10 * time.Minute
 
 // maxSkew is how far the clock of the process that issued a challenge may run ahead of the one that
 // verifies it.
 const maxSkew = time.Minute
 
-// What Verify answers when a nonce does not count. The text is for logs, not for visitors.
+// The errors of Verify. Their texts are for logs, not for visitors.
 var (
 	ErrMalformed = errors.New("pow: malformed challenge")
-	ErrForged    = errors.New("pow: the challenge was altered, or its key is gone")
+	ErrForged    = errors.New("pow: the challenge was altered, or its key is not known")
 	ErrSitekey   = errors.New("pow: the challenge belongs to another sitekey")
 	ErrExpired   = errors.New("pow: the challenge has expired")
 	ErrNonce     = errors.New("pow: wrong nonce")
 )
 
-// Challenge is what the browser gets (captcha contract, section 2).
+// Challenge is the challenge that the browser gets (captcha contract, section 2).
 type Challenge struct {
 	// Challenge is opaque, 214 characters of [A-Za-z0-9_-].
 	Challenge string `json:"challenge"`
 	// Salt is 22 characters of [A-Za-z0-9_-], new for every challenge.
 	Salt string `json:"salt"`
-	// Difficulty is the expected number of hashes until the nonce is found; never more than twice
-	// as many are needed.
+	// Difficulty is the expected number of hashes until the nonce is found. At most twice as many
+	// are needed.
 	Difficulty uint32 `json:"difficulty"`
 }
 
-// Work is a verified piece of work. All of it comes from the signed challenge.
+// Work is a verified piece of work. All fields come from the signed challenge.
 type Work struct {
-	ID         [16]byte  // random, names the challenge
+	ID         [16]byte  // random, identifies the challenge
 	Difficulty uint32    // in expected hashes
 	Issued     time.Time // UTC, to the millisecond
-	Expires    time.Time // the last moment at which Verify accepts it
+	Expires    time.Time // last time at which Verify accepts it
 }
 
 // The layout of a decoded challenge, in bytes.
@@ -92,7 +91,7 @@ const (
 	saltSize = 22                  // characters of a salt
 )
 
-// Where the fields of the body begin.
+// The offsets of the body's fields.
 const (
 	atVersion    = 0
 	atKeyID      = 1
@@ -104,11 +103,11 @@ const (
 	atID         = 32
 )
 
-// text is how challenges and salts are written. Strict: there is one text for one challenge.
+// text is the encoding of challenges and salts. It is strict, so that a challenge has one text.
 var text = base64.RawURLEncoding.Strict()
 
-// decode reads a challenge into buf and returns the part that is used, or nothing if it cannot be
-// one of ours. The MAC is not looked at.
+// decode decodes a challenge into buf and returns the bytes in use, or nil for a malformed
+// challenge. It does not check the MAC.
 func decode(challenge string, buf *[maxSize]byte) []byte {
 	if len(challenge) > maxText {
 		return nil
@@ -117,7 +116,7 @@ func decode(challenge string, buf *[maxSize]byte) []byte {
 	var written [maxText]byte
 	n, err := text.Decode(buf[:], append(written[:0], challenge...))
 
-	// The decoder skips line breaks, so the length says whether there were any.
+	// The decoder skips line breaks, which the length reveals.
 	if err != nil || n < bodySize || text.EncodedLen(n) != len(challenge) {
 		return nil
 	}
@@ -130,45 +129,46 @@ func decode(challenge string, buf *[maxSize]byte) []byte {
 	return buf[:n]
 }
 
-// ownerOf is how a challenge names its sitekey.
+// ownerOf returns the hash of a sitekey that its challenges contain.
 func ownerOf(sitekey string) [16]byte {
 	var buf [64]byte
 	sum := sha256.Sum256(append(buf[:0], sitekey...))
 	return [16]byte(sum[:])
 }
 
-// saltOf is the salt of a challenge's body.
+// saltOf returns the salt of a challenge's body.
 func saltOf(body []byte) (salt [saltSize]byte) {
 	text.Encode(salt[:], body[atID:bodySize])
 	return salt
 }
 
-// seedOf is what all hashes of a challenge have in common.
+// seedOf returns the seed of all hashes of a challenge.
 func seedOf(body []byte, salt []byte) [32]byte {
 	var buf [bodySize + saltSize]byte
 	return sha256.Sum256(append(append(buf[:0], body[:bodySize]...), salt...))
 }
 
-// search is how many numbers each of k searches may have to try.
+// search returns the number of candidates in each of k searches.
 func search(difficulty uint32, k int) uint32 {
 	return uint32(2 * uint64(difficulty) / uint64(k))
 }
 
-// tries computes H(i, n) for one i and many n.
-type tries [40]byte
+// hasher computes H(i, n) for one i and many n.
+type hasher [40]byte
 
-func newTries(i int, seed *[32]byte) (t tries) {
-	binary.BigEndian.PutUint32(t[0:], uint32(i))
-	copy(t[8:], seed[:])
-	return t
+func newHasher(i int, seed *[32]byte) (h hasher) {
+	binary.BigEndian.PutUint32(h[0:], uint32(i))
+	copy(h[8:], seed[:])
+	return h
 }
 
-func (t *tries) hash(n uint32) [32]byte {
-	binary.BigEndian.PutUint32(t[4:], n)
-	return sha256.Sum256(t[:])
+// hash returns H(i, n).
+func (h *hasher) hash(n uint32) [32]byte {
+	binary.BigEndian.PutUint32(h[4:], n)
+	return sha256.Sum256(h[:])
 }
 
-// fold makes the nonce of the secrets.
+// fold derives the nonce from the secrets.
 func fold(seed *[32]byte, secrets []uint32) uint64 {
 	var buf [32 + 4*K]byte
 	all := append(buf[:0], seed[:]...)

@@ -16,7 +16,7 @@ import (
 
 var now = time.UnixMilli(1795651200000).UTC()
 
-// vectors are testdata/vectors.json, which the browser's engines are tested with as well.
+// vectors are testdata/vectors.json, which also test the engines of the browser.
 type vectors struct {
 	Keys []struct {
 		ID     uint8
@@ -55,6 +55,7 @@ func readVectors(t testing.TB) (v vectors) {
 
 func (v vectors) keyring(t testing.TB) *Keyring {
 	t.Helper()
+
 	var keys []Key
 	for _, k := range v.Keys {
 		secret, err := hex.DecodeString(k.Secret)
@@ -79,8 +80,7 @@ func newKeyring(t testing.TB, current Key, previous ...Key) *Keyring {
 
 var aKey = Key{ID: 3, Secret: []byte("0123456789abcdef")}
 
-// seeded is a source of random numbers that gives the same ones on every run. It is read by one
-// goroutine.
+// seeded is a reproducible source of random bytes for one goroutine.
 func seeded(n byte) *mathrand.ChaCha8 { return mathrand.NewChaCha8([32]byte{n}) }
 
 func TestVectorsAreSolved(t *testing.T) {
@@ -166,8 +166,8 @@ func TestWorkIsWhatWasIssued(t *testing.T) {
 	}
 }
 
-// TestWhatIsIssuedCanBeSolved tries many challenges, each with another sitekey and difficulty.
-func TestWhatIsIssuedCanBeSolved(t *testing.T) {
+// TestIssuedChallengesCanBeSolved solves many challenges, each with another sitekey and difficulty.
+func TestIssuedChallengesCanBeSolved(t *testing.T) {
 	numbers := mathrand.New(seeded(2))
 	keyring, err := New(seeded(3), aKey)
 	if err != nil {
@@ -222,7 +222,7 @@ func TestKeysRotate(t *testing.T) {
 		"same key":                     {newKeyring(t, older), nil},
 		"after the change":             {newKeyring(t, newer, older), nil},
 		"before the change":            {newKeyring(t, older, newer), nil},
-		"old key gone":                 {newKeyring(t, newer), ErrForged},
+		"old key removed":              {newKeyring(t, newer), ErrForged},
 		"other secret under its id":    {newKeyring(t, Key{ID: 1, Secret: newer.Secret}), ErrForged},
 		"same secret under another id": {newKeyring(t, Key{ID: 2, Secret: older.Secret}), ErrForged},
 	} {
@@ -275,8 +275,7 @@ func TestKeyringFromManyGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// TestEverySecretIsBelowItsBound looks at the secrets themselves: their bounds, and that the
-// sixteen are spread evenly.
+// TestEverySecretIsBelowItsBound checks the bounds and the mean of each of the sixteen secrets.
 func TestEverySecretIsBelowItsBound(t *testing.T) {
 	const rounds, difficulty, bound = 10_000, 8_192, 1_024
 	var sums [K]float64
@@ -298,8 +297,7 @@ func TestEverySecretIsBelowItsBound(t *testing.T) {
 	}
 }
 
-// TestWorkVariesLittle is the promise of the work function: the wait is nearly the same for
-// everybody.
+// TestWorkVariesLittle checks that the number of hashes is nearly the same for all challenges.
 func TestWorkVariesLittle(t *testing.T) {
 	const rounds, difficulty = 20_000, 524_288
 	var totals []float64
@@ -327,14 +325,14 @@ func TestWorkVariesLittle(t *testing.T) {
 	}
 }
 
-// eachWork draws the secrets of many challenges, the same on every run.
+// eachWork derives the secrets of many challenges, the same ones in every run.
 func eachWork(rounds int, difficulty uint32, use func(secrets []uint32)) {
 	keyring, err := New(seeded(4), aKey)
 	if err != nil {
 		panic(err)
 	}
 
-	b := keyring.current.benches.Get().(*bench)
+	b := keyring.current.scratches.Get().(*scratch)
 	var raw [maxSize]byte
 
 	var buf [K]uint32

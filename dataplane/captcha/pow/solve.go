@@ -2,9 +2,9 @@ package pow
 
 import "encoding/binary"
 
-// Solve finds the nonce as the browser does, on one core, at about ten million hashes per second
-// where the processor knows SHA-256. Only tests and load programs call it. A challenge that cannot
-// be read, or that has no answer because something of it was altered, is ErrMalformed.
+// Solve finds the nonce as the browser does, on one core, at about ten million hashes per second on
+// a processor with SHA-256 instructions. Only tests and load programs call it. It returns
+// ErrMalformed for a challenge that cannot be read, or that has no solution because it was altered.
 func Solve(c Challenge) (nonce uint64, err error) {
 	secrets, seed, err := find(c)
 	if err != nil {
@@ -35,11 +35,12 @@ func find(c Challenge) (secrets []uint32, seed [32]byte, err error) {
 	return secrets, seed, nil
 }
 
+// findOne searches for one secret below r.
 func findOne(i int, seed *[32]byte, target []byte, r uint32) (uint32, bool) {
 	first, second := binary.BigEndian.Uint32(target), binary.BigEndian.Uint16(target[4:])
-	t := newTries(i, seed)
+	hasher := newHasher(i, seed)
 	for n := range r {
-		h := t.hash(n)
+		h := hasher.hash(n)
 		if binary.BigEndian.Uint32(h[:]) == first && binary.BigEndian.Uint16(h[4:]) == second {
 			return n, true
 		}

@@ -1,18 +1,17 @@
 // Package token signs and reads captcha tokens, which the browser carries from the captcha to the
-// site's own server (captcha contract, section 2). It is pure: keys and moments are given, and that
-// a token is used once only is somebody else's matter.
+// site's own server (captcha contract, section 2). The captcha's endpoints call it. It is pure: the
+// caller supplies keys and times, and makes sure that a token is consumed only once.
 //
-// A token is base64url, without padding, of
+// A token is, in base64url without padding,
 //
 //	version u8 | key id u8 | sitekey [8] | issued, Unix ms u64 | random id [16] | host name | HMAC-SHA256(key, all before)[0:16]
 //
-// Numbers are big-endian. The sitekey is named by a hash of its public text, see SitekeyOf, so that
-// no token shows how many sitekeys an installation has. With the longest host name it has 404
+// Numbers are big-endian. The sitekey is a hash of its public text (see SitekeyOf), so that no
+// token reveals how many sitekeys an installation has. With the longest host name a token has 404
 // characters of [A-Za-z0-9_-], so that it needs no escaping anywhere.
 package token
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -22,6 +21,8 @@ import (
 	"hash"
 	"sync"
 	"time"
+
+	"github.com/tallygate/tallygate/db/model"
 )
 
 // Lifetime is how long after its issue a token is accepted (captcha contract, section 8).
@@ -31,52 +32,51 @@ const Lifetime = 5 * time.Minute
 // reads it.
 const MaxSkew = time.Minute
 
-// MaxHostname is the most bytes of a host name in a token; a longer one is left out.
+// MaxHostname is the longest host name in a token, in bytes. Longer ones are left out.
 const MaxHostname = 253
 
-// Token is what a token says.
+// Token is the content of a token.
 type Token struct {
-	Sitekey  Sitekey   // whose it is
+	Sitekey  Sitekey   // of the challenge
 	Issued   time.Time // when the challenge was solved; UTC, to the millisecond
-	ID       [16]byte  // random, names the token
-	Hostname string    // the site the challenge was solved on; lower case, without port; empty when the browser did not tell
+	ID       [16]byte  // random, identifies the token
+	Hostname string    // of the page with the challenge, in lower case, without port; empty if the browser did not send it
 }
 
-// Sitekey names a sitekey in a token.
+// Sitekey identifies a sitekey in a token.
 type Sitekey [8]byte
 
-// SitekeyOf returns how tokens name the sitekey with this public text.
+// SitekeyOf returns the identifier of the sitekey with a public text.
 func SitekeyOf(text string) Sitekey {
 	sum := sha256.Sum256([]byte("captcha token sitekey " + text))
 	return Sitekey(sum[:])
 }
 
-// Expired reports whether the token is too old at a moment, or from further in the future than
-// clocks may differ.
+// Expired reports whether the token is too old, or issued further in the future than MaxSkew.
 func (t *Token) Expired(now time.Time) bool {
 	age := now.Sub(t.Issued)
 	return age >= Lifetime || age < -MaxSkew
 }
 
-// ErrInvalid says that a text is not a token of ours.
-var ErrInvalid = errors.New("token: not a token, altered, or its key is gone")
+// ErrInvalid is returned for a text that is not a token of a known key.
+var ErrInvalid = errors.New("token: not a token, altered, or its key is not known")
 
-// Key is what a keyring derives its keys from.
+// Key is a secret from which a keyring derives its key.
 type Key struct {
-	ID     uint8  // is written into each token
-	Secret []byte // at least 16 bytes; the application's key may serve, as only derived keys are used
+	ID     uint8  // part of each token
+	Secret []byte // at least 16 bytes; the application key is fine, since only derived keys are used
 }
 
-// Keyring signs with one key and accepts what any of its keys signed. It is safe for concurrent
+// Keyring signs with one key and accepts the signatures of all its keys. It is safe for concurrent
 // use.
 type Keyring struct {
-	current uint8
-	benches [256]*sync.Pool // by key id
+	current   uint8
+	scratches [256]*sync.Pool // by key id
 }
 
-// bench is what one computation needs, kept for the next one: setting an HMAC up costs more than
+// scratch is the state of one computation. It is pooled, since setting up an HMAC costs more than
 // using it.
-type bench struct {
+type scratch struct {
 	mac hash.Hash
 	raw [maxSize]byte
 	sum [sha256.Size]byte
@@ -84,30 +84,27 @@ type bench struct {
 }
 
 // sign returns the MAC of a token without its MAC.
-func (b *bench) sign(unsigned []byte) []byte {
-	b.mac.Reset()
-	b.mac.Write(unsigned)
-	return b.mac.Sum(b.sum[:0])[:macSize]
+func (s *scratch) sign(unsigned []byte) []byte {
+	s.mac.Reset()
+	s.mac.Write(unsigned)
+	return s.mac.Sum(s.sum[:0])[:macSize]
 }
 
-// New makes a keyring. Tokens are signed with the current key; those of the previous keys are still
-// accepted. A secret that is too short and an id that occurs twice are errors.
+// New returns a keyring. It signs tokens with the current key, and still accepts those of the
+// previous keys. It returns an error for a secret that is too short, and for an id that occurs
+// twice.
 func New(current Key, previous ...Key) (*Keyring, error) {
 	r := &Keyring{current: current.ID}
 	for _, k := range append([]Key{current}, previous...) {
 		if len(k.Secret) < 16 {
 			return nil, fmt.Errorf("token: the secret of key %d has %d bytes, fewer than 16", k.ID, len(k.Secret))
 		}
-		if r.benches[k.ID] != nil {
+		if r.scratches[k.ID] != nil {
 			return nil, fmt.Errorf("token: two keys have the id %d", k.ID)
 		}
 
-		key, err := hkdf.Key(sha256.New, k.Secret, nil, fmt.Sprintf("captcha token %d", k.ID), sha256.Size)
-		if err != nil {
-			return nil, err
-		}
-
-		r.benches[k.ID] = &sync.Pool{New: func() any { return &bench{mac: hmac.New(sha256.New, key)} }}
+		key := model.ApplicationKey(k.Secret).Derive(fmt.Sprintf("captcha token %d", k.ID))
+		r.scratches[k.ID] = &sync.Pool{New: func() any { return &scratch{mac: hmac.New(sha256.New, key)} }}
 	}
 
 	return r, nil
@@ -125,16 +122,16 @@ const (
 	maxSize    = atHostname + MaxHostname + macSize
 )
 
-// text is strict: there is one text for one token.
+// text is the encoding of tokens. It is strict, so that a token has one text.
 var text = base64.RawURLEncoding.Strict()
 
-// Sign writes a token. Its moment is cut to milliseconds.
+// Sign returns the text of a token. Its time is truncated to milliseconds.
 func (r *Keyring) Sign(t *Token) string {
-	pool := r.benches[r.current]
-	bench := pool.Get().(*bench)
-	defer pool.Put(bench)
+	pool := r.scratches[r.current]
+	s := pool.Get().(*scratch)
+	defer pool.Put(s)
 
-	b := append(bench.raw[:0], version, r.current)
+	b := append(s.raw[:0], version, r.current)
 	b = append(b, t.Sitekey[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Issued.UnixMilli()))
 	b = append(b, t.ID[:]...)
@@ -143,46 +140,46 @@ func (r *Keyring) Sign(t *Token) string {
 		b = append(b, t.Hostname...)
 	}
 
-	b = append(b, bench.sign(b)...)
-	out := bench.out[:text.EncodedLen(len(b))]
+	b = append(b, s.sign(b)...)
+	out := s.out[:text.EncodedLen(len(b))]
 	text.Encode(out, b)
 
 	return string(out)
 }
 
-// Read reads a token that one of the keys signed; everything else is ErrInvalid. It does not look
-// at its age.
-func (r *Keyring) Read(s string) (Token, error) {
+// Read returns the token of a text that one of the keys signed, or ErrInvalid. It does not check
+// the token's age.
+func (r *Keyring) Read(signed string) (Token, error) {
 	var buf [maxSize]byte
 
-	if len(s) > text.EncodedLen(maxSize) {
+	if len(signed) > text.EncodedLen(maxSize) {
 		return Token{}, ErrInvalid
 	}
 
-	n, err := text.Decode(buf[:], []byte(s))
+	n, err := text.Decode(buf[:], []byte(signed))
 
-	// The decoder skips line breaks, so the length says whether there were any.
-	if err != nil || n < atHostname+macSize || text.EncodedLen(n) != len(s) || buf[0] != version {
+	// The decoder skips line breaks, which the length reveals.
+	if err != nil || n < atHostname+macSize || text.EncodedLen(n) != len(signed) || buf[0] != version {
 		return Token{}, ErrInvalid
 	}
 
-	pool := r.benches[buf[atKeyID]]
+	pool := r.scratches[buf[atKeyID]]
 	if pool == nil {
 		return Token{}, ErrInvalid
 	}
 
-	bench := pool.Get().(*bench)
-	defer pool.Put(bench)
+	s := pool.Get().(*scratch)
+	defer pool.Put(s)
 
-	signed := bench.raw[:copy(bench.raw[:], buf[:n-macSize])]
-	if !hmac.Equal(bench.sign(signed), buf[n-macSize:n]) {
+	b := s.raw[:copy(s.raw[:], buf[:n-macSize])]
+	if !hmac.Equal(s.sign(b), buf[n-macSize:n]) {
 		return Token{}, ErrInvalid
 	}
 
 	return Token{
-		Sitekey:  Sitekey(signed[atSitekey:]),
-		Issued:   time.UnixMilli(int64(binary.BigEndian.Uint64(signed[atIssued:]))).UTC(),
-		ID:       [16]byte(signed[atID:]),
-		Hostname: string(signed[atHostname:]),
+		Sitekey:  Sitekey(b[atSitekey:]),
+		Issued:   time.UnixMilli(int64(binary.BigEndian.Uint64(b[atIssued:]))).UTC(),
+		ID:       [16]byte(b[atID:]),
+		Hostname: string(b[atHostname:]),
 	}, nil
 }

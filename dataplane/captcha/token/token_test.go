@@ -49,7 +49,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestKnownToken pins the format: a token that was issued before an update is accepted after it.
+// TestKnownToken pins the format, so that a token that was issued before an update is accepted
+// after it.
 func TestKnownToken(t *testing.T) {
 	r := keyring(t, token.Key{ID: 1, Secret: secret})
 	const known = "AgEUyMIicjo1bwAAAaH9-kZ7AQID_wAAAAAAAAAAAAAAAHd3dy5leGFtcGxlLmNvbbWaL6SUKwUiNlQ3jpU2p5w"
@@ -103,7 +104,7 @@ func TestKeyRotation(t *testing.T) {
 		t.Error("the new keyring still signs with the previous key")
 	}
 	if _, err := keyring(t, second).Read(old); err != token.ErrInvalid {
-		t.Errorf("a token of a key that is gone: %v, want ErrInvalid", err)
+		t.Errorf("a token of an unknown key: %v, want ErrInvalid", err)
 	}
 	if _, err := token.New(first, token.Key{ID: 1, Secret: secret}); err == nil {
 		t.Error("two keys of one id are accepted")
@@ -138,7 +139,7 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%q reads as %+v, which is written otherwise", s, got)
 		}
 		if err != nil && got != (token.Token{}) {
-			t.Errorf("%q: %+v beside an error", s, got)
+			t.Errorf("%q: %+v and an error", s, got)
 		}
 	})
 }

@@ -1,9 +1,9 @@
-// A worker around friendly-pow: 20,000 hashes at a time with a threshold that none is below.
+// A worker around friendly-pow: 20,000 hashes at a time, with a threshold that no hash is below.
 import { getJSSolver } from "/npm/friendly-pow/api/js.js"
 import { getWasmSolver } from "/npm/friendly-pow/api/wasm.js"
 
 const make = async () => {
-  self.ASC_TARGET = 0 // says to the package that this is JavaScript, not AssemblyScript
+  self.ASC_TARGET = 0 // selects JavaScript instead of AssemblyScript
   if (import.meta.url.endsWith("?js")) return getJSSolver()
   return getWasmSolver(await WebAssembly.compileStreaming(fetch("/npm/friendly-pow/wasm/optimized.wasm")))
 }

@@ -1,11 +1,11 @@
-// Runs in the browser: measures one solver after the other and sends the rates back.
+// Runs in the browser: measures one solver after the other and returns the rates.
 import { ownSolver, packagedSolver, altchaSolver } from "./solvers.mjs"
 
 const parameters = new URL(import.meta.url).searchParams
 const rounds = +parameters.get("rounds")
 const time = +parameters.get("window")
 
-// clock gives milliseconds: of the wall, or those that the browser has spent on processors.
+// clock returns milliseconds, of wall time or of the browser's processor time.
 const clock = async () => (parameters.get("clock") === "cpu" ? +(await (await fetch("/cpu")).text()) : performance.now())
 
 async function measure() {

@@ -1,4 +1,4 @@
-// Each solver is a function that works for about the given milliseconds and returns how many hashes it has made.
+// Each solver is a function that works for about the given milliseconds and returns its number of hashes.
 
 function asker(worker) {
   return (message) =>
@@ -9,14 +9,14 @@ function asker(worker) {
     })
 }
 
-// ownSolver runs the worker's script that browsers get. Its WebCrypto engine is only chosen where JavaScript is slow, so the clock
-// of that worker is made to run fast.
+// ownSolver runs the worker's script as browsers load it. It selects its WebCrypto engine only where
+// JavaScript is slow, so slowClock makes that worker's clock run fast.
 export async function ownSolver(modulePath, slowClock = false) {
   const module = modulePath && (await (await fetch(modulePath)).arrayBuffer())
   let source = await (await fetch("/own/captcha-worker.js")).text()
   if (slowClock) source = "{ let added = 0; const now = performance.now.bind(performance); performance.now = () => now() + (added += 50) }" + source
   const ask = asker(new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" }))))
-  // A challenge of one search whose target nothing meets: it takes exactly twice its difficulty in hashes, each time it is asked.
+  // A challenge of one search without a solution: each request takes exactly twice its difficulty in hashes.
   const bytes = Uint8Array.from({ length: 70 }, (_, i) => [1, 0, 1, 0][i] ?? 255)
   const challenge = btoa(String.fromCharCode(...bytes)).replaceAll("/", "_").replaceAll("+", "-").replace(/=+$/, "")
   const count = slowClock ? 1 << 15 : 1 << 19
@@ -40,7 +40,7 @@ export async function packagedSolver(name) {
   return asker(new Worker("/page/" + name, { type: "module" }))
 }
 
-// altchaSolver runs the package's own worker: SHA-256 with cost 1, sought is a hash that begins with two given bytes.
+// altchaSolver runs the package's own worker: SHA-256 with cost 1, for a hash that begins with two given bytes.
 export async function altchaSolver() {
   const ask = asker(new Worker("/npm/altcha/dist/workers/sha.js"))
   let salt = 0x10000000

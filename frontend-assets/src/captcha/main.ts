@@ -1,6 +1,6 @@
 // The captcha's widget: makes a proof-of-work captcha of every element with the class
-// service-captcha. docs/captcha.md says how pages use it.
-import { getResponse, keep, reset } from './widget/page';
+// service-captcha. docs/captcha.md describes how pages use it.
+import { getResponse, reset, watchPage } from './widget/page';
 
 const loaded: unique symbol = Symbol.for('service-captcha') as never;
 
@@ -10,9 +10,9 @@ declare global {
   }
 }
 
-// A second copy of the script leaves at once.
+// A second copy of the script does nothing.
 if (!window[loaded]) {
   window[loaded] = true;
   window.serviceCaptcha = { reset, getResponse };
-  keep();
+  watchPage();
 }

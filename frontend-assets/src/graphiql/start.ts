@@ -1,19 +1,19 @@
-// Starts GraphiQL on the page that the control plane serves at /graphql. Its own file, so that the page works under a
-// Content-Security-Policy without inline scripts.
+// Starts GraphiQL on the page that the control plane serves at /graphql. It is a file of its own
+// because the page's Content-Security-Policy forbids inline scripts.
 
-/** What the vendored UMD files put on the window; only the little that is used here. */
+/** The globals of the vendored UMD files, as far as they are used here. */
 declare const React: { createElement(component: unknown, properties: object): unknown };
 declare const ReactDOM: { createRoot(container: Element): { render(element: unknown): void } };
 declare const GraphiQL: unknown;
 
-/** A query, a mutation or the introspection query, as GraphiQL hands it over. */
+/** A query, a mutation or the introspection query, as GraphiQL passes it. */
 interface Operation {
   query: string;
   variables?: unknown;
   operationName?: string | null;
 }
 
-/** Sends an operation to the control plane's endpoint, with the session cookie of the signed-in account. */
+/** Sends an operation to the control plane's endpoint, with the session cookie. */
 const fetcher = async (operation: Operation, options?: { headers?: Record<string, string> }): Promise<unknown> => {
   const response = await fetch('/graphql', {
     method: 'POST',

@@ -1,26 +1,28 @@
 import type { Campaign } from './payload';
 
 /**
- * The page's path, as it is sent. The server would cut it at the same length; here it keeps the
- * message under its limit.
+ * Returns the page's path as it is sent. The server truncates it at the same length; doing it here
+ * keeps the message under its size limit.
  */
-export const path = (): string => location.pathname.slice(0, 2048);
+export const currentPath = (): string => location.pathname.slice(0, 2048);
 
 /**
- * An address up to its path, or null when there is none. Shortened so that properties of 4 KB still
- * fit beside it.
+ * Returns an address without query and fragment, or null when nothing remains. It is truncated so
+ * that properties of 4 KB still fit into the same message.
  */
-export const cut = (address: string): string | null => address.split(/[?#]/)[0]!.slice(0, 1024) || null;
+export const stripQuery = (address: string): string | null => address.split(/[?#]/)[0]!.slice(0, 1024) || null;
 
-/** A parameter of the page's address; empty when there is none. */
-export const parameter = (name: string): string => (new URLSearchParams(location.search).get(name) || '').trim();
+/** Returns a parameter of the page's address without surrounding blanks; empty if it is missing. */
+export const queryParameter = (name: string): string => (new URLSearchParams(location.search).get(name) || '').trim();
 
-/** The campaign values of the page's address. */
-export const campaign = (): Campaign => {
+/** Reads the campaign values from the page's address. */
+export const readCampaign = (): Campaign => {
   const found: Record<string, string> = {};
-  for (const name of 'utm_source utm_medium utm_campaign utm_content utm_term gclid gbraid wbraid fbclid msclkid'.split(' ')) {
-    // Ten values of this length still fit beside the longest path and referrer.
-    const value = parameter(name).slice(0, 400);
+  for (const name of 'utm_source utm_medium utm_campaign utm_content utm_term gclid gbraid wbraid fbclid msclkid'.split(
+    ' ',
+  )) {
+    // Ten values of this length fit into a message together with the longest path and referrer.
+    const value = queryParameter(name).slice(0, 400);
     const key = name.replace('utm_', '');
     if (value) found[key] = key === name ? value : value.toLowerCase();
   }

@@ -1,18 +1,18 @@
 import { debug } from './tag';
 
 /** Logs to the console if the page was opened with ?svc_debug. */
-export const say = (...words: unknown[]): void => {
-  if (debug) console.log('svc', ...words);
+export const log = (...values: unknown[]): void => {
+  if (debug) console.log('svc', ...values);
 };
 
 /**
- * Says what the server answered to a message. A beacon hides that, so messages go by fetch while
- * debugging.
+ * Logs the server's response to a message. The response to a beacon cannot be read, so debug mode
+ * always sends with fetch.
  */
-export const answered = (body: string, response: Promise<Response>): void => {
+export const logResponse = (body: string, response: Promise<Response>): void => {
   response
-    .then(async (r) => say(body, r.status, await r.text()))
-    // An unknown key or domain gets no CORS header, so that the browser hides the answer from the
-    // page.
-    .catch((problem) => say(body, 'no answer: wrong site key or domain?', problem));
+    .then(async (r) => log(body, r.status, await r.text()))
+    // The server sends no CORS header for an unknown key or domain, so the browser hides the
+    // response from the page.
+    .catch((problem) => log(body, 'no answer: wrong site key or domain?', problem));
 };

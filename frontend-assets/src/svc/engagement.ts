@@ -1,23 +1,23 @@
 // Time in view and scroll depth of the current page view.
 //
-// A page is in view while its tab is the visible one of its window. It need not have the keyboard's
-// focus: who reads here while typing elsewhere, or plays a video in a frame, is still looking at
-// it. A page that was never in view sends no engagement.
+// A page is in view while its tab is the visible one of its window. Keyboard focus is not required:
+// a visitor who reads here while typing in another window, or plays a video in a frame, is still
+// looking at the page. A page that was never in view sends no engagement.
 import { listen } from './guard';
 import { send } from './send';
 
 /** Milliseconds in view that have not been sent. */
 let unsent = 0;
-/** When the clock was last read. */
+/** Time of the last clock reading. */
 let readAt: number;
-/** Whether the page has been in view since then. */
+/** Whether the page has been in view since the last clock reading. */
 let visible: boolean;
-/** Until when a click that led away keeps the leaving itself from sending. */
+/** Until this time, leaving the page sends nothing, because the click that led away has. */
 let quietUntil: number;
-/** Lower edge of what has been seen of the page, in pixels. */
+/** Lower edge of the lowest position seen, in pixels. */
 let deepest: number;
 
-/** Adds the time since the clock was last read, if the page was in view. */
+/** Adds the time since the last clock reading, if the page was in view. */
 const readClock = (): void => {
   const now = performance.now();
   if (visible) unsent += now - readAt;
@@ -26,8 +26,8 @@ const readClock = (): void => {
 };
 
 /**
- * Begins at zero, for a new page view. What is on the screen now may still be the old route's, so
- * it is not looked at.
+ * Resets engagement for a new page view. The scroll position is not read yet, because the screen may
+ * still show the previous route.
  */
 export const startEngagement = (): void => {
   readClock();
@@ -35,8 +35,8 @@ export const startEngagement = (): void => {
 };
 
 /**
- * The deepest point seen, in percent of the page as high as it is now: a page that grew has been
- * seen to a lesser part.
+ * Returns the deepest position seen, in percent of the page's current height. The percentage of a
+ * page that grows goes down.
  */
 export const depth = (): number => {
   const page = document.scrollingElement || document.documentElement;
@@ -45,33 +45,32 @@ export const depth = (): number => {
 };
 
 /**
- * Sends what has gathered since the last time, if anything. Called at every event that may be the
- * last one; several of them follow each other when a page is left, and only the first has something
- * to send.
+ * Sends the time in view since the last message, if any. It is called at every event that may be
+ * the page's last one. When several of them occur, only the first has something to send.
  */
 export const flush = (): void => {
   readClock();
   const ms = Math.round(unsent);
-  // The click has sent the time up to it. The wait for the next page is not worth a second message,
-  // unless it grows long.
+  // The click has already sent the time before it. The wait for the next page is not worth a second
+  // message, unless it takes long.
   if (ms < 1 || readAt < quietUntil) return;
   unsent = 0;
   send({ t: 'engagement', ms, sc: Math.round(depth()) });
 };
 
-/** Sends before a click leads away, since what a dying page sends gets lost at times. */
+/** Flushes before a click leads away, because messages of a page that unloads are sometimes lost. */
 export const flushBeforeLeaving = (): void => {
   flush();
   quietUntil = readAt + 1000;
 };
 
-/** Sends whenever the page is hidden or left. */
+/** Flushes whenever the page is hidden or left. */
 export const watchEngagement = (): void => {
   listen(document, 'visibilitychange', flush);
   listen(window, 'pagehide', () => {
     flush();
-    // The page still calls itself visible here, and sometimes reports that it is hidden only
-    // afterwards.
+    // At this event the document still reports that it is visible. Some browsers report the change
+    // only afterwards.
     visible = false;
   });
 };

@@ -1,14 +1,14 @@
-// What browsers have and TypeScript's library does not list, and the one name that the script adds.
+// Browser features that TypeScript's library lacks, and the one name that the script adds.
 
-/** Arguments of a call to svc; the stub of the tag queues `arguments` objects. */
+/** Arguments of a call to svc. The stub before the tag queues `arguments` objects. */
 type Call = ArrayLike<unknown>;
 
 /** The browser function, or the stub that stands in for it until the script has loaded. */
 interface Svc {
   (...call: unknown[]): void;
-  /** Where stubs put their calls. Once the script runs, pushing is calling. */
+  /** Queue of the stub's calls. Once the script runs, push executes the call. */
   q?: { push(call: Call): unknown };
-  /** Set once the script runs; a second copy of the script then leaves at once. */
+  /** Set once the script runs. A second copy of the script then does nothing. */
   on?: true;
 }
 

@@ -1,8 +1,8 @@
-import { say } from './debug';
+import { log } from './debug';
 
 /**
- * The same function, except that it never throws into the page. Everything that the page or the
- * browser calls passes here.
+ * Wraps a function so that it never throws into the page. Everything that the page or the browser
+ * calls is wrapped.
  */
 export const guard =
   <A extends unknown[]>(f: (...args: A) => void) =>
@@ -10,13 +10,13 @@ export const guard =
     try {
       f(...args);
     } catch (problem) {
-      say(problem);
+      log(problem);
     }
   };
 
 /**
- * Calls f for each event of a kind, before the page's own listeners can stop it. None of these
- * kinds waits for listeners.
+ * Calls f for each event of a type, before the page's own listeners can stop it. The browser waits
+ * for the listeners of none of these types, so they need not be passive.
  */
 export const listen = (target: EventTarget, type: string, f: (event: never) => void): void =>
   target.addEventListener(type, guard(f) as EventListener, true);

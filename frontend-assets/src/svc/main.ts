@@ -1,18 +1,18 @@
-// The browser script of the analytics service: one tag, one global function, nothing stored on the
-// device.
-import { cut } from './address';
-import { perform } from './calls';
-import { say } from './debug';
+// The browser script of the analytics service. It adds one global function and stores nothing on
+// the device.
+import { stripQuery } from './address';
+import { handleCall } from './calls';
+import { log } from './debug';
 import { startEngagement, watchEngagement } from './engagement';
 import { guard, listen } from './guard';
 import { watchLinks } from './links';
-import { pageview } from './pageview';
-import { refused } from './privacy';
+import { sendPageview } from './pageview';
+import { optOutReason } from './privacy';
 import { watchRoutes } from './routes';
 import { watchScroll } from './scroll';
 import { identify } from './send';
 import { auto, siteKey } from './tag';
-import { current } from './view';
+import { currentView } from './view';
 
 const install = (): void => {
   const stub = window.svc;
@@ -24,35 +24,34 @@ const install = (): void => {
   svc.on = true;
   window.svc = svc;
 
-  const reason = refused();
+  const reason = optOutReason();
   if (!siteKey || reason) {
     svc.q = { push() {} };
     if (!siteKey) console.warn('svc: data-site is no site key');
-    return say('sends nothing:', reason);
+    return log('sends nothing:', reason);
   }
 
   const start = () => {
-    // Who the visitor is belongs to the first page view already; everything else follows it, in
-    // order.
+    // The first page view already carries the user id. Everything else follows it, in order.
     calls.forEach(guard((call) => call[0] === 'identify' && identify(call[1])));
-    pageview(cut(document.referrer));
+    sendPageview(stripQuery(document.referrer));
     watchEngagement();
     watchScroll();
     watchLinks();
-    // Back from the back/forward cache: the same document is viewed again. Its time was sent when
-    // it was left.
+    // The back/forward cache restored the document, which is a new page view. The time of the
+    // previous one was sent when it was left.
     listen(window, 'pageshow', (shown: PageTransitionEvent) => {
       if (!shown.persisted) return;
       startEngagement();
-      pageview(current.r);
+      sendPageview(currentView.r);
     });
-    svc.q = { push: guard(perform) };
+    svc.q = { push: guard(handleCall) };
     calls.forEach(svc.q.push);
-    // Last, since it fails on a page that has frozen its history functions.
+    // This comes last because it throws on a page that has frozen its history functions.
     if (auto) watchRoutes();
   };
 
-  // A page that is only being prepared counts when it is shown.
+  // A prerendered page counts when it is shown.
   if (document.prerendering) listen(document, 'prerenderingchange', start);
   else start();
 };

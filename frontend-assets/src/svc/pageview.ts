@@ -1,4 +1,4 @@
-import { path } from './address';
+import { currentPath } from './address';
 import { flush, startEngagement } from './engagement';
 import { reportSearch } from './search';
 import { send } from './send';
@@ -8,19 +8,17 @@ import { beginView } from './view';
 let automaticPath: string;
 let automaticAt: number;
 
-/**
- * Counts a view of the page that the address bar shows, and closes the account of the one before.
- */
-export const pageview = (referrer: string | null, manual?: 1): void => {
+/** Sends the engagement of the previous page view, and then a page view of the current address. */
+export const sendPageview = (referrer: string | null, manual?: 1): void => {
   const now = performance.now();
   // Routers that the script already follows often report the page too (contract, section 3).
-  if (manual && automaticPath === path() && now - automaticAt <= 1000) return;
+  if (manual && automaticPath === currentPath() && now - automaticAt <= 1000) return;
   flush();
   beginView(referrer);
   send({ t: 'pageview', x: manual });
   startEngagement();
   if (manual) return;
-  automaticPath = path();
+  automaticPath = currentPath();
   automaticAt = now;
   reportSearch();
 };

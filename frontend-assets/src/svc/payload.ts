@@ -1,8 +1,8 @@
-// What the script sends to collect.php (analytics contract, section 2 "Collection payload"). This
-// is the only place where the wire format is written down on the browser's side; the server's
-// reader is dataplane/analytics.
+// The messages that the script sends to collect.php (analytics contract, section 2 "Collection
+// payload"). This is the only definition of the wire format on the browser's side; the server
+// decodes it in dataplane/analytics.
 
-/** The campaign values of the page's address. Only those that are present. */
+/** The campaign values in the page's address. Absent ones are left out. */
 export interface Campaign {
   /** utm_source … utm_term, in lower case. */
   source?: string;
@@ -10,7 +10,7 @@ export interface Campaign {
   campaign?: string;
   content?: string;
   term?: string;
-  /** Click ids of the advertising platforms, as they came. */
+  /** Click ids of the advertising platforms, unchanged. */
   gclid?: string;
   gbraid?: string;
   wbraid?: string;
@@ -18,34 +18,30 @@ export interface Campaign {
   msclkid?: string;
 }
 
-/**
- * What stays the same from a page view to the next one, and goes along with everything sent in
- * between.
- */
+/** The fields that all messages of one page view share. */
 export interface View {
   /** Path of the page, at most 2,048 characters. Never the query string or the fragment. */
   p: string;
   /**
-   * Referring address up to its path, or null when there is none. After a route change: the
-   * previous page of the same site.
+   * Referring address without query and fragment, or null when there is none. After a route
+   * change: the previous page of the same site.
    */
   r: string | null;
   /**
-   * Page view id: 16 lower-case hexadecimal characters, random, new for each page view. Ties
-   * engagement to it.
+   * Page view id: 16 random lower-case hexadecimal characters. Ties engagement to its page view.
    */
   i: string;
-  /** Campaign values of the page's address. */
+  /** Campaign values in the page's address. */
   u: Campaign;
 }
 
-/** The part that differs by the kind of message. */
+/** The fields that differ by the type of message. */
 export type Message =
   | {
       t: 'pageview';
       /**
-       * 1 when the page asked for it by svc('pageview'); the server then ignores it within a second
-       * of an automatic one.
+       * 1 for a manual page view, by svc('pageview'). The server ignores it within one second of an
+       * automatic one.
        */
       x?: 1 | undefined;
     }
@@ -54,32 +50,32 @@ export type Message =
       /** Event name. */
       e: string;
       /**
-       * Event properties; left out when there are none, or when they do not fit into a message of 8
-       * KB.
+       * Event properties. Absent when there are none, or when they do not fit into a message of
+       * 8 KB.
        */
       m?: object | undefined;
     }
   | {
       t: 'engagement';
       /**
-       * Milliseconds in view since the last engagement message of this page view (not the total).
+       * Milliseconds in view since the last engagement message of this page view, not the total.
        */
       ms: number;
-      /** Deepest point seen so far, in percent of the page's present height: 0 to 100. */
+      /** Deepest position seen so far, in percent of the page's current height: 0 to 100. */
       sc: number;
     };
 
-/** The whole message. Keys whose value is undefined are not sent. */
+/** A complete message. Keys whose value is undefined are not sent. */
 export type Payload = View &
   Message & {
     /** Site key: 32 lower-case hexadecimal characters. */
     k: string;
-    /** Screen width in CSS pixels; the server keeps a range only. */
+    /** Screen width in CSS pixels. The server stores only a range. */
     w: number;
-    /** Browser language, for example en-GB; the server keeps the two-letter part only. */
+    /** Browser language, for example en-GB. The server stores only the two-letter code. */
     l: string;
     /** Pseudonymous user id set by svc('identify'): 64 lower-case hexadecimal characters. */
     d?: string | undefined;
-    /** "off" when the tag has data-auto="off"; the server then refuses automatic events. */
+    /** "off" when the tag has data-auto="off". The server then refuses automatic events. */
     a?: 'off' | undefined;
   };

@@ -1,8 +1,8 @@
 /**
- * Why nothing may be sent from here, if so: the visitor does not want to be measured, or this is no
- * page of a website.
+ * Returns the reason why nothing may be sent, or undefined: the visitor has opted out, or the
+ * document is not a page of a website.
  */
-export const refused = () =>
+export const optOutReason = () =>
   [
     /^(1|yes)$/.test((navigator.doNotTrack || window.doNotTrack)!) && 'Do Not Track',
     navigator.globalPrivacyControl && 'Global Privacy Control',

@@ -1,26 +1,26 @@
-import { path } from './address';
+import { currentPath } from './address';
 import { guard, listen } from './guard';
-import { pageview } from './pageview';
-import { current, previous } from './view';
+import { sendPageview } from './pageview';
+import { currentView, previousAddress } from './view';
 
 /**
- * Counts a page view at each change of the path in a single-page application. Other changes of the
- * address are none.
+ * Sends a page view at each change of the path in a single-page application. Changes of query or
+ * fragment only do not count.
  */
 export const watchRoutes = (): void => {
-  const look = guard(() => {
-    if (path() !== current.p) pageview(previous());
+  const checkPath = guard(() => {
+    if (currentPath() !== currentView.p) sendPageview(previousAddress());
   });
   for (const name of ['pushState', 'replaceState'] as const) {
-    // A proxy keeps all that the page can see of the function: name, length, properties, receiver,
-    // result and exceptions.
+    // A proxy preserves all that the page can see of the function: name, length, properties,
+    // receiver, result and exceptions.
     history[name] = new Proxy(history[name], {
       apply(native, receiver, args) {
         const result: unknown = Reflect.apply(native, receiver, args);
-        look();
+        checkPath();
         return result;
       },
     });
   }
-  listen(window, 'popstate', look);
+  listen(window, 'popstate', checkPath);
 };

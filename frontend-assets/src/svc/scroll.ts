@@ -1,20 +1,17 @@
 import { depth } from './engagement';
-import { event } from './event';
+import { sendEvent } from './event';
 import { listen } from './guard';
-import { current } from './view';
+import { currentView } from './view';
 import { auto } from './tag';
 
-/**
- * Follows the scroll depth, and reports the automatic event once per page view when it reaches 90
- * %.
- */
+/** Tracks the scroll depth, and sends the scroll event once per page view when it reaches 90 %. */
 export const watchScroll = (): void => {
   let reported: unknown;
   listen(document, 'scroll', (scrolled: Event) => {
-    // Boxes that scroll inside of the page arrive here too.
+    // The events of scrolling boxes within the page arrive here too.
     if (scrolled.target !== document) return;
-    if (depth() < 90 || reported === current || !auto) return;
-    reported = current;
-    event('scroll', { percent: 90 });
+    if (depth() < 90 || reported === currentView || !auto) return;
+    reported = currentView;
+    sendEvent('scroll', { percent: 90 });
   });
 };

@@ -1,10 +1,10 @@
-import { parameter } from './address';
-import { event } from './event';
+import { queryParameter } from './address';
+import { sendEvent } from './event';
 import { auto, search } from './tag';
 
-/** Reports the site search that the page shows the result of, when the tag asks for it. */
+/** Sends the site search term in the page's address, if the tag has data-search. */
 export const reportSearch = (): void => {
   if (!search || !auto) return;
-  const term = 'q s search query keyword'.split(' ').map(parameter).find(Boolean);
-  if (term) event('site_search', { term: [...term].slice(0, 100).join('') });
+  const term = 'q s search query keyword'.split(' ').map(queryParameter).find(Boolean);
+  if (term) sendEvent('site_search', { term: [...term].slice(0, 100).join('') });
 };

@@ -1,4 +1,4 @@
-/** This browser cannot do the work, or the challenge has no answer. */
+/** The browser cannot do the work, or the challenge has no solution. */
 export class Unsupported extends Error {}
 
 /** The engines cannot be fetched. */

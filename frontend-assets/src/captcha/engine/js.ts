@@ -1,9 +1,8 @@
-import type { Task } from './challenge';
-import type { Engine } from './engine';
 import { block, compress, initial } from './sha256';
+import type { NewEngine } from './types';
 
-/** The engine that runs everywhere. */
-export const js = (task: Task): Engine => {
+/** Creates the engine in JavaScript, which runs everywhere. */
+export const js: NewEngine = (task) => {
   const state = new Int32Array(8);
   return (index, start, end) => {
     const high = task.targets[index]!.high;
@@ -13,8 +12,8 @@ export const js = (task: Task): Engine => {
     block[0] = index;
     block[10] = 1 << 31;
     block[15] = 320;
-    // Calling a function for each hash is faster than one large loop, which the browser has to
-    // optimise while it runs.
+    // Calling a function for each hash is faster than one large loop, which the browser would have
+    // to optimise while it runs.
     for (let n = start; n < end; n++) {
       block[1] = n;
       compress(initial, state);

@@ -1,26 +1,26 @@
 import type { Challenge } from './challenge';
 
-// What the widget's script (solver.ts) and the worker's script (serve.ts) send each other. Every
-// request gets one answer. Browsers may hold the two scripts from two releases for an hour, so
-// changes must be understood by both.
+// The messages between the widget's script (solver.ts) and the worker's script (serve.ts). Every
+// request but stop gets one answer. For up to an hour browsers may combine scripts of two releases,
+// so both must understand any change.
 
 /**
- * The first request: what to work on. Answered with the number of searches, 0 if the challenge
- * cannot be read.
+ * The first request, with the work to do. The answer is the number of searches, or 0 if the
+ * challenge is malformed.
  */
 export interface Start {
   challenge: Challenge;
-  /** The WebAssembly engine, where it is worth a try. */
+  /** The WebAssembly engine, if it may work. */
   module?: ArrayBuffer | undefined;
 }
 
 /**
- * Start; or the number of a search, answered with its secret or -1; or all secrets, answered with
- * the nonce; or stop, unanswered.
+ * Start; the index of a search, answered with its secret or -1; all secrets, answered with the
+ * nonce; or null to stop, which has no answer.
  */
 export type Request = Start | number | number[] | null;
 
-/** The result, null if something broke, and the name of the engine that is in use. */
+/** The result, or null after an internal error, and the name of the engine in use. */
 export type Answer = [number | null, string];
 
 /** One end of the connection. */
@@ -30,13 +30,13 @@ export interface Port {
 }
 
 /**
- * Where the worker's script, when a page runs it itself, leaves its function that serves a port:
- * under a symbol, so that the page gets no name it could trip over.
+ * The window's property under which the worker's script, when loaded into a page, stores its serve
+ * function. It is a symbol, so it cannot collide with a name of the page.
  */
-export const server: unique symbol = Symbol.for('service-captcha-server') as never;
+export const serverKey: unique symbol = Symbol.for('service-captcha-server') as never;
 
 declare global {
   interface Window {
-    [server]?: (port: Port, yields: boolean) => void;
+    [serverKey]?: (port: Port, yields: boolean) => void;
   }
 }

@@ -1,26 +1,26 @@
-import { fold, read } from './challenge';
+import { foldSecrets, readChallenge } from './challenge';
 import type { Task } from './challenge';
-import { finder } from './engine';
+import { newFinder } from './engine';
 import type { Finder } from './engine';
 import type { Port, Request } from './protocol';
 
-/** Answers the requests that come through a port. */
+/** Answers the requests that arrive at a port. */
 export const serve = (port: Port, yields: boolean): void => {
   let task: Task;
-  let work: Finder | undefined;
+  let finder: Finder | undefined;
 
   const answer = async (request: Exclude<Request, null>): Promise<number> => {
-    if (typeof request === 'number') return work!.find(request);
-    if (Array.isArray(request)) return fold(task.seed, request);
-    task = read(request.challenge);
-    work = await finder(task, request.module, yields);
+    if (typeof request === 'number') return finder!.find(request);
+    if (Array.isArray(request)) return foldSecrets(task.seed, request);
+    task = readChallenge(request.challenge);
+    finder = await newFinder(task, request.module, yields);
     return task.targets.length;
   };
 
   port.onmessage = async (event: MessageEvent<Request>) => {
     const request = event.data;
-    if (request === null) return work?.stop();
+    if (request === null) return finder?.stop();
     const result = await answer(request).catch(() => null);
-    port.postMessage([result, work ? work.name() : '']);
+    port.postMessage([result, finder ? finder.name() : '']);
   };
 };

@@ -1,13 +1,12 @@
-// SHA-256 (FIPS 180-4), since crypto.subtle is missing on plain-http pages and slow on short
-// inputs.
+// SHA-256 (FIPS 180-4). crypto.subtle is missing on pages without TLS and slow on short inputs.
 
-/** The state that a hash begins with. */
+/** The initial state of a hash. */
 export const initial = new Int32Array(8);
-/** The block to be compressed: words 0 to 15. The words behind them are scratch. */
+/** The block to compress: words 0 to 15. The other words are scratch space. */
 export const block = new Int32Array(64);
 
-// The constants are the fractional parts of the roots of primes: shorter computed than written
-// down.
+// The constants are the fractional parts of the roots of primes. Computing them takes fewer bytes
+// than listing them.
 const constants = new Int32Array(64);
 for (let prime = 2, found = 0; found < 64; prime++) {
   let divisor = 2;
@@ -17,9 +16,7 @@ for (let prime = 2, found = 0; found < 64; prime++) {
   constants[found++] = Math.cbrt(prime) * 2 ** 32;
 }
 
-/**
- * Compresses the block: writes the state that follows one state to another, which may be the same.
- */
+/** Compresses the block with the state `from`, and writes the next state to `to`. Both may be the same. */
 export const compress = (from: Int32Array, to: Int32Array): void => {
   const w = block;
   for (let t = 16; t < 64; t++) {
@@ -43,7 +40,8 @@ export const compress = (from: Int32Array, to: Int32Array): void => {
     const x = (h + big1 + (g ^ (e & (f ^ g))) + constants[t]! + w[t]!) | 0;
     const big0 = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
     const ab = a ^ b;
-    const y = (big0 + (b ^ (ab & bc))) | 0; // the majority of a, b and c; ab is the next round's bc
+    // b ^ (ab & bc) is the majority of a, b and c; ab is the next round's bc.
+    const y = (big0 + (b ^ (ab & bc))) | 0;
     bc = ab;
     h = g;
     g = f;
@@ -64,27 +62,28 @@ export const compress = (from: Int32Array, to: Int32Array): void => {
   to[7] = from[7]! + h;
 };
 
-/** Hashes bytes, given as the characters of a text, and returns eight words. */
+/** Hashes bytes, given as the characters of a string, and returns eight words. */
 export const sha256 = (bytes: string): Int32Array => {
   const state = initial.slice();
-  const padded = bytes + '\x80' + '\0'.repeat(-(bytes.length + 9) & 63) + text([0, bytes.length * 8]);
+  const padded = bytes + '\x80' + '\0'.repeat(-(bytes.length + 9) & 63) + wordsToBytes([0, bytes.length * 8]);
   for (let at = 0; at < padded.length; at += 4) {
-    block[(at / 4) & 15] = word(padded, at);
+    block[(at / 4) & 15] = wordAt(padded, at);
     if ((at & 63) === 60) compress(state, state);
   }
   return state;
 };
 
-/** The big-endian word at a position of bytes. Bytes beyond the end count as 0. */
-export const word = (bytes: string, at: number): number => {
+/** Returns the big-endian word at a position. Bytes beyond the end count as 0. */
+export const wordAt = (bytes: string, at: number): number => {
   let value = 0;
   for (let i = 0; i < 4; i++) value = (value << 8) | bytes.charCodeAt(at + i);
   return value;
 };
 
-/** Words as big-endian bytes. */
-export const text = (words: ArrayLike<number>): string => {
+/** Returns words as big-endian bytes. */
+export const wordsToBytes = (words: ArrayLike<number>): string => {
   let bytes = '';
-  for (let at = 0; at < words.length * 4; at++) bytes += String.fromCharCode((words[at >> 2]! >>> (24 - (at % 4) * 8)) & 255);
+  for (let at = 0; at < words.length * 4; at++)
+    bytes += String.fromCharCode((words[at >> 2]! >>> (24 - (at % 4) * 8)) & 255);
   return bytes;
 };

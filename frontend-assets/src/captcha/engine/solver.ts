@@ -1,19 +1,19 @@
 import type { Challenge } from './challenge';
-import { page, script, workers } from './crew';
-import type { Member } from './crew';
-import { divide } from './divide';
 import { Unreachable, Unsupported } from './failures';
 import { fetchModule } from './module';
+import { startInPage, startWorkers, workerScript } from './pool';
+import type { Member } from './pool';
+import { splitWork } from './split';
 
 export { Unreachable, Unsupported };
 export type { Challenge };
 
 /**
- * Finds the nonce of a challenge, in workers or, where the page may have none, in the page itself,
- * a few milliseconds at a time. `api` is the captcha's origin. `onProgress` gets how many of the
- * challenge's equal parts are done, 0 as soon as an engine is there to work on them. Rejects with
- * Unsupported, Unreachable, or an AbortError as soon as the signal says so; then all work has
- * ended.
+ * Finds the nonce of a challenge in a pool of workers or, where the page must not have workers, in
+ * the page itself, a few milliseconds at a time. `api` is the captcha's origin. `onProgress` gets the
+ * number of searches done, beginning with 0 when an engine is ready. The promise rejects with
+ * Unsupported, Unreachable, or an AbortError as soon as the signal is aborted. By then all workers
+ * have ended.
  */
 export const solve = async (
   challenge: Challenge,
@@ -21,8 +21,8 @@ export const solve = async (
   onProgress: (done: number, total: number) => void,
   signal?: AbortSignal,
 ): Promise<number> => {
-  const crew: Member[] = [];
-  const disband = () => crew.splice(0).forEach((member) => member.end());
+  const pool: Member[] = [];
+  const endPool = () => pool.splice(0).forEach((member) => member.end());
   let abort = () => {};
   const aborted = new Promise<never>((_, reject) => {
     abort = () => reject(new DOMException('', 'AbortError'));
@@ -30,24 +30,24 @@ export const solve = async (
 
   const work = async (): Promise<number> => {
     const fetched = fetchModule(api);
-    const share = async (members: Member[]): Promise<number> => {
-      crew.push(...members);
-      // The abort came before they were started.
-      if (signal?.aborted) disband();
-      return divide(members, { challenge, module: await fetched }, onProgress);
+    const workIn = async (members: Member[]): Promise<number> => {
+      pool.push(...members);
+      // The signal may have been aborted before the members were started.
+      if (signal?.aborted) endPool();
+      return splitWork(members, { challenge, module: await fetched }, onProgress);
     };
     let source: string | undefined;
     try {
-      source = await fetchText(api + script);
-      return await share(workers(source));
+      source = await fetchText(api + workerScript);
+      return await workIn(startWorkers(source));
     } catch {
-      // No workers, then; and where the page may not fetch, it may still load a script.
-      disband();
+      // The page must not have workers. Where it must not fetch either, it may still load a script.
+      endPool();
     }
-    const here = await page(api).catch(() => {
+    const member = await startInPage(api).catch(() => {
       throw source ? new Unsupported() : new Unreachable();
     });
-    return share([here]);
+    return workIn([member]);
   };
 
   if (signal?.aborted) abort();
@@ -58,7 +58,7 @@ export const solve = async (
     return nonce;
   } finally {
     signal?.removeEventListener('abort', abort);
-    disband();
+    endPool();
   }
 };
 

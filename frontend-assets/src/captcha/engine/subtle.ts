@@ -1,11 +1,10 @@
-import type { Task } from './challenge';
-import type { Engine } from './engine';
+import type { NewEngine } from './types';
 
 /**
- * The engine for browsers that do not compile JavaScript: the browser's own SHA-256, as many hashes
- * at once as given.
+ * Creates the engine for browsers that do not compile JavaScript. It uses the browser's own SHA-256
+ * and computes all hashes of a call concurrently.
  */
-export const subtle = (task: Task): Engine => {
+export const subtle: NewEngine = (task) => {
   const input = new DataView(new ArrayBuffer(40));
   task.seed.forEach((word, i) => input.setInt32(8 + 4 * i, word));
   return async (index, start, end) => {
@@ -14,7 +13,8 @@ export const subtle = (task: Task): Engine => {
     const hashes: Promise<ArrayBuffer>[] = [];
     for (let n = start; n < end; n++) {
       input.setUint32(4, n);
-      hashes.push(crypto.subtle.digest('SHA-256', input)); // copies the input before it returns
+      // digest copies the input before it returns.
+      hashes.push(crypto.subtle.digest('SHA-256', input));
     }
     const at = (await Promise.all(hashes)).findIndex((hash) => {
       const view = new DataView(hash);

@@ -1,16 +1,16 @@
 import type { Task } from './challenge';
-import type { Engine } from './engine';
+import type { Engine } from './types';
 
-/** What wasm/pow.c exports. */
+/** The exports of wasm/pow.c. */
 interface Exports {
   memory: WebAssembly.Memory;
-  /** Address of the seed's eight words. */
+  /** Returns the address of the seed's eight words. */
   seed(): number;
   /** Returns n, or -1. */
   search(index: number, start: number, end: number, high: number, low: number): number;
 }
 
-/** The engine in WebAssembly. It rejects where WebAssembly or this module may not or cannot run. */
+/** Creates the engine in WebAssembly. It rejects if the page must not or cannot run the module. */
 export const wasm = async (task: Task, module: ArrayBuffer): Promise<Engine> => {
   const exports = (await WebAssembly.instantiate(module)).instance.exports as unknown as Exports;
   new Int32Array(exports.memory.buffer, exports.seed(), 8).set(task.seed);

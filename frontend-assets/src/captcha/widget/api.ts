@@ -1,18 +1,16 @@
 /** Why there is no token. */
 export type Reason =
-  | 'unreachable' // no answer, or a temporary failure: worth a retry
-  | 'busy' // too many requests; wait says how long
-  | 'setup' // the page names no sitekey, an unknown one, or is on a domain that the sitekey is not for
+  | 'unreachable' // no response, or a temporary failure: worth a retry
+  | 'busy' // too many requests; wait is the time until the next one
+  | 'setup' // the sitekey is missing, unknown or bound to other domains
   | 'refused' // the challenge or the solution was rejected; a new challenge may be accepted
-  | 'unsupported'; // this browser cannot do the work
+  | 'unsupported'; // the browser cannot do the work
 
 /** A failure as the widget reports it. */
 export class Problem extends Error {
   constructor(
     readonly reason: Reason,
-    /**
-     * For the page's author: the server's sentence in English, or the host that was not reached.
-     */
+    /** For the page's author: the server's message in English, or the host that was not reached. */
     readonly detail = '',
     /** Milliseconds that the server asks to wait, or 0. */
     readonly wait = 0,
@@ -21,48 +19,48 @@ export class Problem extends Error {
   }
 }
 
-/**
- * How long nothing may happen, in milliseconds. A connection that hangs is as bad as none, only
- * slower.
- */
-const patience = 20_000;
+/** Milliseconds without progress after which an operation is aborted, such as a hanging request. */
+const timeout = 20_000;
 
-/** Gives so many times the usual patience from now on. */
-export type Alive = (times?: number) => void;
+/** Restarts the timeout, multiplied by `times`. */
+export type KeepAlive = (times?: number) => void;
 
 const reasons: Record<number, Reason> = { 400: 'refused', 403: 'setup', 404: 'setup', 429: 'busy' };
 
 /**
- * Lets something happen that ends with its signal: the given one, or when it has neither ended nor
- * shown a sign of life for too long.
+ * Runs an operation with a signal that is aborted with the given one, or when the operation has not
+ * called keepAlive for the length of the timeout.
  */
-export const bounded = async <T>(signal: AbortSignal, happen: (signal: AbortSignal, alive: Alive) => Promise<T>): Promise<T> => {
+export const withTimeout = async <T>(
+  signal: AbortSignal,
+  run: (signal: AbortSignal, keepAlive: KeepAlive) => Promise<T>,
+): Promise<T> => {
   const own = new AbortController();
-  const cancel = () => own.abort();
+  const abort = () => own.abort();
   let timer = 0;
-  // Not one long timer: a tab that was frozen meanwhile finds a timer over before it has done
-  // anything.
-  const alive = (times = 1) => {
+  // Several short timers are used instead of a long one. In a tab that was frozen meanwhile, a long
+  // timer would fire before the operation could continue.
+  const keepAlive = (times = 1) => {
     clearTimeout(timer);
-    timer = window.setTimeout(() => (times > 1 ? alive(times - 1) : cancel()), patience);
+    timer = window.setTimeout(() => (times > 1 ? keepAlive(times - 1) : abort()), timeout);
   };
-  alive();
-  signal.addEventListener('abort', cancel);
+  keepAlive();
+  signal.addEventListener('abort', abort);
   try {
-    return await happen(own.signal, alive);
+    return await run(own.signal, keepAlive);
   } finally {
     clearTimeout(timer);
-    signal.removeEventListener('abort', cancel);
+    signal.removeEventListener('abort', abort);
   }
 };
 
 /**
  * Calls {captcha_url}/api/v1/pow/config or verify (captcha contract, section 4) and returns the
- * answer's fields, which the caller checks. Throws a Problem. The body is JSON called text, which
- * spares the browser a preflight.
+ * fields of the response, which the caller validates. It throws a Problem. The body is JSON sent as
+ * text/plain, so the browser sends no preflight.
  */
 export const post = (api: string, path: string, body: object, signal: AbortSignal): Promise<Record<string, unknown>> =>
-  bounded(signal, async (signal) => {
+  withTimeout(signal, async (signal) => {
     const response = await fetch(`${api}/api/v1/pow/${path}`, {
       method: 'POST',
       body: JSON.stringify(body),
@@ -71,18 +69,18 @@ export const post = (api: string, path: string, body: object, signal: AbortSigna
       signal,
     });
     if (response.ok) return Object(await response.json());
-    // A failure need not be ours: a proxy in between answers in HTML.
+    // The error may come from a proxy in between, which answers in HTML.
     const answer = Object(await response.json().catch(() => 0));
-    throw new Problem(reasons[response.status] || 'unreachable', String(answer.error || ''), waitOf(response));
+    throw new Problem(reasons[response.status] || 'unreachable', String(answer.error || ''), retryAfter(response));
   }).catch((problem) => {
     throw problem instanceof Problem ? problem : new Problem('unreachable');
   });
 
 /**
- * Retry-After in milliseconds: it counts seconds or names a date. At most an hour, 0 when there is
- * none.
+ * Returns Retry-After, which is a number of seconds or a date, in milliseconds: at most an hour, and
+ * 0 when it is missing or malformed.
  */
-const waitOf = (response: Response): number => {
+const retryAfter = (response: Response): number => {
   const text = response.headers.get('retry-after') || '';
   const wait = Number(text) * 1000 || Date.parse(text) - Date.now() || 0;
   return Math.min(Math.max(wait, 0), 3_600_000);

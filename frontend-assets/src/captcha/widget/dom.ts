@@ -1,8 +1,8 @@
 /**
- * Views a node without the names that a page gives to its elements: a field named "append" hides
- * the form's own method, and an image named "head" the document's property. Properties come from
- * the node's prototypes, methods are bound to the node. DOM functions do not accept the view as an
- * argument; pass the node itself.
+ * Returns a view of a node that ignores the names a page gives to its elements. Without it, a field
+ * named "append" hides the form's own method, and an image named "head" hides the document's
+ * property. Properties come from the node's prototypes, and methods are bound to the node. DOM
+ * functions do not accept the view as an argument; pass them the node itself.
  */
 export const bare = <T extends object>(node: T): T => {
   const prototype: object = Object.getPrototypeOf(node);
@@ -15,8 +15,9 @@ export const bare = <T extends object>(node: T): T => {
   });
 };
 
-/** The document. `prerendering` is not in TypeScript's library. */
+/** The document. TypeScript's library lacks `prerendering`. */
 export const page: Document & { readonly prerendering?: boolean } = bare(document);
 
-/** Reads an attribute data-<name> without blanks around it; empty when it is missing. */
-export const setting = (element: Element, name: string): string => (bare(element).getAttribute('data-' + name) || '').trim();
+/** Returns the attribute data-<name> without surrounding blanks; empty if it is missing. */
+export const setting = (element: Element, name: string): string =>
+  (bare(element).getAttribute('data-' + name) || '').trim();

@@ -1,11 +1,11 @@
-// The one name that the script adds to a page. Whether the script runs already is known by the
-// symbol of main.ts, since an element with the same id also answers to this name.
+// The one name that the script adds to a page. The symbol in main.ts shows that the script runs; this
+// name cannot, because an element with the same id also answers to it.
 
 interface Window {
   serviceCaptcha?: {
-    /** Resets one widget, those that a selector finds, or all, and returns how many. */
+    /** Resets one widget, those that a selector matches, or all, and returns their number. */
     reset(target?: Element | string | null): number;
-    /** Returns the token of the first of these widgets that has one, or an empty string. */
+    /** Returns the first token that one of these widgets has, or an empty string. */
     getResponse(target?: Element | string | null): string;
   };
 }

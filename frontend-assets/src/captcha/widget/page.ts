@@ -1,51 +1,52 @@
 import { bare, page } from './dom';
 import { addStyle } from './style';
-import { mount } from './widget';
+import { newWidget } from './widget';
 import type { Widget } from './widget';
 
 const selector = '.service-captcha';
 const widgets = new Map<Element, Widget>();
 
 /**
- * How often tokens are looked at, in milliseconds. Not one long timer: timers stop while a computer
- * sleeps.
+ * Milliseconds between two checks of the tokens' age. An interval is used instead of one long timer
+ * because timers stop while a computer sleeps.
  */
-const beat = 10_000;
+const tickInterval = 10_000;
 /**
- * How long a tab may be hidden until its tokens are no longer renewed, in milliseconds. They are
- * when it is looked at again.
+ * Milliseconds that a tab may be hidden before its tokens are no longer renewed. They are renewed
+ * when the tab becomes visible again.
  */
-const patience = 900_000;
+const hiddenLimit = 900_000;
 
 let timer = 0;
 let seenAt = 0;
 
 /**
- * Lets a widget do something. An error ends in its own error state, and reaches neither the page
- * nor the other widgets.
+ * Runs an action of a widget. An error puts that widget into its error state, and reaches neither
+ * the page nor the other widgets.
  */
-const guard = (widget: Widget, does: (widget: Widget) => void): void => {
+const guard = (widget: Widget, action: (widget: Widget) => void): void => {
   try {
-    does(widget);
+    action(widget);
   } catch (thrown) {
     widget.fail(thrown);
   }
 };
-const each = (does: (widget: Widget) => void): void => widgets.forEach((widget) => guard(widget, does));
+const forEachWidget = (action: (widget: Widget) => void): void => widgets.forEach((widget) => guard(widget, action));
 
 const tick = (): void => {
   const now = Date.now();
   if (!page.hidden) seenAt = now;
-  if (now - seenAt < patience) each((widget) => widget.tick());
+  if (now - seenAt < hiddenLimit) forEachWidget((widget) => widget.tick());
 };
-const retry = (): void => each((widget) => widget.retry());
-// Back from the back/forward cache, most likely after the form was sent with the token of then.
-const shown = (event: Event): void => each((widget) => ((event as PageTransitionEvent).persisted ? widget.spent() : widget.tick()));
+const retry = (): void => forEachWidget((widget) => widget.retry());
+// The back/forward cache restores a page most likely after its form was sent with the token.
+const shown = (event: Event): void =>
+  forEachWidget((widget) => ((event as PageTransitionEvent).persisted ? widget.drop() : widget.tick()));
 
-/** Timer and listeners run only while there is a widget. */
-const watch = (change: 'addEventListener' | 'removeEventListener'): void => {
+/** Adds or removes the timer and the listeners, which exist only while there is a widget. */
+const toggleListeners = (change: 'addEventListener' | 'removeEventListener'): void => {
   clearInterval(timer);
-  if (change === 'addEventListener') timer = window.setInterval(tick, beat);
+  if (change === 'addEventListener') timer = window.setInterval(tick, tickInterval);
   page[change]('visibilitychange', tick);
   window[change]('focus', tick);
   window[change]('online', retry);
@@ -53,70 +54,76 @@ const watch = (change: 'addEventListener' | 'removeEventListener'): void => {
 };
 
 /**
- * Makes widgets of elements that came, lets the others follow the page, and ends those whose
- * element went or lost the class.
+ * Brings the widgets up to date with the page: new elements become widgets, existing widgets adapt,
+ * and those end whose element was removed or has lost the class.
  */
 const scan = (): void => {
   const before = widgets.size;
   widgets.forEach((widget, element) => {
     const own = bare(element);
-    if (own.isConnected && own.matches(selector)) return guard(widget, () => widget.follow());
+    if (own.isConnected && own.matches(selector)) return guard(widget, () => widget.update());
     widgets.delete(element);
     guard(widget, () => widget.end());
   });
-  page.querySelectorAll<HTMLElement>(selector).forEach(take);
+  page.querySelectorAll<HTMLElement>(selector).forEach(addWidget);
   if (!before === !widgets.size) return;
-  if (before) return watch('removeEventListener');
+  if (before) return toggleListeners('removeEventListener');
   seenAt = Date.now();
-  watch('addEventListener');
+  toggleListeners('addEventListener');
 };
 
-const take = (element: HTMLElement): void => {
+const addWidget = (element: HTMLElement): void => {
   if (widgets.has(element)) return;
-  const widget = mount(element);
-  // Before it is drawn: drawing changes the page, which is scanned again, and an error must not
-  // make another widget of it.
+  const widget = newWidget(element);
+  // The widget is registered before it is drawn. Drawing changes the page, which is scanned again,
+  // and an error must not create a second widget for the element.
   widgets.set(element, widget);
   guard(widget, () => {
     addStyle();
-    widget.follow();
+    widget.update();
   });
 };
 
 /**
- * Returns whether a change of the page may concern a widget. Pages change texts and classes all the
+ * Returns whether a change of the page may affect a widget. Pages change texts and classes all the
  * time.
  */
-const concerns = (record: MutationRecord): boolean => {
+const isRelevant = (record: MutationRecord): boolean => {
   const target = record.target as Element;
   if (record.attributeName === 'class') return widgets.has(target) || Element.prototype.matches.call(target, selector);
-  const elements = (nodes: NodeList) => Array.from(nodes).some((node) => Reflect.get(Node.prototype, 'nodeType', node) === 1);
+  const elements = (nodes: NodeList) =>
+    Array.from(nodes).some((node) => Reflect.get(Node.prototype, 'nodeType', node) === 1);
   return record.type === 'attributes' || elements(record.addedNodes) || elements(record.removedNodes);
 };
 
-/** Keeps the page's widgets from now on. */
-export const keep = (): void => {
-  new MutationObserver((records) => records.some(concerns) && scan()).observe(document, {
+/** Creates the page's widgets, and keeps them up to date with the page. */
+export const watchPage = (): void => {
+  new MutationObserver((records) => records.some(isRelevant) && scan()).observe(document, {
     childList: true,
     subtree: true,
     attributeFilter: ['class', 'lang', 'data-lang', 'data-sitekey', 'data-response-field-name'],
   });
-  // Widgets wait until a prerendered page is shown.
+  // Widgets start when a prerendered page is shown.
   if (page.prerendering) page.addEventListener('prerenderingchange', scan, { once: true });
   scan();
 };
 
 /**
- * Finds widgets: those that the selector finds or the element is, and those inside of these; all
- * without a target.
+ * Finds the widgets that the target is or contains, where the target is an element or a selector.
+ * Without a target it finds all.
  */
 const find = (target?: Element | string | null): Widget[] => {
   scan();
   let within: Element[] = [];
   try {
-    within = typeof target === 'string' ? Array.from(page.querySelectorAll(target)) : target instanceof Element ? [target] : [];
+    within =
+      typeof target === 'string'
+        ? Array.from(page.querySelectorAll(target))
+        : target instanceof Element
+          ? [target]
+          : [];
   } catch {
-    // Not a selector: it finds nothing.
+    // A string that is not a selector finds nothing.
   }
   const found: Widget[] = [];
   widgets.forEach((widget, element) => {
@@ -125,14 +132,14 @@ const find = (target?: Element | string | null): Widget[] => {
   return found;
 };
 
-/** Resets widgets and returns how many (captcha contract, section 4, "Browser API"). */
+/** Resets widgets and returns their number (captcha contract, section 4, "Browser API"). */
 export const reset = (target?: Element | string | null): number => {
   const found = find(target);
   found.forEach((widget) => guard(widget, () => widget.reset()));
   return found.length;
 };
 
-/** Returns the token of the first of these widgets that has one, or an empty string. */
+/** Returns the first token that one of these widgets has, or an empty string. */
 export const getResponse = (target?: Element | string | null): string => {
   let token = '';
   find(target).forEach((widget) => guard(widget, () => (token = token || widget.response())));

@@ -1,16 +1,16 @@
 import css from '../captcha.css';
 import { page } from './dom';
 
-let done = false;
+let added = false;
 
 /**
- * Gives the page our style, once, unless it has the stylesheet's link (captcha contract, section
- * 4). An adopted sheet is no inline style to a Content-Security-Policy; browsers without them get a
- * style element.
+ * Adds the widget's style to the page, once, unless the page links the stylesheet (captcha contract,
+ * section 4). A Content-Security-Policy does not treat an adopted sheet as an inline style. Browsers
+ * without adopted sheets get a style element.
  */
 export const addStyle = (): void => {
-  if (done || page.getElementById('svc-captcha-css')) return;
-  done = true;
+  if (added || page.getElementById('svc-captcha-css')) return;
+  added = true;
   try {
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(css);

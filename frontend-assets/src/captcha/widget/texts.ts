@@ -4,12 +4,12 @@ import { page } from './dom';
 /** The states of a widget. */
 export type State = 'idle' | 'verifying' | 'done' | 'error';
 
-/** What a widget can say: the button's label in each state, and the reason of an error. */
+/** The texts of a widget: the button's label in each state, and the reason of an error. */
 export type Texts = Record<State | Reason, string>;
 
-const order = ['idle', 'verifying', 'done', 'error', 'unreachable', 'unsupported', 'setup', 'busy', 'refused'] as const;
+const keys = ['idle', 'verifying', 'done', 'error', 'unreachable', 'unsupported', 'setup', 'busy', 'refused'] as const;
 
-// In this order. One string per language packs smaller than objects.
+// Texts in the order of keys. One string per language compresses better than objects.
 const languages: Record<string, string> = {
   cs: 'Jsem člověk|Ověřování…|Ověřeno|Ověření se nezdařilo. Zkusit znovu|Server je nedostupný|Tento prohlížeč ověření nepodporuje|Captcha je chybně nastavena|Příliš mnoho pokusů, počkejte prosím|Ověření bylo odmítnuto',
   da: 'Jeg er et menneske|Bekræfter…|Bekræftet|Bekræftelsen mislykkedes. Prøv igen|Serveren kan ikke nås|Denne browser kan ikke udføre bekræftelsen|Captchaen er konfigureret forkert|For mange forsøg, vent venligst|Bekræftelsen blev afvist',
@@ -30,22 +30,25 @@ const languages: Record<string, string> = {
 };
 
 /**
- * Chooses the language of a widget: the first of data-lang, the page's lang and the browser's
- * languages that is there decides. Of the browser's list the first one that we speak is taken.
- * Regions and case do not matter; anything unknown is English.
+ * Returns the language of a widget. The first of data-lang, the page's lang and the browser's
+ * languages that is present decides; of the browser's list, the first supported one. Regions and
+ * case are ignored. An unknown language falls back to English.
  */
 export const languageOf = (dataLang: string): string => {
   const named = dataLang || page.documentElement.lang.trim();
   const codes = (named ? [named] : navigator.languages || [navigator.language]).map((tag) =>
-    tag.toLowerCase().split(/[-_]/)[0]!.replace(/^n[bn]$/, 'no'),
+    tag
+      .toLowerCase()
+      .split(/[-_]/)[0]!
+      .replace(/^n[bn]$/, 'no'),
   );
-  // The length keeps out what every object has, such as "constructor".
+  // The length excludes properties that every object has, such as "constructor".
   return codes.find((code) => code.length === 2 && code in languages) || 'en';
 };
 
-/** Returns the texts of one of our languages. */
+/** Returns the texts of a supported language. */
 export const textsOf = (language: string): Texts => {
   const texts = {} as Texts;
-  languages[language]!.split('|').forEach((text, i) => (texts[order[i]!] = text));
+  languages[language]!.split('|').forEach((text, i) => (texts[keys[i]!] = text));
   return texts;
 };

@@ -7,96 +7,98 @@ export type { State };
 
 const states: State[] = ['idle', 'verifying', 'done', 'error'];
 
-/** What a visitor sees of a widget. */
+/** The visible part of a widget. */
 export interface View {
   /**
-   * Shows a state; the element has the class is-<state>. A problem is explained beneath the button.
+   * Shows a state, and gives the element the class is-<state>. A problem is explained beneath the
+   * button.
    */
   show(state: State, problem?: Problem): void;
-  /** Shows how much of the work is done, 0 to 1. */
+  /** Shows the share of the work that is done, 0 to 1. */
   progress(share: number): void;
   /**
-   * Follows the language, puts back what the page has taken out or rewritten, and returns whether
-   * there was such a thing.
+   * Updates the language, and restores what the page has removed or changed. Returns whether there
+   * was something to restore.
    */
   restore(): boolean;
-  /** Takes the view out of the page. */
+  /** Removes the view from the page. */
   remove(): void;
 }
 
-/** How many views there were so far, for ids that no other element has. */
-let drawn = 0;
+/** Number of views created, for unique element ids. */
+let viewCount = 0;
 
 /**
- * Makes the view of a widget; the first restore() puts it into the element, in place of whatever is
- * there. The whole widget is one real button. It has the role of a checkbox, since a plain button
- * may not carry aria-checked. What is said beneath it is announced to screen readers.
+ * Creates the view of a widget. The first restore() inserts it into the element, in place of the
+ * element's content. The whole widget is one real button. It has the role of a checkbox, because a
+ * plain button must not carry aria-checked. Screen readers announce the note beneath it.
  */
-export const draw = (element: HTMLElement, pressed: () => void): View => {
+export const newView = (element: HTMLElement, onPress: () => void): View => {
   const own = bare(element);
-  const root = make('div', 'svc-captcha');
-  const button = make('button', 'svc-captcha-button');
-  const box = make('span', 'svc-captcha-box');
-  const label = make('span', 'svc-captcha-label');
-  const note = make('div', 'svc-captcha-note');
+  const root = newElement('div', 'svc-captcha');
+  const button = newElement('button', 'svc-captcha-button');
+  const box = newElement('span', 'svc-captcha-box');
+  const label = newElement('span', 'svc-captcha-label');
+  const note = newElement('div', 'svc-captcha-note');
   root.dir = 'ltr';
   button.type = 'button';
   button.setAttribute('role', 'checkbox');
   box.setAttribute('aria-hidden', 'true');
   note.setAttribute('role', 'status');
-  note.id = 'svc-captcha-note-' + ++drawn;
+  note.id = 'svc-captcha-note-' + ++viewCount;
   button.append(box, label);
   root.append(button, note);
-  button.addEventListener('click', pressed);
+  button.addEventListener('click', onPress);
 
   let texts: Texts;
   let placed = false;
   let shown: State = 'idle';
-  let trouble: Problem | undefined;
+  let current: Problem | undefined;
 
-  /** Gives the element the class of the shown state and returns whether it lacked it. */
-  const mark = (): boolean => {
+  /** Gives the element the class of the shown state. Returns whether it lacked the class. */
+  const updateClass = (): boolean => {
     const lacked = !own.classList.contains('is-' + shown);
     for (const each of states) own.classList.toggle('is-' + each, each === shown);
     return lacked;
   };
 
-  const write = () => {
+  const render = () => {
     const text = texts[shown];
     label.textContent = text;
     button.setAttribute('aria-label', text);
     button.setAttribute('aria-checked', String(shown === 'done'));
-    // Success is said aloud too, but only there: the button shows it already.
-    const said = shown === 'done' ? text : explain();
-    const detail = trouble && trouble.reason === 'setup' ? trouble.detail : '';
-    // Written a second time, the same would be said a second time, at each retry while a server is
-    // down.
-    if (note.textContent !== said + detail) {
-      note.textContent = said;
-      if (detail) note.append(inEnglish(detail));
+    // The note announces success to screen readers. It is not visible, because the button shows it.
+    const message = shown === 'done' ? text : explain();
+    const detail = current && current.reason === 'setup' ? current.detail : '';
+    // Screen readers announce a note whenever it is written, so an unchanged note is left alone, as
+    // at each retry while a server is down.
+    if (note.textContent !== message + detail) {
+      note.textContent = message;
+      if (detail) note.append(englishSpan(detail));
     }
     if (shown === 'error') button.setAttribute('aria-describedby', note.id);
     else button.removeAttribute('aria-describedby');
     button.style.removeProperty(progress);
   };
 
-  /**
-   * Returns what to say about the problem in the visitor's language. Only a host needs no
-   * translation.
-   */
+  /** Returns the problem in the visitor's language. A host is added, as it needs no translation. */
   const explain = (): string => {
-    if (!trouble) return '';
-    const text = texts[trouble.reason];
-    if (!trouble.detail) return text;
-    return trouble.reason === 'unreachable' ? text + ': ' + trouble.detail : trouble.reason === 'setup' ? text + ': ' : text;
+    if (!current) return '';
+    const text = texts[current.reason];
+    if (!current.detail) return text;
+    return current.reason === 'unreachable'
+      ? text + ': ' + current.detail
+      : current.reason === 'setup'
+        ? text + ': '
+        : text;
   };
 
   return {
     show(state, problem) {
       shown = state;
-      trouble = problem;
-      mark();
-      write();
+      current = problem;
+      updateClass();
+      render();
     },
     progress: (share) => button.style.setProperty(progress, String(share)),
     restore() {
@@ -104,17 +106,16 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
       if (language !== root.lang) {
         root.lang = language;
         texts = textsOf(language);
-        write();
+        render();
       }
-      const away = root.parentNode !== element;
-      if (away) {
-        // The view takes the place of what the element came with, and stands behind what the page
-        // adds later.
+      const detached = root.parentNode !== element;
+      if (detached) {
+        // The view replaces the element's original content, and follows what the page adds later.
         if (!placed) own.textContent = '';
         placed = true;
         own.append(root);
       }
-      return mark() || away;
+      return updateClass() || detached;
     },
     remove() {
       root.remove();
@@ -123,18 +124,18 @@ export const draw = (element: HTMLElement, pressed: () => void): View => {
   };
 };
 
-/** Set by script on an element's style, which no Content-Security-Policy forbids. */
+/** Custom property for the progress. No Content-Security-Policy forbids scripts to set it. */
 const progress = '--svc-captcha-progress';
 
-const make = <K extends keyof HTMLElementTagNameMap>(tag: K, className: string): HTMLElementTagNameMap[K] => {
+const newElement = <K extends keyof HTMLElementTagNameMap>(tag: K, className: string): HTMLElementTagNameMap[K] => {
   const element = page.createElement(tag);
   if (className) element.className = className;
   return element;
 };
 
-/** Makes an element for a text that is for the page's author, not for the visitor. */
-const inEnglish = (text: string): HTMLElement => {
-  const element = make('span', '');
+/** Creates an element for a text in English, which is meant for the page's author. */
+const englishSpan = (text: string): HTMLElement => {
+  const element = newElement('span', '');
   element.lang = 'en';
   element.textContent = text;
   return element;

@@ -1,121 +1,117 @@
 import { solve, Unsupported } from '../engine/solver';
 import type { Challenge } from '../engine/solver';
-import { bounded, post, Problem } from './api';
+import { post, Problem, withTimeout } from './api';
 import { bare, page, setting } from './dom';
 import { apiOf } from './origin';
-import { inTurn } from './turn';
-import { draw } from './view';
+import { enqueue } from './queue';
+import { newView } from './view';
 import type { State } from './view';
 
-/** One widget of the page, as the page's keeper (page.ts) sees it. */
+/** One widget, as page.ts uses it. */
 export interface Widget {
-  /** Clears the field, goes back to idle and solves again at once. */
+  /** Clears the field, returns to idle and solves again at once. */
   reset(): void;
   /**
-   * Follows the page: another form, other attributes, content or classes taken away. Called at each
+   * Adapts to the page: another form, changed attributes, removed content or classes. Called at each
    * change of the page.
    */
-  follow(): void;
-  /**
-   * Renews the token when its time has come. Called every few seconds, and whenever time may have
-   * been lost.
-   */
+  update(): void;
+  /** Renews the token when it is due. Called every few seconds, and after a possible sleep. */
   tick(): void;
-  /** Returns the token, or an empty string when there is none that is still good. */
+  /** Returns the token, or an empty string when there is no valid one. */
   response(): string;
-  /** Tries again at once, if it waits for a retry. */
+  /** Retries at once, if a retry is scheduled. */
   retry(): void;
-  /** Gives up a token that has probably been used. */
-  spent(): void;
-  /** Shows an error of our own. Never throws. */
+  /** Discards a token that has probably been used. */
+  drop(): void;
+  /** Shows an internal error. Never throws. */
   fail(thrown: unknown): void;
-  /** Ends all work and takes everything back out of the page. */
+  /** Aborts all work and removes everything from the page. */
   end(): void;
 }
 
-/** The work of a challenge that has not become a token yet. */
-interface Work {
+/** A solved challenge that has not been exchanged for a token yet. */
+interface Solution {
   api: string;
   sitekey: string;
   challenge: string;
   nonce: number;
 }
 
-// In milliseconds, by the wall clock: other clocks stand still while a computer sleeps.
-const lifetime = 300_000; // of a token (captcha contract, section 8)
+// Ages of a token in milliseconds, by the wall clock, because other clocks stop while a computer
+// sleeps.
+const lifetime = 300_000; // captcha contract, section 8
 const renewal = 210_000; // early enough for a hidden tab, whose timers run once a minute
 
-// Pauses before a retry, in milliseconds: doubled each time, and spread so that a server that comes
-// back is not overrun.
-const firstPause = 1000;
-const longestPause = 60_000;
+// Milliseconds before a retry. The pause doubles each time, with jitter, so that the widgets do not
+// overload a server that comes back.
+const minBackoff = 1000;
+const maxBackoff = 60_000;
 
 /**
- * How many times the usual patience (api.ts) each sixteenth of the work may take. Two minutes are
- * enough for the hardest one at 20,000 hashes a second.
+ * Multiple of the timeout (api.ts) that each sixteenth of the work may take. Two minutes suffice for
+ * the hardest challenge at 20,000 hashes a second.
  */
-const workPatience = 6;
+const workTimeouts = 6;
 
 /**
- * A server that asks for no longer wait than this, in milliseconds, is not reported to be in
- * trouble at its first failure.
+ * When the server asks for a wait of at most this many milliseconds, the first failure is not shown.
  */
-const passingWait = 2000;
+const shortWait = 2000;
 
 /**
- * How often what the page takes away is put back between two ticks. A page that keeps taking it
- * away must not hang.
+ * Limit of repairs between two ticks, so that a page that keeps removing the widget does not hang.
  */
-const mostRepairs = 100;
+const maxRepairs = 100;
 
-// Some pages keep copies of themselves to go back to. A copied field would send an old token before
-// the new one.
+// Some pages restore copies of their content. A copied field would submit an old token before the
+// new one, so fields that are not in this set are removed.
 const fieldClass = 'svc-captcha-field';
 const fields = new WeakSet<Element>();
 
 /**
- * What counts as interaction with a form. Typing needs a click or focus first, but autofill and
- * autofocus give neither.
+ * Events that count as interaction with a form. Typing usually follows a click or focus, but
+ * autofill and autofocus cause neither.
  */
 const interactions = ['focusin', 'pointerdown', 'input', 'keydown', 'submit'];
 
 /**
- * Returns whether the visitor went into a form before the script ran. Where the page itself has put
- * the focus does not count.
+ * Returns whether the visitor entered a form before the script ran. Focus set by the page itself
+ * does not count.
  */
-const isUsed = (form: HTMLFormElement): boolean => {
+const hasFocus = (form: HTMLFormElement): boolean => {
   const active = page.activeElement as HTMLInputElement | null;
   return bare(form).contains(active) && !bare(active!).autofocus;
 };
 
 /**
- * Makes the widget of an element. The first follow() draws it. It starts at the first interaction
- * with its form, or at once if it is in none.
+ * Creates the widget of an element. The first update() draws it. It starts at the first interaction
+ * with its form, or at once without a form.
  */
-export const mount = (element: HTMLElement): Widget => {
-  const view = draw(element, () => state === 'idle' || state === 'error' ? run() : undefined);
-  const input = page.createElement('input');
-  input.type = 'hidden';
-  input.className = fieldClass;
-  fields.add(input);
-  // A reload must not bring an old token back.
-  input.autocomplete = 'off';
+export const newWidget = (element: HTMLElement): Widget => {
+  const view = newView(element, () => (state === 'idle' || state === 'error' ? start() : undefined));
+  const field = page.createElement('input');
+  field.type = 'hidden';
+  field.className = fieldClass;
+  fields.add(field);
+  // Without this a browser may restore an old token when the page is reloaded.
+  field.autocomplete = 'off';
 
   let state: State = 'idle';
   let form: HTMLFormElement | null = null;
   let solvedAt = 0;
   let renewAt = 0; // age of the token in milliseconds
-  let notBefore = 0; // the server wants no request until then
+  let notBefore = 0; // no request before this time, as the server asked
   let sitekey: string; // empty when there is none
-  let api = ''; // where the last exchange went
-  let solved: Work | undefined;
-  let work = new AbortController();
-  let broken = false; // by an error of our own
+  let api = ''; // of the last request
+  let solution: Solution | undefined;
+  let controller = new AbortController();
+  let failed = false; // by an internal error
   let repairs = 0;
   let logged = '';
   let wake = () => {};
 
-  /** Fires an event on the widget's element. It bubbles. */
+  /** Dispatches a bubbling event on the widget's element. */
   const notify = (name: string, detail?: object) =>
     bare(element).dispatchEvent(new CustomEvent('service-captcha:' + name, { bubbles: true, detail }));
 
@@ -124,68 +120,69 @@ export const mount = (element: HTMLElement): Widget => {
     view.show((state = next), problem);
     if (!problem) return;
     const line = 'service-captcha: ' + problem.reason + ': ' + problem.detail;
-    // The network's failures are in the console already. A retry that fails for the same reason is
-    // no news.
+    // The browser logs network failures itself. A retry that fails for the same reason is not logged
+    // again.
     if (problem.detail && problem.reason !== 'unreachable' && line !== logged) console.warn((logged = line));
     if (before !== 'error') notify('error', { reason: problem.reason });
   };
 
-  /** Puts the field where it belongs and returns whether it was elsewhere. */
-  const place = (): boolean => {
-    input.name = setting(element, 'response-field-name') || 'service-captcha-response';
+  /** Inserts the field where it belongs. Returns whether it was elsewhere. */
+  const placeField = (): boolean => {
+    field.name = setting(element, 'response-field-name') || 'service-captcha-response';
     const holder = form || element;
-    if (input.parentNode === holder) return false;
-    bare(holder).append(input);
+    if (field.parentNode === holder) return false;
+    bare(holder).append(field);
     return true;
   };
 
-  // A clock that was set back makes the age unknown, so old.
+  // After the clock was set back the age is unknown; the absolute value makes it old.
   const age = () => Math.abs(Date.now() - solvedAt);
 
-  /** Takes the token out of the form and solves again. */
-  const giveUp = () => {
-    const had = input.value;
-    input.value = '';
+  /** Clears the token and solves again. */
+  const discardToken = () => {
+    const had = field.value;
+    field.value = '';
     show('idle');
-    run();
+    start();
     if (had) notify('expired');
   };
 
-  /** Gives up a token that is past its lifetime, and returns the one that is left. */
-  const current = (): string => {
-    if (input.value && age() >= lifetime) giveUp();
-    return input.value;
+  /** Discards an expired token. Returns the valid token, or an empty string. */
+  const currentToken = (): string => {
+    if (field.value && age() >= lifetime) discardToken();
+    return field.value;
   };
 
-  /** Starts over. A token that is still good stays in the form until the new one replaces it. */
-  const run = () => {
-    work.abort();
-    work = new AbortController();
-    broken = false;
+  /** Starts over. A valid token stays in the form until the new one replaces it. */
+  const start = () => {
+    controller.abort();
+    controller = new AbortController();
+    failed = false;
     if (state !== 'done') show('verifying');
-    void obtain(work.signal);
+    void obtainToken(controller.signal);
   };
 
-  /** Gets a token, however many tries it takes. Never rejects. */
-  const obtain = async (signal: AbortSignal): Promise<void> => {
+  /** Obtains a token, with as many retries as it takes. Never rejects. */
+  const obtainToken = async (signal: AbortSignal): Promise<void> => {
     let refused = false;
-    for (let failures = 0; !signal.aborted; ) {
+    for (let failures = 0; !signal.aborted;) {
       try {
-        return await exchange(signal);
+        return await solveAndVerify(signal);
       } catch (thrown) {
         if (signal.aborted) return;
-        const problem = known(thrown);
+        const problem = toProblem(thrown);
         const reason = problem.reason;
         if (reason === 'refused' && !refused) {
           refused = true;
           continue;
         }
         const temporary = reason === 'unreachable' || reason === 'busy';
-        const pause = Math.min(firstPause * 2 ** failures, longestPause) * (0.5 + Math.random());
+        const pause = Math.min(minBackoff * 2 ** failures, maxBackoff) * (0.5 + Math.random());
         if (problem.wait) notBefore = Date.now() + problem.wait;
-        // A first failure may pass soon, and while there is a good token it concerns no visitor.
-        const passing = temporary && !failures && problem.wait <= passingWait && navigator.onLine;
-        if (state !== 'done' && !passing) show('error', reason === 'unreachable' ? new Problem(reason, new URL(api).host) : problem);
+        // A first failure may pass soon. While there is a valid token, no failure is shown.
+        const passing = temporary && !failures && problem.wait <= shortWait && navigator.onLine;
+        if (state !== 'done' && !passing)
+          show('error', reason === 'unreachable' ? new Problem(reason, new URL(api).host) : problem);
         if (!temporary) return;
         failures++;
         await sleep(Math.max(pause, problem.wait), signal);
@@ -193,63 +190,64 @@ export const mount = (element: HTMLElement): Widget => {
     }
   };
 
-  /** Returns the problem that was thrown. Anything else is an internal error. */
-  const known = (thrown: unknown): Problem => {
+  /** Returns a thrown Problem. Anything else is logged as an internal error. */
+  const toProblem = (thrown: unknown): Problem => {
     if (thrown instanceof Problem) return thrown;
     console.error('service-captcha:', thrown);
     return new Problem('unsupported');
   };
 
-  /** Challenge, work, token (captcha contract, section 1). */
-  const exchange = async (signal: AbortSignal): Promise<void> => {
+  /** Fetches a challenge, solves it and stores the token (captcha contract, section 1). */
+  const solveAndVerify = async (signal: AbortSignal): Promise<void> => {
     if (Date.now() < notBefore) throw new Problem('busy', '', notBefore - Date.now());
     if (!sitekey) throw new Problem('setup', 'data-sitekey is missing');
     api = apiOf(setting(element, 'api'));
-    // After a failure of the network or the server, the work of the try before is still good.
-    if (!solved || solved.api !== api || solved.sitekey !== sitekey) solved = await inTurn(signal, () => workOut(signal));
-    // The token's life begins at the server, sometime after this.
+    // After a failure of the network or the server, the previous solution is still valid.
+    if (!solution || solution.api !== api || solution.sitekey !== sitekey)
+      solution = await enqueue(signal, () => solveChallenge(signal));
+    // The server issues the token some time after this.
     const at = Date.now();
-    const token = await redeem(solved, signal);
+    const token = await verifySolution(solution, signal);
     if (signal.aborted) return;
-    solved = undefined;
+    solution = undefined;
     solvedAt = at;
     renewAt = renewal;
-    place();
-    input.value = token;
+    placeField();
+    field.value = token;
     // A renewal changes nothing for the visitor.
     if (state === 'done') return;
     show('done');
     notify('verified');
   };
 
-  /** Takes a challenge and does its work. */
-  const workOut = async (signal: AbortSignal): Promise<Work> => {
+  /** Fetches a challenge and solves it. */
+  const solveChallenge = async (signal: AbortSignal): Promise<Solution> => {
     const given = await post(api, 'config', { sitekey }, signal);
     const task = { challenge: given.challenge, salt: given.salt, difficulty: given.difficulty } as Challenge;
     if (typeof task.challenge !== 'string' || typeof task.salt !== 'string' || typeof task.difficulty !== 'number') {
       throw new Problem('unreachable');
     }
     let working = false;
-    const nonce = await bounded(signal, (signal, alive) => {
+    const nonce = await withTimeout(signal, (signal, keepAlive) => {
       const progress = (done: number, total: number) => {
         working = true;
-        alive(workPatience);
+        keepAlive(workTimeouts);
         view.progress(done / total);
       };
       return solve(task, api, progress, signal);
     }).catch((problem) => {
-      // Once it works, it no longer depends on the server. And a browser that is too slow would be
-      // no faster the next time.
+      // The work itself does not depend on the server, and a browser that is too slow would not be
+      // faster the next time.
       throw new Problem(working || problem instanceof Unsupported ? 'unsupported' : 'unreachable');
     });
     return { api, sitekey, challenge: task.challenge, nonce };
   };
 
-  /** Exchanges work for a token. Work that the server has rejected is forgotten. */
-  const redeem = async (done: Work, signal: AbortSignal): Promise<string> => {
-    const body = { sitekey: done.sitekey, challenge: done.challenge, nonce: done.nonce };
-    const answer = await post(done.api, 'verify', body, signal).catch((problem: Problem) => {
-      if (problem.reason !== 'unreachable' && problem.reason !== 'busy') solved = undefined;
+  /** Exchanges a solution for a token. A solution that the server rejects is discarded. */
+  const verifySolution = async (solved: Solution, signal: AbortSignal): Promise<string> => {
+    const body = { sitekey: solved.sitekey, challenge: solved.challenge, nonce: solved.nonce };
+    const answer = await post(solved.api, 'verify', body, signal).catch((problem: Problem) => {
+      if (problem.reason !== 'unreachable' && problem.reason !== 'busy') solution = undefined;
       throw problem;
     });
     if (typeof answer.token !== 'string' || !answer.token) throw new Problem('unreachable');
@@ -267,95 +265,95 @@ export const mount = (element: HTMLElement): Widget => {
       signal.addEventListener('abort', (wake = end));
     });
 
-  const interacted = () => {
-    if (state === 'idle') run();
+  const onInteraction = () => {
+    if (state === 'idle') start();
   };
 
   /**
-   * Keeps a form from sending a token that grew old while the computer slept. Sent by script, it
-   * fires no submit event.
+   * Prevents a form from submitting a token that expired while the computer slept. A form submitted
+   * by a script fires formdata, but no submit event.
    */
-  const sending = (event: Event) => {
-    const token = input.value;
-    if (token === current()) return;
+  const onSubmit = (event: Event) => {
+    const token = field.value;
+    if (token === currentToken()) return;
     const data = (event as FormDataEvent).formData;
     if (!data) return;
-    const name = input.name;
+    const name = field.name;
     const others = data.getAll(name).filter((each) => each !== token);
     data.delete(name);
     others.forEach((each) => data.append(name, each));
   };
 
-  const listen = (change: 'addEventListener' | 'removeEventListener') => {
+  const toggleListeners = (change: 'addEventListener' | 'removeEventListener') => {
     if (!form) return;
     const own = bare(form);
-    interactions.forEach((type) => own[change](type, interacted, true));
-    ['submit', 'formdata'].forEach((type) => own[change](type, sending, true));
+    interactions.forEach((type) => own[change](type, onInteraction, true));
+    ['submit', 'formdata'].forEach((type) => own[change](type, onSubmit, true));
   };
 
-  /** Puts back what the page has taken out of the widget and its form. */
+  /** Restores what the page has removed from the widget and its form. */
   const repair = () => {
-    if (repairs >= mostRepairs) return;
-    const viewed = view.restore();
-    const placed = input.value && place();
-    if (viewed || placed) repairs++;
+    if (repairs >= maxRepairs) return;
+    const restored = view.restore();
+    const placed = field.value && placeField();
+    if (restored || placed) repairs++;
     const copies = bare<Element>(form || element).querySelectorAll('.' + fieldClass);
     copies.forEach((each) => fields.has(each) || each.remove());
   };
 
   const widget: Widget = {
     reset() {
-      solved = undefined;
-      giveUp();
+      solution = undefined;
+      discardToken();
     },
-    follow() {
-      if (broken) return;
-      const now = bare(element).closest('form');
-      if (now !== form) {
-        listen('removeEventListener');
-        form = now;
-        listen('addEventListener');
+    update() {
+      if (failed) return;
+      const closest = bare(element).closest('form');
+      if (closest !== form) {
+        toggleListeners('removeEventListener');
+        form = closest;
+        toggleListeners('addEventListener');
       }
       repair();
       const before = sitekey;
       sitekey = setting(element, 'sitekey');
-      // Work, token and error are those of the sitekey before. Where there was none, nothing has
-      // begun.
+      // Solution, token and error belong to the previous sitekey. If there was none, nothing has
+      // started.
       if (sitekey !== before && state !== 'idle') {
         if (before) widget.reset();
         else show('idle');
       }
       if (state !== 'idle' || page.prerendering) return;
-      // The page's author sees at once that the sitekey is missing. And the visitor may be in the
-      // form already.
-      if (!form || !sitekey || isUsed(form)) run();
+      // A missing sitekey is reported at once, for the page's author. And the visitor may have
+      // entered the form already.
+      if (!form || !sitekey || hasFocus(form)) start();
     },
     tick() {
       repairs = 0;
-      if (!current() || age() < renewAt) return;
+      if (!currentToken() || age() < renewAt) return;
       renewAt = lifetime;
-      run();
+      start();
     },
-    response: current,
+    response: currentToken,
     retry: () => wake(),
-    spent: () => (input.value ? widget.reset() : undefined),
+    drop: () => (field.value ? widget.reset() : undefined),
     fail(thrown) {
-      if (broken) return;
-      work.abort();
-      const problem = known(thrown);
+      if (failed) return;
+      controller.abort();
+      const problem = toProblem(thrown);
       for (const step of [view.restore, () => show('error', problem)]) {
         try {
           step();
         } catch {
-          // The view cannot be drawn; the class may say it all the same.
+          // If the view cannot be drawn, the element's class may still show the state.
         }
       }
-      broken = true;
+      failed = true;
     },
     end() {
-      work.abort();
-      listen('removeEventListener');
-      input.remove();
+      controller.abort();
+      toggleListeners('removeEventListener');
+      field.remove();
       view.remove();
     },
   };

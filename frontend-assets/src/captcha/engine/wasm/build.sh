@@ -1,11 +1,12 @@
 #!/bin/sh
-# Compiles pow.c to captcha.wasm (SIMD) and captcha-scalar.wasm, into the given folder or beside the source:
+# Compiles pow.c to captcha.wasm (SIMD) and captcha-scalar.wasm, in the given folder or the source's:
 #
 #	frontend-assets/src/captcha/engine/wasm/build.sh [folder]
 #
-# It needs clang and wasm-ld of LLVM 14; on Debian 12: apt-get install clang lld. Other releases give other bytes. The results are
-# committed, so that nobody needs a C compiler to build Tallygate; SHA256SUMS says of which source they were made. The linker is
-# called directly: through clang it would run the wasm-opt of the PATH, if there is one.
+# It needs clang and wasm-ld of LLVM 14; on Debian 12: apt-get install clang lld. Other releases
+# produce other bytes. The results are committed, so that building Tallygate needs no C compiler;
+# SHA256SUMS records their source. The linker is called directly because clang would run the wasm-opt
+# on the PATH, if there is one.
 set -eu
 
 here=$(dirname "$0")

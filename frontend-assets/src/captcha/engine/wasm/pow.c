@@ -1,11 +1,12 @@
-// The captcha's work function for WebAssembly, as dataplane/captcha/pow defines it: finds n with
+// The captcha's work function for WebAssembly, as dataplane/captcha/pow defines it. It finds n with
 //
 //	SHA-256(u32(index) | u32(n) | seed)[0:6] == target
 //
-// The input is 40 bytes, so a hash is one compression, of which only the second word changes from one n to the next. The same
-// source is compiled twice: LANES is how many n are tried side by side, 4 with SIMD instructions and 1 without.
+// The input is 40 bytes, so a hash is one compression, and only the second word of the input changes
+// from one n to the next. The source is compiled twice: LANES is the number of n tried at once, 4
+// with SIMD instructions and 1 without.
 //
-// build.sh makes captcha.wasm and captcha-scalar.wasm of it.
+// build.sh compiles it to captcha.wasm and captcha-scalar.wasm.
 
 typedef unsigned int u32;
 
@@ -45,7 +46,7 @@ static inline words small1(words x) { return right(x, 17) ^ right(x, 19) ^ x >> 
 static inline words big0(words x) { return right(x, 2) ^ right(x, 13) ^ right(x, 22); }
 static inline words big1(words x) { return right(x, 6) ^ right(x, 11) ^ right(x, 25); }
 #if LANES > 1
-// One instruction of WebAssembly, which the compiler does not find by itself.
+// One instruction of WebAssembly, which the compiler does not select by itself.
 static inline words choose(words e, words f, words g) { return (words)__builtin_wasm_bitselect((ints)f, (ints)g, (ints)e); }
 #else
 static inline words choose(words e, words f, words g) { return g ^ (e & (f ^ g)); }
@@ -81,8 +82,8 @@ static inline words all(u32 x) {
 	NEXT(0); NEXT(1); NEXT(2); NEXT(3); NEXT(4); NEXT(5); NEXT(6); NEXT(7);         \
 	NEXT(8); NEXT(9); NEXT(10); NEXT(11); NEXT(12); NEXT(13); NEXT(14); NEXT(15)
 
-// Tries the numbers from start up to, not including, end. Returns the one whose hash begins with the 32 bits of high and the 16
-// bits of low, or -1.
+// Tries the numbers from start up to, not including, end. Returns the one whose hash begins with the
+// 32 bits of high and the 16 bits of low, or -1.
 int EXPORT(search)(u32 index, u32 start, u32 end, u32 high, u32 low) {
 	for (u32 n = start; n < end; n += LANES) {
 		words w[16];

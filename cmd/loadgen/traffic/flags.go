@@ -1,0 +1,35 @@
+package traffic
+
+import (
+	"fmt"
+	"time"
+)
+
+// Flags select the traffic.
+type Flags struct {
+	Duration time.Duration `default:"10s" placeholder:"TIME" help:"Duration of the measurement."`
+	Warmup   time.Duration `default:"1s" placeholder:"TIME" help:"Duration of the warm-up, which is not measured."`
+	Mix      string        `default:"realistic" enum:"realistic,pageviews" help:"Traffic: realistic or pageviews."`
+	Sites    int           `default:"20" placeholder:"N" help:"Number of sites, 1 to 1000. A few get most of the hits."`
+	Visitors int           `default:"20000" placeholder:"N" help:"Number of visitors of each site."`
+	Seed     uint64        `default:"1" placeholder:"N" help:"Two runs with one seed send the same hits."`
+}
+
+// MaxSites is the largest number of sites of a run.
+const MaxSites = 1000
+
+// Check returns an error that names the first flag outside its limits.
+func (f *Flags) Check() error {
+	switch {
+	case f.Duration <= 0 || f.Duration > 24*time.Hour:
+		return fmt.Errorf("--duration: %v is not more than 0 and at most 24h", f.Duration)
+	case f.Warmup < 0 || f.Warmup > time.Hour:
+		return fmt.Errorf("--warmup: %v is not from 0 to 1h", f.Warmup)
+	case f.Sites < 1 || f.Sites > MaxSites:
+		return fmt.Errorf("--sites: %d is not from 1 to %d", f.Sites, MaxSites)
+	case f.Visitors < 1 || f.Visitors > 1<<24:
+		return fmt.Errorf("--visitors: %d is not from 1 to %d", f.Visitors, 1<<24)
+	}
+
+	return nil
+}

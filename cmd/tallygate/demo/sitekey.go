@@ -1,0 +1,41 @@
+package demo
+
+import (
+	"context"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+const sitekeyName = "Demo form"
+
+// prepareSitekey returns the owner's sitekey for the demo's domain, created on the first run, and
+// its secret. Only the secret's hash is stored, so every run rotates it.
+func prepareSitekey(ctx context.Context, d *db.DB, ownerEmail string) (sitekey, secret string, err error) {
+	owner, err := accounts.New(d).UserByEmail(ctx, ownerEmail)
+	if err != nil {
+		return "", "", err
+	}
+
+	keys, err := sites.New(d).Sitekeys(ctx, owner.AccountID, 0, 100)
+	if err != nil {
+		return "", "", err
+	}
+
+	for _, key := range keys {
+		if key.Name == sitekeyName {
+			secret, err := sites.New(d).RotateSitekeySecret(ctx, owner.AccountID, key.ID)
+			return key.Sitekey, secret, err
+		}
+	}
+
+	key, secret, err := sites.New(d).CreateSitekey(ctx, owner.AccountID, sitekeyName, []string{Domain}, model.At(time.Now()))
+	if err != nil {
+		return "", "", err
+	}
+
+	return key.Sitekey, secret, nil
+}

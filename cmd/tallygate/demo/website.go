@@ -1,0 +1,159 @@
+package demo
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/tallygate/tallygate/graph/export"
+)
+
+// latest downloads today's page views after the page's cursor, as the owner would, and passes the
+// JSON on.
+func (d *Demo) latest(w http.ResponseWriter, r *http.Request) {
+	cursor := r.URL.Query().Get("cursor")
+	response, err := d.download(r.Context(), cursor)
+
+	// Sign in again after the session has expired.
+	if err == nil && response.StatusCode == http.StatusUnauthorized {
+		response.Body.Close()
+
+		if err = d.authenticate(r.Context()); err == nil {
+			response, err = d.download(r.Context(), cursor)
+		}
+	}
+
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+
+	defer response.Body.Close()
+
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(response.StatusCode)
+
+	// The page polls again in a second.
+	_, _ = io.Copy(w, response.Body)
+}
+
+func (d *Demo) download(ctx context.Context, cursor string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		d.options.Control+d.exportPath("pageviews", "json", cursor), nil)
+	if err != nil {
+		return nil, err
+	}
+	return d.client.Do(request)
+}
+
+// exportPath returns the path of the download of today's rows, of type pageviews or events.
+func (d *Demo) exportPath(rows, format, cursor string) string {
+	today := time.Now().UTC().Format(time.DateOnly)
+	query := url.Values{"site_id": {d.siteID}, "type": {rows}, "from": {today}, "to": {today}, "format": {format}}
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	return export.Path + "?" + query.Encode()
+}
+
+//go:embed icon.svg page.css page.html page.js
+var files embed.FS
+
+var pageTemplate = template.Must(template.ParseFS(files, "page.html"))
+
+// Website returns the handler of the demo shop: pages with the script, the list of stored page
+// views, a product, the list of received webhooks, and a form with a captcha.
+func (d *Demo) Website() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /demo/", http.StripPrefix("/demo", http.FileServerFS(files)))
+	mux.HandleFunc("GET /demo/latest.json", d.latest)
+	mux.HandleFunc("GET /demo/webhooks.json", d.options.Webhooks.list)
+
+	for path, content := range map[string]pageContent{
+		"/{$}":         {Title: "Home"},
+		"/shop":        {Title: "Shop"},
+		"/shop/kettle": {Title: "A kettle", Buy: true},
+		"/about":       {Title: "About us"},
+		"/webhooks":    {Title: "Webhooks", Webhooks: true},
+		"/contact":     {Title: "Contact", Form: d.form},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { d.page(w, content) })
+	}
+
+	mux.HandleFunc("POST /contact", func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "the form cannot be read", http.StatusBadRequest)
+			return
+		}
+		result := d.form.receive(r.Context(), r.PostForm)
+		d.page(w, pageContent{Title: "Contact", Form: d.form, Result: &result})
+	})
+
+	return mux
+}
+
+// pageContent holds the differences between the shop's pages.
+type pageContent struct {
+	Title    string
+	Buy      bool           // the page sells a product
+	Webhooks bool           // the page lists webhooks instead of page views
+	Form     *contactForm   // the protected form
+	Result   *contactResult // of the submitted form
+}
+
+// page writes a page of the shop.
+func (d *Demo) page(w http.ResponseWriter, content pageContent) {
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", policy(d.options.AnalyticsURL, d.form.Captcha))
+	header.Set("Cache-Control", "no-cache")
+	_ = pageTemplate.Execute(w, struct {
+		pageContent
+		Tag                                     template.HTML
+		GraphQL, Email, PageviewsCSV, EventsCSV string
+	}{content, d.tag, d.options.BaseURL + "/graphql", d.owner.Email,
+		d.options.BaseURL + d.exportPath("pageviews", "csv", ""),
+		d.options.BaseURL + d.exportPath("events", "csv", "")}) // the client may have disconnected
+}
+
+// Greet prints the addresses of the running demo and what to try next. port is the website's.
+func (d *Demo) Greet(w io.Writer, port string) {
+	shop := "http://" + Domain + ":" + port
+	fmt.Fprintf(w, `
+Tallygate's demo is running. Press Ctrl+C to stop it.
+
+  Demo shop   %[1]s/
+  Purchase    %[1]s/shop/kettle
+  Webhooks    %[1]s/webhooks
+  Form        %[1]s/contact
+  GraphQL     %[2]s/graphql
+  Sign-in     %[3]s  %[4]s
+  Site key    %[5]s
+  Site id     %[6]s
+  Sitekey     %[8]s
+
+Five things to try next:
+
+  1. Open the demo shop and click around: every page view appears in the list on the page once it is stored.
+  2. Arrive by a campaign, and a new visit with its own channel starts:
+     %[1]s/shop?utm_source=newsletter&utm_medium=email&utm_campaign=spring
+  3. Buy the kettle: the purchase is stored, and a second later the shop's back end receives a signed webhook with the
+     campaign that led to it. Its page lists the calls and whether their signatures are valid.
+  4. Send the form: the captcha solves itself while you type, and the shop's server checks the token with its secret.
+     Send it again by reloading, and the same token is refused.
+  5. Sign in and download the rows:
+     curl -c jar -H 'Content-Type: application/json' %[2]s/graphql --data \
+       '{"query":"mutation { signIn(input: {email: \"%[3]s\", password: \"%[4]s\"}) { viewer { email } userErrors { message } } }"}'
+     curl -b jar '%[2]s%[7]s'
+
+A browser that asks not to be tracked (Do Not Track, Global Privacy Control) sends nothing, here as elsewhere.
+
+`, shop, d.options.BaseURL, d.owner.Email, d.owner.Password, d.siteKey, d.siteID, d.exportPath("pageviews", "csv", ""), d.form.Sitekey)
+}

@@ -1,0 +1,204 @@
+// Package rejections counts the calls of a site that were refused or ignored, for its owner
+// (analytics contract, section 6). Package analytics counts calls of known sites only, so that a
+// flood of unknown keys costs nothing here. Counting takes one addition in memory. A background
+// flush stores the counts once a second.
+package rejections
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tallygate/tallygate/db/ingest"
+)
+
+// Key names what is counted: calls of one site on one UTC day to one endpoint that were answered
+// with one code.
+type Key = ingest.RejectionKey
+
+// storeTimeout bounds one attempt to store counts, so that a database that does not answer is tried
+// again.
+const storeTimeout = 5 * time.Second
+
+// Options are the limits of a Counter. Zero values take the defaults.
+type Options struct {
+	Interval time.Duration // between two flushes; default 1 s
+	MaxKeys  int           // most distinct keys waiting for a flush; counts of further ones are dropped; default 10,000
+	Log      *slog.Logger  // of failed flushes and dropped counts; default none
+}
+
+// Counter keeps counts until they are stored. It is safe for concurrent use.
+type Counter struct {
+	store    func(ctx context.Context, counts map[Key]int64) error
+	interval time.Duration
+	max      int
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	counts  map[Key]int64 // waiting for the next flush; at most max keys
+	dropped int64         // counts, not keys
+
+	start, stop sync.Once
+	stopping    chan struct{} // closed by Stop
+	stopped     chan struct{} // closed when no goroutine flushes any more
+	ctx         context.Context
+	cancel      context.CancelFunc
+}
+
+// New returns a counter that counts at once and stores after Start.
+//
+// store adds counts to the stored ones, all of them or none, and must not keep the map. After an
+// error the counts are kept and handed over again with the next flush. An error after the counts
+// were stored therefore counts them twice.
+func New(store func(ctx context.Context, counts map[Key]int64) error, o Options) *Counter {
+	if o.Interval <= 0 {
+		o.Interval = time.Second
+	}
+	if o.MaxKeys <= 0 {
+		o.MaxKeys = 10_000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Counter{
+		store:    store,
+		interval: o.Interval,
+		max:      o.MaxKeys,
+		log:      o.Log,
+		counts:   make(map[Key]int64),
+		stopping: make(chan struct{}),
+		stopped:  make(chan struct{}),
+		ctx:      ctx,
+		cancel:   cancel,
+	}
+}
+
+// Add counts one call. It never waits for the database.
+func (c *Counter) Add(key Key) {
+	c.mu.Lock()
+	c.add(key, 1)
+	c.mu.Unlock()
+}
+
+func (c *Counter) add(key Key, n int64) {
+	if len(c.counts) >= c.max {
+		if _, ok := c.counts[key]; !ok {
+			c.dropped += n
+			return
+		}
+	}
+	c.counts[key] += n
+}
+
+// Dropped returns the number of calls that were not counted because too many keys were waiting.
+func (c *Counter) Dropped() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dropped
+}
+
+// Start starts the flushes. Later calls do nothing.
+func (c *Counter) Start() { c.start.Do(func() { go c.run() }) }
+
+// Stop ends the regular flushes and stores the remaining counts. When ctx ends first, the flush in
+// progress is cancelled and an error is returned. A later call stores what was added, or had failed,
+// since.
+func (c *Counter) Stop(ctx context.Context) error {
+	// A counter that was not started never will be.
+	c.start.Do(func() { close(c.stopped) })
+	c.stop.Do(func() { close(c.stopping) })
+
+	select {
+	case <-c.stopped:
+	case <-ctx.Done():
+		c.cancel()
+		<-c.stopped
+	}
+
+	c.cancel()
+	return c.flush(ctx)
+}
+
+func (c *Counter) run() {
+	defer close(c.stopped)
+
+	ticker := time.NewTicker(c.interval)
+	defer ticker.Stop()
+
+	report := reporter{log: c.log}
+	for {
+		select {
+		case <-c.stopping:
+			return
+		case <-ticker.C:
+			err := c.flush(c.ctx)
+			report.flushed(c.ctx, err, c.Dropped())
+		}
+	}
+}
+
+// flush stores the waiting counts. Counts that could not be stored wait for the next flush.
+func (c *Counter) flush(ctx context.Context) error {
+	counts := c.take()
+	if len(counts) == 0 {
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+
+	err := c.store(ctx, counts)
+	if err != nil {
+		c.putBack(counts)
+	}
+
+	return err
+}
+
+func (c *Counter) take() map[Key]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	if len(c.counts) == 0 {
+		return nil
+	}
+
+	counts := c.counts
+	c.counts = make(map[Key]int64, len(counts))
+	return counts
+}
+
+// putBack adds counts that could not be stored to those that came since, within the bound.
+func (c *Counter) putBack(counts map[Key]int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, n := range counts {
+		c.add(key, n)
+	}
+}
+
+// reporter logs when flushes begin to fail, when they succeed again, and when counts were dropped:
+// not at every attempt.
+type reporter struct {
+	log     *slog.Logger
+	failing bool
+	dropped int64
+}
+
+func (r *reporter) flushed(ctx context.Context, err error, dropped int64) {
+	switch {
+	case err != nil && !r.failing:
+		r.log.WarnContext(ctx, "refused calls are not stored; they are kept in memory", "error", err)
+	case err == nil && r.failing:
+		r.log.InfoContext(ctx, "refused calls are stored again")
+	}
+
+	r.failing = err != nil
+	if dropped > r.dropped && !r.failing {
+		r.log.WarnContext(ctx, "too many kinds of refused calls at once; some were not counted", "dropped", dropped-r.dropped)
+		r.dropped = dropped
+	}
+}

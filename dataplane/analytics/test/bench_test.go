@@ -1,0 +1,205 @@
+package analytics_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/web"
+)
+
+// connections is the number of browsers of the benchmark, each with one request in flight.
+const connections = 128
+
+// outOfReach is a flood limit that no benchmark reaches. It costs as much as any other.
+const outOfReach = 1_000_000_000
+
+// BenchmarkCollect measures page views per second over real connections on this machine, client
+// included, so that only the ratios between its cases mean something elsewhere:
+//
+//	empty     a handler that answers 204 and does nothing else
+//	checked   collect with all its checks and rules, but nothing stored
+//	sqlite, postgres   collect as it is: each 204 follows a commit
+func BenchmarkCollect(b *testing.B) {
+	b.Run("empty", func(b *testing.B) {
+		drive(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusNoContent)
+		}), "0123456789abcdef0123456789abcdef")
+	})
+
+	b.Run("checked", func(b *testing.B) {
+		d := dbtest.Open(b, dbtest.SQLiteURL(b))
+		benchCollect(b, d, func(o *analytics.Options) { o.Store = discard{} })
+	})
+
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) { benchCollect(b, d, func(*analytics.Options) {}) })
+}
+
+func benchCollect(b *testing.B, d *db.DB, change func(*analytics.Options)) {
+	p := plane{tb: b, db: d, clock: &clock{now: noon}}
+	site := p.site("example.com", 1<<40)
+	clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
+	o := analytics.Options{
+		DB:         d,
+		Secret:     []byte("a secret for tests, 32 bytes or more"),
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
+		FloodBurst: outOfReach,
+		FloodRate:  10,
+		Now:        time.Now,
+		Store:      ingest.New(d).HitStore(),
+		Log:        slog.New(slog.DiscardHandler),
+	}
+
+	change(&o)
+	service := analytics.New(o)
+	service.Start()
+	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
+	drive(b, handler, site.SiteKey)
+
+	if err := service.Stop(b.Context()); err != nil {
+		b.Error(err)
+	}
+}
+
+// drive sends b.N page views of 20,000 visitors over as many connections as there are browsers.
+func drive(b *testing.B, handler http.Handler, siteKey string) {
+	server := httptest.NewServer(handler)
+	defer server.Close()
+
+	var sent atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+
+	for range connections {
+		wg.Go(func() {
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				b.Error(err)
+				return
+			}
+
+			defer conn.Close()
+
+			answer := make([]byte, 4096)
+
+			for {
+				n := sent.Add(1)
+				if n > int64(b.N) {
+					return
+				}
+
+				if _, err := io.WriteString(conn, pageviewRequest(n, siteKey)); err != nil {
+					b.Error(err)
+					return
+				}
+
+				read, err := conn.Read(answer)
+				if err != nil || !strings.HasPrefix(string(answer[:read]), "HTTP/1.1 204 ") {
+					b.Errorf("answer %q, %v", answer[:read], err)
+					return
+				}
+			}
+		})
+	}
+
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+}
+
+// pageviewRequest returns the n-th page view as a browser sends it.
+func pageviewRequest(n int64, siteKey string) string {
+	body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/products/%d","r":"https://www.google.com/","i":"%016x","w":1920,"l":"de-DE"}`,
+		siteKey, n%97, n)
+	return fmt.Sprintf("POST /collect.php HTTP/1.1\r\nHost: stats.example\r\nOrigin: https://www.example.com\r\n"+
+		"Content-Type: text/plain;charset=UTF-8\r\nUser-Agent: %s\r\nAccept: */*\r\nAccept-Language: de-DE,de;q=0.9\r\n"+
+		"X-Forwarded-For: 10.%d.%d.1\r\nContent-Length: %d\r\n\r\n%s", chrome, n%20_000/256, n%256, len(body), body)
+}
+
+// discard is a store that stores nothing.
+type discard struct{}
+
+func (discard) Update(_ context.Context, keys ingest.HitKeys, decide func(*ingest.HitState) *ingest.HitChanges) error {
+	state := &ingest.HitState{Usage: make(map[model.UsageKey]ingest.Usage)}
+	for _, key := range keys.Usage {
+		state.Usage[key] = ingest.Usage{Quota: 1 << 40}
+	}
+	decide(state)
+	return nil
+}
+
+func (discard) Close() error { return nil }
+
+// BenchmarkHandler measures the handler alone, up to the writer and back, without network: the time
+// and allocations of a hit in addition to net/http and the database. It includes the wait for the
+// writer's goroutine.
+func BenchmarkHandler(b *testing.B) {
+	d := dbtest.Open(b, dbtest.SQLiteURL(b))
+	p := plane{tb: b, db: d, clock: &clock{now: noon}}
+	site := p.site("example.com", 1<<40)
+	clients := web.NewClients(nil, slog.New(slog.DiscardHandler), time.Now)
+	service := analytics.New(analytics.Options{
+		DB:         d,
+		Secret:     []byte("a secret for tests, 32 bytes or more"),
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
+		FloodBurst: outOfReach,
+		FloodRate:  10,
+		Now:        time.Now,
+		Store:      discard{},
+		Log:        slog.New(slog.DiscardHandler),
+	})
+
+	service.Start()
+	defer service.Stop(b.Context())
+
+	handler := dataplane.Handler(dataplane.Options{Analytics: service, Assets: http.NotFoundHandler(), Log: slog.New(slog.DiscardHandler)})
+	_, body, _ := strings.Cut(pageviewRequest(1, site.SiteKey), "\r\n\r\n")
+	b.ReportAllocs()
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		request := httptest.NewRequest(http.MethodPost, "/collect.php", nil)
+		request.Header.Set("Origin", "https://www.example.com")
+		request.Header.Set("User-Agent", chrome)
+		reader := strings.NewReader(body)
+		request.Body = io.NopCloser(reader)
+
+		for pb.Next() {
+			reader.Reset(body)
+			w := nullWriter{header: http.Header{}}
+			handler.ServeHTTP(&w, request)
+
+			if w.status != http.StatusNoContent {
+				b.Errorf("status %d", w.status)
+			}
+		}
+	})
+}
+
+// nullWriter is an http.ResponseWriter that discards the body.
+type nullWriter struct {
+	header http.Header
+	status int
+}
+
+func (w *nullWriter) Header() http.Header         { return w.header }
+func (w *nullWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *nullWriter) WriteHeader(status int)      { w.status = status }

@@ -1,0 +1,322 @@
+package analytics_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/web"
+)
+
+// The flood limit's defaults.
+const (
+	floodBurst = 1_000
+	floodRate  = 10
+)
+
+// newFloodPlane is newPlane with a flood limit.
+func newFloodPlane(tb testing.TB, d *db.DB, burst, rate int) *plane {
+	return newPlaneWith(tb, d, func(o *analytics.Options) { o.FloodBurst, o.FloodRate = burst, rate })
+}
+
+// handle answers a call without a network and returns the status. It is safe for concurrent use.
+func (p *plane) handle(c call) int {
+	request := httptest.NewRequest(http.MethodPost, "/collect.php", strings.NewReader(mustJSON(p.tb, c.body)))
+	request.RemoteAddr = "127.0.0.1:5000"
+	request.Header.Set("Origin", c.origin)
+	request.Header.Set("User-Agent", c.agent)
+	request.Header.Set("X-Forwarded-For", c.visitor)
+	recorder := httptest.NewRecorder()
+	p.handler.ServeHTTP(recorder, request)
+
+	return recorder.Code
+}
+
+// office simulates people behind one address who browse a site.
+type office struct {
+	p       *plane
+	site    *model.Site
+	views   atomic.Int64
+	events  atomic.Int64
+	refused atomic.Int64
+}
+
+// msInView is the time in view that each page view reports.
+const msInView = 1_000
+
+func newOffice(p *plane) *office {
+	o := &office{p: p, site: p.site("shop.example", 100_000)}
+	if err := sites.New(p.db).RegisterEvent(p.tb.Context(), o.site.AccountID, o.site.ID, "signup"); err != nil {
+		p.tb.Fatal(err)
+	}
+	return o
+}
+
+// visit sends a page view of a person, with events and a report of the time in view.
+func (o *office) visit(person, events int) {
+	id := fmt.Sprintf("%016x", o.views.Add(1))
+	send := func(kind string, fields m) {
+		c := viewCall(o.site, "198.51.100.7", fields)
+		c.body.(m)["t"] = kind
+		c.agent = fmt.Sprintf("%s Person/%d", chrome, person)
+		if o.p.handle(c) != http.StatusNoContent {
+			o.refused.Add(1)
+		}
+	}
+
+	send("pageview", m{"i": id})
+
+	for range events {
+		send("event", m{"e": "signup"})
+		o.events.Add(1)
+	}
+
+	send("engagement", m{"i": id, "ms": msInView})
+}
+
+// concurrently sends the visits of all people at the same time.
+func (o *office) concurrently(visits func(yield func(person, events int) bool)) {
+	var wg sync.WaitGroup
+	visits(func(person, events int) bool {
+		wg.Go(func() { o.visit(person, events) })
+		return true
+	})
+	wg.Wait()
+}
+
+// check compares the stored rows with the hits that were sent.
+func (o *office) check(t *testing.T) {
+	t.Helper()
+
+	rows, engaged := o.p.rows(o.site), int64(0)
+	for _, row := range rows {
+		engaged += int64(row.EngagedMS)
+	}
+
+	views, events := o.views.Load(), o.events.Load()
+	if got := int64(len(rows)); got != views {
+		t.Errorf("%d of %d page views are stored", got, views)
+	}
+	if got := int64(len(o.p.events(o.site))); got != events {
+		t.Errorf("%d of %d events are stored", got, events)
+	}
+	if engaged != views*msInView {
+		t.Errorf("%d of %d ms in view are stored", engaged, views*msInView)
+	}
+	if n := o.refused.Load(); n > 0 {
+		t.Errorf("%d hits are not answered 204", n)
+	}
+	if used := o.p.used(o.site); used != views+events {
+		t.Errorf("%d counted, want %d", used, views+events)
+	}
+
+	o.p.rejected(o.site, map[string]int64{})
+}
+
+// TestOfficeLosesNothing checks that all hits of 200 people behind one address are stored who use
+// one site for a working day. On Monday at 9:00 all of them open it within five seconds, and after
+// lunch within a minute. The test sends the half hours after these; TestFloodSparesABusyOffice has
+// the whole day.
+func TestOfficeLosesNothing(t *testing.T) {
+	const people = 200
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newFloodPlane(t, d, floodBurst, floodRate)
+		o := newOffice(p)
+		random := rand.New(rand.NewPCG(1, 2))
+		monday := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+		// Each person sends five hits, which makes 1,000.
+		for second := range 5 {
+			p.clock.set(monday.Add(time.Duration(second) * time.Second))
+			o.concurrently(func(yield func(person, events int) bool) {
+				for person := second * people / 5; person < (second+1)*people/5; person++ {
+					yield(person, 3)
+				}
+			})
+		}
+
+		// A person views 50 pages a day. The hits of 30 seconds are sent at once.
+		const slice, lunch = 30 * time.Second, 4 * time.Hour
+		for at := slice; at < lunch+30*time.Minute; at += slice {
+			if at == 30*time.Minute {
+				at = lunch
+			}
+
+			p.clock.set(monday.Add(at))
+			afterLunch := at == lunch || at == lunch+slice
+			o.concurrently(func(yield func(person, events int) bool) {
+				for person := range people {
+					if (afterLunch && person%2 == int(at/slice)%2) || random.IntN(960) < 50 {
+						yield(person, random.IntN(2))
+					}
+				}
+			})
+		}
+
+		o.check(t)
+	})
+}
+
+// TestBusyPageLosesNothing checks that all hits of a page that sends 60 within 5 seconds are
+// stored.
+func TestBusyPageLosesNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newFloodPlane(t, d, floodBurst, floodRate)
+		o := newOffice(p)
+		for i := range 5 {
+			p.clock.set(noon.Add(time.Duration(i) * time.Second))
+			o.visit(1, 10)
+		}
+		o.check(t)
+	})
+}
+
+// TestFlood checks that 10,000 forged page views from one address do not use up the quota of a site
+// with a free plan. The next visitor from another network is stored, and the owner sees the reason
+// for the ignored hits.
+func TestFlood(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newFloodPlane(t, d, floodBurst, floodRate)
+		site, other := p.site("free.example", 10_000), p.site("other.example", 10_000)
+		var next atomic.Int64
+
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				for i := next.Add(1); i <= 10_000; i = next.Add(1) {
+					c := viewCall(site, fmt.Sprintf("203.0.113.%d", i%256), m{"u": m{"source": fmt.Sprint("s", i)}})
+					c.agent = fmt.Sprintf("%s Forged/%d", chrome, i)
+					if status := p.handle(c); status != http.StatusNoContent {
+						t.Errorf("forged page view %d: %d", i, status)
+					}
+				}
+			})
+		}
+
+		wg.Wait()
+
+		p.view(site, "198.51.100.9", nil)
+		p.view(other, "203.0.113.1", nil)
+
+		if rows, used := len(p.rows(site)), p.used(site); rows != floodBurst+1 || used != floodBurst+1 {
+			t.Errorf("%d page views stored, %d counted, want %d", rows, used, floodBurst+1)
+		}
+		if rows := len(p.rows(other)); rows != 1 {
+			t.Errorf("%d page views of another site are stored, want 1", rows)
+		}
+
+		p.rejected(site, map[string]int64{"collect flood": 10_000 - floodBurst})
+	})
+}
+
+// TestFloodLimitsAllKinds checks that page views, events and engagement reports share the limit,
+// that it refills with time, and that calls refused or ignored for other reasons do not count.
+func TestFloodLimitsAllKinds(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newFloodPlane(t, d, 3, 1)
+		site := p.shop("shop.example")
+		send := func(want int, calls ...call) {
+			t.Helper()
+			for _, c := range calls {
+				if status, code := p.collect(c); status != want {
+					t.Errorf("%v: %d %s, want %d", c.body, status, code, want)
+				}
+			}
+		}
+
+		foreign := viewCall(site, "", nil)
+		foreign.origin = "https://foreign.example"
+		bot := viewCall(site, "", nil)
+		bot.agent = "Googlebot/2.1 (+http://www.google.com/bot.html)"
+		const id = "0123456789abcdef"
+
+		for range 5 {
+			send(http.StatusForbidden, foreign)
+			send(http.StatusBadRequest, viewCall(site, "", m{"p": "x"}), eventCall(site, "", "login", nil, nil))
+			send(http.StatusNoContent, bot, viewCall(site, "", m{"t": "engagement"}))
+		}
+
+		all := []call{viewCall(site, "", m{"i": id}), eventCall(site, "", "signup", nil, nil),
+			viewCall(site, "", m{"t": "engagement", "i": id, "ms": 7})}
+
+		send(http.StatusNoContent, all...)
+
+		// This hit exceeds the limit.
+		send(http.StatusNoContent, all...)
+		p.clock.set(noon.Add(2 * time.Second))
+		send(http.StatusNoContent, all[1], all[2], all[0])
+
+		rows, events := p.rows(site), p.events(site)
+		if len(rows) != 1 || len(events) != 2 || rows[0].EngagedMS != 14 {
+			t.Errorf("stored: %+v and %d events, want one page view with 14 ms and 2 events", rows, len(events))
+		}
+
+		p.rejected(site, map[string]int64{"collect flood": 4, "collect domain_not_allowed": 5, "collect bad_path": 5,
+			"collect unknown_event": 5, "collect bot": 5})
+	})
+}
+
+// TestServersAreNotLimited checks that server-side events have no flood limit, since the owner's
+// secret authenticates them.
+func TestServersAreNotLimited(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newFloodPlane(t, d, 1, 1)
+		site := p.shop("shop.example")
+		bearer := "Bearer " + p.secret(site)
+		for range 10 {
+			if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})); status != 200 {
+				t.Fatalf("%d %s", status, body)
+			}
+		}
+
+		if n := len(p.events(site)); n != 10 {
+			t.Errorf("%d events stored, want 10", n)
+		}
+
+		p.rejected(site, map[string]int64{})
+	})
+}
+
+// TestNoFloodLimitBehindAnUnknownProxy checks that a loopback peer that forwards other addresses is
+// not limited, and one that does not is.
+func TestNoFloodLimitBehindAnUnknownProxy(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		clients := web.NewClients([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, slog.New(slog.DiscardHandler), time.Now)
+		p := newPlaneWith(t, d, func(o *analytics.Options) {
+			o.ClientAddr, o.IsShared = clients.Addr, clients.Shared
+			o.FloodBurst, o.FloodRate = 2, 1
+		})
+
+		site := p.site("example.com", quota)
+		for range 5 {
+			p.view(site, "", nil)
+		}
+
+		direct := viewCall(site, "", nil)
+		direct.header = http.Header{"X-Forwarded-For": nil}
+		for range 5 {
+			if status, code := p.collect(direct); status != http.StatusNoContent {
+				t.Errorf("%d %s, want 204", status, code)
+			}
+		}
+
+		if n := len(p.rows(site)); n != 7 {
+			t.Errorf("%d page views stored, want 5 that were forwarded and 2 that were not", n)
+		}
+
+		p.rejected(site, map[string]int64{"collect flood": 3})
+	})
+}

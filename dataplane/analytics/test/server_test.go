@@ -1,0 +1,227 @@
+package analytics_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// serverCall posts a server-side event and returns status and body.
+func (p *plane) serverCall(method, authorization, body string) (int, string) {
+	p.tb.Helper()
+
+	request, err := http.NewRequest(method, p.url+"/server.php", strings.NewReader(body))
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+
+	request.Header.Set("Content-Type", "application/json")
+
+	if authorization != "" {
+		request.Header.Set("Authorization", authorization)
+	}
+
+	response, err := p.http.Do(request)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	if response.Header.Get("Set-Cookie") != "" {
+		p.tb.Error("a cookie is set")
+	}
+
+	return response.StatusCode, strings.TrimSpace(string(text))
+}
+
+// TestServer goes through the server endpoint's fields and errors (analytics contract, sections 4
+// and 7).
+func TestServer(t *testing.T) {
+	const recorded = `{"status":"recorded"}`
+	code := func(code string) string { return `{"error":"` + code + `"}` }
+	ignored := func(reason string) string { return `{"status":"ignored","reason":"` + reason + `"}` }
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site, plain := p.shop("shop.example"), p.site("plain.example", quota)
+		bearer := "Bearer " + p.secret(site)
+		plainBearer := "Bearer " + p.secret(plain)
+		good := m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome}
+		with := func(fields m) string {
+			all := maps.Clone(good)
+			maps.Copy(all, fields)
+			return mustJSON(t, all)
+		}
+
+		purchase := m{"transaction_id": "S1", "value": raw("12.50"), "currency": "EUR"}
+		refund := m{"transaction_id": "S1-back", "value": raw("12.50"), "currency": "EUR"}
+		for _, test := range []struct {
+			name          string
+			method        string
+			authorization string
+			body          string
+			status        int
+			want          string
+		}{
+			{"an event", "POST", bearer, with(nil), 200, recorded},
+			{"all fields", "POST", bearer, with(m{"path": "/a?b", "referrer": "https://news.test/", "campaign": m{"source": "x"}, "meta": m{"plan": "pro"}, "user_id": strings.Repeat("ab", 32)}), 200, recorded},
+			{"unknown fields", "POST", bearer, with(m{"foo": m{"bar": 1}}), 200, recorded},
+			{"scheme in lower case", "POST", "bearer" + bearer[6:], with(nil), 200, recorded},
+			{"GET", "GET", bearer, "", 405, code("method_not_allowed")},
+			{"OPTIONS", "OPTIONS", bearer, "", 405, code("method_not_allowed")},
+			{"no secret", "POST", "", with(nil), 401, code("missing_secret")},
+			{"an empty secret", "POST", "Bearer ", with(nil), 401, code("missing_secret")},
+			{"another scheme", "POST", "Basic dXNlcjpwYXNz", with(nil), 401, code("missing_secret")},
+			{"unknown secret", "POST", "Bearer " + model.NewSecret("svcs_"), with(nil), 401, code("invalid_secret")},
+			{"a secret with a typo", "POST", bearer[:len(bearer)-1] + "!", with(nil), 401, code("invalid_secret")},
+			{"a site key", "POST", "Bearer " + site.SiteKey, with(nil), 401, code("invalid_secret")},
+			{"the secret comes before the body", "POST", "Bearer x", "", 401, code("invalid_secret")},
+			{"empty body", "POST", bearer, "", 400, code("bad_body")},
+			{"8 KB and a byte", "POST", bearer, with(m{"x": strings.Repeat("x", 8193)}), 400, code("bad_body")},
+			{"no JSON", "POST", bearer, "event=signup", 400, code("bad_json")},
+			{"an array", "POST", bearer, "[]", 400, code("bad_json")},
+			{"no ip", "POST", bearer, with(m{"ip": nil}), 400, code("visitor_required")},
+			{"an ip that is none", "POST", bearer, with(m{"ip": "203.0.113"}), 400, code("visitor_required")},
+			{"a number for an ip", "POST", bearer, with(m{"ip": 7}), 400, code("visitor_required")},
+			{"an ip with a zone", "POST", bearer, with(m{"ip": "fe80::1%eth0"}), 400, code("visitor_required")},
+			{"an ip with a newline", "POST", bearer, with(m{"ip": "203.0.113.1\n"}), 400, code("visitor_required")},
+			{"an ip with a newline within", "POST", bearer, with(m{"ip": "203.0\n.113.1"}), 400, code("visitor_required")},
+			{"an ip with blanks and text behind it", "POST", bearer, with(m{"ip": "203.0.113.9" + strings.Repeat(" ", 60) + "garbage"}), 400, code("visitor_required")},
+			{"an ip with NUL", "POST", bearer, with(m{"ip": "203.0.113.1\x00"}), 400, code("visitor_required")},
+			{"an ip with a space", "POST", bearer, with(m{"ip": " 203.0.113.1"}), 400, code("visitor_required")},
+			{"no user agent", "POST", bearer, with(m{"user_agent": " "}), 400, code("visitor_required")},
+			{"an event name with a newline", "POST", bearer, with(m{"event": "sig\nnup"}), 400, code("bad_event")},
+			{"an event name with a newline at its end", "POST", bearer, with(m{"event": "signup\n"}), 400, code("bad_event")},
+			{"an event name with NUL", "POST", bearer, with(m{"event": "signup\x00"}), 400, code("bad_event")},
+			{"a key twice", "POST", bearer, `{"event":"signup",` + with(nil)[1:], 400, code("bad_json")},
+			{"a key twice within meta", "POST", bearer, with(m{"meta": raw(`{"a":1,"a":2}`)}), 200, recorded},
+			{"no event", "POST", bearer, with(m{"event": nil}), 400, code("bad_event")},
+			{"an event name that is none", "POST", bearer, with(m{"event": "Sign up"}), 400, code("bad_event")},
+			{"an event that is not registered", "POST", bearer, with(m{"event": "login"}), 400, code("unknown_event")},
+			{"a page view", "POST", bearer, with(m{"event": "pageview"}), 400, code("unknown_event")},
+			{"e-commerce where it is not measured", "POST", plainBearer, with(m{"event": "purchase", "meta": purchase}), 400, code("unknown_event")},
+			{"search where it is not measured", "POST", plainBearer, with(m{"event": "site_search", "meta": m{"term": "x"}}), 400, code("unknown_event")},
+			{"purchase without currency", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": 1}}), 400, code("bad_event")},
+			{"purchase with a text for its value", "POST", bearer, with(m{"event": "purchase", "meta": m{"transaction_id": "S1", "value": "12.50", "currency": "EUR"}}), 400, code("bad_event")},
+			{"purchase with numbers for ids and unreadable details", "POST", bearer,
+				with(m{"event": "purchase", "meta": m{"transaction_id": 1001, "value": 1, "currency": "EUR", "items": []any{m{"item_id": 5, "quantity": 1.5}, 7}}}), 200, recorded},
+			{"purchase with the number as text", "POST", bearer,
+				with(m{"event": "purchase", "meta": m{"transaction_id": "1001", "value": 1, "currency": "EUR"}}), 200, ignored("duplicate_transaction")},
+			{"a link to the own domain", "POST", bearer, with(m{"event": "outbound_click", "meta": m{"host": "https://shop.example/"}}), 200, ignored("own_link")},
+			{"a link to another domain", "POST", bearer, with(m{"event": "outbound_click", "meta": m{"host": "https://other.example/x"}}), 200, recorded},
+			{"purchase", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, recorded},
+			{"purchase again", "POST", bearer, with(m{"event": "purchase", "meta": purchase}), 200, ignored("duplicate_transaction")},
+			{"refund", "POST", bearer, with(m{"event": "refund", "meta": refund}), 200, recorded},
+			{"purchase under a refund's id", "POST", bearer, with(m{"event": "purchase", "meta": refund}), 200, ignored("duplicate_transaction")},
+			{"refund under a purchase's id", "POST", bearer, with(m{"event": "refund", "meta": purchase}), 400, code("bad_event")},
+			{"a bot", "POST", bearer, with(m{"user_agent": "Googlebot/2.1 (+http://www.google.com/bot.html)"}), 200, ignored("bot")},
+			{"an excluded address", "POST", bearer, with(m{"ip": "192.0.2.7"}), 200, ignored("excluded_address")},
+			{"IPv6", "POST", bearer, with(m{"ip": "2001:DB9::1"}), 200, recorded},
+			{"a path that is none", "POST", bearer, with(m{"path": "about"}), 200, recorded},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				if status, body := p.serverCall(test.method, test.authorization, test.body); status != test.status || body != test.want {
+					t.Errorf("got %d %s, want %d %s", status, body, test.status, test.want)
+				}
+			})
+		}
+
+		p.rejected(site, map[string]int64{"server bad_body": 2, "server bad_json": 3, "server visitor_required": 10, "server bad_event": 8,
+			"server unknown_event": 2, "server duplicate_transaction": 3, "server bot": 1, "server excluded_address": 1, "server own_link": 1})
+
+		for _, e := range p.events(site) {
+			if e.Path != "/" && e.Path != "/a" {
+				t.Errorf("path %q, want the default / or the one sent", e.Path)
+			}
+			if e.Name == "outbound_click" && e.Properties != `{"host":"other.example"}` {
+				t.Errorf("outbound click with %s, want the host only", e.Properties)
+			}
+		}
+	})
+}
+
+// TestServerTiesToTheBrowsersVisit checks that an event joins the visit of the browser with the
+// same address and user agent on that day (section 4).
+func TestServerTiesToTheBrowsersVisit(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		bearer := "Bearer " + p.secret(site)
+		p.view(site, "203.0.113.77", m{"u": m{"source": "newsletter", "medium": "email"}})
+
+		for ip, same := range map[string]bool{"203.0.113.77": true, "::ffff:203.0.113.77": true, "203.0.113.78": false} {
+			before := len(p.events(site))
+
+			if status, body := p.serverCall("POST", bearer, mustJSON(t, m{"event": "signup", "ip": ip, "user_agent": " " + chrome})); status != 200 {
+				t.Fatalf("%s: %d %s", ip, status, body)
+			}
+
+			e := p.events(site)[before]
+			if got := e.VisitID == p.rows(site)[0].VisitID; got != same || (e.Channel == "email") != same {
+				t.Errorf("%s: in the browser's visit %v, channel %s; want %v", ip, got, e.Channel, same)
+			}
+		}
+	})
+}
+
+// TestServerSecretReplaced checks that a new key replaces the old one at once, and that a removed
+// one is refused.
+func TestServerSecretReplaced(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.shop("shop.example")
+		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
+		status := func(secret string) int {
+			status, _ := p.serverCall("POST", "Bearer "+secret, body)
+			return status
+		}
+
+		old := p.secret(site)
+		if got := status(old); got != 200 {
+			t.Fatalf("the first key: %d", got)
+		}
+
+		fresh := p.secret(site)
+		p.await("the old key's end", func() bool { return status(old) == 401 })
+
+		if got := status(fresh); got != 200 {
+			t.Errorf("the new key: %d", got)
+		}
+		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		p.await("the removed key's end", func() bool { return status(fresh) == 401 })
+	})
+}
+
+// TestServerQuota checks that server-side events count against the quota.
+func TestServerQuota(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p := newPlane(t, d)
+		site := p.site("example.com", 2)
+		if err := sites.New(d).RegisterEvent(t.Context(), site.AccountID, site.ID, "signup"); err != nil {
+			t.Fatal(err)
+		}
+
+		bearer := "Bearer " + p.secret(site)
+		body := mustJSON(t, m{"event": "signup", "ip": "203.0.113.1", "user_agent": chrome})
+		for i, want := range []string{"200 recorded", "200 recorded", "429 quota_exceeded"} {
+			status, answer := p.serverCall("POST", bearer, body)
+			if got := fmt.Sprint(status); !strings.HasPrefix(want, got) || !strings.Contains(answer, want[4:]) {
+				t.Errorf("call %d: %d %s, want %s", i+1, status, answer, want)
+			}
+		}
+	})
+}

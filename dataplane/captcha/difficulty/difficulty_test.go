@@ -1,0 +1,258 @@
+package difficulty
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+var start = time.Unix(1_795_262_400, 0) // the beginning of a window of 10 minutes
+
+// ask requests n challenges at once and returns the difficulty of the last one.
+func ask(c *Control, sitekey int64, addr string, at time.Time, n int) (difficulty uint32) {
+	for range n {
+		difficulty, _ = c.Challenge(sitekey, netip.MustParseAddr(addr), at)
+	}
+	return difficulty
+}
+
+// TestDifficultyOfANetwork checks that the difficulty is the base up to 8 challenges in 10 minutes,
+// and then grows in proportion to their number.
+func TestDifficultyOfANetwork(t *testing.T) {
+	const base = 1_000
+	for _, test := range []struct {
+		asked int
+		want  uint32
+	}{
+		{1, 1_000}, {8, 1_000}, {11, 1_000}, {12, 1_414}, {15, 1_414}, {16, 2_000}, {22, 2_000}, {23, 2_828}, {32, 4_000}, {128, 16_000}, {256, 32_000},
+	} {
+		if got := ask(New(base), 1, "203.0.113.1", start, test.asked); got != test.want {
+			t.Errorf("challenge number %d: difficulty %d, want %d", test.asked, got, test.want)
+		}
+	}
+
+	if got := ask(New(Default), 1, "203.0.113.1", start, rateBurst); got != Max {
+		t.Errorf("after %d challenges: difficulty %d, want the highest", rateBurst, got)
+	}
+	if got := ask(New(Max), 1, "203.0.113.1", start, 1); got != Max {
+		t.Errorf("the highest base: difficulty %d", got)
+	}
+}
+
+// TestNetworks checks that IPv4 addresses count by /24, IPv6 addresses by /48, and requests without
+// an address as one network, for each sitekey separately.
+func TestNetworks(t *testing.T) {
+	for _, test := range []struct {
+		first, second string
+		same          bool
+	}{
+		{"203.0.113.1", "203.0.113.255", true}, {"203.0.113.1", "203.0.114.1", false},
+		{"2001:db8:1:2::3", "2001:db8:1:ffff::1", true}, {"2001:db8:1::1", "2001:db8:2::1", false},
+		{"203.0.113.1", "::ffff:203.0.113.1", true},
+	} {
+		c := New(1_000)
+		ask(c, 1, test.first, start, 31)
+
+		if got := ask(c, 1, test.second, start, 1); (got == 4_000) != test.same {
+			t.Errorf("%s, then %s: difficulty %d, same network %v", test.first, test.second, got, test.same)
+		}
+		if got := ask(c, 2, test.first, start, 1); got != 1_000 {
+			t.Errorf("%s for another sitekey: difficulty %d", test.first, got)
+		}
+	}
+
+	c := New(1_000)
+	for range 31 {
+		c.Challenge(1, netip.Addr{}, start)
+	}
+
+	if got, wait := c.Challenge(1, netip.Addr{}, start); got != 4_000 || wait != 0 {
+		t.Errorf("no address: difficulty %d, wait %v", got, wait)
+	}
+}
+
+// TestLoadPasses checks that requests stop counting within two windows.
+func TestLoadPasses(t *testing.T) {
+	c := New(1_000)
+	ask(c, 1, "203.0.113.1", start, 128)
+
+	for _, test := range []struct {
+		after time.Duration
+		want  uint32
+	}{
+		{5 * time.Minute, 16_000},  // 129 in this window
+		{10 * time.Minute, 16_000}, // 1 and all of the 129 before
+		{15 * time.Minute, 8_000},  // 2 and half of them
+		{19 * time.Minute, 1_414},  // 3 and a tenth of them
+		{20 * time.Minute, 1_000},  // 1 and the 3 before
+		{60 * time.Minute, 1_000},
+	} {
+		if got := ask(c, 1, "203.0.113.1", start.Add(test.after), 1); got != test.want {
+			t.Errorf("after %v: difficulty %d, want %d", test.after, got, test.want)
+		}
+	}
+}
+
+// TestSitekeyAboveItsBaseline checks that the challenges of a sitekey with far more requests than
+// usual become harder for all clients.
+func TestSitekeyAboveItsBaseline(t *testing.T) {
+	c := New(1_000)
+
+	// crowd requests challenges for clients of different networks.
+	crowd := func(at time.Time, n int) (difficulty uint32) {
+		for i := range n {
+			difficulty, _ = c.Challenge(1, netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), at)
+		}
+		return difficulty
+	}
+	if got := crowd(start, 10_000); got != 1_000 {
+		t.Errorf("first window after the start: difficulty %d; nothing is known yet", got)
+	}
+
+	at := start.Add(window)
+	if got := crowd(at, 500); got != 1_000 {
+		t.Errorf("second window: difficulty %d; nothing is known yet", got)
+	}
+
+	// The baseline is 500 now.
+	at = at.Add(window)
+	for _, test := range []struct {
+		further int
+		want    uint32
+	}{{1_998, 1_000}, {2, 2_000}, {5_998, 2_000}, {2, 4_000}, {20_000, 4_000}} {
+		if got := crowd(at, test.further); got != test.want {
+			t.Errorf("%d more: difficulty %d, want %d", test.further, got, test.want)
+		}
+	}
+
+	if got, _ := c.Challenge(2, netip.MustParseAddr("203.0.113.1"), at); got != 1_000 {
+		t.Errorf("another sitekey: difficulty %d", got)
+	}
+	if got := crowd(at.Add(window), 500); got != 1_000 {
+		t.Errorf("afterwards: difficulty %d", got)
+	}
+
+	// For a sitekey that is hardly used, 400 challenges are still below the floor.
+	small := New(1_000)
+	for n := range 3 {
+		small.Challenge(1, netip.MustParseAddr("203.0.113.1"), start.Add(time.Duration(n)*window))
+	}
+
+	c = small
+
+	if got := crowd(start.Add(2*window), 398); got != 1_000 {
+		t.Errorf("small sitekey: difficulty %d", got)
+	}
+}
+
+// TestRate checks that a network gets 300 challenges at once and then 5 per second, for all
+// sitekeys together, and that other networks are not affected.
+func TestRate(t *testing.T) {
+	c := New(1_000)
+	addr := netip.MustParseAddr("203.0.113.1")
+	granted := func(at time.Time, n int) (granted int, wait time.Duration) {
+		for i := range n {
+			if _, wait = c.Challenge(int64(i), addr, at); wait == 0 {
+				granted++
+			}
+		}
+		return granted, wait
+	}
+	if n, wait := granted(start, 500); n != 300 || wait != 200*time.Millisecond {
+		t.Errorf("%d at once, then to wait %v; want 300 and 200 ms", n, wait)
+	}
+	if n, wait := granted(start.Add(time.Second), 100); n != 5 || wait != 200*time.Millisecond {
+		t.Errorf("%d a second later, then to wait %v; want 5 and 200 ms", n, wait)
+	}
+	if _, wait := c.Challenge(1, netip.MustParseAddr("203.0.112.1"), start); wait != 0 {
+		t.Errorf("another network waits %v", wait)
+	}
+	if n, _ := granted(start.Add(time.Hour), 500); n != 300 {
+		t.Errorf("%d an hour later, want 300", n)
+	}
+}
+
+// TestCountersAreBounded checks that a flood of networks and sitekeys keeps the counters at their
+// limit.
+func TestCountersAreBounded(t *testing.T) {
+	c := New(1_000)
+	for i := range counterLimit + 1_000 {
+		c.Challenge(int64(i), netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 1}), start)
+	}
+	if c, s := c.clients.Len(), c.sitekeys.Len(); c != counterLimit || s != counterLimit {
+		t.Errorf("%d and %d counters, want %d of each", c, s, counterLimit)
+	}
+}
+
+// TestClockSetBack checks that a network that requested challenges while the clock was ahead is not
+// refused until that time is reached again.
+func TestClockSetBack(t *testing.T) {
+	addr := netip.MustParseAddr("203.0.113.1")
+	for _, ahead := range []time.Duration{time.Second, time.Minute, time.Hour, 365 * 24 * time.Hour} {
+		c := New(1_000)
+		c.Challenge(1, addr, start.Add(ahead))
+
+		for i := range rateBurst / 2 {
+			if _, wait := c.Challenge(1, addr, start); wait > 0 {
+				t.Fatalf("asked %v ahead, then challenge %d after the clock was set back: wait %v", ahead, i+1, wait)
+			}
+		}
+	}
+}
+
+// TestClockSteps checks that a network never waits longer than one challenge takes to refill,
+// whatever the clock does.
+func TestClockSteps(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		c, now := New(1_000), start
+		for i := range 20_000 {
+			switch random.IntN(500) {
+			case 0:
+				now = now.Add(time.Duration(random.Int64N(int64(2*365*24*time.Hour))) - 365*24*time.Hour)
+			case 1:
+				now = now.Add(time.Duration(random.Int64N(int64(4*time.Hour))) - 2*time.Hour)
+			default:
+				now = now.Add(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
+			}
+
+			if _, wait := c.Challenge(int64(random.IntN(3)), netip.AddrFrom4([4]byte{10, 0, byte(random.IntN(3)), 1}), now); wait > rateEvery {
+				t.Fatalf("seed %d, challenge %d at %v: wait %v, more than %v", seed, i, now, wait, rateEvery)
+			}
+		}
+	}
+}
+
+// TestBaselineAfterTheClockWasSetBack checks that a window of which only the end was counted,
+// because the clock was set back into it, does not change the baseline.
+func TestBaselineAfterTheClockWasSetBack(t *testing.T) {
+	var b baseline
+	add := func(at time.Time, n int) (factor uint32) {
+		for range n {
+			factor = b.add(at)
+		}
+		return factor
+	}
+
+	// The clock is ahead when the program starts.
+	add(start.Add(time.Hour), 10)
+
+	// It is corrected at the end of a window.
+	add(start, 10)
+
+	for n := range 5 {
+		if factor := add(start.Add(time.Duration(n+1)*window), 2_000); factor != 1 {
+			t.Errorf("window %d with 2,000 challenges, as usual: %d times as hard", n+1, factor)
+		}
+	}
+}
+
+func BenchmarkChallenge(b *testing.B) {
+	c := New(Default)
+	now := time.Now()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		c.Challenge(1, netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), now)
+	}
+}

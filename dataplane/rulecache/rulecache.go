@@ -1,0 +1,207 @@
+// Package rulecache caches what requests need of rows that change rarely: the rules of sites and
+// the settings of sitekeys, by public key or by secret. The services of the data plane call it.
+// Change notifications invalidate it, and a short TTL bounds the effect of a lost one. It never
+// writes, and knows neither contract.
+//
+// A loading cache such as otter could replace only the bounded maps. The caller's own deadline, the
+// invalidation by row id, the TTL that depends on the notifications, the separate space for unknown
+// keys and their limit would all remain here.
+package rulecache
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tallygate/tallygate/dataplane/flight"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const (
+	ttl         = 10 * time.Second       // greatest age of an entry
+	unsyncedTTL = 500 * time.Millisecond // greatest age while no notifications arrive
+	unknownTTL  = 2 * time.Second        // greatest age of a key that was not found
+	loadTimeout = 5 * time.Second
+	limit       = 50_000 // entries
+	unknownMax  = 10_000 // keys that were not found, kept apart so that made-up keys evict no entry
+
+	// unknownLimit is the number of lookups at once of keys without an entry. It leaves connections
+	// for all others: SQLite has eight for reads, PostgreSQL's pool has sixteen, and there are
+	// several caches.
+	unknownLimit = 3
+	unknownWait  = time.Second // longest wait for such a lookup to start
+)
+
+// ErrUnknownKeys is returned for a key without an entry while too many others are being looked up.
+var ErrUnknownKeys = errors.New("rulecache: too many lookups of unknown keys")
+
+// Cache caches values by key. Concurrent requests for one key cause one lookup. The cache is
+// bounded, so that a flood of made-up keys cannot grow it. Few keys without an entry are looked up
+// at once, so that such a flood does not delay the refresh of entries. It is safe for concurrent
+// use.
+type Cache[Value any] struct {
+	load     Load[Value]
+	now      func() time.Time
+	entries  *lru.Cache[string, *entry[Value]]
+	unknown  *lru.Cache[string, time.Time] // time of the lookup
+	flight   flight.Group[*Value]
+	lookups  *semaphore.Weighted // of keys without an entry
+	changes  atomic.Int64        // number of changes, to detect one during a lookup
+	unsynced atomic.Bool
+}
+
+// Load reads the value of a key, and the id by which Changed invalidates it. It returns
+// model.ErrNotFound for an unknown key. It must not depend on the request that caused it, because
+// other requests share its result.
+type Load[Value any] func(ctx context.Context, key string) (id int64, value *Value, err error)
+
+// entry is a cached value. It stays when it is out of date, so that its key still counts as known.
+type entry[Value any] struct {
+	id      int64
+	value   *Value // never changed
+	loaded  time.Time
+	changed atomic.Bool // invalidated
+}
+
+// New returns an empty cache. It assumes that no notifications arrive until Synced reports them.
+func New[Value any](load Load[Value], now func() time.Time) *Cache[Value] {
+	c := &Cache[Value]{
+		load:    load,
+		now:     now,
+		entries: newLRU[*entry[Value]](limit),
+		unknown: newLRU[time.Time](unknownMax),
+		lookups: semaphore.NewWeighted(unknownLimit),
+	}
+
+	c.unsynced.Store(true)
+	return c
+}
+
+func newLRU[Value any](limit int) *lru.Cache[string, Value] {
+	cache, err := lru.New[string, Value](limit)
+
+	// Only a limit below one fails.
+	if err != nil {
+		panic(err)
+	}
+	return cache
+}
+
+// Get returns the value of a key, or nil for an unknown key. It fails with the error of the lookup,
+// with ErrUnknownKeys, or with context.DeadlineExceeded at the deadline.
+func (c *Cache[Value]) Get(deadline time.Time, key string) (*Value, error) {
+	if value, fresh, _ := c.cached(key); fresh {
+		return value, nil
+	}
+
+	return c.flight.Get(deadline, key, loadTimeout, func(ctx context.Context) (*Value, error) {
+		// Another lookup may have ended since the check above.
+		value, fresh, known := c.cached(key)
+		if fresh {
+			return value, nil
+		}
+		if known {
+			return c.fetch(ctx, key)
+		}
+
+		return c.fetchUnknown(ctx, key)
+	})
+}
+
+// cached returns the cached value of a key, or nil for a key that was not found, and whether that
+// is fresh. known reports whether the key has an entry, fresh or not.
+func (c *Cache[Value]) cached(key string) (value *Value, fresh, known bool) {
+	e, known := c.entries.Get(key)
+	if known && !e.changed.Load() && c.isFresh(e.loaded, ttl) {
+		return e.value, true, true
+	}
+
+	since, unknown := c.unknown.Get(key)
+	return nil, unknown && c.isFresh(since, unknownTTL), known
+}
+
+// isFresh reports whether a lookup at a given time is younger than the TTL. A lookup in the future
+// was made before the clock was set back. It is not fresh, since it could stay so for any time.
+func (c *Cache[Value]) isFresh(since time.Time, ttl time.Duration) bool {
+	if c.unsynced.Load() {
+		ttl = unsyncedTTL
+	}
+	age := c.now().Sub(since)
+	return age >= 0 && age < ttl
+}
+
+// fetchUnknown is fetch for a key without an entry, which may be made up.
+func (c *Cache[Value]) fetchUnknown(ctx context.Context, key string) (*Value, error) {
+	wait, cancel := context.WithTimeout(ctx, unknownWait)
+	defer cancel()
+
+	if c.lookups.Acquire(wait, 1) != nil {
+		return nil, ErrUnknownKeys
+	}
+	defer c.lookups.Release(1)
+
+	return c.fetch(ctx, key)
+}
+
+// fetch loads the value of a key and caches the result.
+func (c *Cache[Value]) fetch(ctx context.Context, key string) (*Value, error) {
+	changes, loaded := c.changes.Load(), c.now()
+	id, value, err := c.load(ctx, key)
+
+	if errors.Is(err, model.ErrNotFound) {
+		c.entries.Remove(key)
+		c.unknown.Add(key, loaded)
+
+		if c.changes.Load() != changes {
+			c.unknown.Remove(key)
+		}
+
+		return nil, nil
+	}
+
+	if err != nil {
+		return nil, err
+	}
+
+	e := &entry[Value]{id: id, value: value, loaded: loaded}
+	c.entries.Add(key, e)
+
+	// This follows Add, so that either Changed finds the entry or this detects the change.
+	if c.changes.Load() != changes {
+		e.changed.Store(true)
+	}
+
+	return value, nil
+}
+
+// Changed invalidates the value with an id. Requests after it see the change, unless they share a
+// lookup that began before it. The result of that lookup is not cached.
+func (c *Cache[Value]) Changed(id int64) {
+	c.invalidate(func(e *entry[Value]) bool { return e.id == id })
+}
+
+// Synced sets whether change notifications arrive. When they start to, it invalidates all values,
+// since notifications may have been lost before.
+func (c *Cache[Value]) Synced(yes bool) {
+	c.unsynced.Store(!yes)
+	if yes {
+		c.invalidate(func(*entry[Value]) bool { return true })
+	}
+}
+
+func (c *Cache[Value]) invalidate(which func(*entry[Value]) bool) {
+	c.changes.Add(1)
+
+	for _, e := range c.entries.Values() {
+		if which(e) {
+			e.changed.Store(true)
+		}
+	}
+
+	// The change may have created an unknown key.
+	c.unknown.Purge()
+}

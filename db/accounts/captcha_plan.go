@@ -1,0 +1,52 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// CaptchaUsage returns what the account used of its captcha quota in a UTC month. Without any
+// verification all counts are 0.
+func (s *Store) CaptchaUsage(ctx context.Context, accountID int64, month model.Month) (*model.CaptchaUsage, error) {
+	var row struct {
+		Plan                         model.CaptchaPlan
+		Used, ReserveFrom, OverQuota int64
+		Noticed                      int
+	}
+
+	err := s.db.Read.NewRaw(`
+SELECT a.captcha_plan AS plan, coalesce(u.used, 0) AS used, coalesce(u.reserve_from, 0) AS reserve_from,
+  coalesce(u.over_quota, 0) AS over_quota, coalesce(u.noticed, 0) AS noticed
+FROM accounts a LEFT JOIN captcha_usage u ON u.account_id = a.id AND u.month = ?
+WHERE a.id = ?`, month, accountID).Scan(ctx, &row)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+
+	return &model.CaptchaUsage{Quota: row.Plan.QuotaOrUnlimited(), Used: row.Used, ReserveFrom: model.Instant(row.ReserveFrom),
+		OverQuota: row.OverQuota, Noticed: row.Noticed}, nil
+}
+
+// SetCaptchaPlan puts an account on a captcha plan, from its next verification on; the caller has
+// made sure that the operator asks. It fails with model.ErrNotFound, or Invalid for an unknown
+// plan.
+func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.CaptchaPlan) error {
+	if _, ok := plan.Quota(); !ok {
+		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
+	}
+
+	result, err := s.db.Write.ExecContext(ctx, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", plan, accountID)
+	if err != nil {
+		return fmt.Errorf("set captcha plan of account %d: %w", accountID, err)
+	}
+
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = model.ErrNotFound
+	}
+
+	return err
+}

@@ -1,0 +1,109 @@
+package accounts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// ErrSignupsClosed is returned by SignUp while the policy admits nobody.
+var ErrSignupsClosed = &model.Error{
+	Kind: model.Forbidden, Code: "signups_closed", Message: "This installation does not take new accounts.",
+}
+
+// SignUp stores an account and its first user, and returns the user with the account and both ids.
+// The first user of an installation becomes its operator. An account without a captcha plan gets
+// the free one. It fails with ErrSignupsClosed, or with the Conflict email_taken.
+func (s *Store) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
+	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockInstallation(ctx); err != nil {
+			return err
+		}
+		return createAccount(ctx, tx, policy, &account, &user)
+	})
+	switch {
+	case db.IsUnique(err):
+		// the only unique key besides the generated ids
+		return nil, emailTaken("email", err)
+	case errors.Is(err, ErrSignupsClosed):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("sign up: %w", err)
+	}
+
+	return &user, nil
+}
+
+// createAccount stores an account and its owner, who is the operator when there are no other users.
+// tx holds the installation. It is ErrSignupsClosed when the policy does not admit the account.
+func createAccount(ctx context.Context, tx *db.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User) error {
+	anybody, err := hasUsers(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if !admits(policy, anybody) {
+		return ErrSignupsClosed
+	}
+	if _, err := tx.NewInsert().Model(account).Exec(ctx); err != nil {
+		return err
+	}
+
+	owner.AccountID, owner.Account = account.ID, account
+	owner.Role = model.RoleOwner
+	owner.Operator = !anybody
+	_, err = tx.NewInsert().Model(owner).Exec(ctx)
+
+	return err
+}
+
+func emailTaken(field string, cause error) error {
+	return &model.Error{
+		Kind: model.Conflict, Code: "email_taken", Field: field,
+		Message: "There is an account with this e-mail address already.", Cause: cause,
+	}
+}
+
+// HasUsers reports whether there is any account.
+func (s *Store) HasUsers(ctx context.Context) (bool, error) {
+	anybody, err := hasUsers(ctx, s.db.Read)
+	if err != nil {
+		return false, fmt.Errorf("look for users: %w", err)
+	}
+	return anybody, nil
+}
+
+// SignupsOpen reports whether the policy would admit a sign-up now. SignUp decides in the end.
+func (s *Store) SignupsOpen(ctx context.Context, policy model.SignupPolicy) (bool, error) {
+	if policy != model.SignupsFirstOnly {
+		return admits(policy, true), nil
+	}
+	anybody, err := s.HasUsers(ctx)
+	return err == nil && admits(policy, anybody), err
+}
+
+func admits(policy model.SignupPolicy, anybody bool) bool {
+	return policy == model.SignupsOpen || policy == model.SignupsFirstOnly && !anybody
+}
+
+func hasUsers(ctx context.Context, idb bun.IDB) (bool, error) {
+	return idb.NewSelect().Model((*model.User)(nil)).Exists(ctx)
+}
+
+// SetPasswordHash replaces a user's password hash and reports whether it did: not when the hash is
+// no longer the one that was read.
+func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
+	res, err := s.db.Write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
+		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)
+	if err != nil {
+		return false, fmt.Errorf("set password hash of user %d: %w", userID, err)
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}

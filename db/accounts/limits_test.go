@@ -1,0 +1,136 @@
+package accounts_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// An owner makes 50 sites on the plan of new sites, also when many are made at once; the operator's
+// word and other plans make room for more.
+func TestSitesOfAnAccountAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dbtest.NewUser(t, d, "operator@example.com")
+		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		create := func(account int64, plan model.Plan, name string) (*model.Site, error) {
+			return sites.New(d).CreateOwnersSite(t.Context(), model.Site{
+				AccountID: account, SiteKey: model.NewSiteKey(), Domain: name + ".example", Name: name, Plan: plan, MonthlyPageviews: 10_000, CreatedAt: dbtest.Start,
+			})
+		}
+
+		var made atomic.Int64
+		var first atomic.Pointer[model.Site]
+
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				for k := range 10 {
+					site, err := create(owner.AccountID, model.PlanFree, fmt.Sprintf("s%d-%d", i, k))
+					if err == nil {
+						made.Add(1)
+						first.Store(site)
+					}
+				}
+			})
+		}
+
+		wg.Wait()
+
+		if n, err := sites.New(d).SiteCount(t.Context(), owner.AccountID); n != 50 || made.Load() != 50 || err != nil {
+			t.Errorf("%d sites, %d were made, %v; want 50", n, made.Load(), err)
+		}
+
+		_, err := create(owner.AccountID, model.PlanFree, "more")
+		dbtest.WantCode(t, err, model.Conflict, "too_many_sites", "")
+
+		if _, err := create(other.AccountID, model.PlanFree, "more"); err != nil {
+			t.Errorf("another account: %v", err)
+		}
+
+		if err := sites.New(d).SetSitePlan(t.Context(), first.Load().ID, model.PlanPro100K, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := create(owner.AccountID, model.PlanFree, "more"); err != nil {
+			t.Errorf("with one of the 50 on another plan: %v", err)
+		}
+		if err := sites.New(d).SetSiteLimit(t.Context(), owner.AccountID, 51); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := create(owner.AccountID, model.PlanFree, "permitted"); err != nil {
+			t.Errorf("after the operator permitted 51: %v", err)
+		}
+
+		_, err = create(owner.AccountID, model.PlanFree, "one-too-many")
+		dbtest.WantCode(t, err, model.Conflict, "too_many_sites", "")
+
+		for _, limit := range []int64{-1, 0, model.MaxSites + 1} {
+			dbtest.WantCode(t, sites.New(d).SetSiteLimit(t.Context(), owner.AccountID, limit), model.Invalid, "invalid_volume", "sites")
+		}
+
+		dbtest.WantCode(t, sites.New(d).SetSiteLimit(t.Context(), 987_654, 60), model.NotFound, "not_found", "")
+	})
+}
+
+// The notices of an account are 1,000 mails a day, to all members together. Another account and the
+// next day have theirs.
+func TestNoticesOfAnAccountAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		noisy, quiet := dbtest.NewUser(t, d, "noisy@example.com"), dbtest.NewUser(t, d, "quiet@example.com")
+		for i := range 29 {
+			err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, operator, created_at) VALUES (?, ?, '-', false, 0)",
+				noisy.AccountID, fmt.Sprintf("m%d@example.com", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		notice := func(account, site int64, at model.Instant) {
+			t.Helper()
+			err := dbtest.Exec(d, "INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at, mailed_at) VALUES (?, ?, 'analytics', 202611, 80, ?, 0)",
+				account, site, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		mailed := func(account int64) int {
+			t.Helper()
+			rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM mails WHERE account_id = ?", account)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rows[0].N
+		}
+
+		// 1,200 mails
+		for i := range int64(40) {
+			notice(noisy.AccountID, i+1, dbtest.Start)
+		}
+
+		notice(quiet.AccountID, 100, dbtest.Start)
+
+		if n, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start); n != 41 || err != nil {
+			t.Fatalf("%d notices, %v", n, err)
+		}
+		if mailed(noisy.AccountID) != 1_000 || mailed(quiet.AccountID) != 1 {
+			t.Errorf("%d mails of the noisy account, %d of the quiet one; want 1000 and 1", mailed(noisy.AccountID), mailed(quiet.AccountID))
+		}
+
+		notice(noisy.AccountID, 50, dbtest.Start)
+
+		if _, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start.Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if mailed(noisy.AccountID) != 1_030 {
+			t.Errorf("%d mails after the next day's notice, want 1030", mailed(noisy.AccountID))
+		}
+	})
+}

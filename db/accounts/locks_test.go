@@ -1,0 +1,371 @@
+package accounts_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// Two transactions that wait for each other: the database ends one of them, and that one runs
+// again.
+func TestATransactionThatLostRunsAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dbtest.NewUser(t, d, "a@example.com")
+		dbtest.NewUser(t, d, "b@example.com")
+		change := func(user, name string) string {
+			return "UPDATE accounts SET name = name || '" + name + "' WHERE id = " + user
+		}
+
+		first, second := dbtest.Race(t, d, change("2", "!"),
+			func() error { return dbtest.Transaction(t.Context(), d, change("1", "!"), change("2", "!")) },
+			func() error { return dbtest.Transaction(t.Context(), d, change("2", "?"), change("1", "?")) })
+		if first != nil || second != nil {
+			t.Errorf("errors %v and %v", first, second)
+		}
+
+		names, err := dbtest.Rows[struct{ Name string }](d, "SELECT name FROM accounts ORDER BY id")
+		if err != nil || len(names) != 2 || len(names[0].Name) != len("a@example.com")+2 || len(names[1].Name) != len("b@example.com")+2 {
+			t.Errorf("the accounts are %v, %v; want both changes in each, once", names, err)
+		}
+	})
+}
+
+// lockWorld is an account with an owner, a member, and all that a transaction may lock below them.
+type lockWorld struct {
+	db            *db.DB
+	store         *accounts.Store
+	owner, member *model.User
+	session       []byte // of the member
+	invitation    *model.Invitation
+}
+
+// The secrets of a lockWorld: of two password resets of the member, and of the invitation.
+var firstReset, secondReset, invited = model.HashToken("first"), model.HashToken("second"), model.HashToken("invited")
+
+func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
+	t.Helper()
+
+	dbtest.NewUser(t, d, "operator@example.com")
+	w := &lockWorld{db: d, store: accounts.New(d), owner: dbtest.NewUser(t, d, "owner@example.com")}
+	w.member = addMember(t, d, w.owner.AccountID, "member@example.com", model.RoleMember)
+	w.session = newSession(t, d, w.member, "session", dbtest.Start)
+	for _, secret := range [][]byte{firstReset, secondReset} {
+		if err := dbtest.Exec(d, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", secret, w.member.ID, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	w.invitation = invite(t, d, w.owner.AccountID, "guest@example.com", model.RoleMember, invited)
+	return w
+}
+
+func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Role, secret []byte) *model.Invitation {
+	t.Helper()
+	mail := linkMail(accountID, model.MailInvitation, email)
+	invitation, err := accounts.New(d).Invite(t.Context(), model.Invitation{
+		AccountID: accountID, Email: email, Role: role, TokenHash: secret, CreatedAt: dbtest.Start, ExpiresAt: later,
+	}, &mail)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return invitation
+}
+
+// addMember invites somebody, who accepts.
+func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model.Role) *model.User {
+	t.Helper()
+	secret := model.HashToken(email)
+	invite(t, d, accountID, email, role, secret)
+
+	user, err := accounts.New(d).Accept(t.Context(), secret, "hash", dbtest.Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return user
+}
+
+// later is when the secrets of the tests end.
+var later = dbtest.Start.Add(time.Hour)
+
+func linkMail(accountID int64, kind, recipient string) model.Mail {
+	return model.Mail{AccountID: accountID, Kind: kind, Recipient: recipient, Data: `{"url":"secret"}`, State: model.MailPending, CreatedAt: dbtest.Start, NextAttemptAt: dbtest.Start}
+}
+
+// Each pair locks the same rows and begins from other ones: neither waits for the other in turn,
+// and what comes too late is told so.
+func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
+	type step func(w *lockWorld, ctx context.Context) error
+	reset := func(secret []byte) step {
+		return func(w *lockWorld, ctx context.Context) error {
+			_, err := w.store.ResetPassword(ctx, secret, accounts.PasswordChange{Hash: "new", At: dbtest.Start})
+			return err
+		}
+	}
+
+	change := func(w *lockWorld, ctx context.Context) error {
+		_, err := w.store.ChangePassword(ctx, w.member.ID, "hash", accounts.PasswordChange{Hash: "changed", At: dbtest.Start})
+		return err
+	}
+
+	request := func(w *lockWorld, ctx context.Context) error {
+		return w.store.RequestPasswordReset(ctx, w.member.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
+	}
+
+	signIn := func(w *lockWorld, ctx context.Context) error {
+		return w.store.CreateSession(ctx, model.Session{IDHash: []byte("next"), UserID: w.member.ID, CreatedAt: dbtest.Start}, "hash", w.session)
+	}
+
+	accept := func(w *lockWorld, ctx context.Context) error {
+		_, err := w.store.Accept(ctx, invited, "hash", dbtest.Start)
+		return err
+	}
+
+	revoke := func(w *lockWorld, ctx context.Context) error {
+		_, err := w.store.DeleteInvitation(ctx, w.owner.AccountID, w.invitation.ID)
+		return err
+	}
+
+	deleteMember := func(w *lockWorld, ctx context.Context) error {
+		return w.store.DeleteMember(ctx, w.owner.AccountID, w.member.ID)
+	}
+
+	deleteAccount := func(w *lockWorld, ctx context.Context) error {
+		return w.store.DeleteAccount(ctx, w.owner, dbtest.Start)
+	}
+	tests := []struct {
+		name          string
+		at            string // where first is when second begins
+		first, second step
+		tooLate       error // of second, which finds what first did
+	}{
+		{"a reset, a change", "UPDATE users", reset(firstReset), change, model.ErrStale},
+		{"two resets", "UPDATE users", reset(firstReset), reset(secondReset), accounts.ErrInvalidToken},
+		{"a change, a reset", "DELETE FROM sessions", change, reset(firstReset), accounts.ErrInvalidToken},
+		{"a request, a removal", "INSERT INTO password_resets", request, deleteMember, nil},
+		{"a removal, a request", `DELETE FROM "users"`, deleteMember, request, nil},
+		{"a sign-in, a removal", `INSERT INTO "sessions"`, signIn, deleteMember, nil},
+		{"a sign-in, a deletion", `INSERT INTO "sessions"`, signIn, deleteAccount, nil},
+		{"a request, a deletion", "INSERT INTO password_resets", request, deleteAccount, nil},
+		{"an acceptance, a deletion", `INSERT INTO "users"`, accept, deleteAccount, nil},
+		{"a deletion, an acceptance", "DELETE FROM accounts", deleteAccount, accept, accounts.ErrInvalidToken},
+		{"a revocation, a deletion", `DELETE FROM "mails"`, revoke, deleteAccount, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				w := newLockWorld(t, d)
+				first, second := dbtest.RaceInOrder(t, d, test.at,
+					func() error { return test.first(w, t.Context()) },
+					func() error { return test.second(w, t.Context()) })
+				if first != nil || !errors.Is(second, test.tooLate) {
+					t.Errorf("errors %v and %v, want none and %v", first, second, test.tooLate)
+				}
+			})
+		})
+	}
+}
+
+// Two operators who go at once, in whatever way: one of them stays.
+func TestTheLastOperatorStays(t *testing.T) {
+	type step func(d *db.DB, ctx context.Context, user *model.User) error
+	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
+		return accounts.New(d).DeleteAccount(ctx, user, dbtest.Start)
+	}
+
+	deleteMember := func(d *db.DB, ctx context.Context, user *model.User) error {
+		return accounts.New(d).DeleteMember(ctx, user.AccountID, user.ID)
+	}
+
+	stepBack := func(d *db.DB, ctx context.Context, user *model.User) error {
+		return accounts.New(d).SetOperator(ctx, user.Email, false)
+	}
+
+	tests := []struct {
+		name, at      string
+		first, second step
+	}{
+		{"two accounts", "DELETE FROM accounts", deleteAccount, deleteAccount},
+		{"two members", `DELETE FROM "users"`, deleteMember, deleteMember},
+		{"an account and a member", "DELETE FROM accounts", deleteAccount, deleteMember},
+		{"a member and one who steps back", `DELETE FROM "users"`, deleteMember, stepBack},
+		{"one who steps back and an account", `UPDATE "users"`, stepBack, deleteAccount},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				operators := []*model.User{dbtest.NewUser(t, d, "one@example.com"), dbtest.NewUser(t, d, "two@example.com")}
+				dbtest.NewUser(t, d, "other@example.com")
+
+				for i, user := range operators {
+					if err := accounts.New(d).SetOperator(t.Context(), user.Email, true); err != nil {
+						t.Fatal(err)
+					}
+
+					addMember(t, d, user.AccountID, fmt.Sprintf("second%d@example.com", i), model.RoleOwner)
+				}
+
+				first, second := dbtest.RaceInOrder(t, d, test.at,
+					func() error { return test.first(d, t.Context(), operators[0]) },
+					func() error { return test.second(d, t.Context(), operators[1]) })
+				if first != nil || !errors.Is(second, accounts.ErrLastOperator) {
+					t.Errorf("errors %v and %v, want none and that the second is the last one", first, second)
+				}
+			})
+		})
+	}
+}
+
+// An invitation that is taken back while somebody accepts it: one of the two is told that it came
+// too late.
+func TestARevocationMeetsAnAcceptance(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newLockWorld(t, d)
+		revoked, accepted := dbtest.RaceInOrder(t, d, `DELETE FROM "mails"`,
+			func() error {
+				_, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID, w.invitation.ID)
+				return err
+			},
+			func() error {
+				_, err := accounts.New(d).Accept(t.Context(), invited, "hash", dbtest.Start)
+				return err
+			})
+		if revoked != nil || !errors.Is(accepted, accounts.ErrInvalidToken) {
+			t.Errorf("errors %v and %v, want none and that the link is not good any more", revoked, accepted)
+		}
+		if _, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID, w.invitation.ID); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("a second time: %v", err)
+		}
+	})
+}
+
+// What is written while an account is deleted goes with it, or is not written.
+func TestNothingOutlivesItsAccount(t *testing.T) {
+	type step func(t *testing.T, d *db.DB, owner *model.User) error
+	request := func(t *testing.T, d *db.DB, owner *model.User) error {
+		return accounts.New(d).RequestPasswordReset(t.Context(), owner.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
+	}
+
+	mailNotices := func(t *testing.T, d *db.DB, _ *model.User) error {
+		_, err := outbox.New(d).MailQuotaNotices(t.Context(), dbtest.Start)
+		return err
+	}
+
+	createSite := func(t *testing.T, d *db.DB, owner *model.User) error {
+		site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: "new", Domain: "new.example", CreatedAt: dbtest.Start})
+		if err == nil {
+			if rows, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM deleted_sites WHERE site_id = ?", site.ID); err != nil || len(rows) != 1 {
+				t.Errorf("the new site was deleted without a trace: %v, %v", rows, err)
+			}
+		}
+
+		// it may come too late
+		return nil
+	}
+
+	verify := func(month model.Month) step {
+		return func(t *testing.T, d *db.DB, owner *model.User) error {
+			store := ingest.New(d).ClaimStore()
+			defer store.Close()
+
+			key := model.CaptchaUsageKey{AccountID: owner.AccountID, Month: month}
+			return store.Update(t.Context(), ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *ingest.ClaimState) *ingest.ClaimChanges {
+				changes := &ingest.ClaimChanges{Usage: state.Usage}
+				if _, ok := state.Usage[key]; ok {
+					changes.Notices = []ingest.QuotaNotice{{CaptchaUsageKey: key, Threshold: 100, CreatedAt: dbtest.Start}}
+				}
+				return changes
+			})
+		}
+	}
+
+	tests := []struct {
+		name, at string // where the deletion is
+		step     step
+	}{
+		{"a request for a reset", "DELETE FROM accounts", request},
+		{"a request for a reset, when the users are gone", `DELETE FROM "mails"`, request},
+		{"mails of a notice", "DELETE FROM accounts", mailNotices},
+		{"mails of a notice, when the users are gone", `DELETE FROM "mails"`, mailNotices},
+		{"a site", "DELETE FROM accounts", createSite},
+		{"a captcha's notice", `DELETE FROM "captcha_usage"`, verify(202611)},
+		{"a captcha's notice, later", `DELETE FROM "quota_notices"`, verify(202611)},
+		{"a month's first captcha", `DELETE FROM "captcha_usage"`, verify(202612)},
+		{"a month's first captcha, later", `DELETE FROM "quota_notices"`, verify(202612)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				dbtest.NewUser(t, d, "operator@example.com")
+				owner := dbtest.NewUser(t, d, "owner@example.com")
+				for _, statement := range []string{
+					"INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, 80)",
+					"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (?, 'captcha', 202611, 80, 0)",
+				} {
+					if err := dbtest.Exec(d, statement, owner.AccountID); err != nil {
+						t.Fatal(err)
+					}
+				}
+
+				deleted, written := dbtest.Race(t, d, test.at,
+					func() error { return accounts.New(d).DeleteAccount(t.Context(), owner, dbtest.Start) },
+					func() error { return test.step(t, d, owner) })
+				if deleted != nil || written != nil {
+					t.Errorf("errors %v and %v", deleted, written)
+				}
+
+				for _, table := range []string{"users", "sites", "mails", "captcha_usage", "quota_notices"} {
+					rows, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM "+table+" WHERE account_id = ?", owner.AccountID)
+					if err != nil || len(rows) > 0 {
+						t.Errorf("%s: %d rows are left, %v", table, len(rows), err)
+					}
+				}
+
+				if n, err := dbtest.Count(d, "password_resets"); n != 0 || err != nil {
+					t.Errorf("%d password resets are left, %v", n, err)
+				}
+			})
+		})
+	}
+}
+
+// Only who is an owner, with the password that was checked, at the moment of the deletion deletes
+// an account.
+func TestTheOwnerWhoDeletesIsLookedAtAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newLockWorld(t, d)
+		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)
+
+		third := addMember(t, d, w.owner.AccountID, "third@example.com", model.RoleOwner)
+		if _, err := accounts.New(d).ChangePassword(t.Context(), third.ID, "hash", accounts.PasswordChange{Hash: "changed", At: dbtest.Start}); err != nil {
+			t.Fatal(err)
+		}
+
+		// The second is made a viewer while the deletion is on its way.
+		demoted, deleted := dbtest.RaceInOrder(t, d, `UPDATE "users"`,
+			func() error {
+				return accounts.New(d).SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer)
+			},
+			func() error { return accounts.New(d).DeleteAccount(t.Context(), second, dbtest.Start) })
+		if demoted != nil || !errors.Is(deleted, model.ErrForbidden) {
+			t.Errorf("errors %v and %v, want none and forbidden", demoted, deleted)
+		}
+		if err := accounts.New(d).DeleteAccount(t.Context(), third, dbtest.Start); !errors.Is(err, model.ErrStale) {
+			t.Errorf("with an earlier password: %v", err)
+		}
+		if err := accounts.New(d).DeleteAccount(t.Context(), w.owner, dbtest.Start); err != nil {
+			t.Errorf("the owner: %v", err)
+		}
+	})
+}

@@ -1,0 +1,269 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+)
+
+// Members returns the users of the account in the order of their ids.
+func (s *Store) Members(ctx context.Context, accountID int64) ([]*model.User, error) {
+	var users []*model.User
+	err := s.db.Read.NewSelect().Model(&users).Relation("Account").Where("?TableAlias.account_id = ?", accountID).
+		OrderExpr("?TableAlias.id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list members of account %d: %w", accountID, err)
+	}
+	return users, nil
+}
+
+// Member returns a user of the account, or model.ErrNotFound.
+func (s *Store) Member(ctx context.Context, accountID, id int64) (*model.User, error) {
+	user, err := userByID(ctx, s.db.Read, id)
+	if err == nil && user.AccountID != accountID {
+		return nil, model.ErrNotFound
+	}
+	return user, err
+}
+
+// ErrLastOwner keeps an account from being nobody's.
+var ErrLastOwner = &model.Error{
+	Kind: model.Conflict, Code: "last_owner", Field: "userId", Message: "An account needs an owner: make somebody else one first.",
+}
+
+// SetMemberRole gives a user of the account another role. The last owner stays one: ErrLastOwner.
+func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role) error {
+	return s.changeMember(ctx, accountID, userID, role, func(tx *db.Tx) error {
+		_, err := tx.NewUpdate().Model((*model.User)(nil)).Set("role = ?", role).Where("id = ?", userID).Exec(ctx)
+		return err
+	})
+}
+
+// DeleteMember deletes a user of the account with the sessions and API tokens. The last owner
+// stays: ErrLastOwner.
+func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error {
+	return s.changeMember(ctx, accountID, userID, "", func(tx *db.Tx) error {
+		user, err := userByID(ctx, tx, userID)
+		if err != nil {
+			return err
+		}
+
+		if user.Operator {
+			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", userID) }); err != nil {
+				return err
+			}
+		}
+
+		if _, err := tx.NewDelete().Model(user).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+
+		// last: a mail to the user may have come before the user went
+		return outbox.DeleteMailsTo(ctx, tx, accountID, user.Email)
+	})
+}
+
+// changeMember runs a change while nobody else changes the account's members, unless it leaves no
+// owner: becomes is the role that the user will have; empty: the user goes.
+func (s *Store) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx *db.Tx) error) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if becomes == "" {
+			if err := tx.LockInstallation(ctx); err != nil {
+				return err
+			}
+		}
+
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+			return err
+		}
+
+		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return model.ErrNotFound
+		}
+
+		if becomes != model.RoleOwner {
+			others, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id <> ?", userID).
+				Where("role = ?", model.RoleOwner).Exists(ctx)
+			if err != nil {
+				return err
+			}
+			if !others {
+				return ErrLastOwner
+			}
+		}
+
+		return change(tx)
+	})
+	if err != nil {
+		return db.Wrap(err, "change user %d", userID)
+	}
+
+	return nil
+}
+
+// Invite stores an invitation and the mail that carries its secret (nil for none), and returns it
+// with its id. An earlier one to the same address is void. Members and invitations are at most
+// model.MaxMembers. An account mails at most 100 invitations a day; one more is the RateLimited
+// rate_limited.
+func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
+			return err
+		}
+		if err := mayInvite(ctx, tx, invitation); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&invitation).Exec(ctx); err != nil {
+			return err
+		}
+		if err := outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, invitation.AccountID, invitation.Email); err != nil {
+			return err
+		}
+
+		if mail == nil {
+			return nil
+		}
+		if err := outbox.CountInvitation(ctx, tx, invitation.AccountID, invitation.CreatedAt); err != nil {
+			return err
+		}
+
+		_, err := tx.NewInsert().Model(mail).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "invite to account %d", invitation.AccountID)
+	}
+
+	return &invitation, nil
+}
+
+func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) error {
+	member, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", invitation.AccountID).
+		Where("email = ?", invitation.Email).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if member {
+		return &model.Error{Kind: model.Conflict, Code: "already_member", Field: "email", Message: "This person is a member already."}
+	}
+
+	_, err = tx.NewDelete().Model((*model.Invitation)(nil)).Where("account_id = ?", invitation.AccountID).
+		Where("email = ? OR expires_at <= ?", invitation.Email, invitation.CreatedAt).Exec(ctx)
+	if err != nil {
+		return err
+	}
+
+	var n int
+	err = tx.NewRaw("SELECT (SELECT count(*) FROM users WHERE account_id = ?) + (SELECT count(*) FROM invitations WHERE account_id = ?)",
+		invitation.AccountID, invitation.AccountID).Scan(ctx, &n)
+	if err == nil && n >= model.MaxMembers {
+		err = &model.Error{
+			Kind: model.Conflict, Code: "too_many_members",
+			Message: fmt.Sprintf("An account has at most %d members and invitations.", model.MaxMembers),
+		}
+	}
+
+	return err
+}
+
+// Invitations returns the account's invitations that can be accepted, in the order of their ids.
+func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
+	var list []*model.Invitation
+	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list invitations of account %d: %w", accountID, err)
+	}
+	return list, nil
+}
+
+// Invitation returns an invitation of the account that can be accepted, or model.ErrNotFound.
+func (s *Store) Invitation(ctx context.Context, accountID, id int64, now model.Instant) (*model.Invitation, error) {
+	var invitation model.Invitation
+	err := s.db.Read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
+		Where("expires_at > ?", now).Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &invitation, nil
+}
+
+// DeleteInvitation takes an invitation of the account back and returns it, or model.ErrNotFound.
+func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
+	var invitation model.Invitation
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+			return err
+		}
+
+		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").Scan(ctx)
+		if err != nil {
+			return db.OrNotFound(err)
+		}
+
+		return outbox.DeleteMailsTo(ctx, tx, accountID, invitation.Email)
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "delete invitation %d", id)
+	}
+
+	return &invitation, nil
+}
+
+// ErrInvalidToken is returned for a mailed secret that is wrong, used or too old. Which of them is
+// never told.
+var ErrInvalidToken = &model.Error{
+	Kind: model.Invalid, Code: "invalid_token", Field: "token", Message: "This link is wrong, was used already, or is too old.",
+}
+
+// Accept makes a member of whoever has the invitation's secret, once, and returns the user with the
+// account. An address that belongs to a user of whatever account is the Conflict email_taken.
+func (s *Store) Accept(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) (*model.User, error) {
+	var user *model.User
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		var invitation model.Invitation
+		if err := tx.NewSelect().Model(&invitation).Where("token_hash = ?", tokenHash).Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
+			return err
+		}
+
+		err := tx.NewDelete().Model(&invitation).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).
+			Returning("*").Scan(ctx)
+		if err != nil {
+			return db.OrNotFound(err)
+		}
+
+		row := &model.User{
+			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash, CreatedAt: now,
+		}
+		if _, err := tx.NewInsert().Model(row).Exec(ctx); err != nil {
+			return err
+		}
+		if user, err = userByID(ctx, tx, row.ID); err != nil {
+			return err
+		}
+
+		return outbox.DeleteUnsentLink(ctx, tx, model.MailInvitation, user.AccountID, user.Email)
+	})
+	switch {
+	case db.IsUnique(err):
+		return nil, emailTaken("token", err)
+	case errors.Is(err, model.ErrNotFound):
+		return nil, ErrInvalidToken
+	case err != nil:
+		return nil, fmt.Errorf("accept an invitation: %w", err)
+	}
+
+	return user, nil
+}

@@ -1,0 +1,78 @@
+package accounts
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+)
+
+// This file is what only the operator's command line does.
+
+// SetOperator makes the user with this address an operator, or no longer. The last one stays as
+// long as there is anybody else: ErrLastOperator.
+func (s *Store) SetOperator(ctx context.Context, email string, operator bool) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockInstallation(ctx); err != nil {
+			return err
+		}
+
+		user, err := lockUser(ctx, tx, "email", email)
+		if err != nil {
+			return err
+		}
+
+		if !operator {
+			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("id <> ?", user.ID) }); err != nil {
+				return err
+			}
+		}
+
+		_, err = tx.NewUpdate().Model((*model.User)(nil)).Set("operator = ?", operator).Where("id = ?", user.ID).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return db.Wrap(err, "set an operator")
+	}
+
+	return nil
+}
+
+// StorePasswordReset stores the hash of a secret that opens the account of this address until
+// expires; the operator hands the secret over. Earlier secrets expire, mailed or not. With notify
+// the user is mailed that there is such a secret, without it. It is model.ErrNotFound for an
+// unknown address.
+func (s *Store) StorePasswordReset(
+	ctx context.Context, email string, tokenHash []byte, now, expires model.Instant, notify bool,
+) error {
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		user, err := lockUser(ctx, tx, "email", email)
+		if err != nil {
+			return err
+		}
+
+		if _, err := tx.ExecContext(ctx, "DELETE FROM password_resets WHERE user_id = ?", user.ID); err != nil {
+			return err
+		}
+		if err := outbox.DeleteUnsentLink(ctx, tx, model.MailPasswordReset, user.AccountID, user.Email); err != nil {
+			return err
+		}
+
+		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", tokenHash, user.ID, expires)
+		if err != nil || !notify {
+			return err
+		}
+
+		return outbox.QueueMails(ctx, tx, []model.Mail{{
+			AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailOperatorLink, CreatedAt: now,
+		}})
+	})
+	if err != nil {
+		return db.Wrap(err, "store a password reset")
+	}
+
+	return nil
+}

@@ -1,0 +1,131 @@
+package accounts_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestALinkOfTheOperator: it ends the links of before, mailed or not, and the user is mailed that
+// there is one, without the link itself.
+func TestALinkOfTheOperator(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		user := dbtest.NewUser(t, d, "owner@example.com")
+		dbtest.NewUser(t, d, "other@example.com")
+		store := func(secret string, notify bool) {
+			t.Helper()
+			if err := accounts.New(d).StorePasswordReset(ctx, user.Email, model.HashToken(secret), dbtest.Start, later, notify); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if err := accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken("mailed"), later, linkMail(0, model.MailPasswordReset, "")); err != nil {
+			t.Fatal(err)
+		}
+
+		store("first", false)
+
+		if got := mails(t, d); got != "" {
+			t.Errorf("without a notice: %s", got)
+		}
+
+		store("second", true)
+
+		if got, want := mails(t, d), "pending owner@example.com operator_link {}"; got != want {
+			t.Errorf("mails %s, want %s", got, want)
+		}
+
+		for _, earlier := range []string{"mailed", "first"} {
+			if _, err := accounts.New(d).ResetPassword(ctx, model.HashToken(earlier), accounts.PasswordChange{Hash: "x", At: dbtest.Start}); !errors.Is(err, accounts.ErrInvalidToken) {
+				t.Errorf("the %s link: %v", earlier, err)
+			}
+		}
+
+		if _, err := accounts.New(d).ResetPassword(ctx, model.HashToken("second"), accounts.PasswordChange{Hash: "x", At: dbtest.Start}); err != nil {
+			t.Errorf("the second link: %v", err)
+		}
+		if err := accounts.New(d).StorePasswordReset(ctx, "nobody@example.com", model.HashToken("third"), dbtest.Start, later, true); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("for an unknown address: %v", err)
+		}
+	})
+}
+
+// TestAChangedPasswordIsMailed: the user is told which API tokens stay valid, a bounded number of
+// times an hour, and each change begins a new generation.
+func TestAChangedPasswordIsMailed(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		user, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		for _, u := range []*model.User{user, other} {
+			_, err := accounts.New(d).CreateAPIToken(ctx, model.APIToken{
+				AccountID: u.AccountID, UserID: u.ID, Name: "of " + u.Email, Scopes: []model.Scope{model.ScopeExport, model.ScopeRead},
+				TokenHash: model.HashToken(u.Email), TokenHint: "wxyz", CreatedAt: dbtest.Start,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		count := func() (n int) {
+			t.Helper()
+			rows, err := dbtest.Rows[string](d, "SELECT recipient FROM mails WHERE kind = ?", model.MailPasswordChanged)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			for _, recipient := range rows {
+				if recipient != user.Email {
+					t.Errorf("a mail to %s", recipient)
+				}
+			}
+
+			return len(rows)
+		}
+
+		hash := "hash"
+		change := func(at model.Instant) {
+			t.Helper()
+			next := accounts.PasswordChange{Hash: hash + "x", At: at, Page: "https://app.example.com/"}
+			tokens, err := accounts.New(d).ChangePassword(ctx, user.ID, hash, next)
+			if err != nil || len(tokens) != 1 || tokens[0].Name != "of owner@example.com" {
+				t.Fatalf("tokens %v, %v", tokens, err)
+			}
+			hash = next.Hash
+		}
+
+		change(dbtest.Start)
+		rows, err := dbtest.Rows[string](d, "SELECT data FROM mails WHERE kind = ?", model.MailPasswordChanged)
+
+		want := []string{fmt.Sprintf(`{"at":%d,"tokens":["\"of owner@example.com\" (EXPORT READ, ends in wxyz)"],"page":"https://app.example.com/"}`, dbtest.Start)}
+		if err != nil || !reflect.DeepEqual(rows, want) {
+			t.Errorf("data %q, %v; want %q", rows, err, want)
+		}
+
+		for range 2 * model.MaxPasswordMails {
+			change(dbtest.Start.Add(time.Minute))
+		}
+
+		if n := count(); n != model.MaxPasswordMails {
+			t.Errorf("%d mails, want %d", n, model.MaxPasswordMails)
+		}
+
+		change(dbtest.Start.Add(time.Hour + time.Minute))
+
+		if n := count(); n != model.MaxPasswordMails+1 {
+			t.Errorf("%d mails an hour later, want %d", n, model.MaxPasswordMails+1)
+		}
+
+		after, err := accounts.New(d).UserByEmail(ctx, user.Email)
+		if want := int32(2*model.MaxPasswordMails + 2); err != nil || after.PasswordGeneration != want {
+			t.Errorf("generation %d, %v; want %d", after.PasswordGeneration, err, want)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// How long a session lives: without being used, and in all. Being used is written at most once per
+// sessionTouch, so that reading a page is not a write.
+const (
+	SessionIdle     = 14 * 24 * time.Hour
+	SessionLifetime = 90 * 24 * time.Hour
+	sessionTouch    = time.Minute
+)
+
+// CreateSession stores a session that starts at s.CreatedAt, and in the same transaction deletes
+// the one it replaces (nil for none). The caller has checked the user's password: passwordHash is
+// its hash. When the password has changed since, or the user was deleted, the error is
+// model.ErrStale.
+func (s *Store) CreateSession(ctx context.Context, session model.Session, passwordHash string, replaced []byte) error {
+	session.LastSeenAt = session.CreatedAt
+	session.ExpiresAt = sessionExpiry(session.CreatedAt, session.LastSeenAt)
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if _, err := lockUnchanged(ctx, tx, session.UserID, passwordHash); err != nil {
+			return err
+		}
+
+		if len(replaced) > 0 {
+			if err := deleteSession(ctx, tx, replaced); err != nil {
+				return err
+			}
+		}
+
+		_, err := tx.NewInsert().Model(&session).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return db.Wrap(err, "create session of user %d", session.UserID)
+	}
+
+	return nil
+}
+
+// SessionUser returns the user, with the account, of a session that is neither ended nor expired,
+// and notes that it was used. model.ErrNotFound otherwise.
+func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
+	var session model.Session
+	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+
+	user, err := userByID(ctx, s.db.Read, session.UserID)
+	if err != nil {
+		return nil, err
+	}
+
+	if seen := now.Add(-sessionTouch); session.LastSeenAt <= seen {
+		// Only one of several requests at once writes.
+		_, err := s.db.Write.NewUpdate().Model((*model.Session)(nil)).
+			Set("last_seen_at = ?", now).Set("expires_at = ?", sessionExpiry(session.CreatedAt, now)).
+			Where("id_hash = ?", idHash).Where("last_seen_at <= ?", seen).Exec(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("note use of a session of user %d: %w", session.UserID, err)
+		}
+	}
+
+	return user, nil
+}
+
+// sessionExpiry is when a session ends unless it is used again: the nearer of both limits.
+func sessionExpiry(created, seen model.Instant) model.Instant {
+	return min(seen.Add(SessionIdle), created.Add(SessionLifetime))
+}
+
+// DeleteSession ends one session. One that does not exist is no error.
+func (s *Store) DeleteSession(ctx context.Context, idHash []byte) error {
+	return deleteSession(ctx, s.db.Write, idHash)
+}
+
+func deleteSession(ctx context.Context, idb bun.IDB, idHash []byte) error {
+	if _, err := idb.NewDelete().Model((*model.Session)(nil)).Where("id_hash = ?", idHash).Exec(ctx); err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
+}
+
+// DeleteUserSessions ends every session of a user and returns how many there were.
+func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (int64, error) {
+	var n int64
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		res, err := tx.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Exec(ctx)
+		if err == nil {
+			n, err = res.RowsAffected()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("delete sessions of user %d: %w", userID, err)
+	}
+
+	return n, nil
+}
+
+// DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and
+// returns how many.
+func (s *Store) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int64, error) {
+	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("expires_at <= ?", now).Exec(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("delete expired sessions: %w", err)
+	}
+	return res.RowsAffected()
+}
+
+// Sessions returns the user's sessions that are not expired, the one used last first, at most
+// model.MaxSessions.
+func (s *Store) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
+	var list []*model.Session
+	err := s.db.Read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
+		OrderExpr("last_seen_at DESC, id_hash").Limit(model.MaxSessions).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions of user %d: %w", userID, err)
+	}
+	return list, nil
+}
+
+// Session returns a session of the user that has not ended. One of another user is
+// model.ErrNotFound.
+func (s *Store) Session(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
+	var session model.Session
+	err := s.db.Read.NewSelect().Model(&session).Where("user_id = ?", userID).Where("id_hash = ?", idHash).
+		Where("expires_at > ?", now).Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &session, nil
+}
+
+// DeleteUserSession ends a session of the user. One of another user is model.ErrNotFound.
+func (s *Store) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
+	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Where("id_hash = ?", idHash).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("delete a session of user %d: %w", userID, err)
+	}
+
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		err = model.ErrNotFound
+	}
+
+	return err
+}

@@ -1,0 +1,167 @@
+package accounts_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model.Instant) []byte {
+	t.Helper()
+	hash := model.HashToken(token)
+	if err := accounts.New(d).CreateSession(t.Context(), model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, user.PasswordHash, nil); err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
+// sessionLives reports whether the session is found at the moment. Finding it counts as use.
+func sessionLives(t *testing.T, d *db.DB, hash []byte, at model.Instant) bool {
+	t.Helper()
+	user, err := accounts.New(d).SessionUser(t.Context(), hash, at)
+	if err != nil && !errors.Is(err, model.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return user != nil
+}
+
+func TestSessionFindsItsUser(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dbtest.NewUser(t, d, "other@example.com")
+		owner := dbtest.NewUser(t, d, "owner@example.com")
+		hash := newSession(t, d, owner, "token", dbtest.Start)
+		got, err := accounts.New(d).SessionUser(t.Context(), hash, dbtest.Start)
+		if err != nil || got.ID != owner.ID || got.Account == nil || got.Account.ID != owner.AccountID {
+			t.Fatalf("got %+v, error %v; want %+v", got, err, owner)
+		}
+		if sessionLives(t, d, model.HashToken("another token"), dbtest.Start) {
+			t.Error("an unknown session was found")
+		}
+	})
+}
+
+// A session whose password has changed meanwhile, or whose user has gone, comes too late; the one
+// it replaces stays.
+func TestSessionOfAnEarlierPassword(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user := dbtest.NewUser(t, d, "owner@example.com")
+		old := newSession(t, d, user, "old", dbtest.Start)
+		for userID, hash := range map[int64]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
+			err := accounts.New(d).CreateSession(t.Context(), model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: dbtest.Start}, hash, old)
+			if !errors.Is(err, model.ErrStale) || sessionLives(t, d, model.HashToken("new"), dbtest.Start) || !sessionLives(t, d, old, dbtest.Start) {
+				t.Errorf("user %d with %q: %v, or the sessions have changed", userID, hash, err)
+			}
+		}
+	})
+}
+
+func TestSessionEndsWhenUnusedAndInTheEnd(t *testing.T) {
+	const tick = time.Microsecond
+	tests := []struct {
+		name string
+		uses []time.Duration // after its start; each must find the session
+		dead time.Duration
+	}{
+		{"never used", nil, accounts.SessionIdle},
+		{"last moment", []time.Duration{accounts.SessionIdle - tick}, 2*accounts.SessionIdle - tick},
+		{"used within a minute is not written", []time.Duration{time.Minute - tick}, accounts.SessionIdle},
+		{"used after a minute", []time.Duration{time.Minute}, accounts.SessionIdle + time.Minute},
+		{"clock stepped back", []time.Duration{time.Hour, -time.Hour}, accounts.SessionIdle + time.Hour},
+		{"used every ten days", days(10, 20, 30, 40, 50, 60, 70, 80), accounts.SessionLifetime},
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user := dbtest.NewUser(t, d, "owner@example.com")
+		for _, test := range tests {
+			hash := newSession(t, d, user, test.name, dbtest.Start)
+			for _, use := range test.uses {
+				if !sessionLives(t, d, hash, dbtest.Start.Add(use)) {
+					t.Errorf("%s: gone %v after its start", test.name, use)
+				}
+			}
+
+			if sessionLives(t, d, hash, dbtest.Start.Add(test.dead)) {
+				t.Errorf("%s: still there %v after its start", test.name, test.dead)
+			}
+			if !sessionLives(t, d, hash, dbtest.Start.Add(test.dead-tick)) {
+				t.Errorf("%s: gone before %v after its start", test.name, test.dead)
+			}
+		}
+	})
+}
+
+func days(n ...int) []time.Duration {
+	durations := make([]time.Duration, len(n))
+	for i := range n {
+		durations[i] = time.Duration(n[i]) * 24 * time.Hour
+	}
+	return durations
+}
+
+func TestSessionsAreDeleted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+
+		hashes := map[string][]byte{}
+		for name, user := range map[string]*model.User{"a": owner, "b": owner, "c": owner, "other": other} {
+			hashes[name] = newSession(t, d, user, name, dbtest.Start)
+		}
+
+		alive := func(want ...string) {
+			t.Helper()
+			for name, hash := range hashes {
+				wanted := false
+				for _, w := range want {
+					wanted = wanted || w == name
+				}
+
+				if sessionLives(t, d, hash, dbtest.Start) != wanted {
+					t.Errorf("session %s alive: %v, want %v", name, !wanted, wanted)
+				}
+			}
+		}
+
+		if err := accounts.New(d).DeleteSession(ctx, hashes["a"]); err != nil {
+			t.Fatal(err)
+		}
+		if err := accounts.New(d).DeleteSession(ctx, hashes["a"]); err != nil {
+			t.Fatalf("deleting a session twice: %v", err)
+		}
+
+		alive("b", "c", "other")
+
+		if err := accounts.New(d).CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: dbtest.Start}, owner.PasswordHash, hashes["b"]); err != nil {
+			t.Fatal(err)
+		}
+
+		alive("a", "c", "other")
+
+		if n, err := accounts.New(d).DeleteUserSessions(ctx, owner.ID); err != nil || n != 2 {
+			t.Fatalf("deleted %d sessions of the owner, error %v; want 2", n, err)
+		}
+
+		alive("other")
+	})
+}
+
+func TestExpiredSessionsAreCleanedUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		user := dbtest.NewUser(t, d, "owner@example.com")
+		old := newSession(t, d, user, "old", dbtest.Start)
+		young := newSession(t, d, user, "young", dbtest.Start.Add(time.Microsecond))
+
+		now := dbtest.Start.Add(accounts.SessionIdle)
+		if n, err := accounts.New(d).DeleteExpiredSessions(t.Context(), now); err != nil || n != 1 {
+			t.Fatalf("deleted %d, error %v; want 1", n, err)
+		}
+		if sessionLives(t, d, old, dbtest.Start) || !sessionLives(t, d, young, now) {
+			t.Error("the wrong session was deleted")
+		}
+	})
+}

@@ -1,0 +1,348 @@
+package accounts_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+var (
+	byAccount = accounts.SignInLimit{Key: []byte("account"), Free: 5, Cap: 15 * time.Minute, Clear: true}
+	byNetwork = accounts.SignInLimit{Key: []byte("network"), Free: 30, Cap: 15 * time.Minute}
+)
+
+func attempt(t *testing.T, d *db.DB, at model.Instant, limits ...accounts.SignInLimit) time.Duration {
+	t.Helper()
+	wait, err := accounts.New(d).BeginSignIn(t.Context(), at, limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wait
+}
+
+func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := dbtest.Start
+		for i := range 5 {
+			if wait := attempt(t, d, now, byAccount); wait != 0 {
+				t.Fatalf("attempt %d has to wait %v, want none", i+1, wait)
+			}
+		}
+
+		want := time.Second
+		for range 14 {
+			// refused attempts lengthen nothing
+			for range 3 {
+				if wait := attempt(t, d, now, byAccount); wait != want {
+					t.Fatalf("wait %v, want %v", wait, want)
+				}
+			}
+
+			if wait := attempt(t, d, now.Add(want-time.Microsecond), byAccount); wait != time.Microsecond {
+				t.Fatalf("one moment before the end: wait %v", wait)
+			}
+
+			now = now.Add(want)
+			if wait := attempt(t, d, now, byAccount); wait != 0 {
+				t.Fatalf("after %v: wait %v, want none", want, wait)
+			}
+
+			want = min(2*want, 15*time.Minute)
+		}
+
+		if want != 15*time.Minute {
+			t.Fatalf("the wait grew to %v only", want)
+		}
+		if wait := attempt(t, d, now.Add(-time.Hour), byAccount); wait != want {
+			t.Errorf("after the clock stepped back: wait %v, want %v", wait, want)
+		}
+		if wait := attempt(t, d, now.Add(24*time.Hour), byAccount); wait != 0 {
+			t.Fatalf("a day later: wait %v", wait)
+		}
+		if wait := attempt(t, d, now.Add(24*time.Hour), byAccount); wait != 0 {
+			t.Errorf("the day without failures did not forget them: wait %v", wait)
+		}
+	})
+}
+
+func TestSignInCountsAccountAndNetwork(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		another := byAccount
+		another.Key = []byte("another account")
+
+		for range 5 {
+			attempt(t, d, dbtest.Start, byNetwork, byAccount)
+		}
+
+		if wait := attempt(t, d, dbtest.Start, byAccount, byNetwork); wait != time.Second {
+			t.Errorf("the account: wait %v, want 1s", wait)
+		}
+		if wait := attempt(t, d, dbtest.Start, another, byNetwork); wait != 0 {
+			t.Errorf("another account from the same network: wait %v, want none", wait)
+		}
+
+		// 6 counted so far; the refused attempt counted nowhere
+		for range 24 {
+			attempt(t, d, dbtest.Start, byNetwork)
+		}
+
+		if wait := attempt(t, d, dbtest.Start, another, byNetwork); wait != time.Second {
+			t.Errorf("after 30 failures from the network: wait %v, want 1s", wait)
+		}
+	})
+}
+
+func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for range 5 {
+			attempt(t, d, dbtest.Start, byAccount, byNetwork)
+		}
+
+		if err := accounts.New(d).SignInSucceeded(t.Context(), byAccount, byNetwork); err != nil {
+			t.Fatal(err)
+		}
+
+		for i := range 5 {
+			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
+				t.Errorf("attempt %d after a success: wait %v", i+1, wait)
+			}
+		}
+
+		// 4 failures are left of the 5 attempts
+		for range 26 {
+			if wait := attempt(t, d, dbtest.Start, byNetwork); wait != 0 {
+				t.Fatalf("the network was charged for a success: wait %v", wait)
+			}
+		}
+
+		if wait := attempt(t, d, dbtest.Start, byNetwork); wait == 0 {
+			t.Error("a success cleared the network's failures")
+		}
+	})
+}
+
+func TestCancelledSignInIsNotCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for range 20 {
+			if wait := attempt(t, d, dbtest.Start, byAccount); wait != 0 {
+				t.Fatalf("wait %v", wait)
+			}
+			if err := accounts.New(d).CancelSignIn(t.Context(), byAccount); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestParallelGuessesAreAllCounted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for range 40 {
+			wg.Go(func() {
+				wait, err := accounts.New(d).BeginSignIn(context.Background(), dbtest.Start, byNetwork, byAccount)
+				if err != nil {
+					t.Error(err)
+				}
+				if wait == 0 {
+					admitted.Add(1)
+				}
+			})
+		}
+
+		wg.Wait()
+
+		if n := admitted.Load(); n != 5 {
+			t.Errorf("%d of 40 parallel guesses were admitted, want 5", n)
+		}
+	})
+}
+
+// A success clears the counter when another attempt has just asked for it.
+func TestAnAttemptMeetsASuccess(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		attempt(t, d, dbtest.Start, byAccount)
+		var wait time.Duration
+
+		// the statement before makes or locks the row
+		begun, succeeded := dbtest.RaceInOrder(t, d, `UPDATE "signin_failures"`,
+			func() (err error) {
+				wait, err = accounts.New(d).BeginSignIn(t.Context(), dbtest.Start, byAccount)
+				return err
+			},
+			func() error { return accounts.New(d).SignInSucceeded(t.Context(), byAccount) })
+		if begun != nil || succeeded != nil || wait != 0 {
+			t.Errorf("wait %v, errors %v and %v", wait, begun, succeeded)
+		}
+		if n, err := dbtest.Count(d, "signin_failures"); n != 0 || err != nil {
+			t.Errorf("%d counters are left, %v", n, err)
+		}
+	})
+}
+
+func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		attempt(t, d, dbtest.Start, byAccount)
+		attempt(t, d, dbtest.Start.Add(time.Hour), byNetwork)
+		if n, err := accounts.New(d).DeleteOldSignInFailures(t.Context(), dbtest.Start.Add(24*time.Hour)); err != nil || n != 1 {
+			t.Fatalf("deleted %d, error %v; want 1", n, err)
+		}
+	})
+}
+
+// An attempt that must wait costs one read: no transaction, no write, no row, also on keys that
+// nothing has counted yet.
+func TestARefusedAttemptOnlyReads(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+
+		for range 5 {
+			attempt(t, d, dbtest.Start, byAccount, byNetwork)
+		}
+
+		statements.Take()
+		another := byNetwork
+		another.Key = []byte("another network")
+
+		for range 3 {
+			if wait := attempt(t, d, dbtest.Start, byAccount, another); wait != time.Second {
+				t.Fatalf("wait %v, want 1s", wait)
+			}
+		}
+
+		list := statements.Take()
+		for _, statement := range list {
+			if !strings.HasPrefix(statement, "SELECT") {
+				t.Errorf("a refused attempt sends %s", statement)
+			}
+		}
+
+		if len(list) != 3 {
+			t.Errorf("3 refused attempts took %d statements", len(list))
+		}
+		if n, err := dbtest.Count(d, "signin_failures"); n != 2 || err != nil {
+			t.Errorf("%d counters, %v; want 2", n, err)
+		}
+	})
+}
+
+// Whatever the clock did before, an attempt waits at most as long as the rule says from then on,
+// and the wait that was announced is enough. A clock that steps never makes waits disappear that it
+// does not skip.
+func TestNoStepOfTheClockLocksOut(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		now := dbtest.Start
+
+		steps := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 366 * 24 * time.Hour}
+		for i := range 150 {
+			step := time.Duration(random.Int64N(int64(2*steps[random.IntN(len(steps))]))) - steps[random.IntN(len(steps))]/2
+			now = now.Add(step)
+
+			wait := attempt(t, d, now, byAccount, byNetwork)
+			if wait > byAccount.Cap {
+				t.Fatalf("step %d, by %v: wait %v, the longest is %v", i, step, wait, byAccount.Cap)
+			}
+
+			if wait > 0 {
+				if again := attempt(t, d, now.Add(wait-time.Microsecond), byAccount, byNetwork); again != time.Microsecond {
+					t.Fatalf("step %d, by %v: just before the end of the wait of %v: wait %v", i, step, wait, again)
+				}
+
+				now = now.Add(wait)
+				if again := attempt(t, d, now, byAccount, byNetwork); again != 0 {
+					t.Fatalf("step %d, by %v: after the wait of %v: wait %v", i, step, wait, again)
+				}
+			}
+
+			failures, err := dbtest.Rows[struct{ Failures int }](d, "SELECT failures FROM signin_failures WHERE key = ?", byAccount.Key)
+			if err != nil || len(failures) != 1 {
+				t.Fatal(failures, err)
+			}
+			if wait := attempt(t, d, now, byAccount); (wait > 0) != (failures[0].Failures >= byAccount.Free) {
+				t.Fatalf("step %d, by %v: with %d failures, the last one now, wait %v", i, step, failures[0].Failures, wait)
+			}
+		}
+
+		// Housekeeping under the right clock ends failures of a wrong one, too.
+		attempt(t, d, now.Add(1000*24*time.Hour), accounts.SignInLimit{Key: []byte("ahead"), Free: 5, Cap: time.Minute})
+
+		for range 2 {
+			if _, err := accounts.New(d).DeleteOldSignInFailures(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+
+			now = now.Add(24 * time.Hour)
+		}
+
+		if n, err := dbtest.Count(d, "signin_failures"); n != 0 || err != nil {
+			t.Errorf("%d counters are left, %v", n, err)
+		}
+	})
+}
+
+// A flood of made-up addresses fills the table to its bound and no further, and does not push out
+// the counter of an address that is being guessed at.
+func TestTheTableOfFailuresIsBounded(t *testing.T) {
+	const bound = 100_000
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := dbtest.Start
+		for range 7 {
+			now = now.Add(attempt(t, d, now, byAccount))
+			attempt(t, d, now, byAccount)
+		}
+
+		fill := `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO signin_failures (key, failures, last_at) SELECT CAST(CAST(i AS text) AS %s), 1, ? + i FROM n`
+
+		blob := "blob"
+
+		if d.Dialect() == "postgres" {
+			blob = "bytea"
+		}
+		if err := dbtest.Exec(d, fmt.Sprintf(fill, blob), bound, now); err != nil {
+			t.Fatal(err)
+		}
+
+		// A flood: each attempt has keys of its own. One process counts its new rows.
+		store := accounts.New(d)
+		for i := range 11 {
+			limits := make([]accounts.SignInLimit, 100)
+			for k := range limits {
+				limits[k] = accounts.SignInLimit{Key: binary.BigEndian.AppendUint32([]byte("made up"), uint32(100*i+k)), Free: 5, Cap: time.Minute}
+			}
+
+			if wait, err := store.BeginSignIn(t.Context(), now.Add(time.Second), limits...); err != nil || wait != 0 {
+				t.Fatalf("a new key must wait %v, %v", wait, err)
+			}
+		}
+
+		n, err := dbtest.Count(d, "signin_failures")
+		if err != nil || n > bound+100 {
+			t.Errorf("%d counters, %v; want at most %d and those of the last attempt", n, err, bound)
+		}
+		if wait := attempt(t, d, now, byAccount); wait == 0 {
+			t.Error("the flood pushed out the counter of the address")
+		}
+
+		rows, err := dbtest.Rows[struct{ Failures, Made int }](d, `SELECT
+			(SELECT failures FROM signin_failures WHERE key = ?) AS failures,
+			(SELECT count(*) FROM signin_failures WHERE last_at = ?) AS made`, byAccount.Key, now.Add(time.Second))
+		if err != nil || rows[0].Failures < 7 || rows[0].Made != 1100 {
+			t.Errorf("%+v, %v: want the address with its failures, and the newest of the others", rows, err)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// start is the moment at which the tests of this package begin.
+var Start = model.At(time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC))
+
+var Noon = model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+
+// newUser signs a user up under the policy "open".
+func NewUser(t *testing.T, d *db.DB, email string) *model.User {
+	t.Helper()
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: email, CreatedAt: Start},
+		model.User{Email: email, PasswordHash: "hash", CreatedAt: Start})
+	if err != nil {
+		t.Fatalf("sign up %s: %v", email, err)
+	}
+	return user
+}
+
+func NewSite(t *testing.T, d *db.DB, accountID int64, domain string) *model.Site {
+	t.Helper()
+
+	site, err := sites.New(d).CreateSite(t.Context(), model.Site{
+		AccountID: accountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+		Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Start,
+	})
+	if err != nil {
+		t.Fatalf("create site %s: %v", domain, err)
+	}
+
+	return site
+}
+
+// newOwnSite makes an account with a site.
+func NewOwnSite(t *testing.T, d *db.DB, domain string) *model.Site {
+	t.Helper()
+	return NewSite(t, d, NewUser(t, d, "owner@"+domain).AccountID, domain)
+}
+
+// captchaAccount makes an account and returns its id.
+func CaptchaAccount(t *testing.T, d *db.DB, name string) int64 {
+	t.Helper()
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: name, CreatedAt: 1},
+		model.User{Email: name + "@example.com", PasswordHash: "-", CreatedAt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user.AccountID
+}
+
+// wantCode checks that err is a model.Error with this kind, code and field.
+func WantCode(t *testing.T, err error, kind model.Kind, code, field string) {
+	t.Helper()
+	e, ok := errors.AsType[*model.Error](err)
+	if !ok || e.Kind != kind || e.Code != code || e.Field != field {
+		t.Fatalf("got error %v, want kind %d, code %q, field %q", err, kind, code, field)
+	}
+}
+
+// pgStrings runs a query of one text column.
+func PgStrings(t *testing.T, databaseURL, query string) []string {
+	t.Helper()
+
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+
+	rows, err := conn.Query(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return found
+}
+
+// outboxSite makes an account with a site that has a conversion webhook.
+func OutboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
+	t.Helper()
+
+	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: Noon},
+		model.User{Email: "owner@" + domain, PasswordHash: "-", CreatedAt: Noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	site, err := sites.New(d).CreateSite(t.Context(), model.Site{
+		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Noon,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	secret := "the secret of " + domain
+	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret, model.ChangedBy{}); err != nil {
+		t.Fatal(err)
+	}
+
+	return site
+}

@@ -1,0 +1,323 @@
+package exports_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// storeForExport stores n page views, one each second, in visits of five page views. Each visit but
+// the first has an event beside each page view.
+func storeForExport(tb testing.TB, d *db.DB, siteID int64, start model.Instant, n int) {
+	tb.Helper()
+
+	must := func(statement string, args ...any) {
+		tb.Helper()
+		if err := dbtest.Exec(d, statement, args...); err != nil {
+			tb.Fatal(err)
+		}
+	}
+
+	const numbers = `WITH RECURSIVE numbers (n) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?) `
+
+	// and 5 s later the next one
+	visit := model.FirstTimeID(start)
+	must(numbers+`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, referrer, utm_source, gclid)
+		SELECT ?, ? + n * 5000000 * 4096, ?, ? + n * 5000000, ? + n * 5000000, 5, 'paid search', 'search.example/', 'search', 'click' FROM numbers`,
+		n/5, siteID, visit, make([]byte, 16), start, start)
+
+	must(numbers+`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path, language)
+		SELECT ?, ? + n * 1000000, n, ? + n / 5 * 5000000 * 4096, 1500, 40, 1920, false, '/a/path/of/usual/length', 'de' FROM numbers`,
+		n, siteID, start, visit)
+
+	must(numbers+`INSERT INTO events (site_id, at, id, visit_id, name, path, value, currency, transaction_id, properties)
+		SELECT ?, ? + n * 1000000, n, ? + n / 5 * 5000000 * 4096, 'purchase', '/a/path/of/usual/length', 19990000, 'EUR', 'T', '{"items":[{"item_id":"1","price":19.99}]}'
+		FROM numbers WHERE n >= 5`,
+		n, siteID, start, visit)
+}
+
+// TestExportStopsWithItsReader: when the reader leaves, the query ends instead of running on for
+// nobody.
+func TestExportStopsWithItsReader(t *testing.T) {
+	const stored = 3_000 // three pages of the database
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		storeForExport(t, d, site.ID, model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)), stored)
+		all := exports.Range{SiteID: site.ID, To: 1 << 62, Limit: stored}
+		exports := map[string]func(context.Context, func() error) error{
+			"page views": func(ctx context.Context, each func() error) error {
+				return exports.New(d).ExportPageviews(ctx, all, func(*exports.Pageview) error { return each() })
+			},
+			"events": func(ctx context.Context, each func() error) error {
+				return exports.New(d).ExportEvents(ctx, all, func(*exports.Event) error { return each() })
+			},
+		}
+		for name, export := range exports {
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+
+			seen := 0
+			err := export(ctx, func() error {
+				if seen++; seen == 10 {
+					leave()
+				}
+				return nil
+			})
+			if !errors.Is(err, context.Canceled) || seen >= stored-5 {
+				t.Errorf("%s after the reader left: %d of %d rows, error %v; want fewer and context.Canceled", name, seen, stored, err)
+			}
+
+			errStop := errors.New("stop")
+			seen = 0
+			err = export(t.Context(), func() error { seen++; return errStop })
+			if !errors.Is(err, errStop) || seen != 1 {
+				t.Errorf("%s after an error of the caller: %d rows, error %v; want 1 and that error", name, seen, err)
+			}
+
+			seen = 0
+			if err := export(t.Context(), func() error { seen++; return nil }); err != nil || seen < stored-5 {
+				t.Errorf("%s, the next download: %d rows, error %v; want all", name, seen, err)
+			}
+		}
+	})
+}
+
+// TestExportFindsVisits: a row comes with its visit wherever the range begins and ends, across
+// months, and although the clock was set back between the two.
+func TestExportFindsVisits(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		midnight := model.At(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+		for i, test := range []struct {
+			name      string
+			visit, at model.Instant
+			from, to  model.Instant
+		}{
+			{"a visit of the whole day", midnight, midnight.Add(24*time.Hour - 1), midnight.Add(23 * time.Hour), midnight.Add(24 * time.Hour)},
+			{"a visit that seems later", midnight.Add(time.Hour), midnight.Add(-time.Hour), midnight.Add(-24 * time.Hour), midnight},
+			{"a visit that seems of the day before", midnight.Add(-time.Hour), midnight, midnight, midnight.Add(24 * time.Hour)},
+		} {
+			visit := model.NewTimeID(test.visit)
+			err := errors.Join(
+				dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
+					site.ID, visit, make([]byte, 16), test.visit),
+				dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (?, ?, ?, ?, 'signup', '/')`,
+					site.ID, test.at, i, visit))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			found := false
+			r := exports.Range{SiteID: site.ID, From: test.from, To: test.to, Limit: 100}
+			if err := exports.New(d).ExportEvents(t.Context(), r, func(e *exports.Event) error {
+				found = found || e.ID == int64(i) && e.VisitID == visit
+				return nil
+			}); err != nil || !found {
+				t.Errorf("%s: found %v, error %v", test.name, found, err)
+			}
+		}
+	})
+}
+
+// TestExportRange: limit, offset and cursor, alone and together, cut the rows of the range as they
+// would cut a list, across the pages in which they are read.
+func TestExportRange(t *testing.T) {
+	const stored = 2_100
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+
+		// the month ends within
+		start := model.At(time.Date(2026, 11, 30, 23, 45, 0, 0, time.UTC))
+		storeForExport(t, d, site.ID, start, stored)
+
+		if err := dbtest.Exec(d, "UPDATE pageviews SET at = ? WHERE at > ? AND at < ?", start.Add(time.Second), start, start.Add(6*time.Second)); err != nil {
+			// rows 1 to 5 share a moment
+			t.Fatal(err)
+		}
+
+		for _, test := range []struct {
+			after, offset, limit int // after this row; 0: from the first
+			first, n             int // rows that are wanted; the first is number 1
+		}{
+			{0, 0, stored, 1, stored},
+			{0, 1, 5, 2, 5},
+			{0, 3, 1, 4, 1},
+			{0, 1_050, stored, 1_051, stored - 1_050},
+			{0, stored - 1, 10, stored, 1},
+			{0, stored, 10, 0, 0},
+			{0, stored + 1, 10, 0, 0},
+			{0, 1 << 40, 10, 0, 0},
+			{3, 0, 3, 4, 3},
+			{3, 1, 3, 5, 3},
+			{1_000, 999, 1_050, 2_000, stored - 1_999},
+			{2_000, stored - 2_000, 10, 0, 0},
+		} {
+			r := exports.Range{SiteID: site.ID, From: start, To: start.Add(24 * time.Hour), Offset: test.offset, Limit: test.limit}
+
+			if n := test.after; n > 0 {
+				at := start.Add(time.Duration(n-1) * time.Second)
+
+				if n <= 6 {
+					at = start.Add(time.Second)
+				}
+
+				r.After = &exports.Cursor{At: at, ID: int64(n - 1)}
+			}
+
+			var got []int64
+			if err := exports.New(d).ExportPageviews(t.Context(), r, func(p *exports.Pageview) error { got = append(got, p.ID+1); return nil }); err != nil {
+				t.Fatal(err)
+			}
+
+			var want []int64
+			for n := range test.n {
+				want = append(want, int64(test.first+n))
+			}
+
+			if !slices.Equal(got, want) {
+				t.Errorf("after %d, offset %d, limit %d: %d rows %.60v, want %d %.60v", test.after, test.offset, test.limit, len(got), got, len(want), want)
+			}
+		}
+	})
+}
+
+// BenchmarkExport measures one page of 10,000 rows out of 110,000: the first one, a late one by
+// cursor, and the last one by offset.
+func BenchmarkExport(b *testing.B) {
+	const stored, page = 110_010, 10_000
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		const siteID = 1
+		start := model.At(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+		storeForExport(b, d, siteID, start, stored)
+
+		for name, where := range map[string]exports.Range{
+			"first":  {},
+			"cursor": {After: &exports.Cursor{At: start.Add(80_000 * time.Second), ID: 80_000}},
+			"offset": {Offset: 100_000},
+		} {
+			r := where
+			r.SiteID, r.From, r.To, r.Limit = siteID, start, start.Add(30*24*time.Hour), page
+			rows := 0
+			check := func(b *testing.B, err error) {
+				b.Helper()
+				if err != nil || rows != page {
+					b.Fatalf("%d rows, error %v; want %d", rows, err, page)
+				}
+				rows = 0
+			}
+
+			b.Run("pageviews/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					check(b, exports.New(d).ExportPageviews(b.Context(), r, func(*exports.Pageview) error { rows++; return nil }))
+				}
+			})
+
+			b.Run("events/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					check(b, exports.New(d).ExportEvents(b.Context(), r, func(*exports.Event) error { rows++; return nil }))
+				}
+			})
+		}
+	})
+}
+
+// TestExportsTakeTurns: however many exports read at once, they leave connections to others, and
+// all come to their end.
+func TestExportsTakeTurns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		var reading atomic.Int64
+		release := make(chan struct{})
+		dbtest.OnStatement(d, func(statement string) {
+			if strings.Contains(statement, `"pageviews" AS r`) {
+				reading.Add(1)
+				<-release
+			}
+		})
+
+		var group errgroup.Group
+
+		// more than either pool has connections
+		for i := range 24 {
+			group.Go(func() error {
+				r := exports.Range{SiteID: site.ID, From: dbtest.Noon, To: dbtest.Noon.Add(time.Hour), Limit: 1, Offset: i % 2}
+				return exports.New(d).ExportPageviews(context.Background(), r, func(*exports.Pageview) error { return nil })
+			})
+		}
+
+		for deadline := time.Now().Add(time.Minute); reading.Load() < 4; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the exports do not begin")
+			}
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+
+		if _, err := sites.New(d).SiteRulesByKey(ctx, site.SiteKey); err != nil {
+			t.Errorf("another query: %v", err)
+		}
+		if n := reading.Load(); n != 4 {
+			t.Errorf("%d exports read at once", n)
+		}
+
+		waiting, leave := context.WithCancel(t.Context())
+		leave()
+
+		if err := exports.New(d).ExportPageviews(waiting, exports.Range{SiteID: site.ID, Limit: 1}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("one that leaves while it waits: %v", err)
+		}
+
+		close(release)
+
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFarOffset: an offset of more rows than one statement leaves out means the same.
+func TestFarOffset(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const rows = 250_003
+		err := dbtest.Exec(d, fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT 1, %d + i / 2, i, 1, 0, 0, 0, false, '/' FROM n`, rows, dbtest.Noon))
+		if err == nil {
+			err = dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (1, ?, ?, 1, 1, 1, 'direct')`,
+				model.FirstTimeID(dbtest.Noon), []byte("0123456789abcdef"))
+		}
+
+		if err == nil {
+			err = dbtest.Exec(d, "UPDATE pageviews SET visit_id = ? WHERE id > 249990", model.FirstTimeID(dbtest.Noon))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for offset, want := range map[int][]int64{250_000: {250_001, 250_002}, 250_002: {250_003}, rows: nil, rows + 1: nil, 1 << 40: nil} {
+			var got []int64
+			r := exports.Range{SiteID: 1, From: dbtest.Noon, To: dbtest.Noon.Add(time.Hour), Limit: 2, Offset: offset}
+			if err := exports.New(d).ExportPageviews(t.Context(), r, func(row *exports.Pageview) error {
+				got = append(got, row.ID)
+				return nil
+			}); err != nil || !slices.Equal(got, want) {
+				t.Errorf("offset %d: %v, %v, want %v", offset, got, err, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package exports
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Field is one column of a row. Its value is a string, int64, bool, model.Money, json.RawMessage,
+// or nil for nothing.
+type Field struct {
+	Name  string
+	Value any
+}
+
+// Fields returns the columns of a page view, in order. The first one names the row and serves as
+// the cursor for the rows after it.
+func (p *Pageview) Fields() []Field {
+	return append([]Field{
+		{"row_id", rowID(p.At, p.ID)},
+		{"time", moment(p.At)},
+		{"pageview_id", hexID(p.ID)},
+		{"path", p.Path},
+		{"language", text(p.Language)},
+		{"screen_width", text(model.WidthRangeName(p.WidthRange))},
+		{"engaged_ms", int64(p.EngagedMS)},
+		{"scroll_percent", int64(p.Scroll)},
+		{"manual", p.Manual},
+	}, visitFields(&p.Visit)...)
+}
+
+// Fields returns the columns of an event, in order.
+func (e *Event) Fields() []Field {
+	return append([]Field{
+		{"row_id", rowID(e.At, e.ID)},
+		{"time", moment(e.At)},
+		{"event", e.Name},
+		{"path", e.Path},
+		{"value", money(e.Value)},
+		{"currency", text(e.Currency)},
+		{"transaction_id", text(e.TransactionID)},
+		{"properties", object(e.Properties)},
+	}, visitFields(&e.Visit)...)
+}
+
+// visitFields lists the columns of a row's visit, the same in every export.
+func visitFields(v *Visit) []Field {
+	return []Field{
+		{"visitor_id", hex.EncodeToString(v.Visitor)},
+		{"visit_id", strconv.FormatInt(v.VisitID, 36)},
+		{"visit_started_at", moment(v.StartedAt)},
+		{"visit_last_pageview_at", lastPageview(v)},
+		{"visit_pageviews", int64(v.Pageviews)},
+		{"channel", v.Channel},
+		{"referrer", text(v.Referrer)},
+		{"utm_source", text(v.Source)},
+		{"utm_medium", text(v.Medium)},
+		{"utm_campaign", text(v.Name)},
+		{"utm_content", text(v.Content)},
+		{"utm_term", text(v.Term)},
+		{"gclid", text(v.Gclid)},
+		{"gbraid", text(v.Gbraid)},
+		{"wbraid", text(v.Wbraid)},
+		{"fbclid", text(v.Fbclid)},
+		{"msclkid", text(v.Msclkid)},
+		{"user_id", text(hex.EncodeToString(v.UserID))},
+	}
+}
+
+// text is a column's text, or nil when there is none.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// money is an amount, or nil when there is none.
+func money(m *model.Money) any {
+	if m == nil {
+		return nil
+	}
+	return *m
+}
+
+// object is a stored JSON object, or nil when there is none.
+func object(s string) any {
+	if s == "" {
+		return nil
+	}
+	return json.RawMessage(s)
+}
+
+// lastPageview is the time of a visit's last page view, or nil before its first one.
+func lastPageview(v *Visit) any {
+	if v.Pageviews == 0 {
+		return nil
+	}
+	return moment(v.LastPageviewAt)
+}
+
+func moment(i model.Instant) string { return i.Time().Format("2006-01-02T15:04:05.000000Z07:00") }
+
+func hexID(id int64) string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// rowID names a row by its place in the order of the export.
+func rowID(at model.Instant, id int64) string {
+	return strconv.FormatInt(int64(at), 10) + "-" + hexID(id)
+}
+
+// ParseRowID reads the first column of a row.
+func ParseRowID(s string) (*Cursor, bool) {
+	at, id, ok := strings.Cut(s, "-")
+	if !ok || len(id) != 16 {
+		return nil, false
+	}
+
+	n, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || n < 0 {
+		return nil, false
+	}
+
+	u, err := strconv.ParseUint(id, 16, 64)
+	return &Cursor{At: model.Instant(n), ID: int64(u)}, err == nil
+}
+
+// AppendJSON appends a row as a JSON object.
+func AppendJSON(to []byte, row []Field) ([]byte, error) {
+	for i, f := range row {
+		before := byte(',')
+
+		if i == 0 {
+			before = '{'
+		}
+
+		value, err := json.Marshal(f.Value)
+		if err != nil {
+			return nil, err
+		}
+
+		to = append(append(append(to, before, '"'), f.Name...), `":`...)
+		to = append(to, value...)
+	}
+
+	return append(to, '}'), nil
+}

@@ -1,0 +1,169 @@
+package files_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/files"
+)
+
+// logLimit is how many bytes long SQLite's log is when the writer has to copy it, see sqliteDSN.
+const logLimit = 16_000 * 4096
+
+// TestLogRestarts: while rows are written, faster than any hits, the log restarts before the writer
+// has to copy it, again and again, and everything that was written is there. Rows come at 40 MB a
+// second: at the rate of an idle disk no other goroutine could keep up.
+func TestLogRestarts(t *testing.T) {
+	const restarts, pause = 3, 10 * time.Millisecond
+	d, file := openWithLog(t)
+	written := writePages(t, d, 4096)
+	last := readLog(t, file)
+
+	for seen := 0; seen < restarts; {
+		written += writePages(t, d, 4096)
+		log := readLog(t, file)
+		if log.size >= logLimit {
+			t.Fatalf("the log is %d bytes long after %d restarts", log.size, seen)
+		}
+		if log.number != last.number {
+			seen++
+		}
+
+		last = log
+		time.Sleep(pause)
+	}
+
+	wantPages(t, d, written)
+}
+
+// TestLogWaitsForReaders: while somebody reads the database as it was, the log grows, and the
+// writer does not wait. When the reader is done, the log begins anew.
+func TestLogWaitsForReaders(t *testing.T) {
+	d, file := openWithLog(t)
+	written := writePages(t, d, logLimit/16)
+
+	readers, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readers.Close()
+
+	snapshot, err := readers.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	count := func() (n int) {
+		t.Helper()
+		if err := snapshot.QueryRowContext(t.Context(), "SELECT count(*) FROM pages").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := count(); got != written {
+		t.Fatalf("%d rows of %d", got, written)
+	}
+
+	// more than is left to grow without a reader
+	later := writePages(t, d, logLimit/2)
+	held := readLog(t, file)
+	if held.size < logLimit/2 {
+		t.Errorf("the log is %d bytes long, and %d were written since the reader began", held.size, logLimit/2)
+	}
+	if got := count(); got != written {
+		t.Errorf("the reader sees %d rows, then %d", written, got)
+	}
+
+	written += later
+
+	if err := snapshot.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+
+	for deadline := time.Now().Add(time.Minute); readLog(t, file).number == held.number; {
+		if time.Now().After(deadline) {
+			t.Fatal("the log did not begin anew")
+		}
+
+		written += writePages(t, d, 1)
+	}
+
+	wantPages(t, d, written)
+}
+
+// openWithLog returns a database with a table for writePages, of which WriteBack takes care until
+// the test ends.
+func openWithLog(t *testing.T) (d *db.DB, file string) {
+	t.Helper()
+	url := dbtest.SQLiteURL(t)
+	d = dbtest.Open(t, url)
+	if err := dbtest.Exec(d, "CREATE TABLE pages (bytes blob)"); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { files.New(d).WriteBack(ctx) })
+	t.Cleanup(func() { stop(); wg.Wait() })
+
+	return d, strings.TrimPrefix(url, "sqlite:")
+}
+
+// writePages writes rows of a page or more each, a hundred per transaction, until they have so many
+// bytes.
+func writePages(t *testing.T, d *db.DB, bytes int) (rows int) {
+	t.Helper()
+	for ; rows*4096 < bytes; rows += 100 {
+		err := dbtest.Exec(d, `WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 100)
+			INSERT INTO pages SELECT zeroblob(4096) FROM n`)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	return rows
+}
+
+func wantPages(t *testing.T, d *db.DB, want int) {
+	t.Helper()
+	if got, err := dbtest.Count(d, "pages"); err != nil || got != want {
+		t.Errorf("%d rows of %d, %v", got, want, err)
+	}
+}
+
+// writeAheadLog is what the file of a log tells: its number is another one whenever it began anew.
+type writeAheadLog struct {
+	size   int64
+	number uint32
+}
+
+func readLog(t *testing.T, database string) writeAheadLog {
+	t.Helper()
+
+	f, err := os.Open(database + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+
+	var head [32]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		t.Fatal(err)
+	}
+
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return writeAheadLog{size: info.Size(), number: binary.BigEndian.Uint32(head[12:])}
+}

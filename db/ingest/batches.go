@@ -1,0 +1,140 @@
+package ingest
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db"
+)
+
+// Batches stores batches of one kind, one transaction each. It belongs to one writer: it is not
+// safe for concurrent use.
+//
+// # Durability
+//
+// Update returns nil when the batch is on disk, and never stores a batch twice. The argument is the
+// same for hits and claims:
+//
+//   - Locked are the usage rows that the keys name: one per site (or account) and month. All
+//     writers take them in the order of their keys, so that no two wait for each other. On SQLite
+//     the transaction begins with the database's write lock, which includes them.
+//   - Read under these locks are quota, visits, transactions and claims. Only a holder of a site's
+//     usage row changes them, and READ COMMITTED lets every statement after the lock see what its
+//     last holder committed. What decide sees is therefore still true when its changes are
+//     committed. A claim without a usage row (a challenge) relies on its primary key: PostgreSQL
+//     waits for another transaction that inserts the same key.
+//   - Missing usage rows, in the first batch of a month, are added in a transaction of their own
+//     before the batch begins again. A transaction that holds locks and waited to insert a row that
+//     another one inserts could deadlock.
+//   - Acknowledged means committed: PostgreSQL commits with synchronous_commit = on, SQLite with
+//     synchronous = FULL. Both return from COMMIT after the log is on disk.
+//   - Retried are only transactions that are known to be rolled back: one that lost to another one
+//     (serialization failure, deadlock, busy), one that violated a unique key, and one whose idle
+//     connection turned out to be dead before COMMIT was sent. An error of COMMIT itself is
+//     returned: the batch is stored or not, and its requests are answered with an error.
+//   - A retry begins with the locks and runs decide again on what it reads then, so it depends on
+//     nothing of the attempt before it. Ids are partly random: a retry makes new ones, which
+//     resolves a collision.
+type Batches[Keys, State, Changes any] struct {
+	engine     engine
+	statements statements[Keys, State, Changes]
+}
+
+// statements are what a batch of one kind reads and writes.
+type statements[Keys, State, Changes any] interface {
+	// read returns the steps that lock the usage rows and read what the keys name, and the state
+	// that they fill.
+	read(Keys) (*State, []step)
+
+	// missing reports whether usage rows were not there. Rows of a deleted site or account are
+	// missing for ever.
+	missing(Keys, *State) bool
+
+	// add returns the steps that add missing usage rows.
+	add(Keys) []step
+
+	// complete returns the steps that read what read left out by an assumption that proved wrong.
+	complete(Keys, *State) []step
+
+	// write returns the steps that store the changes.
+	write(Keys, *Changes) []step
+}
+
+// Update runs one transaction: it locks and reads what keys name, calls decide with it, and stores
+// the changes that decide returns. On an error they are not stored, unless the connection was lost,
+// or ctx ended, during the commit.
+//
+// A transaction that lost to another one runs again, up to 4 times in all, so decide may be called
+// several times. The last call is the one that counts.
+func (b *Batches[Keys, State, Changes]) Update(ctx context.Context, keys Keys, decide func(*State) *Changes) error {
+	return db.RetryNewIDs(func() error {
+		return b.engine.inTx(ctx, func(tx transaction) error {
+			state, err := b.read(ctx, tx, keys)
+			if err != nil {
+				return err
+			}
+			return tx.commit(ctx, b.statements.write(keys, decide(state)))
+		})
+	})
+}
+
+// read begins the transaction and returns the state under its locks.
+func (b *Batches[Keys, State, Changes]) read(ctx context.Context, tx transaction, keys Keys) (*State, error) {
+	state, steps := b.statements.read(keys)
+	if err := tx.begin(ctx, steps); err != nil {
+		return nil, err
+	}
+
+	if b.statements.missing(keys, state) {
+		if err := tx.apart(ctx, b.statements.add(keys)); err != nil {
+			return nil, err
+		}
+
+		state, steps = b.statements.read(keys)
+		if err := tx.begin(ctx, steps); err != nil {
+			return nil, err
+		}
+	}
+
+	if steps := b.statements.complete(keys, state); len(steps) > 0 {
+		if err := tx.run(ctx, steps); err != nil {
+			return nil, err
+		}
+	}
+
+	return state, nil
+}
+
+// Close ends the writer's connection, if it has one of its own.
+func (b *Batches[Keys, State, Changes]) Close() error { return b.engine.close() }
+
+// engine runs the transactions of one writer.
+type engine interface {
+	// inTx calls fn with a transaction that has not begun, and rolls it back unless fn committed
+	// it. fn may be called a second time if it failed without having committed.
+	inTx(ctx context.Context, fn func(transaction) error) error
+
+	close() error
+}
+
+// transaction runs steps in order and skips nil ones. PostgreSQL takes one round trip for each
+// call.
+type transaction interface {
+	// begin begins the transaction and runs steps in it.
+	begin(context.Context, []step) error
+
+	// run runs further steps.
+	run(context.Context, []step) error
+
+	// apart rolls the transaction back and runs steps in one of their own.
+	apart(context.Context, []step) error
+
+	// commit runs the last steps and commits.
+	commit(context.Context, []step) error
+}
+
+func newEngine(d *db.DB) engine {
+	if d.IsPostgres() {
+		return &postgres{config: d.Postgres()}
+	}
+	return sqlite{db: d}
+}

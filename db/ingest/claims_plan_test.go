@@ -1,0 +1,73 @@
+package ingest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestCaptchaPlansDoNotGrow: a connection that made its plans while the tables were empty reads,
+// for each token that is claimed, counted or given back, the rows of that token and account, not
+// all that there are.
+func TestCaptchaPlansDoNotGrow(t *testing.T) {
+	const rows, batches = 3_000, 20
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	if err := dbtest.Exec(d, "INSERT INTO accounts (id, name, created_at) SELECT n, '-', 0 FROM generate_series(1, 2) n"); err != nil {
+		t.Fatal(err)
+	}
+
+	store := ingest.New(d).ClaimStore()
+	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
+	batch := func(accounts ...int64) {
+		t.Helper()
+
+		var keys ingest.ClaimKeys
+		for _, account := range accounts {
+			keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: at.Month()})
+			keys.Spent = append(keys.Spent, spent(account, at, 255))
+		}
+
+		update(t, store, keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
+			if len(state.Claimed) != len(accounts) || len(state.Usage) != len(accounts) {
+				t.Errorf("claimed %v, usage %v", state.Claimed, state.Usage)
+			}
+			return &ingest.ClaimChanges{Release: keys.Spent, Usage: state.Usage, Notices: []ingest.QuotaNotice{{CaptchaUsageKey: keys.Usage[0], Threshold: 80, CreatedAt: at}}}
+		})
+	}
+
+	// The first batch makes the plans.
+	batch(1, 2)
+
+	for _, fill := range []string{
+		`INSERT INTO accounts (id, name, created_at) SELECT n, '-', 0 FROM generate_series(3, ?) n`,
+		`INSERT INTO captcha_usage (account_id, month, used) SELECT n, 202611, 1 FROM generate_series(3, ?) n`,
+		`INSERT INTO captcha_spent (account_id, issued_at, id)
+			SELECT 1 + n % 2, 1 + (SELECT max(created_at) FROM quota_notices) - n % 7, decode(md5(n::text), 'hex') FROM generate_series(3, ?) n`,
+	} {
+		if err := dbtest.Exec(d, fill, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	const tables = "^(accounts|captcha_usage|captcha_spent|quota_notices)$"
+	before := indexEntriesRead(t, d, tables, 3*rows-6)
+
+	for range batches {
+		batch(1, 2)
+	}
+
+	// Closing makes PostgreSQL add up what the connection read.
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	touched := indexEntriesRead(t, d, tables, 3*rows-6+2*batches) - before
+	if touched > rows {
+		t.Errorf("%d batches of two tokens read %d index entries, with %d rows in each table", batches, touched, rows)
+	}
+
+	t.Logf("%d index entries read", touched)
+}

@@ -1,0 +1,253 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+)
+
+func spent(account int64, at model.Instant, id byte) model.SpentKey {
+	return model.SpentKey{AccountID: account, IssuedAt: at, ID: [16]byte{id, 0, 0xff}}
+}
+
+// update runs one transaction of a store and returns what it found.
+func update(t *testing.T, store *ingest.ClaimStore, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) *ingest.ClaimState {
+	t.Helper()
+
+	var found *ingest.ClaimState
+	err := store.Update(t.Context(), keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
+		found = state
+		if decide == nil {
+			return &ingest.ClaimChanges{}
+		}
+		return decide(state)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return found
+}
+
+func TestCaptchaStoreClaims(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := ingest.New(d).ClaimStore()
+		defer store.Close()
+
+		keys := []model.SpentKey{spent(0, 5, 1), spent(1, 5, 1), spent(1, 5, 2), spent(1, 6, 1)}
+		found := update(t, store, ingest.ClaimKeys{Spent: keys}, func(*ingest.ClaimState) *ingest.ClaimChanges {
+			return &ingest.ClaimChanges{Release: keys[1:2]}
+		})
+		if len(found.Claimed) != 4 {
+			t.Errorf("claimed %v, want all", found.Claimed)
+		}
+
+		found = update(t, store, ingest.ClaimKeys{Spent: append(keys, spent(2, 1, 1))}, nil)
+		if len(found.Claimed) != 2 || !found.Claimed[keys[1]] || !found.Claimed[spent(2, 1, 1)] {
+			t.Errorf("claimed %v, want the released and the new one", found.Claimed)
+		}
+		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != 5 {
+			t.Errorf("%d rows, %v; want 5", n, err)
+		}
+	})
+}
+
+func TestCaptchaStoreUsage(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		account := dbtest.CaptchaAccount(t, d, "a")
+		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, model.CaptchaPlanPro250K); err != nil {
+			t.Fatal(err)
+		}
+
+		store := ingest.New(d).ClaimStore()
+		defer store.Close()
+
+		november := model.CaptchaUsageKey{AccountID: account, Month: 202611}
+		december := model.CaptchaUsageKey{AccountID: account, Month: 202612}
+		deleted := model.CaptchaUsageKey{AccountID: account + 100, Month: 202611}
+		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{november, december, deleted}, Spent: []model.SpentKey{spent(account, 1, 1)}}
+		changed := model.CaptchaUsage{Quota: 250_000, Used: 7, ReserveFrom: 8, OverQuota: 9, Noticed: 80}
+		notice := ingest.QuotaNotice{CaptchaUsageKey: november, Threshold: 80, CreatedAt: 3}
+		change := func(*ingest.ClaimState) *ingest.ClaimChanges {
+			return &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{november: changed}, Notices: []ingest.QuotaNotice{notice}}
+		}
+
+		found := update(t, store, keys, change)
+		empty := model.CaptchaUsage{Quota: 250_000}
+		if len(found.Usage) != 2 || found.Usage[november] != empty || found.Usage[december] != empty {
+			t.Errorf("at first %v", found.Usage)
+		}
+
+		// The same notice again is left out.
+		found = update(t, store, keys, change)
+		if len(found.Usage) != 2 || found.Usage[november] != changed || found.Usage[december] != empty {
+			t.Errorf("then %v", found.Usage)
+		}
+		if got, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611); err != nil || *got != changed {
+			t.Errorf("usage %+v, %v", got, err)
+		}
+		if got, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202701); err != nil || *got != empty {
+			t.Errorf("usage of a month without any %+v, %v", got, err)
+		}
+		if _, err := accounts.New(d).CaptchaUsage(t.Context(), account+100, 202611); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("usage of a deleted account: %v", err)
+		}
+		if n, err := dbtest.Count(d, "quota_notices"); err != nil || n != 1 {
+			t.Errorf("%d notices, %v; want 1", n, err)
+		}
+	})
+}
+
+// TestFailedTransactionChangesNothing: what fails in the middle leaves no claim behind, and the
+// store works on.
+func TestFailedTransactionChangesNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		account := dbtest.CaptchaAccount(t, d, "a")
+		store := ingest.New(d).ClaimStore()
+		defer store.Close()
+
+		usage := model.CaptchaUsageKey{AccountID: account, Month: 202611}
+		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{usage}, Spent: []model.SpentKey{spent(account, 1, 1)}}
+		ctx, cancel := context.WithCancel(t.Context())
+		err := store.Update(ctx, keys, func(*ingest.ClaimState) *ingest.ClaimChanges {
+			cancel()
+			return &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{usage: {Used: 1}}}
+		})
+		if err == nil {
+			t.Fatal("a cancelled transaction was committed")
+		}
+
+		found := update(t, store, keys, nil)
+		if !found.Claimed[keys.Spent[0]] || found.Usage[usage].Used != 0 {
+			t.Errorf("found %+v; want nothing to be there", found)
+		}
+	})
+}
+
+// TestCaptchaStoresTakeTurns: writers that claim the same things in any mixture give each away
+// once, and deadlock never.
+func TestCaptchaStoresTakeTurns(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"), dbtest.CaptchaAccount(t, d, "c")}
+		const writers, rounds, things = 4, 40, 12
+		claimed := make(chan model.SpentKey, writers*rounds*things)
+		errs := make(chan error, writers)
+
+		for w := range writers {
+			go func() {
+				random := rand.New(rand.NewPCG(2026, uint64(w)))
+				store := ingest.New(dbtest.Open(t, databaseURL)).ClaimStore()
+				defer store.Close()
+
+				errs <- func() error {
+					for round := range rounds {
+						var keys ingest.ClaimKeys
+						for range things {
+							account := accountList[random.IntN(len(accountList))]
+							keys.Spent = append(keys.Spent, spent(account, model.Instant(round), byte(random.IntN(10))))
+							keys.Usage = append(keys.Usage, model.CaptchaUsageKey{AccountID: account, Month: 202611})
+						}
+
+						slices.SortFunc(keys.Spent, model.SpentKey.Compare)
+						slices.SortFunc(keys.Usage, model.CaptchaUsageKey.Compare)
+						keys.Spent, keys.Usage = slices.Compact(keys.Spent), slices.Compact(keys.Usage)
+						var mine []model.SpentKey
+						err := store.Update(t.Context(), keys, func(state *ingest.ClaimState) *ingest.ClaimChanges {
+							mine = mine[:0]
+							changes := &ingest.ClaimChanges{Usage: state.Usage}
+
+							for key := range state.Claimed {
+								mine = append(mine, key)
+								u := state.Usage[model.CaptchaUsageKey{AccountID: key.AccountID, Month: 202611}]
+								u.Used++
+								state.Usage[model.CaptchaUsageKey{AccountID: key.AccountID, Month: 202611}] = u
+							}
+
+							return changes
+						})
+						if err != nil {
+							return err
+						}
+
+						for _, key := range mine {
+							claimed <- key
+						}
+					}
+
+					return nil
+				}()
+			}()
+		}
+
+		for range writers {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+
+		close(claimed)
+		seen := make(map[model.SpentKey]int)
+		for key := range claimed {
+			seen[key]++
+			if seen[key] > 1 {
+				t.Errorf("%v was given away %d times", key, seen[key])
+			}
+		}
+
+		var used int64
+		for _, account := range accountList {
+			usage, err := accounts.New(d).CaptchaUsage(t.Context(), account, 202611)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			used += usage.Used
+		}
+
+		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != len(seen) || used != int64(n) {
+			t.Errorf("%d given away, %d stored, %d counted, %v", len(seen), n, used, err)
+		}
+	})
+}
+
+func TestDeleteSpent(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		store := ingest.New(d).ClaimStore()
+		defer store.Close()
+
+		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		edge := now.Add(-model.SpentRetention)
+		var keys []model.SpentKey
+
+		// These are more than one transaction deletes.
+		for i := range 2_500 {
+			keys = append(keys, model.SpentKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i), ID: [16]byte{byte(i), byte(i >> 8)}})
+		}
+
+		kept := []model.SpentKey{spent(0, edge, 1), spent(2, edge, 1), spent(2, now, 1)}
+		keys = append(keys, kept...)
+		slices.SortFunc(keys, model.SpentKey.Compare)
+		update(t, store, ingest.ClaimKeys{Spent: keys}, nil)
+
+		for _, want := range []int64{2_500, 0} {
+			if n, err := retention.New(d).DeleteSpent(t.Context(), now); err != nil || n != want {
+				t.Errorf("%d deleted, %v; want %d", n, err, want)
+			}
+		}
+
+		if found := update(t, store, ingest.ClaimKeys{Spent: kept}, nil); len(found.Claimed) != 0 {
+			t.Errorf("%v are claimed again", found.Claimed)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package ingest_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/tables"
+)
+
+// TestColumnsAreThoseOfTheTables: the descriptions name exactly the columns that the migrations
+// create.
+func TestColumnsAreThoseOfTheTables(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		stored, err := dbtest.Tables(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for table, columns := range map[string][]string{
+			tables.Visits.Name:       tables.Visits.Columns.Names(),
+			tables.Pageviews.Name:    tables.Pageviews.Columns.Names(),
+			tables.Events.Name:       tables.Events.Columns.Names(),
+			tables.Transactions.Name: tables.Transactions.Columns.Names(),
+			tables.Consumed.Name:     tables.Consumed.Columns.Names(),
+			"captcha_usage":          append(tables.CaptchaUsageKey.Names(), tables.CaptchaUsage.Names()...),
+		} {
+			slices.Sort(columns)
+			slices.Sort(stored[table])
+
+			if !slices.Equal(columns, stored[table]) {
+				t.Errorf("%s is described with %v, and has %v", table, columns, stored[table])
+			}
+		}
+	})
+}

@@ -1,0 +1,24 @@
+package ingest_test
+
+import (
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// used returns the site's count of the month.
+func used(t *testing.T, d *db.DB, site *model.Site) int64 {
+	t.Helper()
+
+	rows, err := dbtest.Rows[struct{ Used int64 }](d, "SELECT used FROM site_usage WHERE site_id = ? AND month = ?", site.ID, month)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) == 0 {
+		return 0
+	}
+
+	return rows[0].Used
+}

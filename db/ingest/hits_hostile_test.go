@@ -1,0 +1,223 @@
+package ingest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+const hostileRows, hostileBatches = 3_000, 20
+
+// hostile is a database in which one visitor of an open site, one of an exhausted site, and another
+// site have stored a lot, as any client can make them do.
+type hostile struct {
+	t        *testing.T
+	d        *db.DB
+	store    *ingest.HitStore
+	keys     ingest.HitKeys
+	open     *model.Site
+	visitors [2]model.VisitorKey
+	stored   int
+	newest   int64 // id of the first visitor's last visit
+}
+
+// The page view ids that are stored again and again, by another site and by the open one.
+const (
+	foreignPageview = 1
+	ownPageview     = 2
+)
+
+func newHostile(t *testing.T, d *db.DB) *hostile {
+	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
+	open, exhausted, other := dbtest.NewOwnSite(t, d, "open.example"), dbtest.NewOwnSite(t, d, "exhausted.example"), dbtest.NewOwnSite(t, d, "other.example")
+	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", exhausted.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	h := &hostile{t: t, d: d, store: ingest.New(d).HitStore(), open: open,
+		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}}, {SiteID: exhausted.ID, Visitor: model.VisitorID{2}}}}
+
+	converting := model.VisitorKey{SiteID: open.ID, Visitor: model.VisitorID{3}}
+	h.keys = ingest.HitKeys{
+		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
+		Usage:      []model.UsageKey{keyOf(open), keyOf(exhausted)},
+		Visitors:   h.visitors[:],
+		Converting: []model.VisitorKey{converting},
+		Viewed: []model.ViewKey{
+			{Visitor: h.visitors[0], PageviewID: foreignPageview},
+			{Visitor: h.visitors[0], PageviewID: ownPageview},
+		},
+	}
+
+	// Filling gives the trees their levels.
+	h.fill(at, other, converting, hostileRows/10)
+	return h
+}
+
+// fill stores n visits of each visitor, and n page views under each of the two ids.
+func (h *hostile) fill(at model.Instant, other *model.Site, converting model.VisitorKey, n int) {
+	h.t.Helper()
+
+	var changes ingest.HitChanges
+	for range n {
+		when := at + model.Instant(h.stored)
+		h.newest = model.FirstTimeID(when)
+		for i, key := range append(h.visitors[:], converting) {
+			changes.NewVisits = append(changes.NewVisits, model.Visit{SiteID: key.SiteID, ID: model.FirstTimeID(when) + int64(i),
+				Visitor: key.Visitor, StartedAt: when, LastPageviewAt: when, N: 1, Channel: "direct"})
+		}
+
+		changes.Pageviews = append(changes.Pageviews,
+			model.Pageview{SiteID: other.ID, At: when, ID: foreignPageview, Path: "/"},
+			model.Pageview{SiteID: h.open.ID, At: when, ID: ownPageview, Path: "/"})
+
+		h.stored++
+	}
+
+	h.update(func(*ingest.HitState) *ingest.HitChanges { return &changes })
+}
+
+func (h *hostile) update(decide func(*ingest.HitState) *ingest.HitChanges) {
+	h.t.Helper()
+	if err := h.store.Update(h.t.Context(), h.keys, decide); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// hit stores what one hit of each kind does: the visit continues, and events and engagement come
+// for the page view that the open site repeats, and for one that it does not have under the id that
+// the other site repeats.
+func (h *hostile) hit() {
+	h.t.Helper()
+
+	h.update(func(state *ingest.HitState) *ingest.HitChanges {
+		visits := state.Visits[h.visitors[0]]
+		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].ID != h.newest {
+			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits), len(state.Visits))
+		}
+
+		return &ingest.HitChanges{
+			Continued: visits[:1],
+			Engagement: []model.Engagement{
+				{SiteID: h.open.ID, PageviewID: foreignPageview, MS: 5},
+				{SiteID: h.open.ID, PageviewID: ownPageview, MS: 5},
+			},
+		}
+	})
+}
+
+// TestHostileVisitor: what a hit reads does not depend on what its visitor, or another site, has
+// stored, and no visit is read for a site that is exhausted.
+func TestHostileVisitor(t *testing.T) {
+	at := model.At(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+
+	t.Run("sqlite", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.SQLiteURL(t))
+		h := newHostile(t, d)
+		cost := func() int {
+			before := pagesRead(t, d)
+			for range hostileBatches {
+				h.hit()
+			}
+			return pagesRead(t, d) - before
+		}
+
+		// The first batch prepares the statements.
+		cost()
+		few := cost()
+		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
+		many := cost()
+		t.Logf("%d pages read, then %d", few, many)
+
+		// A tree may be a level deeper.
+		if many > 2*few {
+			t.Errorf("%d batches read %d pages with %d rows of each kind stored, and %d with a tenth", hostileBatches, many, hostileRows, few)
+		}
+	})
+
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		h := newHostile(t, d)
+
+		// The first batch makes the plans.
+		h.hit()
+		h.fill(at, dbtest.NewOwnSite(t, d, "another.example"), h.keys.Converting[0], hostileRows)
+
+		for range hostileBatches {
+			h.hit()
+		}
+
+		// Closing makes PostgreSQL add up what the connection read.
+		if err := h.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		touched := indexEntriesRead(t, d, "^(visits|pageviews)_", 5*hostileRows)
+		t.Logf("%d index entries read", touched)
+
+		if touched > hostileRows {
+			t.Errorf("%d batches read %d index entries, with %d rows of each kind stored", hostileBatches, touched, hostileRows)
+		}
+	})
+}
+
+// TestExhaustedSite: the visit of an exhausted site's visitor is read for a manual page view only,
+// which may be a duplicate.
+func TestExhaustedSite(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHostile(t, d)
+		defer h.store.Close()
+
+		// First the site is found exhausted, then it is known to be.
+		for range 2 {
+			h.hit()
+			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
+			h.update(func(state *ingest.HitState) *ingest.HitChanges {
+				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
+					t.Errorf("%d visits were read, want 3 with that of the manual page view", len(state.Visits))
+				}
+				return &ingest.HitChanges{}
+			})
+
+			h.keys.Manual = nil
+		}
+	})
+}
+
+// TestExhaustedSiteOpensAgain: a batch that finds a site open which was exhausted in the batch
+// before reads its visits as well.
+func TestExhaustedSiteOpensAgain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		h := newHostile(t, d)
+		defer h.store.Close()
+
+		h.hit()
+
+		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 10 WHERE id = ?", h.visitors[1].SiteID); err != nil {
+			t.Fatal(err)
+		}
+
+		// First the site reopens, then it is known to be open.
+		for range 2 {
+			h.update(func(state *ingest.HitState) *ingest.HitChanges {
+				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {
+					t.Errorf("%d visits were read, want 3 with the visitor's of the site that opened", len(state.Visits))
+				}
+				return &ingest.HitChanges{}
+			})
+		}
+	})
+}
+
+func pagesRead(t *testing.T, d *db.DB) int {
+	t.Helper()
+	pages, err := dbtest.PagesRead(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}

@@ -1,0 +1,103 @@
+package ingest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestPlansDoNotGrow: a connection that made its plans while the tables were empty reads, for each
+// visit that continues, each engagement report, each count and each transaction, the rows of that
+// visit, page view, site and transaction, not all of the day or of the month.
+func TestPlansDoNotGrow(t *testing.T) {
+	const rows, batches = 3_000, 20
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	store := ingest.New(d).HitStore()
+	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	keys := ingest.HitKeys{
+		Since: at.Day().Start(), Until: (at.Day() + 1).Start(),
+		Usage:        []model.UsageKey{keyOf(site)},
+		Visitors:     []model.VisitorKey{{SiteID: 1, Visitor: model.VisitorID{}}},
+		Transactions: []model.TransactionKey{{SiteID: site.ID, TransactionID: "x"}},
+	}
+
+	update := func(c ingest.HitChanges) {
+		t.Helper()
+		if err := store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges { return &c }); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	visit := func(i int) model.Visit {
+		when := at + model.Instant(i)
+		return model.Visit{SiteID: 1, ID: model.FirstTimeID(when), Visitor: model.VisitorID{byte(i), byte(i >> 8)}, StartedAt: when, Channel: "direct"}
+	}
+
+	again := func() {
+		update(ingest.HitChanges{
+			Continued:  []model.Visit{visit(0)},
+			Engagement: []model.Engagement{{SiteID: 1, PageviewID: 1, MS: 5}},
+			Used:       map[model.UsageKey]int64{keyOf(site): 1},
+		})
+	}
+
+	// The first batch makes the plans.
+	again()
+	var fill ingest.HitChanges
+	for i := range rows {
+		v := visit(i)
+		fill.NewVisits = append(fill.NewVisits, v)
+		fill.Pageviews = append(fill.Pageviews, model.Pageview{SiteID: 1, At: v.StartedAt, ID: int64(i + 1), VisitID: v.ID, Path: "/"})
+		fill.Transactions = append(fill.Transactions, model.Transaction{SiteID: site.ID, TransactionID: fmt.Sprint(i), Event: "purchase", At: v.StartedAt})
+	}
+
+	update(fill)
+
+	if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) SELECT n, ?, 0 FROM generate_series(1000000, ?) AS n", month, 1_000_000+rows); err != nil {
+		t.Fatal(err)
+	}
+
+	for range batches {
+		again()
+	}
+
+	// Closing makes PostgreSQL add up what the connection read.
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	touched := indexEntriesRead(t, d, "^(visits_|pageviews_|transactions|site_usage)", 4*rows)
+	if touched > rows {
+		t.Errorf("%d batches of one visit, report, count and transaction read %d index entries, with %d rows of each", batches, touched, rows)
+	}
+
+	t.Logf("%d index entries read", touched)
+}
+
+// indexEntriesRead returns how many entries of the indexes of these tables were read, once
+// PostgreSQL knows that so many rows were stored in them.
+func indexEntriesRead(t *testing.T, d *db.DB, tables string, stored int64) int64 {
+	t.Helper()
+
+	type stats struct{ Stored, Touched int64 }
+
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		got, err := dbtest.Rows[stats](d, `SELECT (SELECT sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname ~ ?)::bigint AS stored,
+			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname ~ ?)::bigint AS touched`, tables, tables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[0].Stored >= stored {
+			return got[0].Touched
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("PostgreSQL reports %d rows", got[0].Stored)
+		}
+	}
+}

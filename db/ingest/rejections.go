@@ -1,0 +1,105 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// RejectionKey names the calls of one site on one UTC day to one endpoint that were refused or
+// ignored for one reason.
+type RejectionKey struct {
+	SiteID   int64
+	Day      model.Day
+	Endpoint string // "collect" or "server"
+	Code     string // the error code or the reason to ignore (analytics contract, sections 4 and 7)
+}
+
+// Rejection is the number of calls of a key.
+type Rejection struct {
+	RejectionKey `bun:",extend"`
+	Count        int64
+}
+
+// Compare orders by site, day, endpoint and code.
+func (k RejectionKey) Compare(other RejectionKey) int {
+	return cmp.Or(cmp.Compare(k.SiteID, other.SiteID), cmp.Compare(k.Day, other.Day),
+		cmp.Compare(k.Endpoint, other.Endpoint), cmp.Compare(k.Code, other.Code))
+}
+
+// rejectionsPerStatement keeps the text of one statement below some 100 KB.
+const rejectionsPerStatement = 1_000
+
+// AddRejections adds counts to the stored ones: all of them or, with an error, none. Counts of
+// deleted sites are left out.
+func (s *Store) AddRejections(ctx context.Context, counts map[RejectionKey]int64) error {
+	if len(counts) == 0 {
+		return nil
+	}
+
+	// Each process locks the rows in this order, within and across statements, so that no two wait
+	// for each other.
+	keys := slices.SortedFunc(maps.Keys(counts), RejectionKey.Compare)
+	err := s.db.InDataTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		for chunk := range slices.Chunk(keys, rejectionsPerStatement) {
+			if err := addRejections(ctx, tx, chunk, counts); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("add %d counts of refused calls: %w", len(counts), err)
+	}
+
+	return nil
+}
+
+func addRejections(ctx context.Context, idb bun.IDB, keys []RejectionKey, counts map[RejectionKey]int64) error {
+	rows := make([]Rejection, len(keys))
+	for i, key := range keys {
+		rows[i] = Rejection{RejectionKey: key, Count: counts[key]}
+	}
+
+	// _order is the position in rows: the database may order texts in another way than Compare.
+	_, err := idb.NewRaw(`
+WITH added (site_id, day, endpoint, code, count, _order) AS (?)
+INSERT INTO rejections (site_id, day, endpoint, code, count)
+SELECT site_id, day, endpoint, code, count FROM added
+WHERE EXISTS (SELECT 1 FROM sites WHERE sites.id = added.site_id)
+ORDER BY _order
+ON CONFLICT (site_id, day, endpoint, code) DO UPDATE SET count = rejections.count + excluded.count`,
+		idb.NewValues(&rows).WithOrder()).Exec(ctx)
+
+	return err
+}
+
+// RejectionsOfSites returns the counts of each site since the day from: newest day first, then by
+// endpoint and code. The caller must have loaded the sites, which checks the right to see them.
+func (s *Store) RejectionsOfSites(ctx context.Context, siteIDs []int64, from model.Day) (map[int64][]Rejection, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+
+	var rows []Rejection
+	err := s.db.Read.NewSelect().Table("rejections").Column("site_id", "day", "endpoint", "code", "count").
+		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("day >= ?", from).
+		OrderExpr("day DESC, endpoint, code").Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read refused calls of %d sites: %w", len(siteIDs), err)
+	}
+
+	counts := make(map[int64][]Rejection)
+	for _, row := range rows {
+		counts[row.SiteID] = append(counts[row.SiteID], row)
+	}
+
+	return counts, nil
+}

@@ -1,0 +1,228 @@
+package ingest_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+func TestRejections(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, other := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+		key := func(day model.Day, endpoint, code string) ingest.RejectionKey {
+			return ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: endpoint, Code: code}
+		}
+
+		deleted := ingest.RejectionKey{SiteID: other.ID + 1, Day: 2, Endpoint: "collect", Code: "bot"}
+		elsewhere := ingest.RejectionKey{SiteID: other.ID, Day: 2, Endpoint: "collect", Code: "bot"}
+		for _, counts := range []map[ingest.RejectionKey]int64{
+			nil,
+			{key(1, "collect", "bot"): 1, deleted: 5},
+			{key(1, "collect", "bot"): 1 << 40, key(2, "server", "bot"): 2, key(2, "collect", "bot"): 3, elsewhere: 4},
+			{key(2, "collect", "bad_path"): 5},
+		} {
+			if err := ingest.New(d).AddRejections(t.Context(), counts); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		all := []ingest.Rejection{
+			{RejectionKey: key(2, "collect", "bad_path"), Count: 5},
+			{RejectionKey: key(2, "collect", "bot"), Count: 3},
+			{RejectionKey: key(2, "server", "bot"), Count: 2},
+			{RejectionKey: key(1, "collect", "bot"), Count: 1<<40 + 1},
+		}
+		for _, test := range []struct {
+			siteID int64
+			from   model.Day
+			want   []ingest.Rejection
+		}{
+			{site.ID, 0, all},
+			{site.ID, 2, all[:3]},
+			{site.ID, 3, nil},
+			{other.ID, 0, []ingest.Rejection{{RejectionKey: elsewhere, Count: 4}}},
+			{deleted.SiteID, 0, nil},
+		} {
+			counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{test.siteID}, test.from)
+			got := counts[test.siteID]
+			if err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("site %d since day %d: %v, %v; want %v", test.siteID, test.from, got, err, test.want)
+			}
+		}
+	})
+}
+
+// TestRejectionsAllOrNone: what is added in several statements is added as a whole.
+func TestRejectionsAllOrNone(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		counts := make(map[ingest.RejectionKey]int64)
+		for day := range model.Day(2_500) {
+			counts[ingest.RejectionKey{SiteID: site.ID, Day: day, Endpoint: "collect", Code: "bot"}] = 1
+		}
+
+		// The last of three statements fails.
+		err := dbtest.Exec(d, "CREATE UNIQUE INDEX fault ON rejections (site_id) WHERE day = 2499 OR day = 0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ingest.New(d).AddRejections(t.Context(), counts); !db.IsUnique(err) {
+			t.Errorf("error %v, want a unique violation", err)
+		}
+		if n, err := dbtest.Count(d, "rejections"); err != nil || n != 0 {
+			t.Errorf("%d rows, %v; want none", n, err)
+		}
+		if err := dbtest.Exec(d, "DROP INDEX fault"); err != nil {
+			t.Fatal(err)
+		}
+		if err := ingest.New(d).AddRejections(t.Context(), counts); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := dbtest.Count(d, "rejections"); err != nil || n != len(counts) {
+			t.Errorf("%d rows, %v; want %d", n, err, len(counts))
+		}
+	})
+}
+
+const (
+	rejectionsURLVariable     = "TALLYGATE_TEST_REJECTIONS_URL"
+	rejectionsProcessVariable = "TALLYGATE_TEST_REJECTIONS_PROCESS"
+
+	rejectionsProcesses, rejectionsFlushes, rejectionsKeys = 3, 4, 1_200
+)
+
+// rejectionsCode are codes that databases may order differently.
+var rejectionsCode = []string{"bot", "Bot", "bad_path", "badpath"}
+
+// TestRejectionsOfProcesses: processes that add to the same rows at once neither wait for each
+// other for good nor lose a count.
+func TestRejectionsOfProcesses(t *testing.T) {
+	if databaseURL := os.Getenv(rejectionsURLVariable); databaseURL != "" {
+		flushRejections(t, databaseURL)
+		return
+	}
+
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		done := make(chan error)
+
+		for process := range rejectionsProcesses {
+			go func() {
+				command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRejectionsOfProcesses$", "-test.count=1")
+				command.Env = append(os.Environ(), rejectionsURLVariable+"="+databaseURL,
+					fmt.Sprintf("%s=%d of site %d", rejectionsProcessVariable, process, site.ID))
+
+				out, err := command.CombinedOutput()
+				if err != nil {
+					err = fmt.Errorf("%w\n%s", err, out)
+				}
+
+				done <- err
+			}()
+		}
+
+		for range rejectionsProcesses {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+
+		counts, err := ingest.New(d).RejectionsOfSites(t.Context(), []int64{site.ID}, 0)
+		rows := counts[site.ID]
+		if err != nil || len(rows) != rejectionsKeys {
+			t.Fatalf("%d rows, %v; want %d", len(rows), err, rejectionsKeys)
+		}
+
+		for _, row := range rows {
+			want := int64(0)
+			for process := range rejectionsProcesses {
+				if flushesRejection(process, int(row.Day)*len(rejectionsCode)+slices.Index(rejectionsCode, row.Code)) {
+					want += rejectionsFlushes
+				}
+			}
+
+			if row.Count != want {
+				t.Fatalf("%v; want %d", row, want)
+			}
+		}
+	})
+}
+
+// flushesRejection reports whether a process adds to a key. Each process has more keys than fit one
+// statement, and other ones, so that their statements end at different keys.
+func flushesRejection(process, key int) bool { return key%10 != process }
+
+// flushRejections is one of those processes.
+func flushRejections(t *testing.T, databaseURL string) {
+	d := dbtest.Open(t, databaseURL)
+	var process int
+
+	var siteID int64
+	if _, err := fmt.Sscanf(os.Getenv(rejectionsProcessVariable), "%d of site %d", &process, &siteID); err != nil {
+		t.Fatal(err)
+	}
+
+	for range rejectionsFlushes {
+		counts := make(map[ingest.RejectionKey]int64)
+		for i := range rejectionsKeys {
+			if flushesRejection(process, i) {
+				code := rejectionsCode[i%len(rejectionsCode)]
+				counts[ingest.RejectionKey{SiteID: siteID, Day: model.Day(i / len(rejectionsCode)), Endpoint: "collect", Code: code}] = 1
+			}
+		}
+
+		err := ingest.New(d).AddRejections(t.Context(), counts)
+
+		// SQLite is not fair to processes; nothing is stored then, and the next flush brings it
+		for range 10 {
+			if err == nil || d.Dialect() != "sqlite" {
+				break
+			}
+
+			err = ingest.New(d).AddRejections(t.Context(), counts)
+		}
+
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAddRejections measures one flush: one code of each of 100 sites.
+func BenchmarkAddRejections(b *testing.B) {
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		owner, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a"}, model.User{Email: "a@example.com", PasswordHash: "-"})
+		if err != nil {
+			b.Fatal(err)
+		}
+
+		counts := make(map[ingest.RejectionKey]int64)
+		for i := range 100 {
+			site, err := sites.New(d).CreateSite(b.Context(), model.Site{AccountID: owner.AccountID, SiteKey: model.NewSiteKey(),
+				Domain: fmt.Sprintf("%d.example", i), Plan: model.PlanFree})
+			if err != nil {
+				b.Fatal(err)
+			}
+
+			counts[ingest.RejectionKey{SiteID: site.ID, Day: 20777, Endpoint: "collect", Code: "bot"}] = 7
+		}
+
+		b.ReportAllocs()
+
+		for b.Loop() {
+			if err := ingest.New(d).AddRejections(b.Context(), counts); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package ingest_test
+
+import (
+	"database/sql/driver"
+	"errors"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sqlitestmt"
+)
+
+// TestSQLiteConnectionIsReplaced: the statements end with their connection, and a batch on the next
+// one prepares its own.
+func TestSQLiteConnectionIsReplaced(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	store, claims := ingest.New(d).HitStore(), ingest.New(d).ClaimStore()
+	defer store.Close()
+	defer claims.Close()
+
+	day := model.Day(20_000)
+	keys := ingest.HitKeys{Since: day.Start(), Until: (day + 1).Start()}
+
+	write := func(id int64) {
+		t.Helper()
+		visit := model.Visit{SiteID: 1, ID: id, StartedAt: day.Start(), Channel: "direct", UserID: []byte{7}, Referrer: "a.example"}
+		page := model.Pageview{SiteID: 1, At: day.Start(), ID: id, VisitID: id, Path: "/", WidthRange: -1, Manual: true}
+
+		if err := store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges {
+			return &ingest.HitChanges{NewVisits: []model.Visit{visit}, Pageviews: []model.Pageview{page}}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	claim := func(want bool) {
+		t.Helper()
+		key := model.SpentKey{AccountID: 1, IssuedAt: day.Start(), ID: [16]byte{1}}
+		if err := claims.Update(t.Context(), ingest.ClaimKeys{Spent: []model.SpentKey{key}}, func(s *ingest.ClaimState) *ingest.ClaimChanges {
+			if s.Claimed[key] != want {
+				t.Errorf("claimed %v, want %v", s.Claimed, want)
+			}
+			return &ingest.ClaimChanges{}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// prepared returns the connection and the statements that batches have prepared on it.
+	prepared := func(then error) (conn *db.SQLiteConn, statements *sqlitestmt.Cache, err error) {
+		err = d.WithSQLiteConn(t.Context(), func(c *db.SQLiteConn) error {
+			conn = c
+			if statements, err = db.Prepared(c, func(*db.SQLiteConn) (*sqlitestmt.Cache, error) {
+				return nil, errors.New("no batch has prepared statements")
+			}); err != nil {
+				return err
+			}
+			return then
+		})
+
+		return conn, statements, err
+	}
+
+	write(1)
+	claim(true)
+
+	// database/sql closes a bad connection.
+	first, statements, err := prepared(driver.ErrBadConn)
+	if !errors.Is(err, driver.ErrBadConn) {
+		t.Fatal(err)
+	}
+
+	write(2)
+	claim(false)
+
+	second, others, err := prepared(nil)
+	if err != nil || second == first || others == statements {
+		t.Errorf("the connection or its statements are those that were closed; error %v", err)
+	}
+
+	type row struct {
+		Manual bool
+		Width  int64
+	}
+
+	rows, err := dbtest.Rows[row](d, "SELECT manual, width_range AS width FROM pageviews ORDER BY id")
+	if err != nil || len(rows) != 2 || !rows[1].Manual || rows[1].Width != -1 {
+		t.Errorf("stored %+v, %v", rows, err)
+	}
+}

@@ -1,0 +1,245 @@
+package ingest
+
+import (
+	"context"
+	"database/sql/driver"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tallygate/tallygate/db/sqlitestmt"
+	"github.com/tallygate/tallygate/db/tables"
+)
+
+// step is one statement of a batch with the rows that it runs for: PostgreSQL takes all rows at
+// once, as arrays, SQLite runs the statement row by row. The rows need no network there, and larger
+// statements measured no faster.
+type step interface {
+	// queue adds the statement to a round trip to PostgreSQL.
+	queue(*pgx.Batch)
+
+	// run runs the statement on SQLite.
+	run(context.Context, *sqlitestmt.Cache) error
+}
+
+// text is a statement in both dialects. Its parameters are the columns of its rows, in order, then
+// values that all rows share: ?3 in SQLite is $3 in PostgreSQL.
+type text struct {
+	postgres, sqlite string
+}
+
+// withRows puts the rows into the PostgreSQL statement: "@rows" stands for them, as relation k,
+// with the given additional column.
+func withRows[Row any](t text, columns tables.Columns[Row], ordinality, number string) text {
+	rows := columns.Unnest() + ordinality + " AS k (" + columns.List("") + number + ")"
+	t.postgres = strings.ReplaceAll(t.postgres, "@rows", rows)
+	return t
+}
+
+// write is a statement that changes rows.
+type write[Row any] struct {
+	text
+	columns tables.Columns[Row]
+}
+
+func newWrite[Row any](columns tables.Columns[Row], t text) *write[Row] {
+	return &write[Row]{text: withRows(t, columns, "", ""), columns: columns}
+}
+
+// insert is the statement that inserts rows into a table.
+func insert[Row any](t tables.Table[Row]) *write[Row] {
+	return &write[Row]{text: text{postgres: t.InsertPostgres(), sqlite: t.InsertSQLite()}, columns: t.Columns}
+}
+
+// insertMissing is the statement that inserts rows and leaves out those whose key exists.
+func insertMissing[Row any](t tables.Table[Row]) *write[Row] {
+	w := insert(t)
+	w.postgres += skipExisting
+	w.sqlite += skipExisting
+	return w
+}
+
+// skipExisting makes an insert leave out rows whose key exists.
+const skipExisting = " ON CONFLICT DO NOTHING"
+
+// rows returns the step that runs the statement for rows; nil without any.
+func (w *write[Row]) rows(rows []Row, shared ...int64) step {
+	if len(rows) == 0 {
+		return nil
+	}
+	return &writing[Row]{write: w, rows: rows, shared: shared}
+}
+
+type writing[Row any] struct {
+	*write[Row]
+	rows   []Row
+	shared []int64
+}
+
+func (w *writing[Row]) queue(b *pgx.Batch) {
+	b.Queue(w.postgres, arrays(w.columns, w.rows, w.shared)...)
+}
+
+func (w *writing[Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
+	exec := func(stmt *sqlitestmt.Stmt, _ int, args []driver.Value) error {
+		_, err := stmt.Exec(args)
+		return err
+	}
+	return each(ctx, statements, w.sqlite, w.columns, w.rows, w.shared, exec)
+}
+
+// read is a statement that looks rows up by their keys. On PostgreSQL it returns k.number first,
+// the position of the key, which counts from 1.
+type read[Key, Row any] struct {
+	text
+	keys    tables.Columns[Key]
+	columns tables.Columns[Row]
+}
+
+func newRead[Key, Row any](keys tables.Columns[Key], columns tables.Columns[Row], t text) *read[Key, Row] {
+	return &read[Key, Row]{text: withRows(t, keys, " WITH ORDINALITY", ", number"), keys: keys, columns: columns}
+}
+
+// rows returns the step that calls found for each row that it reads, which found must not keep; nil
+// without any key.
+func (r *read[Key, Row]) rows(keys []Key, found func(*Key, *Row), shared ...int64) step {
+	if len(keys) == 0 {
+		return nil
+	}
+	return &reading[Key, Row]{read: r, wanted: keys, found: found, shared: shared}
+}
+
+type reading[Key, Row any] struct {
+	*read[Key, Row]
+	wanted []Key
+	found  func(*Key, *Row)
+	shared []int64
+}
+
+func (r *reading[Key, Row]) queue(b *pgx.Batch) {
+	b.Queue(r.postgres, arrays(r.keys, r.wanted, r.shared)...).Query(r.scan)
+}
+
+func (r *reading[Key, Row]) scan(rows pgx.Rows) error {
+	var number int64
+	var row, empty Row
+	targets := r.columns.Targets([]any{&number}, &row)
+
+	for rows.Next() {
+		row = empty
+
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+
+		r.found(&r.wanted[number-1], &row)
+	}
+
+	return rows.Err()
+}
+
+func (r *reading[Key, Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
+	var key *Key
+	var row, empty Row
+	take := func(values []driver.Value) {
+		row = empty
+		r.columns.Set(&row, values)
+		r.found(key, &row)
+	}
+
+	query := func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
+		key = &r.wanted[i]
+		return stmt.Query(args, take)
+	}
+
+	return each(ctx, statements, r.sqlite, r.keys, r.wanted, r.shared, query)
+}
+
+// insertNew is an insertMissing that returns the rows it inserted.
+type insertNew[Row any] struct{ write[Row] }
+
+func newInsertNew[Row any](t tables.Table[Row]) *insertNew[Row] {
+	w := insertMissing(t)
+	w.postgres += " RETURNING " + t.Columns.List("")
+	return &insertNew[Row]{*w}
+}
+
+// rows returns the step that calls inserted for each row that was inserted, which inserted must not
+// keep; nil without any row.
+func (n *insertNew[Row]) rows(rows []Row, inserted func(*Row)) step {
+	if len(rows) == 0 {
+		return nil
+	}
+	return &inserting[Row]{insertNew: n, rows: rows, inserted: inserted}
+}
+
+type inserting[Row any] struct {
+	*insertNew[Row]
+	rows     []Row
+	inserted func(*Row)
+}
+
+func (n *inserting[Row]) queue(b *pgx.Batch) {
+	b.Queue(n.postgres, arrays(n.columns, n.rows, nil)...).Query(n.scan)
+}
+
+func (n *inserting[Row]) scan(rows pgx.Rows) error {
+	var row Row
+	targets := n.columns.Targets(nil, &row)
+
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+
+		n.inserted(&row)
+	}
+
+	return rows.Err()
+}
+
+func (n *inserting[Row]) run(ctx context.Context, statements *sqlitestmt.Cache) error {
+	exec := func(stmt *sqlitestmt.Stmt, i int, args []driver.Value) error {
+		changed, err := stmt.Exec(args)
+		if changed > 0 {
+			n.inserted(&n.rows[i])
+		}
+
+		return err
+	}
+
+	return each(ctx, statements, n.sqlite, n.columns, n.rows, nil, exec)
+}
+
+// arrays returns PostgreSQL's parameters.
+func arrays[Row any](columns tables.Columns[Row], rows []Row, shared []int64) []any {
+	args := columns.Arrays(rows, len(shared))
+	for _, value := range shared {
+		args = append(args, value)
+	}
+	return args
+}
+
+// each runs a statement of SQLite for each row, with the row's parameters.
+func each[Row any](ctx context.Context, statements *sqlitestmt.Cache, text string, columns tables.Columns[Row], rows []Row,
+	shared []int64, run func(stmt *sqlitestmt.Stmt, row int, args []driver.Value) error,
+) error {
+	stmt, err := statements.Statement(ctx, text)
+	if err != nil {
+		return err
+	}
+
+	args := make([]driver.Value, 0, len(columns)+len(shared))
+	for i := range rows {
+		args = columns.AppendValues(args[:0], &rows[i])
+		for _, value := range shared {
+			args = append(args, value)
+		}
+
+		if err := run(stmt, i, args); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}

@@ -1,0 +1,451 @@
+package keys
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// The settings that a change of the application key reads and writes.
+const (
+	settingFingerprint = "secret_fingerprint" // of the key in use
+	settingRotation    = "secret_rotation"    // JSON of keyHistory
+)
+
+// The uses that application keys are derived for here. Changing one makes stored data unreadable.
+const (
+	useWebhookSecrets = "webhook secrets"
+	useStoredKeys     = "stored keys"
+	useUserIDs        = "user id"
+	useVisitorIDs     = "visitor id"
+)
+
+// heldKey is an application key that this process holds.
+type heldKey struct {
+	key         model.ApplicationKey
+	fingerprint string
+	secrets     cipher.AEAD // webhook secrets
+	stored      cipher.AEAD // keys in keyHistory
+}
+
+// keyHistory is what an installation remembers of its earlier application keys.
+type keyHistory struct {
+	RotatedAt model.Instant `json:"rotatedAt,omitempty"` // of the last change; 0: never
+	Previous  string        `json:"previous,omitempty"`  // fingerprint of the key before the current one
+	UserIDs   *storedKey    `json:"userIds,omitempty"`   // nil: derived from the current key
+	Visitors  []storedKey   `json:"visitors,omitempty"`  // by Until, ascending
+}
+
+// storedKey is a key derived from an earlier application key, sealed with the current one.
+type storedKey struct {
+	Until  model.Day `json:"until,omitempty"` // of visitor ids: the first day it does not apply to
+	Of     string    `json:"of"`              // fingerprint of the application key it was derived from
+	Sealed []byte    `json:"sealed"`
+}
+
+// keyRing is the keys that this process holds: the current one, then a previous one. There are none
+// before db.UseApplicationKey.
+type keyRing []*heldKey
+
+func (s *Store) keyRing() (keyRing, error) {
+	var ring keyRing
+	for _, key := range s.db.ApplicationKeys() {
+		held, err := holdKey(key)
+		if err != nil {
+			return nil, err
+		}
+
+		ring = append(ring, held)
+	}
+
+	return ring, nil
+}
+
+func holdKey(key model.ApplicationKey) (*heldKey, error) {
+	secrets, err := newAEAD(key.Derive(useWebhookSecrets))
+	if err != nil {
+		return nil, err
+	}
+
+	stored, err := newAEAD(key.Derive(useStoredKeys))
+	if err != nil {
+		return nil, err
+	}
+
+	return &heldKey{key: key, fingerprint: key.Fingerprint(), secrets: secrets, stored: stored}, nil
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+var (
+	errNoApplicationKey = errors.New("the database was not given the application key")
+
+	// ErrOtherKey means that the database uses an application key that this process does not hold.
+	ErrOtherKey = errors.New("the database uses another application key")
+)
+
+// KeyState is what the database records of its application keys, as fingerprints.
+type KeyState struct {
+	Current   string
+	Previous  string        // empty: the key was never changed
+	RotatedAt model.Instant // 0: never
+}
+
+// ClaimApplicationKey records the given key as the installation's when there is none yet, and
+// returns what is recorded. Of several processes at once, the first one's key stays.
+func (s *Store) ClaimApplicationKey(ctx context.Context, key model.ApplicationKey) (KeyState, error) {
+	if _, err := s.db.Setting(ctx, settingFingerprint, key.Fingerprint()); err != nil {
+		return KeyState{}, err
+	}
+	return s.ApplicationKeyState(ctx)
+}
+
+// ApplicationKeyState returns what the database records of its application keys.
+func (s *Store) ApplicationKeyState(ctx context.Context) (KeyState, error) {
+	current, history, err := readKeys(ctx, s.db.Read)
+	return KeyState{Current: current, Previous: history.Previous, RotatedAt: history.RotatedAt}, err
+}
+
+// readKeys returns the fingerprint of the key in use, empty on a database that no process claimed,
+// and the history.
+func readKeys(ctx context.Context, from bun.IDB) (current string, history keyHistory, err error) {
+	var rows []struct{ Name, Value string }
+	err = from.NewSelect().Table("settings").Column("name", "value").
+		Where("name IN (?)", bun.List([]string{settingFingerprint, settingRotation})).Scan(ctx, &rows)
+	if err != nil {
+		return "", history, fmt.Errorf("read the state of the application key: %w", err)
+	}
+
+	for _, row := range rows {
+		if row.Name == settingFingerprint {
+			current = row.Value
+			continue
+		}
+
+		if err := json.Unmarshal([]byte(row.Value), &history); err != nil {
+			return "", history, fmt.Errorf("read the setting %s: %w", settingRotation, err)
+		}
+	}
+
+	return current, history, nil
+}
+
+// held returns the held key with this fingerprint. A database that no process claimed uses the
+// first key.
+func (r keyRing) held(fingerprint string) (*heldKey, error) {
+	if len(r) == 0 {
+		return nil, errNoApplicationKey
+	}
+	if fingerprint == "" {
+		return r[0], nil
+	}
+
+	for _, k := range r {
+		if k.fingerprint == fingerprint {
+			return k, nil
+		}
+	}
+
+	return nil, ErrOtherKey
+}
+
+// sealingKey returns the key that a transaction seals with: the one the database uses now. On
+// PostgreSQL its row stays locked against RotateApplicationKey, so that nothing is sealed with a
+// key that is replaced in the same instant.
+func (s *Store) sealingKey(ctx context.Context, tx *db.Tx) (*heldKey, error) {
+	var fingerprints []string
+	q := tx.NewSelect().Table("settings").Column("value").Where("name = ?", settingFingerprint)
+
+	tx.Lock(q, "SHARE")
+	if err := q.Scan(ctx, &fingerprints); err != nil {
+		return nil, err
+	}
+
+	ring, err := s.keyRing()
+	if err != nil {
+		return nil, err
+	}
+
+	return ring.held(strings.Join(fingerprints, ""))
+}
+
+// UserIDKey returns the key under which pseudonymous user ids are hashed. It stays the same when
+// the application key changes: otherwise a user would become another one, and a request to erase a
+// user would miss their older rows.
+func (s *Store) UserIDKey(ctx context.Context) ([]byte, error) {
+	ring, current, history, err := s.readRing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ring.keyInUse(current, history.UserIDs, useUserIDs)
+}
+
+// VisitorKey returns the key from which, with the day's salt, the visitor ids of a day are made. A
+// change of the application key takes effect with the following UTC day, so that no visitor counts
+// twice on the day of the change.
+func (s *Store) VisitorKey(ctx context.Context, day model.Day) ([]byte, error) {
+	ring, current, history, err := s.readRing(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	for i := range history.Visitors {
+		if day < history.Visitors[i].Until {
+			return ring.keyInUse(current, &history.Visitors[i], useVisitorIDs)
+		}
+	}
+
+	return ring.keyInUse(current, nil, useVisitorIDs)
+}
+
+func (s *Store) readRing(ctx context.Context) (ring keyRing, current string, history keyHistory, err error) {
+	if ring, err = s.keyRing(); err != nil {
+		return nil, "", history, err
+	}
+	current, history, err = readKeys(ctx, s.db.Read)
+	return ring, current, history, err
+}
+
+// keyInUse returns a derived key: that of an earlier application key if one is stored, else that of
+// the current one.
+func (r keyRing) keyInUse(current string, stored *storedKey, use string) ([]byte, error) {
+	if stored == nil {
+		k, err := r.held(current)
+		if err != nil {
+			return nil, err
+		}
+
+		return k.key.Derive(use), nil
+	}
+
+	// A process that was not restarted yet holds the earlier key itself, and cannot open what the
+	// new one sealed.
+	if k, err := r.held(stored.Of); err == nil {
+		return k.key.Derive(use), nil
+	}
+
+	k, err := r.held(current)
+	if err != nil {
+		return nil, err
+	}
+
+	return open(k.stored, stored.Sealed, []byte(use))
+}
+
+// Rotation is the result of RotateApplicationKey.
+type Rotation struct {
+	Resealed   int     // webhook secrets that are now sealed with the new key
+	Unreadable []int64 // sites whose webhook secret neither key opens; they are left as they are
+	Already    bool    // the database used the new key before
+}
+
+// RotateApplicationKey replaces the previous key by the current one, as given to UseApplicationKey,
+// in one transaction: it seals webhook secrets again, keeps the key of user ids, keeps the key of
+// visitor ids for the rest of the day, forgets the sign-in throttles, whose rows cannot be found
+// under the new key, and replaces the fingerprint. Running it again only seals what a process
+// without the new key sealed since. It is ErrOtherKey when the database uses neither key.
+func (s *Store) RotateApplicationKey(ctx context.Context, now model.Instant) (Rotation, error) {
+	ring, err := s.keyRing()
+	if err != nil {
+		return Rotation{}, err
+	}
+	if len(ring) != 2 {
+		return Rotation{}, errNoApplicationKey
+	}
+
+	var result Rotation
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		result = Rotation{}
+		return ring.rotate(ctx, tx, now, &result)
+	})
+	if err != nil {
+		return Rotation{}, fmt.Errorf("rotate the application key: %w", err)
+	}
+
+	return result, nil
+}
+
+func (r keyRing) rotate(ctx context.Context, tx *db.Tx, now model.Instant, result *Rotation) error {
+	// Sites first, as changes of a site lock them first. What is sealed between this pass and the
+	// lock below is found by the second pass.
+	if err := r.resealSecrets(ctx, tx, result); err != nil {
+		return err
+	}
+	if err := lockFingerprint(ctx, tx); err != nil {
+		return err
+	}
+	if err := r.resealSecrets(ctx, tx, result); err != nil {
+		return err
+	}
+
+	next := r[0]
+	fingerprint, history, err := readKeys(ctx, tx)
+	if err != nil {
+		return err
+	}
+
+	if fingerprint == next.fingerprint {
+		result.Already = true
+		return nil
+	}
+
+	if fingerprint != r[1].fingerprint {
+		return ErrOtherKey
+	}
+
+	if err := r.keepDerivedKeys(&history, now); err != nil {
+		return err
+	}
+
+	history.RotatedAt, history.Previous = now, fingerprint
+	text, err := json.Marshal(history)
+	if err != nil {
+		return err
+	}
+
+	for name, value := range map[string]string{settingFingerprint: next.fingerprint, settingRotation: string(text)} {
+		_, err := tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value",
+			name, value)
+		if err != nil {
+			return err
+		}
+	}
+
+	_, err = tx.ExecContext(ctx, "DELETE FROM signin_failures")
+	return err
+}
+
+func lockFingerprint(ctx context.Context, tx *db.Tx) error {
+	var locked []string
+	q := tx.NewSelect().Table("settings").Column("name").Where("name = ?", settingFingerprint)
+	tx.Lock(q, "UPDATE")
+	return q.Scan(ctx, &locked)
+}
+
+// rotationMargin is the time before midnight from which a rotation counts as one of the next day:
+// processes whose clock is ahead may have made visitor ids of that day already.
+const rotationMargin = 5 * time.Minute
+
+// keepDerivedKeys seals with the new key what must outlive the previous one.
+func (r keyRing) keepDerivedKeys(history *keyHistory, now model.Instant) error {
+	previous := r[1]
+	today, until := now.Day(), now.Add(rotationMargin).Day()+1
+
+	kept := history.Visitors[:0]
+	for _, stored := range history.Visitors {
+		// yesterday's ids may still be made by a process whose clock is behind
+		if stored.Until >= today {
+			kept = append(kept, stored)
+		}
+	}
+
+	if len(kept) == 0 || kept[len(kept)-1].Until < until {
+		kept = append(kept, storedKey{Until: until, Of: previous.fingerprint})
+	}
+
+	history.Visitors = kept
+	if history.UserIDs == nil {
+		history.UserIDs = &storedKey{Of: previous.fingerprint}
+	}
+
+	for i := range history.Visitors {
+		if err := r.resealKey(&history.Visitors[i], useVisitorIDs); err != nil {
+			return err
+		}
+	}
+
+	return r.resealKey(history.UserIDs, useUserIDs)
+}
+
+// resealKey seals a stored key with the new application key.
+func (r keyRing) resealKey(stored *storedKey, use string) error {
+	key, err := r.keyInUse(r[1].fingerprint, stored, use)
+	if err == nil {
+		stored.Sealed = seal(r[0].stored, key, []byte(use))
+	}
+	return err
+}
+
+// resealPage is how many sites are read at a time.
+const resealPage = 500
+
+// resealSecrets seals the webhook secrets that are not sealed with the new key yet, site by site in
+// the order of their ids.
+func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation) error {
+	result.Unreadable = nil
+
+	for after, last := int64(0), false; !last; {
+		var sites []model.Site
+		err := tx.NewSelect().Model(&sites).Column("id", "conversion_webhook_secret").
+			Where("conversion_webhook_secret IS NOT NULL").Where("id > ?", after).Order("id").Limit(resealPage).Scan(ctx)
+		if err != nil {
+			return err
+		}
+
+		for i := range sites {
+			if err := r.resealSite(ctx, tx, &sites[i], result); err != nil {
+				return err
+			}
+
+			after = sites[i].ID
+		}
+
+		last = len(sites) < resealPage
+	}
+
+	return nil
+}
+
+func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, result *Rotation) error {
+	sealed, context := site.ConversionWebhookSecret, siteBytes(site.ID)
+	if _, err := open(r[0].secrets, sealed, context); err == nil {
+		return nil
+	}
+
+	secret, err := open(r[1].secrets, sealed, context)
+	if err != nil {
+		result.Unreadable = append(result.Unreadable, site.ID)
+		return nil
+	}
+
+	// The condition leaves a secret alone that the owner changed since it was read.
+	_, err = tx.NewUpdate().Model((*model.Site)(nil)).Set("conversion_webhook_secret = ?", seal(r[0].secrets, secret, context)).
+		Where("id = ?", site.ID).Where("conversion_webhook_secret = ?", sealed).Exec(ctx)
+
+	result.Resealed++
+	return err
+}
+
+// seal encrypts, bound to a context. The nonce comes first.
+func seal(with cipher.AEAD, plain, context []byte) []byte {
+	nonce := make([]byte, with.NonceSize())
+	// never fails
+	rand.Read(nonce)
+	return with.Seal(nonce, nonce, plain, context)
+}
+
+// open is the reverse of seal.
+func open(with cipher.AEAD, sealed, context []byte) ([]byte, error) {
+	size := with.NonceSize()
+	if len(sealed) < size {
+		return nil, errors.New("cut off")
+	}
+	return with.Open(nil, sealed[:size], sealed[size:], context)
+}

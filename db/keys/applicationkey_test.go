@@ -1,0 +1,189 @@
+package keys_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// keyHolder opens a database as a process with some application keys does.
+func keyHolder(t *testing.T, databaseURL string, keys ...string) *db.DB {
+	t.Helper()
+
+	d, err := db.Open(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() { d.Close() })
+	var previous []model.ApplicationKey
+	for _, key := range keys[1:] {
+		previous = append(previous, applicationKey(key))
+	}
+
+	d.UseApplicationKey(applicationKey(keys[0]), previous...)
+
+	return d
+}
+
+func applicationKey(name string) model.ApplicationKey {
+	return model.ApplicationKey("an application key for tests: " + name)
+}
+
+// TestRotationOfDerivedKeys: whatever keys a process holds, it makes the same visitor ids for a day
+// as all others, over two rotations, and the same user ids for ever.
+func TestRotationOfDerivedKeys(t *testing.T) {
+	t.Parallel()
+
+	noon := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	day := noon.Day()
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		a := keyHolder(t, databaseURL, "a")
+		if _, err := keys.New(a).ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
+			t.Fatal(err)
+		}
+
+		rotate := func(at model.Instant, to, from string) {
+			t.Helper()
+			if _, err := keys.New(keyHolder(t, databaseURL, to, from)).RotateApplicationKey(t.Context(), at); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		// check compares what processes use on the days from today on; an empty name is a refusal.
+		check := func(what string, d *db.DB, userIDs string, visitors ...string) {
+			t.Helper()
+
+			key, err := keys.New(d).UserIDKey(t.Context())
+			if want := applicationKey(userIDs).Derive("user id"); err != nil || !bytes.Equal(key, want) {
+				t.Errorf("%s: the key of user ids is %x, %v; want %s's", what, key, err, userIDs)
+			}
+
+			for i, name := range visitors {
+				key, err := keys.New(d).VisitorKey(t.Context(), day+model.Day(i))
+
+				if name == "" {
+					if !errors.Is(err, keys.ErrOtherKey) {
+						t.Errorf("%s, day %d: %x, %v; want ErrOtherKey", what, i, key, err)
+					}
+
+					continue
+				}
+
+				if want := applicationKey(name).Derive("visitor id"); err != nil || !bytes.Equal(key, want) {
+					t.Errorf("%s, day %d: %x, %v; want %s's", what, i, key, err, name)
+				}
+			}
+		}
+
+		check("before", a, "a", "a", "a")
+		check("prepared", keyHolder(t, databaseURL, "b", "a"), "a", "a", "a")
+		rotate(noon, "b", "a")
+		check("not restarted", a, "a", "a", "")
+		check("both keys", keyHolder(t, databaseURL, "b", "a"), "a", "a", "b", "b")
+		check("new key only", keyHolder(t, databaseURL, "b"), "a", "a", "b", "b")
+
+		// Again on the same day, and 1 minute before midnight, when processes may be in the next
+		// day already.
+		rotate(noon, "c", "b")
+		check("twice a day", keyHolder(t, databaseURL, "c"), "a", "a", "c", "c")
+		rotate((day + 2).Start().Add(-time.Minute), "d", "c")
+		check("before midnight", keyHolder(t, databaseURL, "d"), "a", "a", "c", "c", "d")
+		check("before midnight", keyHolder(t, databaseURL, "e", "d"), "a", "a", "c", "c", "d")
+	})
+}
+
+// TestRotationReseals: webhook secrets are readable with the new key alone, sign-in throttles start
+// at zero, and what neither key opens is named and left as it is.
+func TestRotationReseals(t *testing.T) {
+	t.Parallel()
+
+	now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		a := keyHolder(t, databaseURL, "a")
+		if _, err := keys.New(a).ClaimApplicationKey(t.Context(), applicationKey("a")); err != nil {
+			t.Fatal(err)
+		}
+
+		site := dbtest.NewOwnSite(t, a, "first.example")
+		var siteIDs []int64
+		for i := range 3 {
+			made, err := sites.New(a).CreateSite(t.Context(), model.Site{AccountID: site.AccountID, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example", i),
+				Name: "s", Plan: model.PlanFree, MonthlyPageviews: 1000, CreatedAt: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			siteIDs = append(siteIDs, made.ID)
+			secret := fmt.Sprintf("the secret of site %d", i)
+			if err := sites.New(a).SetConversionWebhook(t.Context(), site.AccountID, made.ID, "https://s.example/hook", &secret, model.ChangedBy{At: now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		damaged := siteIDs[1]
+		if err := dbtest.Exec(a, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", []byte("damaged"), damaged); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := accounts.New(a).BeginSignIn(t.Context(), now, accounts.SignInLimit{Key: []byte("x"), Free: 1, Cap: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+
+		result, err := keys.New(keyHolder(t, databaseURL, "b", "a")).RotateApplicationKey(t.Context(), now)
+		if err != nil || result.Resealed != 2 || !slices.Equal(result.Unreadable, []int64{damaged}) || result.Already {
+			t.Errorf("%+v, %v; want 2 sealed again and site %d unreadable", result, err, damaged)
+		}
+
+		b := keyHolder(t, databaseURL, "b")
+		for i, id := range siteIDs {
+			got, err := webhookSecret(t, b, id)
+
+			if id == damaged {
+				if err == nil {
+					t.Errorf("the damaged secret opens as %q", got)
+				}
+
+				continue
+			}
+
+			if want := fmt.Sprintf("the secret of site %d", i); err != nil || got != want {
+				t.Errorf("site %d: %q, %v; want %q", id, got, err, want)
+			}
+		}
+
+		if n, err := dbtest.Count(b, "signin_failures"); err != nil || n != 0 {
+			t.Errorf("%d sign-in throttles are left, %v", n, err)
+		}
+
+		// The process that was not restarted must not seal with the key that was replaced.
+		secret := "a secret that comes too early"
+		if err := sites.New(a).SetWebhookSecret(t.Context(), site.AccountID, siteIDs[0], &secret); !errors.Is(err, keys.ErrOtherKey) {
+			t.Errorf("sealing with the replaced key: %v, want ErrOtherKey", err)
+		}
+		if _, err := keys.New(keyHolder(t, databaseURL, "d", "c")).RotateApplicationKey(t.Context(), now); !errors.Is(err, keys.ErrOtherKey) {
+			t.Errorf("rotation with two other keys: %v, want ErrOtherKey", err)
+		}
+	})
+}
+
+// webhookSecret opens a site's stored webhook secret.
+func webhookSecret(t *testing.T, d *db.DB, siteID int64) (string, error) {
+	t.Helper()
+
+	rows, err := dbtest.Rows[[]byte](d, "SELECT conversion_webhook_secret FROM sites WHERE id = ?", siteID)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%d siteIDs, %v", len(rows), err)
+	}
+
+	return keys.New(d).OpenSecret(siteID, rows[0])
+}

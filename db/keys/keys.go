@@ -1,0 +1,20 @@
+// Package keys seals and derives with the application key, replaces it, and keeps the key of global
+// ids. The database records which application key is in use; the keys themselves are only in memory.
+package keys
+
+import (
+	"sync/atomic"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Store uses the keys of a database. It is safe for concurrent use.
+type Store struct {
+	db *db.DB
+
+	nodeIDs atomic.Pointer[model.NodeIDs] // nil before the first NodeIDs
+}
+
+// New returns the keys of a database.
+func New(d *db.DB) *Store { return &Store{db: d} }

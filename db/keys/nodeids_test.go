@@ -1,0 +1,64 @@
+package keys_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// TestNodeIDsAreOneForAll: of many processes that ask first at once all write the same ids, and so
+// does one that starts later, whatever the application key.
+func TestNodeIDsAreOneForAll(t *testing.T) {
+	const processes = 8
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		first := dbtest.Open(t, databaseURL)
+		var wg sync.WaitGroup
+		var ids [processes]string
+
+		begin := make(chan struct{})
+		for i := range processes {
+			d := dbtest.Open(t, databaseURL)
+			wg.Go(func() {
+				<-begin
+				nodes, err := keys.New(d).NodeIDs(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids[i] = nodes.Of(model.NodeSite, 1)
+			})
+		}
+
+		close(begin)
+		wg.Wait()
+
+		// without an application key
+		later, err := db.Open(databaseURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer later.Close()
+
+		nodes, err := keys.New(later).NodeIDs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for i, id := range ids {
+			if want := nodes.Of(model.NodeSite, 1); id != want {
+				t.Errorf("process %d writes %s, a later one %s", i, id, want)
+			}
+		}
+
+		if err := dbtest.Exec(first, "UPDATE settings SET value = ? WHERE name = 'node_id_key'", "00"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keys.New(dbtest.Open(t, databaseURL)).NodeIDs(t.Context()); err == nil {
+			t.Error("a damaged key is accepted")
+		}
+	})
+}

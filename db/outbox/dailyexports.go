@@ -1,0 +1,212 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// MaxDailyCatchUp is how many days of daily exports are caught up after a downtime. Earlier days
+// are left out.
+const MaxDailyCatchUp = 30
+
+// planTimeout bounds the planning of one site's day, most of which is counting its events.
+const planTimeout = 2 * time.Minute
+
+// PlanDailyExports writes the deliveries of all days before the given one that are still to be
+// sent, for each site with an address for them: a day's events in parts of model.DailyPartRows. A
+// day is planned once, however many callers there are. It returns how many parts it wrote. Memory
+// does not grow with the number of events.
+//
+// A site that cannot be planned is passed to failed, with the reason, and skipped: it is due again
+// in the next call. The error is another one, such as a database that is away.
+func (s *Store) PlanDailyExports(ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error)) (int, error) {
+	parts := 0
+	var last dueExport
+	for {
+		next, err := s.nextDueExport(ctx, before, last)
+		if next == nil || err != nil {
+			return parts, err
+		}
+
+		n, err := s.planInTime(ctx, next.ID, before, now)
+		parts += n
+
+		if ctx.Err() != nil {
+			return parts, ctx.Err()
+		}
+		if err != nil {
+			failed(next.ID, err)
+		}
+
+		last = *next
+	}
+}
+
+// dueExport is a site and the next day of its daily export.
+type dueExport struct {
+	DailyExportDay model.Day
+	ID             int64
+}
+
+// nextDueExport returns the first due export behind last, in the order of days and then sites, or
+// nil. A site that was planned is due again behind last if more of its days are over; one that
+// failed is not.
+func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExport) (*dueExport, error) {
+	var due []dueExport
+	err := s.db.Read.NewSelect().Table("sites").Column("daily_export_day", "id").
+		Where("daily_export_url IS NOT NULL AND daily_export_day < ?", before).
+		Where("(daily_export_day, id) > (?, ?)", last.DailyExportDay, last.ID).
+		OrderExpr("daily_export_day, id").Limit(1).Scan(ctx, &due)
+	if err != nil {
+		return nil, fmt.Errorf("look for daily exports: %w", err)
+	}
+	if len(due) == 0 {
+		return nil, nil
+	}
+
+	return &due[0], nil
+}
+
+// planInTime is planDailyExport within planTimeout, so that a site with a huge day leaves time for
+// others.
+func (s *Store) planInTime(ctx context.Context, siteID int64, before model.Day, now model.Instant) (parts int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+
+	// the deliveries' ids are partly random
+	err = db.RetryNewIDs(func() error {
+		var err error
+		parts, err = s.planDailyExport(ctx, siteID, before, now)
+		return err
+	})
+
+	return parts, err
+}
+
+// planDailyExport plans the site's next day. The day is over, so its events can be counted before
+// the site's row is locked.
+func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.Day, now model.Instant) (int, error) {
+	var site model.Site
+	err := db.OrNotFound(s.db.Read.NewSelect().Model(&site).Where("id = ?", siteID).Scan(ctx))
+	if errors.Is(err, model.ErrNotFound) {
+		return 0, nil
+	}
+
+	// somebody else was first
+	if err != nil || site.DailyExportDay >= before {
+		return 0, err
+	}
+
+	day := max(site.DailyExportDay, before-MaxDailyCatchUp)
+
+	// Of several days that are caught up at once the ids tell the order, too: there is room for ten
+	// thousand parts of each.
+	idsAt := now + model.Instant(day-before+MaxDailyCatchUp)*10_000
+	deliveries, err := s.dailyDeliveries(ctx, siteID, day, idsAt, now)
+	if err != nil {
+		return 0, err
+	}
+
+	parts := 0
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
+			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).Exec(ctx)
+		if err != nil {
+			return err
+		}
+
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			// somebody else was first
+			return err
+		}
+
+		parts = len(deliveries)
+		_, err = tx.NewInsert().Model(&deliveries).Exec(ctx)
+		return err
+	})
+
+	return parts, err
+}
+
+// dailyDeliveries cuts a day's events into parts, whose ids are those of idsAt and the following
+// moments.
+func (s *Store) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant) ([]model.Delivery, error) {
+	ends, err := s.dailyPartEnds(ctx, siteID, day)
+	if err != nil {
+		return nil, err
+	}
+
+	deliveries := make([]model.Delivery, max(1, len(ends)))
+	for i := range deliveries {
+		part := model.DailyPart{Day: day, Part: i + 1, Parts: len(deliveries)}
+
+		if i > 0 {
+			part.After = &ends[i-1]
+		}
+		if i < len(ends) {
+			part.Last = &ends[i]
+		}
+
+		body, err := json.Marshal(part)
+		if err != nil {
+			return nil, err
+		}
+
+		deliveries[i] = model.Delivery{
+			SiteID: siteID, ID: model.NewTimeID(idsAt + model.Instant(i)), Kind: model.DeliveryDailyExport, Event: day.String(),
+			State: model.DeliveryPending, CreatedAt: now, NextAttemptAt: now, Body: string(body),
+		}
+	}
+
+	return deliveries, nil
+}
+
+// dailyPartEnds returns the last event of each part of a day.
+func (s *Store) dailyPartEnds(ctx context.Context, siteID int64, day model.Day) ([]model.EventCursor, error) {
+	from, to := day.Start(), (day + 1).Start()
+	var ends, last []model.EventCursor
+	err := s.db.Read.NewRaw(`
+SELECT at, id FROM (
+  SELECT at, id, row_number() OVER (ORDER BY at, id) AS n FROM events WHERE site_id = ? AND at >= ? AND at < ?) AS numbered
+WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ctx, &ends)
+	if err != nil {
+		return nil, err
+	}
+
+	err = s.db.Read.NewRaw("SELECT at, id FROM events WHERE site_id = ? AND at >= ? AND at < ? ORDER BY at DESC, id DESC LIMIT 1",
+		siteID, from, to).Scan(ctx, &last)
+	if err == nil && len(last) > 0 && (len(ends) == 0 || ends[len(ends)-1] != last[0]) {
+		ends = append(ends, last[0])
+	}
+
+	return ends, err
+}
+
+// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
+func (s *Store) DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error) error {
+	if part.Last == nil {
+		return nil
+	}
+
+	r := exports.Range{SiteID: siteID, From: part.Day.Start(), To: part.Last.At + 1, Limit: model.DailyPartRows}
+
+	if part.After != nil {
+		r.After = &exports.Cursor{At: part.After.At, ID: part.After.ID}
+	}
+
+	last := *part.Last
+	return s.exports.ExportEvents(ctx, r, func(e *exports.Event) error {
+		if e.At > last.At || e.At == last.At && e.ID > last.ID {
+			// came after the parts were cut
+			return nil
+		}
+		return each(e)
+	})
+}

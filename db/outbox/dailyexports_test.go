@@ -1,0 +1,291 @@
+package outbox_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// dayEvents writes n events of a day, several of them at one moment.
+func dayEvents(t testing.TB, d *db.DB, siteID int64, day model.Day, n int) {
+	t.Helper()
+	visit := model.NewTimeID(day.Start())
+	if err := dbtest.Exec(d, `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, 0, 0, 'direct')`,
+		siteID, visit, []byte("visitor"), day.Start()); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path)
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+SELECT ?, ? + n / 3, n % 3, ?, 'signup', '/' || CAST(n AS text) FROM numbers`, n-1, siteID, day.Start(), visit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exportsOf returns the site's parts, in the order of their ids.
+func exportsOf(t *testing.T, d *db.DB, siteID int64) []model.DailyPart {
+	t.Helper()
+
+	deliveries, err := dbtest.Rows[model.Delivery](d, "SELECT * FROM deliveries WHERE site_id = ? AND kind = 'daily_export' ORDER BY id", siteID)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	parts := make([]model.DailyPart, len(deliveries))
+	for i, delivery := range deliveries {
+		if err := json.Unmarshal([]byte(delivery.Body), &parts[i]); err != nil || delivery.Event != parts[i].Day.String() || delivery.State != model.DeliveryPending {
+			t.Fatal(delivery, err)
+		}
+	}
+
+	return parts
+}
+
+// noFailedPlan is for plans of which none may fail.
+func noFailedPlan(t testing.TB) func(siteID int64, err error) {
+	return func(siteID int64, err error) { t.Errorf("plan the daily export of site %d: %v", siteID, err) }
+}
+
+// TestFailingPlan: a site whose exports cannot be planned is skipped and reported, once for each
+// call, while all days of the others are planned. It is tried again by the next call.
+func TestFailingPlan(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		today := dbtest.Noon.Day()
+		siteList := make([]*model.Site, 5)
+		for i := range siteList {
+			siteList[i] = dbtest.OutboxSite(t, d, fmt.Sprintf("shop%d.example", i))
+			err := sites.New(d).SetDailyExportWebhook(t.Context(), siteList[i].AccountID, siteList[i].ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			dayEvents(t, d, siteList[i].ID, today, 10)
+		}
+
+		failing := map[int64]bool{siteList[0].ID: true, siteList[3].ID: true}
+		repair := dbtest.RefuseDeliveries(t, d, siteList[0].ID, siteList[3].ID)
+
+		for range 2 {
+			reported := map[int64]int{}
+			_, err := outbox.New(d).PlanDailyExports(t.Context(), today+3, (today + 3).Start(), func(siteID int64, err error) {
+				reported[siteID]++
+				if !strings.Contains(err.Error(), "planted") {
+					t.Errorf("site %d: %v", siteID, err)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if len(reported) != 2 || reported[siteList[0].ID] != 1 || reported[siteList[3].ID] != 1 {
+				t.Errorf("reported: %v, want sites %v once each", reported, failing)
+			}
+		}
+
+		for _, site := range siteList {
+			want := 3
+
+			if failing[site.ID] {
+				want = 0
+			}
+			if got := len(exportsOf(t, d, site.ID)); got != want {
+				t.Errorf("%s: %d parts, want %d", site.Domain, got, want)
+			}
+		}
+
+		repair()
+
+		if n, err := outbox.New(d).PlanDailyExports(t.Context(), today+3, (today + 3).Start(), noFailedPlan(t)); err != nil || n != 6 {
+			t.Errorf("after the repair %d parts were planned, %v; want 6", n, err)
+		}
+	})
+}
+
+// TestPlanDailyExports: each day from the one on which the address was set has its parts once, with
+// each of its events in one of them, whoever plans how often; days missed are caught up, within
+// bounds.
+func TestPlanDailyExports(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, silent := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "silent.example")
+		today := dbtest.Noon.Day()
+
+		// before the address was set
+		dayEvents(t, d, site.ID, today-1, 10)
+		dayEvents(t, d, site.ID, today, model.DailyPartRows+1)
+		dayEvents(t, d, site.ID, today+2, 2*model.DailyPartRows)
+		dayEvents(t, d, silent.ID, today, 10)
+
+		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/daily", model.ChangedBy{At: dbtest.Noon}); err != nil {
+			t.Fatal(err)
+		}
+
+		plan := func(before model.Day) {
+			t.Helper()
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					if _, err := outbox.New(d).PlanDailyExports(t.Context(), before, before.Start(), noFailedPlan(t)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+
+			wg.Wait()
+		}
+
+		plan(today)
+
+		if parts := exportsOf(t, d, site.ID); len(parts) != 0 {
+			t.Errorf("planned before the day is over: %+v", parts)
+		}
+
+		plan(today + 1)
+
+		// the worker was down for a day
+		plan(today + 3)
+		dayEvents(t, d, silent.ID, today+2, 1)
+		parts := exportsOf(t, d, site.ID)
+		var got []string
+
+		rows := map[string]int{}
+		for _, part := range parts {
+			n := 0
+			err := outbox.New(d).DailyPartEvents(t.Context(), site.ID, &part, func(e *exports.Event) error {
+				n++
+				rows[fmt.Sprint(part.Day, e.Path)]++
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			got = append(got, fmt.Sprintf("%d: %d/%d %d", part.Day-today, part.Part, part.Parts, n))
+		}
+
+		want := "0: 1/2 5000, 0: 2/2 1, 1: 1/1 0, 2: 1/2 5000, 2: 2/2 5000"
+		if strings.Join(got, ", ") != want {
+			t.Errorf("parts %v, want %s", got, want)
+		}
+
+		for row, n := range rows {
+			if n != 1 {
+				t.Errorf("row %s is in %d parts", row, n)
+			}
+		}
+
+		if len(rows) != 3*model.DailyPartRows+1 {
+			t.Errorf("%d rows in all", len(rows))
+		}
+
+		// An event that comes late is in no part, and moves none.
+		if err := dbtest.Exec(d, "INSERT INTO events (site_id, at, id, visit_id, name, path) SELECT site_id, at, id + 1000, visit_id, name, '/late' FROM events WHERE site_id = ? AND path = '/5' AND at < ? AND at >= ?",
+			site.ID, (today + 1).Start(), today.Start()); err != nil {
+			t.Fatal(err)
+		}
+
+		n := 0
+		if err := outbox.New(d).DailyPartEvents(t.Context(), site.ID, &parts[1], func(*exports.Event) error { n++; return nil }); err != nil || n != 1 {
+			t.Errorf("%d rows in the second part, %v", n, err)
+		}
+		if len(exportsOf(t, d, silent.ID)) != 0 {
+			t.Error("a site without an address has exports")
+		}
+
+		plan(today + 100)
+
+		if got, want := len(exportsOf(t, d, site.ID)), len(parts)+outbox.MaxDailyCatchUp; got != want {
+			t.Errorf("%d parts after a hundred days, want %d", got, want)
+		}
+	})
+}
+
+// TestSetDailyExportWebhook: another address goes on with the same day; taken away and set again it
+// begins anew.
+func TestSetDailyExportWebhook(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		day := time.Duration(24) * time.Hour
+		for _, step := range []struct {
+			address string
+			at      model.Instant
+			want    model.Day
+		}{
+			{"https://shop.example/daily", dbtest.Noon, dbtest.Noon.Day()},
+			{"https://shop.example/other", dbtest.Noon.Add(day), dbtest.Noon.Day()},
+			{"", dbtest.Noon.Add(2 * day), dbtest.Noon.Day()},
+			{"https://shop.example/daily", dbtest.Noon.Add(3 * day), dbtest.Noon.Day() + 3},
+		} {
+			if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, step.address, model.ChangedBy{At: step.at}); err != nil {
+				t.Fatal(err)
+			}
+
+			got, err := sites.New(d).SiteByID(t.Context(), site.AccountID, site.ID)
+			if err != nil || got.DailyExportURL != step.address || got.DailyExportDay != step.want {
+				t.Errorf("%q at %v: %+v, %v; want day %v", step.address, step.at.Time(), got, err, step.want)
+			}
+		}
+
+		for _, bad := range []string{"http://shop.example", "shop.example", "https://user@shop.example/"} {
+			if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID, site.ID, bad, model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.Invalid {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
+
+		if err := sites.New(d).SetDailyExportWebhook(t.Context(), site.AccountID+1, site.ID, "", model.ChangedBy{At: dbtest.Noon}); model.KindOf(err) != model.NotFound {
+			t.Errorf("another account's site: %v", err)
+		}
+	})
+}
+
+// BenchmarkPlanDailyExport plans a day of a million events, and reads its last part.
+func BenchmarkPlanDailyExport(b *testing.B) {
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		const site = 1
+		day := dbtest.Noon.Day()
+		visit := model.NewTimeID(day.Start())
+		for _, statement := range []string{
+			fmt.Sprintf("INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (%d, %d, '0123456789abcdef', %d, 0, 0, 'direct')", site, visit, day.Start()),
+			fmt.Sprintf(`INSERT INTO events (site_id, at, id, visit_id, name, path, properties)
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 999999)
+SELECT %d, %d + CAST(n AS bigint) * 86400, n, %d, 'signup', '/welcome', '{"plan":"pro","step":3,"source":"newsletter"}' FROM numbers`, site, day.Start(), visit),
+			fmt.Sprintf(`INSERT INTO sites (id, account_id, site_key, domain, name, plan, monthly_pageviews, daily_export_url, created_at)
+SELECT %d, id, 'k', 'shop.example', 'shop', 'FREE', 1, 'https://shop.example', 0 FROM accounts`, site),
+		} {
+			if strings.HasPrefix(statement, "INSERT INTO sites") {
+				if err := dbtest.Exec(d, "INSERT INTO accounts (name, created_at) VALUES ('a', 0)"); err != nil {
+					b.Fatal(err)
+				}
+			}
+
+			if err := dbtest.Exec(d, statement); err != nil {
+				b.Fatal(err)
+			}
+		}
+
+		b.ReportAllocs()
+
+		for b.Loop() {
+			if err := dbtest.Exec(d, "UPDATE sites SET daily_export_day = ?", day); err != nil {
+				b.Fatal(err)
+			}
+			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
+				b.Fatal(err)
+			}
+
+			n, err := outbox.New(d).PlanDailyExports(b.Context(), day+1, (day + 1).Start(), noFailedPlan(b))
+			if err != nil || n != 200 {
+				b.Fatal(n, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,373 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+const lease = time.Minute
+
+var nextPending atomic.Int64
+
+// pending writes a delivery that is due at the moment.
+func pending(t *testing.T, d *db.DB, siteID int64, kind string, at model.Instant) int64 {
+	t.Helper()
+
+	// a random one may be there already
+	id := model.FirstTimeID(at) + nextPending.Add(1)
+	err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+VALUES (?, ?, ?, 'purchase', 'pending', 0, ?, ?, '{}')`, siteID, id, kind, at, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return id
+}
+
+func conversions(site *model.Site) model.Lane {
+	return model.Lane{SiteID: site.ID, Kind: model.DeliveryConversion}
+}
+
+// TestClaimsAreExact: however many workers claim at once, an attempt has one of them.
+func TestClaimsAreExact(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		const n = 20
+		for range n {
+			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
+		}
+
+		var mu sync.Mutex
+		claimed := map[int64]int{}
+
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for {
+					claim, err := outbox.New(d).ClaimDelivery(context.Background(), conversions(site), nil, dbtest.Noon, lease)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+
+					if claim == nil {
+						return
+					}
+					if claim.Attempts != 1 || claim.URL != "https://shop.example/hook" || claim.Secret != "the secret of shop.example" || claim.SiteKey != site.SiteKey {
+						t.Errorf("claim %+v", claim)
+					}
+
+					mu.Lock()
+					claimed[claim.ID]++
+					mu.Unlock()
+				}
+			})
+		}
+
+		wg.Wait()
+
+		if len(claimed) != n {
+			t.Errorf("%d deliveries claimed, want %d", len(claimed), n)
+		}
+
+		for id, times := range claimed {
+			if times != 1 {
+				t.Errorf("delivery %d claimed %d times", id, times)
+			}
+		}
+	})
+}
+
+// TestDeadWorkers: each claim whose worker says nothing more is over after its lease and was an
+// attempt; after the fifth the delivery has failed, and the owner is told, once a day.
+func TestDeadWorkers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		now := dbtest.Noon
+		for range 2 {
+			id := pending(t, d, site.ID, model.DeliveryConversion, now)
+			for n := range int32(model.MaxAttempts) {
+				claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, now, lease)
+				if err != nil || claim == nil || claim.ID != id || claim.Attempts != n+1 {
+					t.Fatalf("attempt %d: %+v, %v", n+1, claim, err)
+				}
+
+				for _, early := range []model.Instant{now, now.Add(lease) - 1} {
+					if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, early, lease); claim != nil || err != nil {
+						t.Fatalf("claimed again before the lease is over: %+v, %v", claim, err)
+					}
+				}
+
+				now = now.Add(lease)
+				if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), []int64{id}, now, lease); claim != nil || err != nil {
+					t.Fatalf("claimed although excepted: %+v, %v", claim, err)
+				}
+			}
+
+			if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, now, lease); claim != nil || err != nil {
+				t.Fatalf("a sixth attempt: %+v, %v", claim, err)
+			}
+
+			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
+			if err != nil || logs[0].State != model.DeliveryFailed || len(logs[0].Attempts) != model.MaxAttempts {
+				t.Errorf("deliveries %+v, %v", logs, err)
+			}
+		}
+
+		mails, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails")
+		if err != nil || len(mails) != 1 || mails[0].Kind != model.MailDeliveryFailed || mails[0].Recipient != "owner@shop.example" {
+			t.Errorf("mails %+v, %v; want one", mails, err)
+		}
+	})
+}
+
+// TestLateResults: a result that comes after its claim has passed on counts if the delivery was
+// made, and not if it was not.
+func TestLateResults(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.OutboxSite(t, d, "shop.example")
+		for _, test := range []struct {
+			first, second string // classes; the first one's result comes last
+			want          string
+		}{
+			{"", model.AttemptServerError, model.DeliveryDelivered},
+			{model.AttemptServerError, "", model.DeliveryDelivered},
+			{model.AttemptServerError, model.AttemptServerError, model.DeliveryPending},
+		} {
+			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
+			claim := func(at model.Instant) *outbox.Claim {
+				t.Helper()
+				c, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, at, lease)
+				if err != nil || c == nil {
+					t.Fatalf("claim %+v, %v", c, err)
+				}
+				return c
+			}
+
+			first, second := claim(dbtest.Noon), claim(dbtest.Noon.Add(lease))
+			for _, r := range []struct {
+				claim *outbox.Claim
+				class string
+			}{{second, test.second}, {first, test.first}} {
+				if err := outbox.New(d).FinishAttempt(t.Context(), r.claim, outbox.AttemptResult{Error: r.class}, dbtest.Noon.Add(2*lease)); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
+			if err != nil || logs[0].State != test.want || logs[0].Attempts[0].Error != test.first || logs[0].Attempts[1].Error != test.second {
+				t.Errorf("%q after %q: %+v, want %s", test.first, test.second, logs[0], test.want)
+			}
+
+			if test.want == model.DeliveryPending {
+				if wait := logs[0].NextAttemptAt.Sub(dbtest.Noon.Add(2 * lease)); wait < 270*time.Second || wait > 330*time.Second {
+					t.Errorf("the third attempt comes after %v, want five minutes after the second", wait)
+				}
+			}
+
+			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestRedeliver: by hand there is one more attempt, in every state but that of one under way; its
+// failure leaves the state and the schedule as they were, and nobody is told.
+func TestRedeliver(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		for _, test := range []struct {
+			state, class string
+			want         string
+		}{
+			{model.DeliveryFailed, "", model.DeliveryDelivered},
+			{model.DeliveryFailed, model.AttemptServerError, model.DeliveryFailed},
+			{model.DeliveryFailed, model.AttemptUnfinished, model.DeliveryFailed}, // the worker dies
+			{model.DeliveryDelivered, model.AttemptServerError, model.DeliveryDelivered},
+			{model.DeliveryPending, model.AttemptServerError, model.DeliveryPending},
+			{model.DeliveryPending, "", model.DeliveryDelivered},
+		} {
+			id := pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
+			if err := dbtest.Exec(d, "UPDATE deliveries SET state = ?, attempts = 2, tries = 2, next_attempt_at = ? WHERE id = ?", test.state, dbtest.Noon.Add(time.Hour), id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := outbox.New(d).Redeliver(t.Context(), other.AccountID, site.ID, id, dbtest.Noon); !errors.Is(err, model.ErrNotFound) {
+				t.Errorf("another account's: %v", err)
+			}
+			if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, id, dbtest.Noon); err != nil {
+				t.Fatal(err)
+			}
+
+			inProgress := func() {
+				t.Helper()
+				if _, err := outbox.New(d).Redeliver(t.Context(), site.AccountID, site.ID, id, dbtest.Noon); model.KindOf(err) != model.Conflict {
+					t.Errorf("asked for twice: %v, want a conflict", err)
+				}
+			}
+
+			inProgress()
+			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
+			if err != nil || claim == nil || !claim.Manual || claim.Attempts != 2 || claim.Tries != 3 {
+				t.Fatalf("claim %+v, %v", claim, err)
+			}
+
+			inProgress()
+
+			if test.class == model.AttemptUnfinished {
+				if claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon.Add(lease), lease); claim != nil || err != nil {
+					t.Fatalf("claim after a worker died: %+v, %v", claim, err)
+				}
+			} else if err := outbox.New(d).FinishAttempt(t.Context(), claim, outbox.AttemptResult{Error: test.class}, dbtest.Noon); err != nil {
+				t.Fatal(err)
+			}
+
+			logs, err := dbtest.Deliveries(d, site.ID, 0, 1)
+			if err != nil || logs[0].State != test.want || logs[0].Delivery.Attempts != 2 || len(logs[0].Attempts) != 1 || !logs[0].Attempts[0].Manual {
+				t.Errorf("%s, then %q: %+v, want %s", test.state, test.class, logs[0], test.want)
+			}
+			if err := dbtest.Exec(d, "DELETE FROM deliveries"); err != nil {
+				t.Fatal(err)
+			}
+			if err := dbtest.Exec(d, "DELETE FROM delivery_attempts"); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if n, err := dbtest.Count(d, "mails"); n != 0 || err != nil {
+			t.Errorf("%d mails, %v", n, err)
+		}
+	})
+}
+
+// TestDueLanes: each lane with something due is found, in pages, whatever else waits.
+func TestDueLanes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for site := int64(1); site <= 5; site++ {
+			pending(t, d, site, model.DeliveryConversion, dbtest.Noon)
+			pending(t, d, site, model.DeliveryConversion, dbtest.Noon)
+
+			// due up to site 3
+			pending(t, d, site, model.DeliveryDailyExport, dbtest.Noon.Add(time.Duration(site-3)*time.Second))
+		}
+
+		pending(t, d, 6, model.DeliveryTest, dbtest.Noon.Add(time.Second))
+		var got []string
+
+		for after := int64(0); ; {
+			lanes, err := outbox.New(d).DueLanes(t.Context(), dbtest.Noon, after, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			for _, lane := range lanes {
+				if text := fmt.Sprintf("%d %s", lane.SiteID, lane.Kind); len(got) == 0 || got[len(got)-1] < text {
+					got = append(got, text)
+				}
+			}
+
+			if len(lanes) < 4 {
+				break
+			}
+
+			after = lanes[3].SiteID - 1
+		}
+
+		want := "1 conversion, 1 daily_export, 2 conversion, 2 daily_export, 3 conversion, 3 daily_export, 4 conversion, 5 conversion"
+		if strings.Join(got, ", ") != want {
+			t.Errorf("due lanes %v, want %s", got, want)
+		}
+
+		due, err := outbox.New(d).DueDeliveries(t.Context(), model.Lane{SiteID: 3, Kind: model.DeliveryConversion}, dbtest.Noon, 1)
+		if err != nil || len(due) != 1 || due[0].SiteID != 3 {
+			t.Errorf("due %+v, %v", due, err)
+		}
+
+		backlog, err := outbox.New(d).DeliveryBacklog(t.Context(), dbtest.Noon)
+		if want := (outbox.Backlog{Pending: 16, Due: 13, Oldest: dbtest.Noon.Add(-2 * time.Second)}); err != nil || backlog != want {
+			t.Errorf("backlog %+v, %v, want %+v", backlog, err, want)
+		}
+	})
+}
+
+// TestWebhookSecretAtRest: the secret is not in the database as it is, and opens with its site and
+// key only.
+func TestWebhookSecretAtRest(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		site, other := dbtest.OutboxSite(t, d, "shop.example"), dbtest.OutboxSite(t, d, "other.example")
+		sealed := func(id int64) []byte {
+			t.Helper()
+			rows, err := dbtest.Rows[model.Site](d, "SELECT * FROM sites WHERE id = ?", id)
+			if err != nil || len(rows) != 1 {
+				t.Fatal(rows, err)
+			}
+			return rows[0].ConversionWebhookSecret
+		}
+
+		before := sealed(site.ID)
+		if len(before) == 0 || strings.Contains(string(before), "secret") {
+			t.Errorf("stored as %q", before)
+		}
+		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/other", nil, model.ChangedBy{}); err != nil || !reflect.DeepEqual(sealed(site.ID), before) {
+			t.Errorf("a new address changes the secret, %v", err)
+		}
+
+		claim := func(d *db.DB) *outbox.Claim {
+			t.Helper()
+			pending(t, d, site.ID, model.DeliveryConversion, dbtest.Noon)
+			claim, err := outbox.New(d).ClaimDelivery(t.Context(), conversions(site), nil, dbtest.Noon, lease)
+			if err != nil || claim == nil || claim.Attempts != 1 {
+				t.Fatalf("claim %+v, %v", claim, err)
+			}
+			return claim
+		}
+
+		another, err := db.Open(databaseURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer another.Close()
+
+		if c := claim(another); c.Fault == nil || c.Secret != "" {
+			t.Error("the secret opens without a key")
+		}
+		another.UseApplicationKey([]byte("another application key of 32 bytes"))
+		if c := claim(another); c.Fault == nil || c.Secret != "" {
+			t.Error("the secret opens with another key")
+		}
+		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealed(other.ID), site.ID); err != nil {
+			t.Fatal(err)
+		}
+		if c := claim(d); c.Fault == nil || c.Secret != "" {
+			t.Error("one site's secret opens as another's")
+		}
+
+		empty := ""
+		if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://shop.example/hook", &empty, model.ChangedBy{}); err != nil || sealed(site.ID) != nil {
+			t.Errorf("an empty secret leaves %q, %v", sealed(site.ID), err)
+		}
+		if c := claim(d); c.Fault != nil || c.Secret != "" {
+			t.Errorf("claim %+v", c)
+		}
+
+		for _, secret := range []string{strings.Repeat("x", model.MaxWebhookSecret+1), strings.Repeat("x", model.MinWebhookSecret-1), "a\x00b"} {
+			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "", &secret, model.ChangedBy{}); model.KindOf(err) != model.Invalid {
+				t.Errorf("secret %q: %v", secret, err)
+			}
+		}
+	})
+}

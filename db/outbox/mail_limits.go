@@ -1,0 +1,62 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// This file bounds the storage and the mails of one account. The counters are columns of the
+// account's row, which the transactions that count have locked.
+
+// The mails of one account and UTC day.
+const (
+	maxInvitationsADay = 100
+	maxNoticesADay     = 1_000 // of quotas and failed deliveries, to all members together
+)
+
+// CountInvitation counts a mailed invitation of the account, whatever becomes of it. It is the
+// RateLimited rate_limited when the day's are used up.
+func CountInvitation(ctx context.Context, tx *db.Tx, accountID int64, now model.Instant) error {
+	sent, err := countMails(ctx, tx, accountID, "invitations_mailed", 1, now)
+	if err == nil && sent > maxInvitationsADay {
+		tomorrow := (now.Day() + 1).Start()
+		err = &model.Error{
+			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: tomorrow.Sub(now).Round(time.Second),
+			Message: fmt.Sprintf("An account sends at most %d invitations a day (UTC).", maxInvitationsADay),
+		}
+	}
+
+	return err
+}
+
+// countNotices counts n mails with a notice to members of the account, and returns how many of them
+// may be sent.
+func countNotices(ctx context.Context, tx *db.Tx, accountID int64, n int, now model.Instant) (int, error) {
+	sent, err := countMails(ctx, tx, accountID, "notices_mailed", n, now)
+	if errors.Is(err, model.ErrNotFound) {
+		// the account was deleted; its mails go with its members
+		return n, nil
+	}
+	return max(0, n-max(0, sent-maxNoticesADay)), err
+}
+
+// countMails adds n to one of the account's two counters of the day and returns it. Another day,
+// also an earlier one after the clock was set back, begins at zero.
+func countMails(ctx context.Context, tx *db.Tx, accountID int64, counter string, n int, now model.Instant) (int, error) {
+	day, column := now.Day(), bun.Ident(counter)
+	_, err := tx.ExecContext(ctx, "UPDATE accounts SET mail_day = ?, invitations_mailed = 0, notices_mailed = 0 WHERE id = ? AND mail_day <> ?", day, accountID, day)
+	if err != nil {
+		return 0, err
+	}
+
+	var sum int
+	err = tx.NewRaw("UPDATE accounts SET ? = ? + ? WHERE id = ? RETURNING ?", column, column, n, accountID, column).Scan(ctx, &sum)
+	return sum, db.OrNotFound(err)
+}

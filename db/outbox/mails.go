@@ -1,0 +1,206 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// QueueMail writes a mail that the worker sends. It fails for a kind that nobody has a text for.
+func (s *Store) QueueMail(ctx context.Context, mail model.Mail) error {
+	if err := QueueMails(ctx, s.db.Write, []model.Mail{mail}); err != nil {
+		return fmt.Errorf("queue a mail of account %d: %w", mail.AccountID, err)
+	}
+	return nil
+}
+
+func QueueMails(ctx context.Context, tx bun.IDB, mails []model.Mail) error {
+	if len(mails) == 0 {
+		return nil
+	}
+
+	for i := range mails {
+		m := &mails[i]
+		if !slices.Contains(model.MailKinds, m.Kind) {
+			return fmt.Errorf("there are no mails of kind %q", m.Kind)
+		}
+		if m.Data == "" {
+			m.Data = model.NoMailData
+		}
+
+		m.ID, m.State, m.Attempts, m.NextAttemptAt = 0, model.MailPending, 0, m.CreatedAt
+	}
+
+	_, err := tx.NewInsert().Model(&mails).Exec(ctx)
+	return err
+}
+
+// DueMails returns at most limit mails that are due, the longest due first.
+func (s *Store) DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error) {
+	var mails []model.Mail
+	err := s.db.Read.NewSelect().Model(&mails).Where("state = 'pending' AND next_attempt_at <= ?", now).
+		OrderExpr("next_attempt_at, id").Limit(int64(limit)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for due mails: %w", err)
+	}
+	return mails, nil
+}
+
+// ClaimMail begins the next attempt to send a mail, and returns it; nobody else can before lease
+// has passed. It returns nil when the mail is not due. A mail whose last attempt had a worker that
+// died, or whose link is void, has failed.
+func (s *Store) ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error) {
+	var mail *model.Mail
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		mail = nil
+		var due []model.Mail
+		q := tx.NewSelect().Model(&due).Where("id = ? AND state = 'pending' AND next_attempt_at <= ?", id, now)
+
+		tx.Lock(q, "UPDATE SKIP LOCKED")
+		if err := q.Scan(ctx); err != nil || len(due) == 0 {
+			return err
+		}
+
+		m := &due[0]
+		if m.Attempts >= model.MaxMailAttempts || m.IsVoid(now) {
+			m.End(model.MailFailed)
+		} else {
+			m.Attempts++
+			m.NextAttemptAt = now.Add(lease)
+			mail = m
+		}
+
+		_, err := tx.NewUpdate().Model(m).WherePK().Column("state", "data", "attempts", "next_attempt_at").Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim mail %d: %w", id, err)
+	}
+
+	return mail, nil
+}
+
+// FinishMail records what became of a claimed mail: its State, and its NextAttemptAt if that is
+// pending. What an ended mail said is forgotten. A late result, of an attempt whose claim had
+// passed to another one, does not count.
+func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
+	if m.State != model.MailPending {
+		m.End(m.State)
+	}
+
+	_, err := s.db.Write.NewUpdate().Model(m).Column("state", "data", "next_attempt_at").
+		Where("id = ? AND attempts = ? AND state = 'pending'", m.ID, m.Attempts).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("record mail %d: %w", m.ID, err)
+	}
+
+	return nil
+}
+
+// DeleteUnsentLink deletes a mail whose link is void before it was sent.
+func DeleteUnsentLink(ctx context.Context, tx *db.Tx, kind string, accountID int64, recipient string) error {
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", recipient).
+		Where("kind = ?", kind).Where("state = ?", model.MailPending).Exec(ctx)
+	return err
+}
+
+var everyRole = []model.Role{model.RoleOwner, model.RoleMember, model.RoleViewer}
+
+// MailUsers writes one mail for each user of the account with one of the roles.
+func MailUsers(
+	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles ...model.Role,
+) error {
+	everyone := func(recipients []string) ([]string, error) { return recipients, nil }
+	return mailChosen(ctx, tx, accountID, kind, data, now, roles, everyone)
+}
+
+// mailChosen is mailUsers to those whom choose chooses. The users stay until tx ends, so that
+// another transaction that deletes them finds their mails. Its callers hold a notice, a delivery or
+// a site already, against the order of locks: they may lose, and run again.
+func mailChosen(
+	ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant, roles []model.Role,
+	choose func([]string) ([]string, error),
+) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+
+	var recipients []string
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("role IN ?", bun.Tuple(roles)).Order("id")
+
+	tx.Lock(q, "KEY SHARE")
+	if err := q.Scan(ctx, &recipients); err != nil {
+		return err
+	}
+
+	recipients, err = choose(recipients)
+	if err != nil {
+		return err
+	}
+
+	mails := make([]model.Mail, len(recipients))
+	for i, recipient := range recipients {
+		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text), CreatedAt: now}
+	}
+
+	return QueueMails(ctx, tx, mails)
+}
+
+// mailNotice writes one mail for each user of the account, for mails that an account can cause many
+// of: beyond 1,000 a day they are left out.
+func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, data any, now model.Instant) error {
+	// before its users
+	if err := tx.LockRow(ctx, "accounts", accountID); err != nil && !errors.Is(err, model.ErrNotFound) {
+		return err
+	}
+
+	return mailChosen(ctx, tx, accountID, kind, data, now, everyRole, func(recipients []string) ([]string, error) {
+		n, err := countNotices(ctx, tx, accountID, len(recipients), now)
+		return recipients[:n], err
+	})
+}
+
+// queueFailureMail tells a site's owners that a delivery has failed for good, at most once a day.
+func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, class string, now model.Instant) error {
+	result, err := tx.ExecContext(ctx, "INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
+	if err != nil {
+		return err
+	}
+	if first, err := result.RowsAffected(); err != nil || first == 0 {
+		return err
+	}
+
+	var site model.Site
+	if err := tx.NewSelect().Model(&site).Where("id = ?", delivery.SiteID).Scan(ctx); err != nil {
+		if errors.Is(db.OrNotFound(err), model.ErrNotFound) {
+			return nil
+		}
+
+		return err
+	}
+
+	var names []string
+	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).Scan(ctx, &names); err != nil {
+		return err
+	}
+
+	return mailNotice(ctx, tx, site.AccountID, model.MailDeliveryFailed, model.DeliveryFailedMail{
+		Account: strings.Join(names, ""), Site: site.Domain, Kind: delivery.Kind, Event: delivery.Event, Attempts: delivery.Attempts, Error: class,
+	}, now)
+}
+
+// DeleteMailsTo deletes the account's mails to an address that no longer belongs to it.
+func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string) error {
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", email).Exec(ctx)
+	return err
+}

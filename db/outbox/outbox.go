@@ -1,0 +1,21 @@
+// Package outbox stores what is to be sent: webhook deliveries with their attempts, daily exports,
+// mails, and notices of quotas. The rows are written in the transactions of the facts that they are
+// about; the worker claims and finishes them, and an owner lists and repeats them. It sends nothing
+// itself.
+package outbox
+
+import (
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/keys"
+)
+
+// Store reads and changes the outbox. It is safe for concurrent use.
+type Store struct {
+	db      *db.DB
+	keys    *keys.Store
+	exports *exports.Store
+}
+
+// New returns the outbox of a database.
+func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d), exports: exports.New(d)} }

@@ -1,0 +1,186 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// QuotaNotice says that a month's quota was used to a part. There is one for each month and part,
+// whatever happens.
+type QuotaNotice struct {
+	AccountID int64
+	SiteID    int64  // 0: the account's captcha
+	Product   string // model.ProductAnalytics or model.ProductCaptcha
+	Month     model.Month
+	Threshold int // percent: 80 or 100
+	CreatedAt model.Instant
+	MailedAt  model.Instant // 0: the mails are still to be written
+}
+
+// NoteSiteQuotas writes the notices of all sites that have used 80 % or 100 % of their quota of the
+// month and have none yet. It returns how many it wrote.
+func (s *Store) NoteSiteQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
+	var all int64
+	for _, threshold := range model.QuotaThresholds {
+		result, err := s.db.Write.ExecContext(ctx, `
+INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
+SELECT s.account_id, s.id, ?, u.month, ?, ? FROM site_usage u JOIN sites s ON s.id = u.site_id
+WHERE u.month = ? AND u.used > 0 AND u.used * 100 >= s.monthly_pageviews * ?
+AND NOT EXISTS (SELECT 1 FROM quota_notices n WHERE n.account_id = s.account_id AND n.site_id = s.id AND n.product = ? AND n.month = u.month AND n.threshold = ?)
+ON CONFLICT DO NOTHING`,
+			model.ProductAnalytics, threshold, now, month, threshold, model.ProductAnalytics, threshold)
+		if err != nil {
+			return all, fmt.Errorf("note quotas of %s used to %d %%: %w", month, threshold, err)
+		}
+
+		n, err := result.RowsAffected()
+		if err != nil {
+			return all, err
+		}
+
+		all += n
+	}
+
+	return all, nil
+}
+
+// NoteCaptchaQuotas writes the captcha notices of all accounts whose use of the month has reached
+// 80 % or 100 % of their plan's quota and that have none yet. The data plane notes what a
+// verification reaches; this finds what a lower plan reaches without one: an exhausted account
+// counts no verification. A threshold below one that was noted is left out. It returns how many
+// notices it wrote.
+func (s *Store) NoteCaptchaQuotas(ctx context.Context, month model.Month, now model.Instant) (int64, error) {
+	quotas := model.CaptchaQuotas()
+	plans := make([]string, len(quotas))
+
+	var args []any
+	for i, q := range quotas {
+		plans[i] = "(?, ?)"
+		args = append(args, string(q.Plan), q.Quota)
+	}
+
+	var all int64
+	for _, threshold := range model.QuotaThresholds {
+		// In a transaction of its own, since it may deadlock with a writer that notes several
+		// accounts in another order.
+		var n int64
+		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			result, err := tx.ExecContext(ctx, `
+WITH quotas (plan, quota) AS (VALUES `+strings.Join(plans, ", ")+`)
+INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
+SELECT a.id, ?, u.month, ?, ? FROM captcha_usage u JOIN accounts a ON a.id = u.account_id JOIN quotas q ON q.plan = a.captcha_plan
+WHERE u.month = ? AND u.used * 100 >= q.quota * ?
+AND NOT EXISTS (SELECT 1 FROM quota_notices n
+  WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?)
+ORDER BY a.id
+ON CONFLICT DO NOTHING`,
+				append(slices.Clone(args), model.ProductCaptcha, threshold, now, month, threshold, model.ProductCaptcha, threshold)...)
+			if err != nil {
+				return err
+			}
+
+			n, err = result.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return all, fmt.Errorf("note captcha quotas of %s used to %d %%: %w", month, threshold, err)
+		}
+
+		all += n
+	}
+
+	return all, nil
+}
+
+// quotaNoticePage is how many notices one transaction turns into mails.
+const quotaNoticePage = 100
+
+// MailQuotaNotices writes the mails of all notices that have none yet, for each user of the
+// account, and returns how many notices there were.
+func (s *Store) MailQuotaNotices(ctx context.Context, now model.Instant) (int, error) {
+	for all := 0; ; {
+		n := 0
+		err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			notices, err := s.newQuotaNotices(ctx, tx)
+			n = len(notices)
+			for i := 0; err == nil && i < n; i++ {
+				err = s.mailQuotaNotice(ctx, tx, &notices[i], now)
+			}
+			return err
+		})
+		if err != nil {
+			return all, fmt.Errorf("write mails of quota notices: %w", err)
+		}
+		if all += n; n < quotaNoticePage {
+			return all, nil
+		}
+	}
+}
+
+// newQuotaNotices takes notices that have no mails yet. Nobody else has them until tx ends.
+func (s *Store) newQuotaNotices(ctx context.Context, tx *db.Tx) ([]QuotaNotice, error) {
+	var notices []QuotaNotice
+	q := tx.NewSelect().Model(&notices).Where("mailed_at = 0").
+		OrderExpr("created_at, account_id, site_id, product, month, threshold").Limit(quotaNoticePage)
+	tx.Lock(q, "UPDATE SKIP LOCKED")
+	return notices, q.Scan(ctx)
+}
+
+func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, now model.Instant) error {
+	kind := model.MailQuota80
+
+	if n.Threshold >= 100 {
+		kind = model.MailQuota100
+	}
+
+	data, err := quotaMail(ctx, tx, n)
+	if err != nil {
+		return err
+	}
+	if err := mailNotice(ctx, tx, n.AccountID, kind, data, now); err != nil {
+		return err
+	}
+
+	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
+		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID, n.SiteID, n.Product, n.Month, n.Threshold).
+		Exec(ctx)
+
+	return err
+}
+
+// quotaMail looks up what the mail of a notice names: the account, the site, and the quota, which
+// is that of the plan now. A deleted object, or a plan without a quota, leaves its field empty.
+func quotaMail(ctx context.Context, tx *db.Tx, n *QuotaNotice) (model.QuotaMail, error) {
+	data := model.QuotaMail{Product: n.Product, Month: n.Month.String()}
+	var accounts []model.Account
+	err := tx.NewSelect().Model(&accounts).Column("name", "captcha_plan").Where("id = ?", n.AccountID).Scan(ctx)
+	if err != nil {
+		return data, err
+	}
+	if len(accounts) > 0 {
+		data.Account = accounts[0].Name
+	}
+
+	if n.Product == model.ProductCaptcha {
+		if len(accounts) > 0 {
+			// model.Unlimited is negative.
+			data.Quota = max(0, accounts[0].CaptchaPlan.QuotaOrUnlimited())
+		}
+
+		return data, nil
+	}
+
+	var sites []model.Site
+	err = tx.NewSelect().Model(&sites).Where("id = ? AND account_id = ?", n.SiteID, n.AccountID).Scan(ctx)
+
+	if len(sites) > 0 {
+		data.Site, data.Quota = sites[0].Domain, sites[0].MonthlyPageviews
+	}
+
+	return data, err
+}

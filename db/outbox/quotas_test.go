@@ -1,0 +1,193 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+)
+
+// TestSiteQuotaNotices: a site's month has one notice at 80 % and one at 100 %, whoever looks how
+// often, also when the plan changes in between; another month begins anew.
+func TestSiteQuotaNotices(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		site := dbtest.OutboxSite(t, d, "shop.example")
+
+		unused := dbtest.OutboxSite(t, d, "unused.example")
+		if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", unused.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 0)", unused.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		for _, step := range []struct {
+			month model.Month
+			used  int
+			quota int
+			want  string
+		}{
+			{202611, 0, 10_000, ""},
+			{202611, 7_999, 10_000, ""},
+			{202611, 8_000, 10_000, "202611 80"},
+			{202611, 9_999, 10_000, "202611 80"},
+			{202611, 10_000, 10_000, "202611 80, 202611 100"},
+			{202611, 10_000, 100_000, "202611 80, 202611 100"},
+			{202611, 90_000, 100_000, "202611 80, 202611 100"},
+			{202612, 100_000, 100_000, "202611 80, 202611 100, 202612 80, 202612 100"},
+			{202612, 100_000, model.MaxMonthlyPageviews, "202611 80, 202611 100, 202612 80, 202612 100"}, // which no product overflows
+		} {
+			for _, statement := range []string{
+				fmt.Sprintf("INSERT INTO site_usage (site_id, month, used) VALUES (?, %d, %d) ON CONFLICT (site_id, month) DO UPDATE SET used = excluded.used", step.month, step.used),
+				fmt.Sprintf("UPDATE sites SET monthly_pageviews = %d WHERE id = ?", step.quota),
+			} {
+				if err := dbtest.Exec(d, statement, site.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					if _, err := outbox.New(d).NoteSiteQuotas(context.Background(), step.month, at); err != nil {
+						t.Error(err)
+					}
+					if _, err := outbox.New(d).MailQuotaNotices(context.Background(), at); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+
+			wg.Wait()
+			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			var got []string
+			for _, n := range notices {
+				if n.SiteID != site.ID || n.AccountID != site.AccountID || n.Product != model.ProductAnalytics || n.MailedAt == 0 {
+					t.Errorf("notice %+v", n)
+				}
+
+				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
+			}
+
+			if strings.Join(got, ", ") != step.want {
+				t.Errorf("%d of %d used in %v: notices %v, want %s", step.used, step.quota, step.month, got, step.want)
+			}
+
+			mails, err := dbtest.Count(d, "mails")
+			if err != nil || mails != len(notices) {
+				t.Errorf("%d mails for %d notices, %v", mails, len(notices), err)
+			}
+		}
+	})
+}
+
+// TestCaptchaQuotaNotices: an account has one captcha notice at 80 % and one at 100 % of its plan
+// in a month, also those that a lowered plan reaches, and none again after the plan changes.
+// Notices of the data plane count.
+func TestCaptchaQuotaNotices(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		at := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		account := dbtest.CaptchaAccount(t, d, "a")
+
+		for _, other := range []string{"unused", "unlimited", "newer"} {
+			id := dbtest.CaptchaAccount(t, d, other)
+			plan := map[string]model.CaptchaPlan{"unused": "FREE", "unlimited": model.CaptchaPlanEnterprise, "newer": "PRO_9M"}[other]
+			if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = ? WHERE id = ?", string(plan), id); err != nil {
+				t.Fatal(err)
+			}
+
+			used := 2_000_000
+
+			if other == "unused" {
+				used = 0
+			}
+			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, 202611, ?)", id, used); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		insert := fmt.Sprintf("INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (%d, 'captcha', ", account)
+
+		for _, step := range []struct {
+			name  string
+			month model.Month
+			used  int
+			plan  model.CaptchaPlan
+			first string // a notice of the data plane
+			want  string
+		}{
+			{"below", 202611, 7_999, model.CaptchaPlanFree, "", ""},
+			{"half of a larger plan", 202611, 50_000, model.CaptchaPlanPro100K, "", ""},
+			{"lowered, and exhausted at once", 202611, 50_000, model.CaptchaPlanFree, "", "202611 80, 202611 100"},
+			{"raised", 202611, 90_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100"},
+			{"lowered again", 202611, 90_000, model.CaptchaPlanFree, "", "202611 80, 202611 100"},
+			{"the next month, lowered to between the thresholds", 202612, 85_000, model.CaptchaPlanPro100K, "", "202611 80, 202611 100, 202612 80"},
+			{"lowered further", 202612, 85_000, model.CaptchaPlanFree, "", "202611 80, 202611 100, 202612 80, 202612 100"},
+			{"noted by the data plane", 202701, 10_000, model.CaptchaPlanFree, "202701, 100, 1)",
+				"202611 80, 202611 100, 202612 80, 202612 100, 202701 100"},
+		} {
+			if step.first != "" {
+				if err := dbtest.Exec(d, insert+step.first); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO captcha_usage (account_id, month, used) VALUES (?, %d, %d)
+ON CONFLICT (account_id, month) DO UPDATE SET used = excluded.used`, step.month, step.used), account)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, step.plan); err != nil {
+				t.Fatal(err)
+			}
+
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					if _, err := outbox.New(d).NoteCaptchaQuotas(context.Background(), step.month, at); err != nil {
+						t.Error(err)
+					}
+					if _, err := outbox.New(d).MailQuotaNotices(context.Background(), at); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+
+			wg.Wait()
+
+			notices, err := dbtest.Rows[outbox.QuotaNotice](d, "SELECT * FROM quota_notices ORDER BY month, threshold")
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			var got []string
+			for _, n := range notices {
+				if n.AccountID != account || n.SiteID != 0 || n.Product != model.ProductCaptcha || n.MailedAt == 0 {
+					t.Errorf("%s: notice %+v", step.name, n)
+				}
+
+				got = append(got, fmt.Sprintf("%d %d", n.Month, n.Threshold))
+			}
+
+			if strings.Join(got, ", ") != step.want {
+				t.Errorf("%s: notices %v, want %s", step.name, got, step.want)
+			}
+			if mails, err := dbtest.Count(d, "mails"); err != nil || mails != len(notices) {
+				t.Errorf("%s: %d mails for %d notices, %v", step.name, mails, len(notices), err)
+			}
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package retention_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+)
+
+// TestNowIsTheDatabasesTime: without a clock of the test, the time is the server's, or this
+// machine's with SQLite. Both run on one machine here.
+func TestNowIsTheDatabasesTime(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		before := model.At(time.Now())
+		now, err := d.Now(t.Context())
+
+		after := model.At(time.Now())
+		if err != nil || now < before || now > after {
+			t.Errorf("%v, error %v; want a time from %v to %v", now.Time(), err, before.Time(), after.Time())
+		}
+		if trusted, err := retention.New(d).TrustedNow(t.Context()); err != nil || trusted < now {
+			t.Errorf("trusted %v, error %v; want %v or later", trusted.Time(), err, now.Time())
+		}
+	})
+}
+
+// steppedClock is a clock that can jump, beside the time that really passes.
+type steppedClock struct {
+	start  time.Time
+	passed time.Duration
+	ahead  time.Duration
+}
+
+func (c *steppedClock) Now() time.Time { return c.start.Add(c.passed + c.ahead) }
+
+// open returns the database as a process that starts now sees it.
+func (c *steppedClock) open(t *testing.T, databaseURL string) *db.DB {
+	d := dbtest.Open(t, databaseURL)
+	began := c.passed
+	dbtest.SetClocks(d, c.Now, func() time.Duration { return c.passed - began })
+	return d
+}
+
+// check calls TrustedNow and returns the jump that it reports, nil when it trusts the clock.
+func (c *steppedClock) check(t *testing.T, d *db.DB) *db.ClockJump {
+	t.Helper()
+	now, err := retention.New(d).TrustedNow(t.Context())
+	if jump, ok := errors.AsType[*db.ClockJump](err); ok {
+		return jump
+	}
+	if err != nil || now != model.At(c.Now()) {
+		t.Fatalf("trusted %v, error %v; want %v", now.Time(), err, c.Now())
+	}
+
+	return nil
+}
+
+// run lets time pass, with a check each minute, and returns for how long the clock was not trusted.
+func (c *steppedClock) run(t *testing.T, d *db.DB, d2 time.Duration) (held time.Duration) {
+	t.Helper()
+	for end := c.passed + d2; c.passed < end; {
+		c.passed += time.Minute
+		if c.check(t, d) != nil {
+			held += time.Minute
+		}
+	}
+
+	return held
+}
+
+// TestClockJumps: after a jump the clock is not trusted for 70 minutes, after one of more than a
+// day for 24 hours; then it is.
+func TestClockJumps(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		ahead   time.Duration
+		off     time.Duration // for how long no process runs, too
+		restart bool
+		want    time.Duration
+	}{
+		{name: "nine minutes", ahead: 9 * time.Minute},
+		{name: "fifty-five minutes", ahead: 55 * time.Minute, want: 70 * time.Minute},
+		{name: "fifty-five minutes, across restarts", ahead: 55 * time.Minute, restart: true, want: 70 * time.Minute},
+		{name: "fourteen months", ahead: 425 * 24 * time.Hour, want: 24 * time.Hour},
+		{name: "fourteen months, across restarts", ahead: 425 * 24 * time.Hour, restart: true, want: 24 * time.Hour},
+		{name: "back by a year", ahead: -365 * 24 * time.Hour, want: 24 * time.Hour},
+		{name: "back by an hour", ahead: -time.Hour, want: 58 * time.Minute}, // until it reaches the last trusted time
+		{name: "off for a month", off: 30 * 24 * time.Hour, restart: true, want: 24 * time.Hour},
+		{name: "off for a night", off: 8 * time.Hour, restart: true, want: 70 * time.Minute},
+		{name: "no task for three hours", off: 3 * time.Hour},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+				clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+				d := clock.open(t, databaseURL)
+				if held := clock.run(t, d, 30*time.Minute); held != 0 {
+					t.Fatalf("a new installation's clock was not trusted for %v", held)
+				}
+
+				clock.ahead += test.ahead
+				clock.passed += test.off
+
+				var held time.Duration
+				for range 20 {
+					if test.restart {
+						d = clock.open(t, databaseURL)
+					}
+
+					held += clock.run(t, d, 90*time.Minute)
+				}
+
+				if held.Truncate(2*time.Minute) != test.want {
+					t.Errorf("not trusted for %v, want %v", held, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestClockIsPutRight: a clock that is put right is trusted at once by the process that knows how
+// long it was wrong, and after 70 minutes by one that does not. A clock that jumps again must begin
+// again.
+func TestClockIsPutRight(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+		d := clock.open(t, databaseURL)
+		clock.run(t, d, time.Minute)
+
+		clock.ahead = 425 * 24 * time.Hour
+		if held := clock.run(t, d, 20*time.Hour); held != 20*time.Hour {
+			t.Fatalf("14 months ahead: not trusted for %v of 20 hours", held)
+		}
+
+		clock.ahead += 2 * time.Hour
+		if held := clock.run(t, d, 20*time.Hour); held != 20*time.Hour {
+			t.Errorf("2 hours more: not trusted for %v of 20 hours", held)
+		}
+
+		clock.ahead = 0
+		if held := clock.run(t, d, time.Hour); held != 0 {
+			t.Errorf("put right: not trusted for %v", held)
+		}
+
+		clock.ahead = 3 * time.Hour
+		clock.run(t, d, 30*time.Minute)
+
+		clock.ahead = 0
+		if held := clock.run(t, clock.open(t, databaseURL), 2*time.Hour); held != 70*time.Minute {
+			t.Errorf("put right while the process was restarted: not trusted for %v, want 70 minutes", held)
+		}
+	})
+}
+
+// TestFirstClock: a database of an earlier release has no trusted time; its newest hit must confirm
+// the clock.
+func TestFirstClock(t *testing.T) {
+	for _, test := range []struct {
+		age  time.Duration // of the newest hit
+		held time.Duration
+	}{{5 * time.Minute, 0}, {425 * 24 * time.Hour, 70 * time.Minute}, {-time.Hour, 70 * time.Minute}} {
+		t.Run(fmt.Sprint(test.age), func(t *testing.T) {
+			dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+				clock := &steppedClock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+				d := clock.open(t, databaseURL)
+				site := dbtest.NewOwnSite(t, d, "example.com")
+				storeAt(t, d, site.ID, model.At(clock.Now().Add(-test.age)))
+				storeAt(t, d, site.ID, model.At(clock.Now().Add(-test.age-90*24*time.Hour)))
+
+				if held := clock.run(t, d, 2*time.Hour); held.Truncate(2*time.Minute) != test.held {
+					t.Errorf("not trusted for %v, want %v", held, test.held)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,433 @@
+package retention
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// This file erases what was stored of one pseudonymous user id of a site. No index finds the visits
+// of a user id: it would cost every identified hit, and erasures are rare. A job reads the site's
+// visits in the order of their ids instead, in pages, and the rows of those days on which it finds
+// some.
+
+const (
+	erasurePage   = 5_000 // rows that one statement reads
+	erasurePages  = 200   // pages of visits that one run reads for one erasure before the next one's turn
+	erasureChunk  = 500   // rows that one transaction deletes
+	erasureTries  = 10    // how often a run looks for new rows of visits that are still active
+	erasureWindow = time.Minute
+)
+
+// errStillActive is the result of a run that met a visitor who kept sending hits.
+var errStillActive = errors.New("the visits to erase are still active")
+
+// RequestErasure notes that all that was stored of a pseudonymous user id of the site until now is
+// to be erased; EraseUser and EraseUsers do it. Asked for again, the same request begins again,
+// with the time of now. It is model.ErrNotFound for another account's site, Invalid for an id of
+// another form, and too_many_erasures beyond model.MaxErasures in progress.
+func (s *Store) RequestErasure(ctx context.Context, accountID, siteID int64, userID string, now model.Instant) (*model.UserErasure, error) {
+	// as the browser script does
+	userID = strings.ToLower(userID)
+	if !model.IsUserID(userID) {
+		return nil, model.InvalidField("userId", "invalid_user_id", "A user id has 64 hexadecimal digits, as the site's pages send it.")
+	}
+
+	key, err := s.keys.UserIDKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	e := &model.UserErasure{SiteID: siteID, Subject: model.UserIDKey(key).Of(siteID, userID), RequestedAt: now}
+	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// The account's row first: it makes the limit exact.
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+			return err
+		}
+		if own, err := tx.NewSelect().Table("sites").Where("id = ? AND account_id = ?", siteID, accountID).Exists(ctx); err != nil || !own {
+			return notFoundUnless(own, err)
+		}
+
+		others, err := tx.NewSelect().Table("user_erasures").
+			Where("finished_at = 0 AND NOT (site_id = ? AND subject = ?)", siteID, e.Subject).
+			Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID).Count(ctx)
+		if err != nil {
+			return err
+		}
+
+		if others >= model.MaxErasures {
+			return &model.Error{
+				Kind: model.Conflict, Code: "too_many_erasures", Field: "userId",
+				Message: fmt.Sprintf("An account can have %d erasures in progress. Try again when some are finished.", model.MaxErasures),
+			}
+		}
+
+		return tx.NewRaw(`INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (?, ?, ?)
+ON CONFLICT (site_id, subject) DO UPDATE SET requested_at = excluded.requested_at, last_visit = 0, finished_at = 0,
+  visits = 0, pageviews = 0, events = 0, deliveries = 0 RETURNING *`, siteID, e.Subject, now).Scan(ctx, e)
+	})
+	if err != nil {
+		return nil, db.Wrap(err, "request an erasure of site %d", siteID)
+	}
+
+	return e, nil
+}
+
+func notFoundUnless(found bool, err error) error {
+	if err == nil && !found {
+		err = model.ErrNotFound
+	}
+	return err
+}
+
+// Erasure returns an erasure of a site of the account, or model.ErrNotFound. One that is finished
+// is kept for 30 days.
+func (s *Store) Erasure(ctx context.Context, accountID, id int64) (*model.UserErasure, error) {
+	var e model.UserErasure
+	err := s.db.Read.NewSelect().Model(&e).Where("id = ?", id).
+		Where("site_id IN (SELECT id FROM sites WHERE account_id = ?)", accountID).Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &e, nil
+}
+
+// EraseUsers goes on with all erasures that are not finished, the oldest first, for a while each,
+// until ctx ends. It returns how many rows it deleted.
+func (s *Store) EraseUsers(ctx context.Context, now model.Instant) (int64, error) {
+	var open []*model.UserErasure
+	if err := s.db.Read.NewSelect().Model(&open).Where("finished_at = 0").Order("id").Scan(ctx); err != nil {
+		return 0, fmt.Errorf("list erasures: %w", err)
+	}
+
+	var all int64
+	for _, e := range open {
+		n, err := s.EraseUser(ctx, e, now)
+		all += n
+
+		if err != nil {
+			return all, err
+		}
+	}
+
+	return all, nil
+}
+
+// EraseUser goes on with an erasure, for at most a million visits of the site or until ctx ends,
+// and returns how many rows it deleted. What it did stays done when it fails.
+func (s *Store) EraseUser(ctx context.Context, e *model.UserErasure, now model.Instant) (int64, error) {
+	r := &eraser{db: s.db, erasure: *e}
+	err := r.run(ctx, now)
+	if errors.Is(err, errStillActive) {
+		// the next run goes on
+		err = nil
+	}
+
+	if err != nil {
+		err = fmt.Errorf("erase a user of site %d: %w", e.SiteID, err)
+	}
+
+	return r.deleted, err
+}
+
+// eraser is one run of an erasure.
+type eraser struct {
+	db      *db.DB
+	erasure model.UserErasure
+	deleted int64
+}
+
+// ownVisit is a visit of the user.
+type ownVisit struct {
+	ID        int64
+	StartedAt model.Instant
+	UserID    []byte
+}
+
+func (r *eraser) run(ctx context.Context, now model.Instant) error {
+	for range erasurePages {
+		own, last, err := r.visits(ctx)
+		if err != nil {
+			return err
+		}
+		if last == 0 {
+			return r.finish(ctx, now)
+		}
+
+		for len(own) > 0 {
+			day := own[0].StartedAt.Day()
+			n := slices.IndexFunc(own, func(v ownVisit) bool { return v.StartedAt.Day() != day })
+			if n < 0 {
+				n = len(own)
+			}
+
+			n = min(n, erasureChunk)
+			if err := r.eraseDay(ctx, day, own[:n]); err != nil {
+				return err
+			}
+
+			own = own[n:]
+		}
+
+		if err := r.advance(ctx, last); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// visits reads the next page of the site's visits and returns the user's among them, and the last
+// id; 0 behind the last one. A visit that began before the request is the user's as a whole.
+func (r *eraser) visits(ctx context.Context) (own []ownVisit, last int64, err error) {
+	var page []ownVisit
+	err = r.db.Read.NewSelect().Table("visits").Column("id", "started_at", "user_id").
+		Where("site_id = ?", r.erasure.SiteID).
+		Where("id > ? AND id < ?", r.erasure.LastVisit, model.FirstTimeID(r.erasure.RequestedAt+1)).
+		Order("id").Limit(erasurePage).Scan(ctx, &page)
+	if err != nil || len(page) == 0 {
+		return nil, 0, err
+	}
+
+	last = page[len(page)-1].ID
+	own = slices.DeleteFunc(page, func(v ownVisit) bool { return !bytes.Equal(v.UserID, r.erasure.Subject) })
+	return own, last, nil
+}
+
+// eraseDay deletes visits of one day with all that belongs to them. Their rows lie between the
+// first one's beginning and the end of the day, at which every visit ends.
+func (r *eraser) eraseDay(ctx context.Context, day model.Day, visits []ownVisit) error {
+	ids := make(map[int64]bool, len(visits))
+	first := visits[0].StartedAt
+	for _, v := range visits {
+		ids[v.ID], first = true, min(first, v.StartedAt)
+	}
+
+	end := (day + 1).Start()
+	from := map[string]model.Instant{"pageviews": first, "events": first}
+	for range erasureTries {
+		for table := range from {
+			seen, err := r.eraseRows(ctx, table, ids, from[table], end)
+			if err != nil {
+				return err
+			}
+
+			// What is committed late can be a little older than what was seen.
+			from[table] = max(from[table], seen.Add(-erasureWindow))
+		}
+
+		if gone, err := r.eraseVisits(ctx, ids, from, end); err != nil || gone {
+			return err
+		}
+	}
+
+	return errStillActive
+}
+
+// ownRow is a page view or event.
+type ownRow struct {
+	At         model.Instant
+	ID         int64
+	VisitID    int64
+	conversion `bun:",extend"` // of an event
+}
+
+// conversion is what an event has in common with the delivery about it, in addition to the time.
+type conversion struct {
+	Event         string `json:"event"`
+	Path          string `json:"path"`
+	TransactionID string `json:"transaction_id"`
+}
+
+// eraseRows deletes the rows of the visits in a table, and returns the time of the last row that it
+// has seen.
+func (r *eraser) eraseRows(ctx context.Context, table string, visits map[int64]bool, from, end model.Instant) (seen model.Instant, err error) {
+	columns := "at, id, visit_id"
+
+	if table == "events" {
+		columns += ", name AS event, path, transaction_id"
+	}
+
+	var after *ownRow
+
+	for {
+		var page []ownRow
+		q := r.db.Read.NewSelect().Table(table).ColumnExpr(columns).
+			Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, from, end).OrderExpr("at, id").Limit(erasurePage)
+
+		if after != nil {
+			q.Where("(at, id) > (?, ?)", after.At, after.ID)
+		}
+		if err := q.Scan(ctx, &page); err != nil || len(page) == 0 {
+			return seen, err
+		}
+
+		last := page[len(page)-1]
+		full := len(page) == erasurePage
+
+		own := slices.DeleteFunc(page, func(row ownRow) bool { return !visits[row.VisitID] })
+		for chunk := range slices.Chunk(own, erasureChunk) {
+			if err := r.deleteRows(ctx, table, chunk); err != nil {
+				return seen, err
+			}
+		}
+
+		if seen = last.At; !full {
+			return seen, nil
+		}
+
+		after, from = &last, last.At
+	}
+}
+
+// deleteRows deletes rows of a table. The deliveries of events go first: without the events nothing
+// would find them.
+func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) error {
+	if table == "events" {
+		if err := r.deleteDeliveries(ctx, rows); err != nil {
+			return err
+		}
+	}
+
+	return r.alone(ctx, func(ctx context.Context, tx *db.Tx) error {
+		var keys strings.Builder
+		for i, row := range rows {
+			if i > 0 {
+				keys.WriteByte(',')
+			}
+
+			fmt.Fprintf(&keys, "(%d, %d)", row.At, row.ID)
+		}
+
+		return r.delete(ctx, tx, table, "at >= ? AND at <= ? AND (at, id) IN (VALUES "+keys.String()+")", rows[0].At, rows[len(rows)-1].At)
+	})
+}
+
+// deleteDeliveries deletes what was sent, or is to be, about events.
+func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
+	own := make(map[model.Instant][]conversion, len(events))
+	for _, e := range events {
+		own[e.At] = append(own[e.At], e.conversion)
+	}
+
+	var found []model.Delivery
+	err := r.db.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
+		Where("site_id = ? AND kind = ?", r.erasure.SiteID, model.DeliveryConversion).
+		Where("id >= ? AND id < ?", model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)).Scan(ctx)
+	if err != nil {
+		return err
+	}
+
+	var ids []int64
+	for _, delivery := range found {
+		var about conversion
+		if err := json.Unmarshal([]byte(delivery.Body), &about); err != nil {
+			// which no event has written
+			continue
+		}
+
+		if slices.Contains(own[delivery.CreatedAt], about) {
+			ids = append(ids, delivery.ID)
+		}
+	}
+
+	for chunk := range slices.Chunk(ids, erasureChunk) {
+		err := r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?", r.erasure.SiteID, bun.Tuple(chunk))
+			if err != nil {
+				return err
+			}
+			return r.delete(ctx, tx, "deliveries", "id IN ?", bun.Tuple(chunk))
+		})
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// eraseVisits deletes the visits, unless rows of theirs have come to a table since from: it is
+// false then.
+func (r *eraser) eraseVisits(ctx context.Context, visits map[int64]bool, from map[string]model.Instant, end model.Instant) (gone bool, err error) {
+	ids := make([]int64, 0, len(visits))
+	for id := range visits {
+		ids = append(ids, id)
+	}
+
+	slices.Sort(ids)
+	err = r.alone(ctx, func(ctx context.Context, tx *db.Tx) error {
+		gone = false
+
+		for table, since := range from {
+			more, err := tx.NewSelect().Table(table).Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, end).
+				Where("visit_id IN ?", bun.Tuple(ids)).Exists(ctx)
+			if err != nil || more {
+				return err
+			}
+		}
+
+		gone = true
+		return r.delete(ctx, tx, "visits", "id IN ?", bun.Tuple(ids))
+	})
+
+	return gone && err == nil, err
+}
+
+// alone runs a transaction while no hit of the site is stored: writers of hits take the same locks
+// first. Otherwise one could add to a visit, or write a page view again, that is deleted meanwhile.
+func (r *eraser) alone(ctx context.Context, change func(ctx context.Context, tx *db.Tx) error) error {
+	return r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		// SQLite: the transaction excludes every other writer
+		if r.db.IsPostgres() {
+			_, err := tx.ExecContext(ctx, "SELECT 1 FROM site_usage WHERE site_id = ? ORDER BY month FOR NO KEY UPDATE", r.erasure.SiteID)
+			if err != nil {
+				return err
+			}
+		}
+
+		return change(ctx, tx)
+	})
+}
+
+// delete deletes rows of the site and counts them in the column of the table's name.
+func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string, args ...any) error {
+	result, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND "+condition, append([]any{bun.Ident(table), r.erasure.SiteID}, args...)...)
+	if err != nil {
+		return err
+	}
+
+	n, err := result.RowsAffected()
+	if err != nil || n == 0 {
+		return err
+	}
+
+	r.deleted += n
+	_, err = tx.ExecContext(ctx, "UPDATE user_erasures SET ? = ? + ? WHERE id = ?", bun.Ident(table), bun.Ident(table), n, r.erasure.ID)
+	return err
+}
+
+// advance notes how far the run is, unless the same erasure was asked for again meanwhile or
+// another process is further.
+func (r *eraser) advance(ctx context.Context, last int64) error {
+	r.erasure.LastVisit = last
+	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
+		last, r.erasure.ID, r.erasure.RequestedAt, last)
+	return err
+}
+
+func (r *eraser) finish(ctx context.Context, now model.Instant) error {
+	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
+		now, r.erasure.ID, r.erasure.RequestedAt)
+	return err
+}

@@ -1,0 +1,322 @@
+package retention_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+)
+
+var (
+	erasureKey = []byte(dbtest.ApplicationKey)
+	subjectID  = strings.Repeat("0a", 32)
+	anotherID  = strings.Repeat("0b", 32)
+	erasedAt   = model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+)
+
+// people stores hits of several users.
+type people struct {
+	t *testing.T
+	d *db.DB
+	n int64
+}
+
+func (p *people) exec(query string, args ...any) {
+	p.t.Helper()
+	if err := dbtest.Exec(p.d, query, args...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// visit stores a visit with a page view, a purchase and its deliveries: one that is pending and was
+// tried, one that was made.
+func (p *people) visit(siteID int64, userID []byte, at model.Instant) {
+	p.t.Helper()
+
+	p.n++
+	id := model.FirstTimeID(at) + p.n
+	p.exec("INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel, user_id) VALUES (?, ?, ?, ?, ?, 1, 'direct', ?)",
+		siteID, id, []byte(fmt.Sprintf("visitor %d", p.n)), at, at, userID)
+
+	p.exec("INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, ?, ?, ?, 0, 0, 0, false, '/')",
+		siteID, at, -p.n, id)
+
+	later := at.Add(time.Minute)
+	p.exec("INSERT INTO events (site_id, at, id, visit_id, name, path, transaction_id) VALUES (?, ?, ?, ?, 'purchase', '/', ?)",
+		siteID, later, p.n, id, fmt.Sprint("T", p.n))
+
+	p.exec("INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, ?, 'purchase', ?)", siteID, fmt.Sprint("T", p.n), later)
+	delivery := model.FirstTimeID(later) + p.n
+	state := []string{model.DeliveryPending, model.DeliveryDelivered}[p.n%2]
+	p.exec(`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body) VALUES (?, ?, 'conversion', 'purchase', ?, 1, ?, ?, ?)`,
+		siteID, delivery, state, later, later, fmt.Sprintf(`{"type":"conversion","event":"purchase","path":"/","transaction_id":"T%d"}`, p.n))
+
+	p.exec(`INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer) VALUES (?, ?, 1, false, ?, 1, 500, 'server_error', '')`,
+		siteID, delivery, later)
+}
+
+// crowd stores many visits without a user id in one hour, so that pages of them are read.
+func (p *people) crowd(siteID int64, from model.Instant, n int) {
+	p.t.Helper()
+	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
+	for _, statement := range []string{
+		`INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) SELECT ?0, ?1 + i * 4096, ?3, ?2 + i, ?2 + i, 1, 'direct' FROM n`,
+		`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT ?0, ?2 + i, i, ?1 + i * 4096, 0, 0, 0, false, '/' FROM n`,
+	} {
+		p.exec(numbers+statement, siteID, model.FirstTimeID(from), from, []byte("crowd"))
+	}
+}
+
+// dump is the content of the tables with hits and of what belongs to them.
+func (p *people) dump() map[string][]string {
+	p.t.Helper()
+	all := map[string][]string{}
+	for _, table := range []string{"visits", "pageviews", "events", "transactions", "deliveries", "delivery_attempts", "site_usage"} {
+		rows, err := dbtest.Dump(p.d, table)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+
+		slices.Sort(rows)
+		all[table] = rows
+	}
+
+	return all
+}
+
+func erasableSite(t *testing.T, d *db.DB, domain string) *model.Site {
+	t.Helper()
+	site := dbtest.NewOwnSite(t, d, domain)
+	if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 7)", site.ID); err != nil {
+		t.Fatal(err)
+	}
+	return site
+}
+
+// TestEraseUser: all that was stored of a user id until the request goes, and nothing else does:
+// other users, other sites, hits without an id, later visits, counters, and the ids of purchases.
+func TestEraseUser(t *testing.T) {
+	key := model.NewUserIDKey(erasureKey)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site, other := erasableSite(t, d, "shop.example"), erasableSite(t, d, "other.example")
+		subject := key.Of(site.ID, subjectID)
+		p := &people{t: t, d: d}
+
+		// What stays is stored first and read.
+		p.crowd(site.ID, erasedAt.Add(-30*time.Hour), 11_000)
+
+		for i := range 3 {
+			at := erasedAt.Add(-time.Duration(i) * 24 * time.Hour)
+			p.visit(site.ID, key.Of(site.ID, anotherID), at)
+			p.visit(site.ID, nil, at)
+			p.visit(other.ID, key.Of(other.ID, subjectID), at)
+			p.visit(other.ID, subject, at)
+		}
+
+		p.visit(site.ID, subject, erasedAt+1)
+		p.visit(site.ID, subject, erasedAt.Add(24*time.Hour))
+
+		// What goes: on days of years, two visits of one day, and the time of the request. Another
+		// site has rows with the same ids.
+		times := []model.Instant{erasedAt, erasedAt - 1, erasedAt.Day().Start(), (erasedAt.Day() - 1).Start().Add(-time.Hour),
+			erasedAt.Add(-29 * time.Hour), erasedAt.Add(-400 * 24 * time.Hour), model.At(time.Date(2020, 1, 1, 0, 0, 1, 0, time.UTC))}
+
+		n := p.n
+
+		for _, at := range times {
+			p.visit(other.ID, subject, at)
+		}
+
+		want := p.dump()
+		p.n = n
+		for _, at := range times {
+			p.visit(site.ID, subject, at)
+		}
+
+		rows, err := dbtest.Dump(d, "transactions")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		slices.Sort(rows)
+		want["transactions"] = rows
+
+		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, subjectID, erasedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := retention.New(d).EraseUser(t.Context(), e, erasedAt.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+
+		got := p.dump()
+		for table, rows := range want {
+			if !slices.Equal(got[table], rows) {
+				t.Errorf("%s: %d rows are left, want %d: %.2000q", table, len(got[table]), len(rows), missing(got[table], rows))
+			}
+		}
+
+		all := int64(len(times))
+		after, err := retention.New(d).Erasure(t.Context(), site.AccountID, e.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		counted := [...]int64{after.Visits, after.Pageviews, after.Events, after.Deliveries}
+		if counted != [...]int64{all, all, all, all} || after.FinishedAt != erasedAt.Add(time.Second) || after.RequestedAt != erasedAt {
+			t.Errorf("the erasure is %+v, want %d of each", after, all)
+		}
+
+		// Asked for again it begins again, and takes what came since.
+		again, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, strings.ToUpper(subjectID), erasedAt.Add(time.Hour))
+		if err != nil || again.ID != e.ID || again.FinishedAt != 0 || again.Visits != 0 {
+			t.Fatalf("again: %+v, %v", again, err)
+		}
+		if _, err := retention.New(d).EraseUsers(t.Context(), erasedAt.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := retention.New(d).Erasure(t.Context(), site.AccountID, e.ID); err != nil || after.Visits != 1 || after.FinishedAt == 0 {
+			t.Errorf("again: %+v, %v; want one more visit", after, err)
+		}
+		if n, err := retention.New(d).DeleteOldRecords(t.Context(), erasedAt.Add(40*24*time.Hour)); err != nil || n == 0 {
+			t.Errorf("housekeeping: %d, %v", n, err)
+		}
+		if n, err := dbtest.Count(d, "user_erasures"); n != 0 || err != nil {
+			t.Errorf("%d erasures are left, %v", n, err)
+		}
+	})
+}
+
+// missing are the rows that only one of the lists has.
+func missing(a, b []string) []string {
+	var only []string
+
+	for _, lists := range [][2][]string{{a, b}, {b, a}} {
+		for _, row := range lists[0] {
+			if _, found := slices.BinarySearch(lists[1], row); !found {
+				only = append(only, row)
+			}
+		}
+	}
+
+	return only
+}
+
+// TestErasingMeetsAHit: a hit that would go on with a visit, at the time at which the visit is
+// deleted, begins another one. No page view is left without its visit.
+func TestErasingMeetsAHit(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := erasableSite(t, d, "shop.example")
+		visitor := model.VisitorKey{SiteID: site.ID, Visitor: model.VisitorID{7}}
+		hits := ingest.New(d).HitStore()
+		defer hits.Close()
+
+		view := func(at model.Instant) error {
+			keys := ingest.HitKeys{Since: at.Day().Start(), Until: (at.Day() + 1).Start(), Usage: []model.UsageKey{{SiteID: site.ID, Month: at.Month()}}, Visitors: []model.VisitorKey{visitor}}
+			return hits.Update(t.Context(), keys, func(state *ingest.HitState) *ingest.HitChanges {
+				changes := &ingest.HitChanges{}
+				var visit model.Visit
+
+				if visits := state.Visits[visitor]; len(visits) > 0 {
+					visit = visits[0]
+					visit.Pageviews++
+					changes.Continued = []model.Visit{visit}
+				} else {
+					visit = model.Visit{SiteID: site.ID, ID: model.NewTimeID(at), Visitor: visitor.Visitor, StartedAt: at, LastPageviewAt: at, Pageviews: 1,
+						Channel: "direct", UserID: model.NewUserIDKey(erasureKey).Of(site.ID, subjectID)}
+
+					changes.NewVisits = []model.Visit{visit}
+				}
+
+				changes.Pageviews = []model.Pageview{{SiteID: site.ID, At: at, ID: int64(at), VisitID: visit.ID, Path: "/"}}
+				return changes
+			})
+		}
+		if err := view(erasedAt); err != nil {
+			t.Fatal(err)
+		}
+
+		e, err := retention.New(d).RequestErasure(t.Context(), site.AccountID, site.ID, subjectID, erasedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		erase := func() error { _, err := retention.New(d).EraseUser(t.Context(), e, erasedAt); return err }
+		erased, stored := dbtest.Race(t, d, `DELETE FROM "visits"`, erase, func() error { return view(erasedAt.Add(time.Second)) })
+		if erased != nil || stored != nil {
+			t.Fatalf("errors %v and %v", erased, stored)
+		}
+
+		type row struct{ At, Visit model.Instant }
+		rows, err := dbtest.Rows[row](d, "SELECT p.at, coalesce(v.started_at, 0) AS visit FROM pageviews p LEFT JOIN visits v ON v.site_id = p.site_id AND v.id = p.visit_id")
+		if want := []row{{erasedAt.Add(time.Second), erasedAt.Add(time.Second)}}; err != nil || !reflect.DeepEqual(rows, want) {
+			t.Errorf("page views with their visits %v, %v; want %v", rows, err, want)
+		}
+		if visits, err := dbtest.Count(d, "visits"); visits != 1 || err != nil {
+			t.Errorf("%d visits, %v; want the new one", visits, err)
+		}
+	})
+}
+
+// TestRequestErasure: whose sites, which ids and how many.
+func TestRequestErasure(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		site, other := erasableSite(t, d, "shop.example"), erasableSite(t, d, "other.example")
+		for _, id := range []string{"", "x", subjectID[1:], subjectID + "0", strings.Repeat("0g", 32)} {
+			_, err := retention.New(d).RequestErasure(ctx, site.AccountID, site.ID, id, erasedAt)
+			dbtest.WantCode(t, err, model.Invalid, "invalid_user_id", "userId")
+		}
+
+		for _, foreign := range []struct{ account, site int64 }{{site.AccountID, other.ID}, {site.AccountID, 99}, {99, site.ID}} {
+			if _, err := retention.New(d).RequestErasure(ctx, foreign.account, foreign.site, subjectID, erasedAt); model.KindOf(err) != model.NotFound {
+				t.Errorf("%+v: %v", foreign, err)
+			}
+		}
+
+		if n, err := dbtest.Count(d, "user_erasures"); n != 0 || err != nil {
+			t.Fatalf("%d erasures, %v", n, err)
+		}
+
+		request := func(n int) error {
+			_, err := retention.New(d).RequestErasure(ctx, site.AccountID, site.ID, fmt.Sprintf("%064x", n), erasedAt)
+			return err
+		}
+		for n := range model.MaxErasures {
+			if err := request(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		dbtest.WantCode(t, request(model.MaxErasures), model.Conflict, "too_many_erasures", "userId")
+
+		if err := request(0); err != nil {
+			t.Errorf("one that is in progress, again: %v", err)
+		}
+		if _, err := retention.New(d).RequestErasure(ctx, other.AccountID, other.ID, subjectID, erasedAt); err != nil {
+			t.Errorf("another account: %v", err)
+		}
+
+		mine, err := dbtest.Rows[int64](d, "SELECT id FROM user_erasures WHERE site_id = ? ORDER BY id LIMIT 1", site.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := retention.New(d).Erasure(ctx, other.AccountID, mine[0]); model.KindOf(err) != model.NotFound {
+			t.Errorf("another account reads it: %v", err)
+		}
+		if _, err := retention.New(d).EraseUsers(ctx, erasedAt); err != nil {
+			t.Fatal(err)
+		}
+		if err := request(model.MaxErasures); err != nil {
+			t.Errorf("when the others are finished: %v", err)
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// newestHit returns the time of the newest stored visit, page view or event; 0 when there is none.
+func (s *Store) newestHit(ctx context.Context, idb bun.IDB) (model.Instant, error) {
+	var newest model.Instant
+	for _, table := range partitionedTables {
+		at, err := s.newestRow(ctx, idb, table)
+		if err != nil {
+			return 0, err
+		}
+
+		newest = max(newest, at)
+	}
+
+	return newest, nil
+}
+
+// newestRow returns the time of a table's newest row; 0 when it has none.
+func (s *Store) newestRow(ctx context.Context, idb bun.IDB, table partitioned) (model.Instant, error) {
+	if !s.db.IsPostgres() {
+		return newestOf(ctx, idb, table, table.name)
+	}
+
+	newest, err := newestOf(ctx, idb, table, table.rest())
+	if err != nil {
+		return 0, err
+	}
+
+	have, err := s.parts(ctx, table)
+	if err != nil {
+		return 0, err
+	}
+
+	for _, month := range newestFirst(have) {
+		at, err := newestOf(ctx, idb, table, table.part(month))
+
+		// all older ones have older rows
+		if err != nil || at != 0 {
+			return max(newest, at), err
+		}
+	}
+
+	return newest, nil
+}
+
+// newestOf is newestRow for one partition. It takes one lookup in the primary key per site.
+func newestOf(ctx context.Context, idb bun.IDB, table partitioned, part string) (model.Instant, error) {
+	const text = `
+WITH RECURSIVE sites(site_id) AS (
+  SELECT min(site_id) FROM ?0
+  UNION ALL
+  SELECT (SELECT min(r.site_id) FROM ?0 AS r WHERE r.site_id > sites.site_id) FROM sites WHERE sites.site_id IS NOT NULL
+)
+SELECT coalesce(max((SELECT max(r.?1) FROM ?0 AS r WHERE r.site_id = sites.site_id)), 0) FROM sites WHERE site_id IS NOT NULL`
+
+	var key int64
+	if err := idb.NewRaw(text, bun.Ident(part), bun.Ident(table.key)).Scan(ctx, &key); err != nil {
+		return 0, fmt.Errorf("look for the newest row of %s: %w", part, err)
+	}
+	if key == 0 {
+		return 0, nil
+	}
+
+	return table.at(key), nil
+}

@@ -1,0 +1,144 @@
+package retention_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+)
+
+func TestOldMonthsAreDropped(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if err := retention.New(d).EnsurePartitions(t.Context(), day(2026, time.September, 1)); err != nil {
+			t.Fatal(err)
+		}
+
+		a, b := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
+		for _, old := range []model.Instant{day(2026, time.June, 30), day(2026, time.August, 1), day(2026, time.October, 1) - 1} {
+			storeAt(t, d, a.ID, old)
+			storeAt(t, d, b.ID, old)
+		}
+
+		storeAt(t, d, a.ID, day(2026, time.October, 1))
+		storeAt(t, d, b.ID, day(2026, time.November, 1))
+
+		if err := dbtest.Exec(d, "INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (?, 't', 'purchase', ?)", a.ID, day(2020, 1, 1)); err != nil {
+			t.Fatal(err)
+		}
+
+		want := retention.Dropped{Rows: 3 * 6}
+
+		// months with a partition: August and September; June is in the default one
+		if d.Dialect() == "postgres" {
+			want = retention.Dropped{Partitions: 3 * 2, Rows: 3 * 2}
+		}
+
+		for range 2 {
+			got, err := retention.New(d).DropOldData(t.Context(), day(2026, time.November, 20), 1)
+			if err != nil || got != want {
+				t.Errorf("dropped %+v, error %v; want %+v", got, err, want)
+			}
+
+			wantRows(t, d, "", 2)
+			want = retention.Dropped{}
+		}
+
+		if n, err := dbtest.Count(d, "transactions"); err != nil || n != 1 {
+			t.Errorf("%d transactions, error %v; want the old one", n, err)
+		}
+	})
+}
+
+// TestOldRowsGoInChunks: more rows than one transaction deletes.
+func TestOldRowsGoInChunks(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	const old = 2500
+	err := dbtest.Exec(d, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO events (site_id, at, id, visit_id, name, path) SELECT ?, i / 3, i, 0, 'a', '/' FROM n`, old, site.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	storeAt(t, d, site.ID, day(2026, time.October, 1))
+
+	if got, err := retention.New(d).DropOldData(t.Context(), day(2026, time.October, 20), 0); err != nil || got.Rows != old {
+		t.Errorf("dropped %+v, error %v; want %d rows", got, err, old)
+	}
+
+	wantRows(t, d, "", 1)
+}
+
+func TestOldRecordsAreDeleted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		today, month := now.Day(), 24*time.Hour*30
+		for _, row := range []struct {
+			statement string
+			args      []any
+		}{
+			{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', 'bot', 1)", []any{today - 401}},
+			{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (1, ?, 'collect', 'bot', 1)", []any{today - 400}},
+			{"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (2, ?, 'server', 'bot', 1)", []any{today - 500}},
+			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202410}},
+			{"INSERT INTO site_usage (site_id, month, used) VALUES (1, ?, 1)", []any{202411}},
+		} {
+			if err := dbtest.Exec(d, row.statement, row.args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		for i, delivery := range []struct {
+			state string
+			at    model.Instant
+		}{
+			{model.DeliveryDelivered, now.Add(-month - time.Second)}, // goes
+			{model.DeliveryFailed, now.Add(-month - time.Second)},    // goes
+			{model.DeliveryPending, now.Add(-month - time.Second)},
+			{model.DeliveryDelivered, now.Add(-month + time.Second)},
+		} {
+			err := dbtest.Exec(d, `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+				VALUES (1, ?, 'conversion', 'purchase', ?, 0, ?, 0, '{}')`, model.FirstTimeID(delivery.at)+int64(i), delivery.state, delivery.at)
+
+			// attempts go and stay with their deliveries
+			if err == nil {
+				err = dbtest.Exec(d, `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+					VALUES (1, ?, 1, false, ?, 1, 200, '', '')`, model.FirstTimeID(delivery.at)+int64(i), delivery.at)
+			}
+
+			if err == nil {
+				err = dbtest.Exec(d, "INSERT INTO mails (account_id, recipient, kind, data, state, attempts, created_at, next_attempt_at) VALUES (1, 'a', 'test', '{}', ?, 1, ?, 0)",
+					map[string]string{"delivered": "sent", "failed": "failed", "pending": "pending"}[delivery.state], delivery.at)
+			}
+
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		for _, statement := range []string{
+			fmt.Sprintf("INSERT INTO failure_notices (site_id, day) VALUES (1, %d), (1, %d)", today, today-2),
+			fmt.Sprintf("INSERT INTO webhook_notices (site_id, day, changes) VALUES (1, %d, 1), (1, %d, 1)", today, today-2),
+			"INSERT INTO quota_notices (account_id, product, month, threshold, created_at) VALUES (1, 'captcha', 202410, 80, 0), (1, 'captcha', 202411, 80, 0)",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if n, err := retention.New(d).DeleteOldRecords(t.Context(), now); err != nil || n != 12 {
+			t.Errorf("%d deleted, error %v; want 12", n, err)
+		}
+
+		for table, want := range map[string]int{"rejections": 1, "site_usage": 1, "deliveries": 2, "delivery_attempts": 2, "mails": 2,
+			"failure_notices": 1, "webhook_notices": 1, "quota_notices": 1} {
+			if n, err := dbtest.Count(d, table); err != nil || n != want {
+				t.Errorf("%s: %d left, error %v; want %d", table, n, err, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+)
+
+func day(year int, month time.Month, day int) model.Instant {
+	return model.At(time.Date(year, month, day, 0, 0, 0, 0, time.UTC))
+}
+
+// storeAt stores one visit, page view and event of the moment, by whatever means.
+func storeAt(t *testing.T, d *db.DB, siteID int64, at model.Instant) {
+	t.Helper()
+	id := model.FirstTimeID(at)
+	for statement, args := range map[string][]any{
+		"INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (?, ?, ?, ?, ?, 1, 'direct')":       {siteID, id, make([]byte, 16), at, at},
+		"INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, ?, 1, ?, 0, 0, 0, ?, '/')": {siteID, at, id, false},
+		"INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (?, ?, 1, ?, 'a', '/')":                                              {siteID, at, id},
+	} {
+		if err := dbtest.Exec(d, statement, args...); err != nil {
+			t.Fatalf("%v: %v", at.Time(), err)
+		}
+	}
+}
+
+var partitionedTables = []string{"visits", "pageviews", "events"}
+
+// wantRows compares the number of rows in a part of each partitioned table.
+func wantRows(t *testing.T, d *db.DB, part string, want int) {
+	t.Helper()
+	for _, table := range partitionedTables {
+		if n, err := dbtest.Count(d, table+part); err != nil || n != want {
+			t.Errorf("%s%s: %d rows, error %v; want %d", table, part, n, err, want)
+		}
+	}
+}
+
+const partNames = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE c.relkind = 'r' ORDER BY 1"
+
+func TestPartitionsOfSeveralProcessesAtOnce(t *testing.T) {
+	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
+		now := day(2026, time.December, 31)
+
+		if err := dbtest.Open(t, databaseURL).Migrate(t.Context(), time.Now); err != nil {
+			t.Fatal(err)
+		}
+
+		var wg sync.WaitGroup
+		errs := make([]error, 6)
+		for i := range errs {
+			d := dbtest.Open(t, databaseURL)
+			wg.Go(func() {
+				errs[i] = errors.Join(retention.New(d).EnsurePartitions(t.Context(), now), retention.New(d).EnsurePartitions(t.Context(), now))
+			})
+		}
+
+		wg.Wait()
+
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(databaseURL, "sqlite:") {
+			return
+		}
+
+		var want []string
+
+		for _, table := range []string{"events", "pageviews", "visits"} {
+			for _, part := range []string{"202611", "202612", "202701", "202702", "default"} {
+				want = append(want, table+"_"+part)
+			}
+		}
+
+		if got := dbtest.PgStrings(t, databaseURL, partNames); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("partitions\n%v, want\n%v", got, want)
+		}
+
+		options := dbtest.PgStrings(t, databaseURL, "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE relname IN ('visits_202612', 'pageviews_202612', 'events_202612') ORDER BY relname")
+		for i, fill := range []string{"fillfactor=100 ", "fillfactor=90 ", "fillfactor=70 "} {
+			if !strings.HasPrefix(options[i], fill) || !strings.Contains(options[i], "autovacuum_") {
+				t.Errorf("storage options %q, want %s first", options[i], fill)
+			}
+		}
+	})
+}
+
+func TestRowsLandInThePartitionOfTheirMonth(t *testing.T) {
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	for _, at := range []model.Instant{
+		day(2026, time.October, 1), day(2026, time.November, 1) - 1,
+		day(2026, time.November, 1),
+		day(2026, time.December, 1), day(2026, time.December, 31), day(2027, time.January, 1) - 1,
+	} {
+		storeAt(t, d, site.ID, at)
+	}
+
+	for part, want := range map[string]int{"_202610": 2, "_202611": 1, "_202612": 3, "_202701": 0, "_default": 0} {
+		wantRows(t, d, part, want)
+	}
+}
+
+// TestStrayRowsMoveIntoTheirPartition: rows of a month that had no partition are kept, and moved
+// when it gets one.
+func TestStrayRowsMoveIntoTheirPartition(t *testing.T) {
+	d := dbtest.Open(t, dbtest.PostgresURL(t))
+	site := dbtest.NewOwnSite(t, d, "example.com")
+
+	// of the year after: nothing made partitions for long
+	for month := time.March; month <= time.September; month++ {
+		storeAt(t, d, site.ID, day(2027, month, 1))
+	}
+
+	wantRows(t, d, "_default", 7)
+
+	if err := retention.New(d).EnsurePartitions(t.Context(), day(2027, time.February, 1)); err != nil {
+		t.Fatal(err)
+	}
+
+	wantRows(t, d, "_default", 5)
+	wantRows(t, d, "_202703", 1)
+
+	if err := retention.New(d).EnsurePartitions(t.Context(), day(2027, time.September, 1)); err != nil {
+		t.Fatal(err)
+	}
+
+	wantRows(t, d, "_default", 0)
+
+	// before last month
+	wantRows(t, d, "_202705", 1)
+	wantRows(t, d, "", 7)
+}
+
+// TestPartitionsWaitForABusyTableWithoutBlockingIt: a reader that goes on for long does not make
+// hits wait for it.
+func TestPartitionsWaitForABusyTableWithoutBlockingIt(t *testing.T) {
+	databaseURL := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	site := dbtest.NewOwnSite(t, d, "example.com")
+
+	reader, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close(context.Background())
+
+	for _, statement := range []string{"BEGIN", "SELECT * FROM visits_default, pageviews_default, events_default"} {
+		if _, err := reader.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	made := make(chan error, 1)
+	go func() { made <- retention.New(d).EnsurePartitions(t.Context(), day(2027, time.January, 1)) }()
+
+	waiting := "SELECT 'yes' FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+	for len(dbtest.PgStrings(t, databaseURL, waiting)) == 0 {
+		// locks tell nobody that somebody waits
+		time.Sleep(time.Millisecond)
+	}
+
+	begin := time.Now()
+
+	// into the default part, which all wait for
+	storeAt(t, d, site.ID, day(2027, time.March, 1))
+
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("a hit waited %v", took)
+	}
+	if _, err := reader.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-made; err != nil {
+		t.Fatal(err)
+	}
+
+	wantRows(t, d, "_202703", 1)
+}

@@ -1,0 +1,134 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// siteRows are the tables with rows of a site that do not go with the site's own row, each with its
+// primary key. The large ones would keep a transaction open for minutes.
+var siteRows = []struct{ table, key string }{
+	{"pageviews", "site_id, at, id"},
+	{"events", "site_id, at, id"},
+	{"visits", "site_id, id"},
+	{"transactions", "site_id, transaction_id"},
+	{"delivery_attempts", "site_id, delivery_id, n"},
+	{"deliveries", "site_id, id"},
+	{"failure_notices", "site_id, day"},
+	{"webhook_notices", "site_id, day"},
+	{"user_erasures", "id"},
+	{"quota_notices", "account_id, site_id, product, month, threshold"},
+	{"rejections", "site_id, day, endpoint, code"},
+	{"site_usage", "site_id, month"},
+}
+
+// lateHits is how long hits and counts may still arrive for a site that was deleted, from processes
+// that have not heard.
+const lateHits = time.Hour
+
+// PurgeDeletedSites deletes the rows that deleted sites have left, in short transactions, until ctx
+// ends, and returns how many. A site is looked after for an hour after its deletion, because hits
+// may have been on their way.
+func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64, error) {
+	var deleted []struct {
+		SiteID    int64
+		DeletedAt model.Instant
+	}
+	if err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &deleted); err != nil {
+		return 0, fmt.Errorf("list deleted sites: %w", err)
+	}
+
+	var all int64
+	for sites := range slices.Chunk(deleted, purgePage) {
+		var ids, late []int64
+		for _, site := range sites {
+			ids = append(ids, site.SiteID)
+
+			if now.Sub(site.DeletedAt) >= lateHits {
+				late = append(late, site.SiteID)
+			}
+		}
+
+		n, err := s.PurgeSites(ctx, ids)
+		all += n
+
+		if err != nil {
+			return all, err
+		}
+		if len(late) == 0 {
+			continue
+		}
+		if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?", bun.Tuple(late)); err != nil {
+			return all, fmt.Errorf("forget %d deleted sites: %w", len(late), err)
+		}
+	}
+
+	return all, nil
+}
+
+// purgePage is how many sites one statement looks for the rows of.
+const purgePage = 500
+
+// PurgeSites is PurgeDeletedSites for some of them, which it does not forget.
+func (s *Store) PurgeSites(ctx context.Context, siteIDs []int64) (int64, error) {
+	var all int64
+
+	for ids := range slices.Chunk(siteIDs, purgePage) {
+		for _, rows := range siteRows {
+			left, err := s.sitesWithRows(ctx, rows.table, ids)
+			if err != nil {
+				return all, err
+			}
+
+			for _, id := range left {
+				n, err := s.purgeSite(ctx, rows.table, rows.key, id)
+				all += n
+
+				if err != nil {
+					return all, err
+				}
+			}
+		}
+	}
+
+	return all, nil
+}
+
+// sitesWithRows returns those of the deleted sites that have rows in a table. They are asked for
+// first, all at once, because deleting nothing would make SQLite's writers wait, too.
+func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64) (left []int64, err error) {
+	// One look into the table's key for each site: a LIMIT keeps PostgreSQL from joining, which
+	// would read the table.
+	err = s.db.Read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
+		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).Order("site_id").Scan(ctx, &left)
+	if err != nil {
+		return nil, fmt.Errorf("look for rows of %d deleted sites in %s: %w", len(siteIDs), table, err)
+	}
+	return left, nil
+}
+
+// purgeSite deletes the rows of a deleted site in a table.
+func (s *Store) purgeSite(ctx context.Context, table, key string, siteID int64) (int64, error) {
+	statement := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE site_id = ? ORDER BY %[2]s LIMIT %[3]d)",
+		table, key, deleteChunk)
+	for all := int64(0); ; {
+		result, err := s.db.Write.ExecContext(ctx, statement, siteID)
+		if err != nil {
+			return all, fmt.Errorf("delete rows of site %d from %s: %w", siteID, table, err)
+		}
+
+		n, err := result.RowsAffected()
+		if err != nil {
+			return all, err
+		}
+		if all += n; n < deleteChunk {
+			return all, nil
+		}
+	}
+}

@@ -1,0 +1,26 @@
+// Package retention deletes what has served its time: old months with their partitions, the rows of
+// deleted sites, and what an owner asks to erase of a user. It also creates the partitions of coming
+// months and corrects times in the future. The worker's housekeeping and the operator call it.
+package retention
+
+import (
+	"context"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Store deletes rows. It is safe for concurrent use.
+type Store struct {
+	db   *db.DB
+	keys *keys.Store
+}
+
+// New returns the retention of a database.
+func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }
+
+// TrustedNow returns the time for deletions, see db.DB.TrustedNow.
+func (s *Store) TrustedNow(ctx context.Context) (model.Instant, error) {
+	return s.db.TrustedNow(ctx, s.newestHit)
+}

@@ -1,0 +1,217 @@
+package sites_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// fillTo gives an account so many sites and sitekeys.
+func fillTo(t *testing.T, d *db.DB, accountID int64, n int) {
+	t.Helper()
+
+	numbers := fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
+	for _, statement := range []string{
+		numbers + `INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at)
+			SELECT ?0, 'key ' || ?0 || ' ' || i, 's' || i || '.example', 's', 'FREE', 10000, 1 FROM n`,
+		numbers + `INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
+			SELECT ?0, 'key ' || ?0 || ' ' || i, 'k', '[]', CAST('hash ' || ?0 || ' ' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
+	} {
+		if err := dbtest.Exec(d, statement, accountID); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSitesAndSitekeysAreBounded: however many are made at once, an account has no more than the
+// limit.
+func TestSitesAndSitekeysAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
+		fillTo(t, d, owner.AccountID, model.MaxSites-1)
+
+		for _, kind := range []struct {
+			code   string
+			create func(accountID int64, i int) error
+			count  func(context.Context, int64) (int64, error)
+		}{
+			{"too_many_sites", func(accountID int64, i int) error {
+				_, err := sites.New(d).CreateSite(context.Background(), model.Site{AccountID: accountID, SiteKey: model.NewSiteKey(),
+					Domain: fmt.Sprintf("new%d.example", i), Name: "new", Plan: model.PlanFree})
+				return err
+			}, sites.New(d).SiteCount},
+			{"too_many_sitekeys", func(accountID int64, _ int) error {
+				_, _, err := sites.New(d).CreateSitekey(context.Background(), accountID, "new", nil, 1)
+				return err
+			}, sites.New(d).SitekeyCount},
+		} {
+			var made atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					err := kind.create(owner.AccountID, i)
+					if shown, ok := errors.AsType[*model.Error](err); err == nil {
+						made.Add(1)
+					} else if !ok || shown.Code != kind.code || shown.Kind != model.Conflict {
+						t.Error(err)
+					}
+				})
+			}
+
+			wg.Wait()
+
+			if n, err := kind.count(t.Context(), owner.AccountID); made.Load() != 1 || n != model.MaxSites || err != nil {
+				t.Errorf("%s: %d made, %d there, %v", kind.code, made.Load(), n, err)
+			}
+			if err := kind.create(other.AccountID, 0); err != nil {
+				t.Errorf("another account: %v", err)
+			}
+			if err := kind.create(1<<40, 0); !errors.Is(err, model.ErrNotFound) {
+				t.Errorf("an account that is not there: %v", err)
+			}
+		}
+	})
+}
+
+// TestDeletingManySitesTakesFewStatements: an account with many sites is deleted, and its sites are
+// looked after, by as many statements as one with few.
+func TestDeletingManySitesTakesFewStatements(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		statements := dbtest.WatchStatements(d)
+		dbtest.NewUser(t, d, "operator@example.com")
+
+		var deletion, purge []int
+		for i, n := range []int{1, model.MaxSites} {
+			owner := dbtest.NewUser(t, d, fmt.Sprintf("owner%d@example.com", i))
+			fillTo(t, d, owner.AccountID, n)
+			told, stop := tellAll(t, d)
+			statements.Take()
+
+			if err := accounts.New(d).DeleteAccount(t.Context(), owner, dbtest.Noon); err != nil {
+				t.Fatal(err)
+			}
+
+			deletion = append(deletion, len(withoutPolls(statements.Take())))
+
+			if sites, keys := told(2 * n); len(sites) != n || len(keys) != n {
+				t.Errorf("told of %d sites and %d sitekeys, want %d of each", len(sites), len(keys), n)
+			}
+
+			stop()
+
+			if rows, err := dbtest.Count(d, "deleted_sites"); rows != n || err != nil {
+				t.Errorf("%d deleted sites, %v, want %d", rows, err, n)
+			}
+
+			statements.Take()
+
+			if _, err := retention.New(d).PurgeDeletedSites(t.Context(), dbtest.Noon.Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+
+			purge = append(purge, len(withoutPolls(statements.Take())))
+
+			if rows, err := dbtest.Count(d, "deleted_sites"); rows != 0 || err != nil {
+				t.Errorf("%d deleted sites an hour later, %v", rows, err)
+			}
+		}
+
+		if deletion[0] != deletion[1] || deletion[1] > 20 {
+			t.Errorf("deleting takes %v statements", deletion)
+		}
+
+		// in two pages
+		if purge[1] > 2*purge[0] || purge[1] > 30 {
+			t.Errorf("purging takes %v statements", purge)
+		}
+	})
+}
+
+// tellAll collects the ids that watchers are told of, the first n of sites and sitekeys.
+func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int64]bool), stop func()) {
+	t.Helper()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	site, sitekey, synced := make(chan int64, 2000), make(chan int64, 2000), make(chan struct{}, 2)
+	ready := func(err error) {
+		if err == nil {
+			synced <- struct{}{}
+		}
+	}
+
+	go sites.New(d).WatchSites(ctx, func(id int64) { site <- id }, ready)
+	go sites.New(d).WatchSitekeys(ctx, func(id int64) { sitekey <- id }, ready)
+	<-synced
+	<-synced
+
+	return func(n int) (map[int64]bool, map[int64]bool) {
+		seen := [2]map[int64]bool{{}, {}}
+		for len(seen[0])+len(seen[1]) < n {
+			select {
+			case id := <-site:
+				seen[0][id] = true
+			case id := <-sitekey:
+				seen[1][id] = true
+			case <-time.After(time.Minute):
+				t.Error("told of too few")
+				return seen[0], seen[1]
+			}
+		}
+
+		return seen[0], seen[1]
+	}, cancel
+}
+
+// TestPurgeSites: the rows of the sites that are named go, in all tables, and nobody else's.
+func TestPurgeSites(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const many = 2_500 // more than one transaction's share
+		for _, statement := range []string{
+			"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (7, 1), (8, 1), (9, 1)",
+			fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+				INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) SELECT 7, %d, i, 1, 0, 0, 0, false, '/' FROM n`, many, dbtest.Noon),
+			"INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (7, 1, 'collect', 'bot', 1), (8, 1, 'collect', 'bot', 1), (9, 1, 'collect', 'bot', 1), (10, 1, 'collect', 'bot', 1)",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		// 10 was not deleted
+		n, err := retention.New(d).PurgeSites(t.Context(), []int64{7, 9, 10})
+		if err != nil || n != many+2 {
+			t.Errorf("%d rows deleted, %v, want %d", n, err, many+2)
+		}
+
+		rows, err := dbtest.Dump(d, "rejections")
+		slices.Sort(rows)
+
+		if err != nil || len(rows) != 2 || !strings.Contains(rows[0], "site_id:10") || !strings.Contains(rows[1], "site_id:8") {
+			t.Errorf("left: %v, %v", rows, err)
+		}
+		if n, err := dbtest.Count(d, "deleted_sites"); n != 3 || err != nil {
+			t.Errorf("%d sites are looked after, %v", n, err)
+		}
+	})
+}
+
+// withoutPolls leaves out what the watchers ask SQLite for in their own time.
+func withoutPolls(statements []string) []string {
+	return slices.DeleteFunc(statements, func(s string) bool {
+		return strings.Contains(s, "SELECT") && strings.Contains(s, `"changes"`) || strings.Contains(s, "max(seq), 0) FROM changes")
+	})
+}

@@ -1,0 +1,116 @@
+package sites
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// This file is how what an owner set on a site is read, by the data plane and by the owner.
+
+// SiteRulesByKey returns the site with this site key and all that decides about its hits, or
+// model.ErrNotFound.
+func (s *Store) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
+	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
+}
+
+// SiteRulesByServerSecret is SiteRulesByKey by the hash of the server secret, see model.HashToken.
+func (s *Store) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
+	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
+}
+
+// SiteRules returns the rules of several sites by their ids. The caller has loaded the sites
+// already, so it may see them.
+func (s *Store) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+
+	list, err := siteRules(ctx, s.reader(), func(q *bun.SelectQuery) { q.Where("site.id IN ?", bun.Tuple(siteIDs)) })
+	if err != nil {
+		return nil, fmt.Errorf("read settings of %d sites: %w", len(siteIDs), err)
+	}
+
+	rules := make(map[int64]*model.SiteRules, len(list))
+	for _, site := range list {
+		rules[site.ID] = site
+	}
+
+	return rules, nil
+}
+
+func one(list []*model.SiteRules, err error) (*model.SiteRules, error) {
+	if err == nil && len(list) == 0 {
+		err = model.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// siteRow is a site with its lists. No value of theirs has a space in it, so a space separates
+// them.
+type siteRow struct {
+	bun.BaseModel `bun:"table:sites,alias:site"`
+	model.Site    `bun:",extend"`
+
+	ExtraDomains, Registered, KeyEvents, Excluded string `bun:",scanonly"`
+}
+
+// siteRules reads sites by one statement, so that all parts are of one moment.
+func siteRules(ctx context.Context, reader bun.IDB, where func(*bun.SelectQuery)) ([]*model.SiteRules, error) {
+	var rows []siteRow
+	q := reader.NewSelect().Model(&rows).ColumnExpr("site.*").
+		ColumnExpr("(SELECT string_agg(domain, ' ') FROM site_domains WHERE site_id = site.id) AS extra_domains").
+		ColumnExpr("(SELECT string_agg(name, ' ') FROM registered_events WHERE site_id = site.id) AS registered").
+		ColumnExpr("(SELECT string_agg(name, ' ') FROM key_events WHERE site_id = site.id) AS key_events").
+		ColumnExpr("(SELECT string_agg(network, ' ') FROM excluded_addresses WHERE site_id = site.id) AS excluded")
+
+	where(q)
+
+	if err := q.Scan(ctx); err != nil {
+		return nil, err
+	}
+
+	list := make([]*model.SiteRules, len(rows))
+	for i := range rows {
+		var err error
+		if list[i], err = rows[i].rules(); err != nil {
+			return nil, err
+		}
+	}
+
+	return list, nil
+}
+
+func (row *siteRow) rules() (*model.SiteRules, error) {
+	rules := &model.SiteRules{
+		Site:         row.Site,
+		ExtraDomains: sortedFields(row.ExtraDomains),
+		Registered:   sortedFields(row.Registered),
+		KeyEvents:    sortedFields(row.KeyEvents),
+	}
+	for _, text := range sortedFields(row.Excluded) {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("excluded address of site %d: %w", row.ID, err)
+		}
+
+		rules.Excluded = append(rules.Excluded, network)
+	}
+
+	return rules, nil
+}
+
+func sortedFields(s string) []string {
+	fields := strings.Fields(s)
+	slices.Sort(fields)
+	return fields
+}

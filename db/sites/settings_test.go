@@ -1,0 +1,371 @@
+package sites_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// rulesOf reads the site as the data plane does.
+func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
+	t.Helper()
+	rules, err := sites.New(d).SiteRulesByKey(t.Context(), site.SiteKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+// siteChanges are all changes that an owner can make, with values that are allowed.
+func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[string]error {
+	return map[string]error{
+		"AddSiteDomain":        sites.New(d).AddSiteDomain(ctx, accountID, siteID, "shop.example"),
+		"RemoveSiteDomain":     sites.New(d).RemoveSiteDomain(ctx, accountID, siteID, "other.example"),
+		"RegisterEvent":        sites.New(d).RegisterEvent(ctx, accountID, siteID, "sign-up"),
+		"UnregisterEvent":      sites.New(d).UnregisterEvent(ctx, accountID, siteID, "other"),
+		"MarkKeyEvent":         sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventRefund),
+		"MarkKeyEvent again":   sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventPurchase),
+		"UnmarkKeyEvent":       sites.New(d).UnmarkKeyEvent(ctx, accountID, siteID, "other"),
+		"UpdateSite":           sites.New(d).UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{Name: new("N")}),
+		"SetServerSecret":      sites.New(d).SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
+		"SetWebhookSecret":     sites.New(d).SetWebhookSecret(ctx, accountID, siteID, nil),
+		"SetConversionWebhook": sites.New(d).SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1", nil, model.ChangedBy{}),
+	}
+}
+
+// TestSettingsBelongToTheAccount: another account's site answers like one that does not exist, and
+// stays as it is.
+func TestSettingsBelongToTheAccount(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewUser(t, d, "other@example.org")
+		before := rulesOf(t, d, site)
+
+		for _, foreign := range []struct{ account, site int64 }{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1}, {0, site.ID}} {
+			for name, err := range siteChanges(ctx, d, foreign.account, foreign.site) {
+				if !errors.Is(err, model.ErrNotFound) {
+					t.Errorf("%s of site %d by account %d: %v, want not found", name, foreign.site, foreign.account, err)
+				}
+			}
+		}
+
+		if after := rulesOf(t, d, site); !reflect.DeepEqual(after, before) {
+			t.Errorf("the site changed from %+v to %+v", before, after)
+		}
+
+		for name, err := range siteChanges(ctx, d, site.AccountID, site.ID) {
+			if err != nil {
+				t.Errorf("%s by the owner: %v", name, err)
+			}
+		}
+
+		want := before
+		want.Name, want.ConversionWebhookURL = "N", "https://shop.example/hook?a=1"
+		want.ServerSecretHash, want.ServerSecretHint = model.HashToken("s"), "s"
+		want.ExtraDomains, want.Registered, want.KeyEvents = []string{"shop.example"}, []string{"sign-up"}, []string{"refund"}
+		for name, read := range map[string]func() (*model.SiteRules, error){
+			"key": func() (*model.SiteRules, error) { return sites.New(d).SiteRulesByKey(ctx, site.SiteKey) },
+			"secret": func() (*model.SiteRules, error) {
+				return sites.New(d).SiteRulesByServerSecret(ctx, model.HashToken("s"))
+			},
+			"id": func() (*model.SiteRules, error) {
+				rules, err := sites.New(d).SiteRules(ctx, []int64{site.ID})
+				return rules[site.ID], err
+			},
+		} {
+			if got, err := read(); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("by %s: %+v, error %v; want %+v", name, got, err, want)
+			}
+		}
+	})
+}
+
+// TestListsHaveTheirLimit: of 80 values that arrive at once, exactly as many stay as a site may
+// have; one that is there already may be added again even then.
+func TestListsHaveTheirLimit(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
+		d := processes[0]
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		for _, list := range []struct {
+			code, field string
+			limit       int
+			add         func(*db.DB, string) error
+			read        func(*model.SiteRules) []string
+		}{
+			{
+				"too_many_domains", "domain", model.MaxExtraDomains,
+				func(d *db.DB, value string) error {
+					return sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, value+".example")
+				},
+				func(r *model.SiteRules) []string { return r.ExtraDomains },
+			},
+			{
+				"too_many_events", "name", model.MaxRegisteredEvents,
+				func(d *db.DB, value string) error {
+					return sites.New(d).RegisterEvent(t.Context(), site.AccountID, site.ID, value)
+				},
+				func(r *model.SiteRules) []string { return r.Registered },
+			},
+		} {
+			errs := make([]error, 80)
+			var wg sync.WaitGroup
+			for i := range errs {
+				wg.Go(func() { errs[i] = list.add(processes[i%2], fmt.Sprintf("e%d", i)) })
+			}
+
+			wg.Wait()
+			added := 0
+			for _, err := range errs {
+				if err == nil {
+					added++
+				} else {
+					dbtest.WantCode(t, err, model.Conflict, list.code, list.field)
+				}
+			}
+
+			values := list.read(rulesOf(t, d, site))
+			if added != list.limit || len(values) != list.limit {
+				t.Errorf("%s: %d added, %d stored; want %d", list.code, added, len(values), list.limit)
+			}
+			if err := list.add(d, strings.TrimSuffix(values[0], ".example")); err != nil {
+				t.Errorf("%s is there already: %v", values[0], err)
+			}
+		}
+	})
+}
+
+func TestOwnDomainIsNoExtraDomain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		dbtest.WantCode(t, sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid, "own_domain", "domain")
+
+		for _, change := range []func(context.Context, int64, int64, string) error{sites.New(d).AddSiteDomain, sites.New(d).AddSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).AddSiteDomain} {
+			if err := change(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if got := rulesOf(t, d, site).Domains(); !reflect.DeepEqual(got, []string{"example.com", "example.org"}) {
+			t.Errorf("domains %v", got)
+		}
+	})
+}
+
+func TestEventNames(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		type change = func(context.Context, int64, int64, string) error
+
+		for _, test := range []struct {
+			change change
+			name   string
+			code   string // of the error; empty: none
+		}{
+			{sites.New(d).RegisterEvent, "", "invalid_event_name"},
+			{sites.New(d).RegisterEvent, "Sign up", "invalid_event_name"},
+			{sites.New(d).RegisterEvent, strings.Repeat("a", 49), "invalid_event_name"},
+			{sites.New(d).RegisterEvent, "pageview", "reserved_event_name"},
+			{sites.New(d).RegisterEvent, "engagement", "reserved_event_name"},
+			{sites.New(d).RegisterEvent, model.EventScroll, "reserved_event_name"},
+			{sites.New(d).RegisterEvent, model.EventPurchase, "reserved_event_name"},
+			{sites.New(d).MarkKeyEvent, "sign_up", "event_not_registered"},
+			{sites.New(d).MarkKeyEvent, "pageview", "event_not_registered"},
+			{sites.New(d).RegisterEvent, "sign_up", ""},
+			{sites.New(d).RegisterEvent, "sign_up", ""},
+			{sites.New(d).MarkKeyEvent, "sign_up", ""},
+			{sites.New(d).MarkKeyEvent, "sign_up", ""},
+			{sites.New(d).MarkKeyEvent, model.EventScroll, ""},
+			{sites.New(d).MarkKeyEvent, model.EventAddToCart, ""},
+			{sites.New(d).MarkKeyEvent, model.EventRefund, ""},
+			{sites.New(d).MarkKeyEvent, model.EventPurchase, ""},
+			{sites.New(d).UnmarkKeyEvent, model.EventPurchase, "always_key_event"},
+			{sites.New(d).UnmarkKeyEvent, model.EventRefund, ""},
+			{sites.New(d).UnmarkKeyEvent, model.EventRefund, ""},
+			{sites.New(d).UnregisterEvent, model.EventScroll, ""}, // never was registered, and stays a key event
+		} {
+			err := test.change(t.Context(), site.AccountID, site.ID, test.name)
+			if test.code == "" && err != nil {
+				t.Errorf("%q: %v", test.name, err)
+			} else if test.code != "" {
+				dbtest.WantCode(t, err, model.Invalid, test.code, "name")
+			}
+		}
+
+		rules := rulesOf(t, d, site)
+		if fmt.Sprint(rules.Registered, rules.KeyEvents) != "[sign_up] [add_to_cart scroll sign_up]" {
+			t.Errorf("registered %v, key events %v", rules.Registered, rules.KeyEvents)
+		}
+		if err := sites.New(d).UnregisterEvent(t.Context(), site.AccountID, site.ID, "sign_up"); err != nil {
+			t.Fatal(err)
+		}
+
+		rules = rulesOf(t, d, site)
+		if fmt.Sprint(rules.Registered, rules.KeyEvents) != "[] [add_to_cart scroll]" {
+			t.Errorf("after unregistering: registered %v, key events %v", rules.Registered, rules.KeyEvents)
+		}
+	})
+}
+
+func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		prefix := netip.MustParsePrefix
+
+		want := rulesOf(t, d, site)
+		for _, test := range []struct {
+			update sites.SiteUpdate
+			expect func()
+		}{
+			{sites.SiteUpdate{}, func() {}},
+			{sites.SiteUpdate{Name: new(" Shop ")}, func() { want.Name = "Shop" }},
+			{sites.SiteUpdate{MeasureSiteSearch: new(true)}, func() { want.MeasureSiteSearch = true }},
+			{sites.SiteUpdate{MeasureEcommerce: new(true)}, func() { want.MeasureEcommerce = true }},
+			{sites.SiteUpdate{AllowPseudonymousUserID: new(true)}, func() { want.AllowPseudonymousUserID = true }},
+			{sites.SiteUpdate{AutomaticEvents: new(true)}, func() { want.AutomaticEvents = true }},
+			{sites.SiteUpdate{MeasureSiteSearch: new(false), AutomaticEvents: new(false)}, func() { want.MeasureSiteSearch, want.AutomaticEvents = false, false }},
+			{
+				sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{
+					prefix("10.1.2.3/8"), prefix("192.0.2.7/32"), prefix("::ffff:192.0.2.7/128"), prefix("2001:db8::1/32"), prefix("10.0.0.0/8"),
+				}},
+				func() {
+					want.Excluded = []netip.Prefix{prefix("10.0.0.0/8"), prefix("192.0.2.7/32"), prefix("2001:db8::/32")}
+				},
+			},
+			{sites.SiteUpdate{Name: new("Shop 2")}, func() { want.Name = "Shop 2" }},
+			{sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{prefix("::/0")}}, func() { want.Excluded = []netip.Prefix{prefix("::/0")} }},
+			{sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{}}, func() { want.Excluded = nil }},
+		} {
+			if err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, test.update); err != nil {
+				t.Fatal(err)
+			}
+
+			test.expect()
+
+			if got := rulesOf(t, d, site); !reflect.DeepEqual(got, want) {
+				t.Errorf("after %+v:\n%+v, want\n%+v", test.update, got, want)
+			}
+		}
+
+		many := make([]netip.Prefix, model.MaxExcludedNetworks+1)
+		for i := range many {
+			many[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
+		}
+
+		err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{Name: new("refused"), ExcludedAddresses: &many})
+		dbtest.WantCode(t, err, model.Conflict, "too_many_networks", "excludedAddresses")
+		err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{{}}})
+		dbtest.WantCode(t, err, model.Invalid, "invalid_network", "excludedAddresses.0")
+		err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{Name: new(" ")})
+		dbtest.WantCode(t, err, model.Invalid, "invalid_name", "name")
+
+		many = many[1:]
+		if err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{ExcludedAddresses: &many}); err != nil {
+			t.Fatal(err)
+		}
+		if got := rulesOf(t, d, site); len(got.Excluded) != model.MaxExcludedNetworks || got.Name != "Shop 2" {
+			t.Errorf("%d networks, name %q", len(got.Excluded), got.Name)
+		}
+	})
+}
+
+func TestServerSecretReplacesTheOldOne(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		known := func(secret string) bool {
+			rules, err := sites.New(d).SiteRulesByServerSecret(ctx, model.HashToken(secret))
+			if err != nil && !errors.Is(err, model.ErrNotFound) {
+				t.Fatal(err)
+			}
+			return err == nil && rules.ID == site.ID
+		}
+
+		for _, secret := range []string{"one", "two"} {
+			if err := sites.New(d).SetServerSecret(ctx, site.AccountID, site.ID, model.HashToken(secret), secret); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if known("one") || !known("two") || rulesOf(t, d, site).ServerSecretHint != "two" {
+			t.Errorf("one: %v, two: %v; want only two", known("one"), known("two"))
+		}
+		if err := sites.New(d).RevokeServerSecret(ctx, site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+		if rules := rulesOf(t, d, site); known("two") || rules.ServerSecretHash != nil || rules.ServerSecretHint != "" {
+			t.Errorf("the revoked secret is still there: %+v", rules)
+		}
+		if _, err := sites.New(d).SiteRulesByServerSecret(ctx, nil); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("no secret at all: %v, want not found", err)
+		}
+	})
+}
+
+func TestConversionWebhookAddress(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		for address, ok := range map[string]bool{
+			"https://example.com/hook": true, "https://[2001:db8::1]:8443/": true, "": true,
+			"http://example.com/": false, "https://": false, "https:///path": false, "example.com": false, "https://u:p@example.com/": false,
+			"https://example.com/\n": false, "https://example.com/" + strings.Repeat("a", 2048): false,
+		} {
+			err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{})
+			if ok && (err != nil || rulesOf(t, d, site).ConversionWebhookURL != address) {
+				t.Errorf("%q: %v", address, err)
+			} else if !ok {
+				dbtest.WantCode(t, err, model.Invalid, "invalid_url", "url")
+			}
+		}
+	})
+}
+
+func TestSitePlan(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "example.com")
+		for _, test := range []struct {
+			plan   model.Plan
+			volume int64
+			want   int64
+			field  string // of the error; empty: none
+		}{
+			{model.PlanPro1M, 0, 1_000_000, ""},
+			{model.PlanPro1M, 1_000_000, 1_000_000, ""},
+			{model.PlanPro1M, 1, 0, "monthlyPageviews"},
+			{model.PlanEnterprise, 30_000_000, 30_000_000, ""},
+			{model.PlanEnterprise, 0, 0, "monthlyPageviews"},
+			{model.PlanEnterprise, -1, 0, "monthlyPageviews"},
+			{model.PlanEnterprise, 1 << 53, 1 << 53, ""},
+			{model.PlanEnterprise, 1<<53 + 1, 0, "monthlyPageviews"},
+			{"GOLD", 5, 0, "plan"},
+		} {
+			err := sites.New(d).SetSitePlan(t.Context(), site.ID, test.plan, test.volume)
+
+			if test.field != "" {
+				if e, ok := errors.AsType[*model.Error](err); !ok || e.Kind != model.Invalid || e.Field != test.field {
+					t.Errorf("%s with %d: %v, want field %s", test.plan, test.volume, err, test.field)
+				}
+
+				continue
+			}
+
+			if got := rulesOf(t, d, site); err != nil || got.Plan != test.plan || got.MonthlyPageviews != test.want {
+				t.Errorf("%s with %d: %v; got %s with %d", test.plan, test.volume, err, got.Plan, got.MonthlyPageviews)
+			}
+		}
+
+		if err := sites.New(d).SetSitePlan(t.Context(), site.ID+1, model.PlanFree, 0); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("unknown site: %v", err)
+		}
+	})
+}

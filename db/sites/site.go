@@ -1,0 +1,164 @@
+package sites
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract
+// has it. A domain that another site of the account has is the Conflict domain_taken, a site beyond
+// model.MaxSites too_many_sites.
+func (s *Store) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
+	return s.createSite(ctx, site, func(context.Context, *db.Tx, *model.Site) error { return nil })
+}
+
+// createSite is CreateSite with one more rule, which check asks after the site was stored, in the
+// same transaction.
+func (s *Store) createSite(ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error) (*model.Site, error) {
+	site.AutomaticEvents = true
+	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", site.AccountID); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&site).Exec(ctx); err != nil {
+			return err
+		}
+		if err := atMost(ctx, tx, "sites", site.AccountID, model.MaxSites, "too_many_sites"); err != nil {
+			return err
+		}
+		if err := check(ctx, tx, &site); err != nil {
+			return err
+		}
+
+		return tx.Notify(ctx, db.SiteChanges, site.ID)
+	})
+
+	// site keys are random, so it is the domain
+	if db.IsUnique(err) {
+		return nil, &model.Error{
+			Kind: model.Conflict, Code: "domain_taken", Field: "domain",
+			Message: "You have a site with this domain already.", Cause: err,
+		}
+	}
+
+	if err != nil {
+		return nil, db.Wrap(err, "create site of account %d", site.AccountID)
+	}
+
+	return &site, nil
+}
+
+// atMost fails when the account has more than limit rows in a table, the one that tx has just made
+// included, which then goes again. tx holds the account's row.
+func atMost(ctx context.Context, tx *db.Tx, table string, accountID, limit int64, code string) error {
+	n, err := tx.NewSelect().Table(table).Where("account_id = ?", accountID).Count(ctx)
+	if err == nil && n > limit {
+		err = &model.Error{Kind: model.Conflict, Code: code, Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
+	}
+	return err
+}
+
+// SiteByID returns a site of the account. One of another account is model.ErrNotFound like one that
+// does not exist.
+func (s *Store) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
+	var site model.Site
+	err := s.db.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
+	if err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &site, nil
+}
+
+// Sites returns at most limit sites of the account in the order of their ids, beginning after the
+// id after (0 for the first page).
+func (s *Store) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
+	var sites []*model.Site
+	err := s.db.Read.NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
+		Order("id").Limit(limit).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sites of account %d: %w", accountID, err)
+	}
+	return sites, nil
+}
+
+// SiteCount is the number of sites of the account.
+func (s *Store) SiteCount(ctx context.Context, accountID int64) (int64, error) {
+	n, err := s.db.Read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count sites of account %d: %w", accountID, err)
+	}
+	return n, nil
+}
+
+// MonthlyUsage returns how many page views and events each site has recorded in the month. Sites
+// without any are left out. The caller has loaded the sites already, so it may see them.
+func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int64) (map[int64]int64, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+
+	var rows []struct {
+		SiteID int64
+		Used   int64
+	}
+
+	err := s.db.Read.NewSelect().Table("site_usage").Column("site_id", "used").
+		Where("site_id IN ?", bun.Tuple(siteIDs)).Where("month = ?", month).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read usage of %d sites in %s: %w", len(siteIDs), month, err)
+	}
+
+	used := make(map[int64]int64, len(rows))
+	for _, row := range rows {
+		used[row.SiteID] = row.Used
+	}
+
+	return used, nil
+}
+
+// AnySite returns a site of any account, for the operator, or model.ErrNotFound.
+func (s *Store) AnySite(ctx context.Context, id int64) (*model.Site, error) {
+	var site model.Site
+	if err := s.db.Read.NewSelect().Model(&site).Where("id = ?", id).Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &site, nil
+}
+
+// LastHits returns when each site's last page view or event was stored. Sites without any are left
+// out. The caller has loaded the sites already, so it may see them.
+func (s *Store) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Instant, error) {
+	if len(siteIDs) == 0 {
+		return nil, nil
+	}
+
+	var rows []struct {
+		ID              int64
+		Pageview, Event *model.Instant
+	}
+
+	err := s.db.Read.NewSelect().Table("sites").Column("id").
+		ColumnExpr("(SELECT at FROM pageviews WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS pageview").
+		ColumnExpr("(SELECT at FROM events WHERE site_id = sites.id ORDER BY at DESC LIMIT 1) AS event").
+		Where("id IN ?", bun.Tuple(siteIDs)).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read last hits of %d sites: %w", len(siteIDs), err)
+	}
+
+	last := make(map[int64]model.Instant, len(rows))
+
+	for _, row := range rows {
+		for _, at := range []*model.Instant{row.Pageview, row.Event} {
+			if at != nil {
+				last[row.ID] = max(last[row.ID], *at)
+			}
+		}
+	}
+
+	return last, nil
+}

@@ -1,0 +1,194 @@
+package sites
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Every change of a sitekey is told to the watchers (see WatchSitekeys), so that an old secret or
+// binding is dead in every process within moments. A sitekey of another account is
+// model.ErrNotFound.
+
+// CreateSitekey makes a sitekey for the account, bound to the domains (normalised, see
+// model.ParseDomain; none binds it to nothing), and returns it with its secret, which is not stored
+// and cannot be had again. One beyond model.MaxSitekeys is the Conflict too_many_sitekeys.
+func (s *Store) CreateSitekey(ctx context.Context, accountID int64, name string, domains []string, now model.Instant) (*model.Sitekey, string, error) {
+	key := model.Sitekey{AccountID: accountID, Sitekey: model.NewSitekey(), CreatedAt: now}
+	if err := describeSitekey(&key, &name, &domains); err != nil {
+		return nil, "", err
+	}
+
+	secret := giveSecret(&key)
+
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&key).Exec(ctx); err != nil {
+			return err
+		}
+		if err := atMost(ctx, tx, "sitekeys", accountID, model.MaxSitekeys, "too_many_sitekeys"); err != nil {
+			return err
+		}
+
+		return tx.Notify(ctx, db.SitekeyChanges, key.ID)
+	})
+	if err != nil {
+		return nil, "", db.Wrap(err, "create sitekey of account %d", accountID)
+	}
+
+	return &key, secret, nil
+}
+
+// SitekeyUpdate holds what to change; nil leaves it as it is.
+type SitekeyUpdate struct {
+	Name    *string
+	Domains *[]string // the whole list, normalised; at most model.MaxSitekeyDomains
+}
+
+// UpdateSitekey changes all that u holds or, when some of it is refused, nothing. Every wrong field
+// is reported, by joined errors. It returns the sitekey as it is then.
+func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
+	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
+		if err := describeSitekey(key, u.Name, u.Domains); err != nil {
+			return err
+		}
+		_, err := tx.NewUpdate().Model(key).WherePK().Column("name", "domains").Exec(ctx)
+		return err
+	})
+}
+
+// RotateSitekeySecret gives the sitekey a new secret and returns it. The old one is dead.
+func (s *Store) RotateSitekeySecret(ctx context.Context, accountID, id int64) (secret string, err error) {
+	_, err = s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
+		secret = giveSecret(key)
+		_, err := tx.NewUpdate().Model(key).WherePK().Column("secret_hash", "secret_hint").Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+
+	return secret, nil
+}
+
+// DeleteSitekey deletes a sitekey. Its tokens are worth nothing any more.
+func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
+	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
+		_, err := tx.NewDelete().Model(key).WherePK().Exec(ctx)
+		return err
+	})
+	return err
+}
+
+// changeSitekey runs a change in a transaction that holds the sitekey's row, and tells the
+// watchers.
+func (s *Store) changeSitekey(ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error) (*model.Sitekey, error) {
+	var key model.Sitekey
+	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
+		q := tx.NewSelect().Model(&key).Where("id = ?", id).Where("account_id = ?", accountID)
+
+		tx.Lock(q, "NO KEY UPDATE")
+		if err := q.Scan(ctx); err != nil {
+			return db.OrNotFound(err)
+		}
+		if err := change(tx, &key); err != nil {
+			return err
+		}
+
+		return tx.Notify(ctx, db.SitekeyChanges, id)
+	})
+	if err != nil {
+		if _, shown := errors.AsType[*model.Error](err); !shown {
+			err = fmt.Errorf("change sitekey %d: %w", id, err)
+		}
+
+		return nil, err
+	}
+
+	return &key, nil
+}
+
+// describeSitekey checks and sets name and domains, those that are given.
+func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error {
+	var nameErr, domainsErr error
+
+	if name != nil {
+		key.Name, nameErr = model.ParseName("name", *name)
+	}
+
+	if domains != nil {
+		key.Domains = slices.Compact(slices.Sorted(slices.Values(*domains)))
+		if key.Domains == nil {
+			// stored as an empty list, not as none
+			key.Domains = []string{}
+		}
+
+		if len(key.Domains) > model.MaxSitekeyDomains {
+			domainsErr = &model.Error{Kind: model.Conflict, Code: "too_many_domains", Field: "domains",
+				Message: fmt.Sprintf("A sitekey is bound to at most %d domains.", model.MaxSitekeyDomains)}
+		}
+	}
+
+	return errors.Join(nameErr, domainsErr)
+}
+
+func giveSecret(key *model.Sitekey) string {
+	secret := model.NewSecret(model.CaptchaSecretPrefix)
+	key.SecretHash, key.SecretHint = model.HashToken(secret), model.SecretHint(secret)
+	return secret
+}
+
+// SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
+func (s *Store) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
+	return findSitekey(ctx, s.db.Read, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID).Where("id = ?", id) })
+}
+
+// SitekeyByKey returns the sitekey with this public text, or model.ErrNotFound.
+func (s *Store) SitekeyByKey(ctx context.Context, sitekey string) (*model.Sitekey, error) {
+	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("sitekey = ?", sitekey) })
+}
+
+// SitekeyBySecret returns the sitekey whose secret has this hash (see model.HashToken), or
+// model.ErrNotFound.
+func (s *Store) SitekeyBySecret(ctx context.Context, hash []byte) (*model.Sitekey, error) {
+	return findSitekey(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("secret_hash = ?", hash) })
+}
+
+func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)) (*model.Sitekey, error) {
+	var key model.Sitekey
+	q := pool.NewSelect().Model(&key)
+	where(q)
+	if err := q.Scan(ctx); err != nil {
+		return nil, db.OrNotFound(err)
+	}
+	return &key, nil
+}
+
+// Sitekeys returns at most limit sitekeys of the account in the order of their ids, beginning after
+// the id after (0 for the first page).
+func (s *Store) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
+	var keys []*model.Sitekey
+	err := s.db.Read.NewSelect().Model(&keys).Where("account_id = ?", accountID).Where("id > ?", after).
+		Order("id").Limit(limit).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sitekeys of account %d: %w", accountID, err)
+	}
+	return keys, nil
+}
+
+// SitekeyCount is the number of sitekeys of the account.
+func (s *Store) SitekeyCount(ctx context.Context, accountID int64) (int64, error) {
+	n, err := s.db.Read.NewSelect().Model((*model.Sitekey)(nil)).Where("account_id = ?", accountID).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("count sitekeys of account %d: %w", accountID, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,397 @@
+package sites_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// watch watches until the test ends, or stop is called.
+func watch(t *testing.T, d *db.DB) (changed chan int64, synced chan bool, stop func()) {
+	t.Helper()
+
+	changed, synced = make(chan int64, 1000), make(chan bool, 100)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- sites.New(d).WatchSites(ctx, func(id int64) { changed <- id }, func(why error) { synced <- why == nil })
+	}()
+
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("WatchSites returned %v", err)
+		}
+	})
+
+	t.Cleanup(stop)
+	return changed, synced, stop
+}
+
+func wantNext[T comparable](t *testing.T, what string, c <-chan T, want T, within time.Duration) {
+	t.Helper()
+	select {
+	case got := <-c:
+		if got != want {
+			t.Fatalf("%s: got %v, want %v", what, got, want)
+		}
+	case <-time.After(within):
+		t.Fatalf("%s: nothing within %v, want %v", what, within, want)
+	}
+}
+
+// TestChangesReachEveryProcess: every change of a site arrives elsewhere within a second.
+func TestChangesReachEveryProcess(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		d := dbtest.Open(t, databaseURL)
+		listener := dbtest.Open(t, databaseURL)
+		owner := dbtest.NewUser(t, d, "owner@example.com")
+		changed, synced, stop := watch(t, listener)
+		wantNext(t, "synced", synced, true, 10*time.Second)
+		site := dbtest.NewSite(t, d, owner.AccountID, "example.com")
+		wantNext(t, "created", changed, site.ID, time.Second)
+
+		for name, err := range siteChanges(t.Context(), d, owner.AccountID, site.ID) {
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+
+			wantNext(t, name, changed, site.ID, time.Second)
+		}
+
+		if err := sites.New(d).RevokeServerSecret(t.Context(), owner.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		wantNext(t, "RevokeServerSecret", changed, site.ID, time.Second)
+
+		if err := sites.New(d).SetSitePlan(t.Context(), site.ID, model.PlanPro1M, 0); err != nil {
+			t.Fatal(err)
+		}
+
+		wantNext(t, "SetSitePlan", changed, site.ID, time.Second)
+
+		if err := sites.New(d).AddSiteDomain(t.Context(), owner.AccountID, site.ID, "example.com"); err == nil {
+			t.Fatal("the own domain was added")
+		}
+
+		other := dbtest.NewSite(t, d, owner.AccountID, "example.org")
+		wantNext(t, "after a refused change, which is none", changed, other.ID, time.Second)
+
+		stranger := dbtest.NewUser(t, d, "stranger@example.com")
+		lost := dbtest.NewSite(t, d, stranger.AccountID, "example.com")
+		wantNext(t, "created", changed, lost.ID, time.Second)
+
+		if err := accounts.New(d).DeleteAccount(t.Context(), stranger, model.At(time.Now())); err != nil {
+			t.Fatal(err)
+		}
+
+		wantNext(t, "deleted with its account", changed, lost.ID, time.Second)
+
+		stop()
+		dbtest.NewSite(t, d, owner.AccountID, "example.net")
+
+		if len(changed) != 0 || len(synced) != 0 {
+			t.Errorf("told after the end: %d changes, %d states", len(changed), len(synced))
+		}
+	})
+}
+
+// TestSQLiteTellsBeforeTheChangeReturns: whoever got an answer can rely on it at once.
+func TestSQLiteTellsBeforeTheChangeReturns(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	changed, synced, _ := watch(t, d)
+	wantNext(t, "synced", synced, true, 10*time.Second)
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	if len(changed) != 1 || <-changed != site.ID {
+		t.Error("the new site was not told when CreateSite returned")
+	}
+}
+
+// TestMissedSQLiteChanges: a process that has missed changes, because there were too many of them
+// or the database did not answer, says so and goes on with the ones that follow.
+func TestMissedSQLiteChanges(t *testing.T) {
+	databaseURL := dbtest.SQLiteURL(t)
+	d := dbtest.Open(t, databaseURL)
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	changed, synced, _ := watch(t, dbtest.Open(t, databaseURL))
+	wantNext(t, "begin", synced, true, 10*time.Second)
+	change := func(when string) {
+		t.Helper()
+		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+		wantNext(t, when, changed, site.ID, 5*time.Second)
+	}
+
+	change("a first change")
+
+	// More changes at once than are kept. What a process reads before they are deleted is another
+	// channel's.
+	err := errors.Join(
+		dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
+			INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`),
+		dbtest.Exec(d, "DELETE FROM changes WHERE seq < (SELECT max(seq) FROM changes)"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	wantNext(t, "after too many", synced, true, 10*time.Second)
+	change("a change after too many")
+
+	for range 2 {
+		if err := dbtest.Exec(d, "ALTER TABLE changes RENAME TO hidden"); err != nil {
+			t.Fatal(err)
+		}
+
+		wantNext(t, "without an answer", synced, false, 10*time.Second)
+
+		if err := dbtest.Exec(d, "ALTER TABLE hidden RENAME TO changes"); err != nil {
+			t.Fatal(err)
+		}
+
+		wantNext(t, "with an answer again", synced, true, 10*time.Second)
+		change("a change after that")
+	}
+
+	if len(synced) != 0 || len(changed) != 0 {
+		t.Errorf("told %d states and %d changes more", len(synced), len(changed))
+	}
+}
+
+// TestSQLiteChangesAreBounded: of the changes of sites and sitekeys the last 1,000 are kept, also
+// when an account with many sites is deleted.
+func TestSQLiteChangesAreBounded(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	site := dbtest.NewOwnSite(t, d, "example.com")
+
+	err := dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
+		INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := dbtest.Count(d, "changes"); err != nil || n != 1000 {
+		t.Errorf("%d changes are kept, %v; want 1000", n, err)
+	}
+}
+
+const listening = "pg_stat_activity WHERE datname = current_database() AND application_name LIKE '%watch'"
+
+// TestWatchingGoesOnAfterACut: a lost connection is told, and replaced.
+func TestWatchingGoesOnAfterACut(t *testing.T) {
+	databaseURL := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	changed, synced, _ := watch(t, dbtest.Open(t, databaseURL))
+	wantNext(t, "begin", synced, true, 10*time.Second)
+
+	for range 2 {
+		if cut := dbtest.PgStrings(t, databaseURL, "SELECT pg_terminate_backend(pid)::text FROM "+listening); len(cut) != 1 {
+			t.Fatalf("%d connections listened, want one", len(cut))
+		}
+
+		wantNext(t, "cut", synced, false, 5*time.Second)
+		wantNext(t, "again", synced, true, 5*time.Second)
+
+		if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		wantNext(t, "a change after the cut", changed, site.ID, time.Second)
+	}
+}
+
+// TestWatchingOverABadNetwork: the database may answer only later, and may fall silent without a
+// word.
+func TestWatchingOverABadNetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for more than the longest silence")
+	}
+
+	t.Parallel()
+
+	databaseURL := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	network := newNetwork(t, databaseURL)
+	network.set(unreachable)
+	changed, synced, _ := watch(t, dbtest.Open(t, network.url))
+	wantNext(t, "never reached", synced, false, 5*time.Second)
+
+	// further attempts tell nothing new
+	for range 3 {
+		<-network.refused
+	}
+
+	if len(synced) != 0 {
+		t.Errorf("told %v again without a database", <-synced)
+	}
+
+	network.set(well)
+	wantNext(t, "begin", synced, true, 10*time.Second)
+	network.set(silent)
+	wantNext(t, "silence", synced, false, 8*time.Second)
+	network.set(well)
+	wantNext(t, "again", synced, true, 10*time.Second)
+
+	if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	wantNext(t, "a change after the silence", changed, site.ID, time.Second)
+}
+
+// network is a way to the database that can be bad.
+type network struct {
+	url     string
+	refused chan struct{} // something was refused
+
+	mu    sync.Mutex
+	state networkState
+	over  map[net.Conn]bool // what goes over it
+}
+
+type networkState int
+
+const (
+	well        networkState = iota
+	unreachable              // connections are refused
+	silent                   // open connections stay open, and nothing arrives any more
+)
+
+func newNetwork(t *testing.T, databaseURL string) *network {
+	t.Helper()
+
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	n := &network{refused: make(chan struct{}, 1000), over: make(map[net.Conn]bool)}
+	server := u.Host
+	u.Host = listener.Addr().String()
+	n.url = u.String()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { n.carry(client, server) })
+		}
+	})
+
+	t.Cleanup(func() {
+		listener.Close()
+		n.mu.Lock()
+		for conn := range n.over {
+			conn.Close()
+		}
+		n.mu.Unlock()
+		wg.Wait()
+	})
+
+	return n
+}
+
+func (n *network) set(state networkState) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state = state
+}
+
+func (n *network) is(state networkState) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == state
+}
+
+func (n *network) carry(client net.Conn, server string) {
+	if n.is(unreachable) {
+		client.Close()
+		n.refused <- struct{}{}
+		return
+	}
+
+	upstream, err := net.Dial("tcp", server)
+	if err != nil {
+		client.Close()
+		return
+	}
+
+	n.mu.Lock()
+	n.over[client], n.over[upstream] = true, true
+	n.mu.Unlock()
+
+	var both sync.WaitGroup
+	for _, way := range []struct{ from, to net.Conn }{{client, upstream}, {upstream, client}} {
+		both.Go(func() {
+			defer way.to.Close()
+
+			buffer := make([]byte, 4096)
+			for {
+				got, err := way.from.Read(buffer)
+				if err != nil {
+					return
+				}
+
+				if n.is(silent) {
+					// lost
+					continue
+				}
+
+				if _, err := way.to.Write(buffer[:got]); err != nil {
+					return
+				}
+			}
+		})
+	}
+
+	both.Wait()
+}
+
+// TestAnIdleWatcherStays: silence alone does not end a connection.
+func TestAnIdleWatcherStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for more than the longest silence")
+	}
+
+	t.Parallel()
+
+	databaseURL := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, databaseURL)
+	site := dbtest.NewOwnSite(t, d, "example.com")
+	changed, synced, _ := watch(t, d)
+	wantNext(t, "begin", synced, true, 10*time.Second)
+	before := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening)
+	time.Sleep(3500 * time.Millisecond)
+
+	if err := sites.New(d).RevokeServerSecret(t.Context(), site.AccountID, site.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	wantNext(t, "a change after a silence", changed, site.ID, time.Second)
+
+	if after := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening); len(synced) != 0 || len(after) != 1 || after[0] != before[0] {
+		t.Errorf("connection %v became %v", before, after)
+	}
+}

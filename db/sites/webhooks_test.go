@@ -1,0 +1,201 @@
+package sites_test
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// webhookMails returns the mails about changed addresses as "recipient: data", in the order of
+// their ids.
+func webhookMails(t *testing.T, d *db.DB) []string {
+	t.Helper()
+
+	rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind = ? ORDER BY id", model.MailWebhookChanged)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var all []string
+	for _, m := range rows {
+		var data model.WebhookChangedMail
+		if err := json.Unmarshal([]byte(m.Data), &data); err != nil {
+			t.Fatal(err)
+		}
+
+		all = append(all, fmt.Sprintf("%s: %+v", m.Recipient, data))
+	}
+
+	return all
+}
+
+// TestOwnersAreMailedWhenAnAddressChanges: each owner gets one mail for each change, with the hosts
+// and nothing else of the addresses; members, viewers and other accounts get none, and what changes
+// nothing is not mailed.
+func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		site := dbtest.NewOwnSite(t, d, "shop.example")
+		dbtest.NewUser(t, d, "other@example.org")
+
+		for _, user := range []string{"second@example.com OWNER", "member@example.com MEMBER", "viewer@example.com VIEWER"} {
+			email, role, _ := strings.Cut(user, " ")
+			if err := dbtest.Exec(d, "INSERT INTO users (account_id, email, password_hash, role, created_at) VALUES (?, ?, '', ?, 1)", site.AccountID, email, role); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		first, err := dbtest.Rows[string](d, "SELECT email FROM users WHERE account_id = ? ORDER BY id LIMIT 1", site.AccountID)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		by := model.ChangedBy{Name: "admin", At: dbtest.Start}
+		conversion := func(address string, secret *string) func() error {
+			return func() error {
+				return sites.New(d).SetConversionWebhook(ctx, site.AccountID, site.ID, address, secret, by)
+			}
+		}
+
+		daily := func(address string) func() error {
+			return func() error { return sites.New(d).SetDailyExportWebhook(ctx, site.AccountID, site.ID, address, by) }
+		}
+
+		whisper := strings.Repeat("whisper ", 2)
+		for _, step := range []struct {
+			change        func() error
+			kind, old, is string // of the mail; no kind: no mail
+		}{
+			{conversion("https://Hook.Example/secret?key=secret", nil), "conversion", "", "hook.example"},
+			{conversion("https://Hook.Example/secret?key=secret", &whisper), "", "", ""},
+			{daily("https://daily.example:8443/secret"), "daily_export", "", "daily.example:8443"},
+			{conversion("https://bücher.example/secret", nil), "conversion", "hook.example", "xn--bcher-kva.example"},
+			{daily("https://daily.example:8443/another-secret"), "daily_export", "daily.example:8443", "daily.example:8443"},
+			{func() error { return sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &whisper) }, "", "", ""},
+			{conversion("", nil), "conversion", "xn--bcher-kva.example", ""},
+			{conversion("", nil), "", "", ""},
+		} {
+			before := webhookMails(t, d)
+
+			if err := step.change(); err != nil {
+				t.Fatal(err)
+			}
+
+			var want []string
+
+			if step.kind != "" {
+				data := model.WebhookChangedMail{
+					Site: "shop.example", Kind: step.kind, By: by.Name, At: dbtest.Start, Old: step.old, New: step.is,
+					Last: len(before)/2+1 == model.MaxWebhookMails,
+				}
+
+				want = []string{fmt.Sprintf("%s: %+v", first[0], data), fmt.Sprintf("second@example.com: %+v", data)}
+			}
+
+			if got := webhookMails(t, d)[len(before):]; !slices.Equal(got, want) {
+				t.Errorf("%+v: mails %q, want %q", step, got, want)
+			}
+		}
+	})
+}
+
+// TestMailsAboutAddressesAreBounded: of the changes of a site on a day the first few are mailed,
+// the last of these mails says so, and the next day begins again.
+func TestMailsAboutAddressesAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		site := dbtest.NewOwnSite(t, d, "shop.example")
+		change := func(n int, at model.Instant) {
+			t.Helper()
+			address := fmt.Sprintf("https://host%d.example/", n)
+			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{Name: "x", At: at}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 3 * model.MaxWebhookMails {
+			change(n, dbtest.Start)
+		}
+
+		mails := webhookMails(t, d)
+		if len(mails) != model.MaxWebhookMails {
+			t.Fatalf("%d mails, want %d", len(mails), model.MaxWebhookMails)
+		}
+
+		for i, mail := range mails {
+			if last := strings.Contains(mail, "Last:true"); last != (i == model.MaxWebhookMails-1) {
+				t.Errorf("mail %d: %s", i, mail)
+			}
+		}
+
+		change(100, dbtest.Start.Add(24*time.Hour))
+
+		if got := webhookMails(t, d); len(got) != model.MaxWebhookMails+1 || strings.Contains(got[len(got)-1], "Last:true") {
+			t.Errorf("the next day: %q", got)
+		}
+	})
+}
+
+// TestAShortSecretGoesOnSigning: a secret that was stored before there was a least length is still
+// used; another short one is refused and changes nothing.
+func TestAShortSecretGoesOnSigning(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		key := []byte(strings.Repeat("key!", 8))
+		d.UseApplicationKey(key)
+
+		site := dbtest.NewOwnSite(t, d, "shop.example")
+		if err := sites.New(d).SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil, model.ChangedBy{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealedAsBefore(t, key, site.ID, "x"), site.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := outbox.New(d).QueueTestWebhook(ctx, site.AccountID, site.ID, dbtest.Start); err != nil {
+			t.Fatal(err)
+		}
+
+		short := strings.Repeat("y", 15)
+		dbtest.WantCode(t, sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &short), model.Invalid, "secret_too_short", "secret")
+
+		claim, err := outbox.New(d).ClaimDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil, dbtest.Start, time.Minute)
+		if err != nil || claim == nil || claim.Secret != "x" || claim.Fault != nil {
+			t.Errorf("claim %+v, %v; want the short secret", claim, err)
+		}
+	})
+}
+
+// sealedAsBefore encrypts a webhook secret as the database does.
+func sealedAsBefore(t *testing.T, key []byte, siteID int64, secret string) []byte {
+	t.Helper()
+
+	derived, err := hkdf.Key(sha256.New, key, nil, "webhook secrets", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	nonce := make([]byte, gcm.NonceSize())
+	return gcm.Seal(nonce, nonce, []byte(secret), binary.BigEndian.AppendUint64(nil, uint64(siteID)))
+}

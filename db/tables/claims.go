@@ -1,0 +1,24 @@
+package tables
+
+import "github.com/tallygate/tallygate/db/model"
+
+// Consumed is the table of challenges and tokens that are consumed. All its columns are its key.
+var Consumed = Table[model.SpentKey]{"captcha_spent", Columns[model.SpentKey]{
+	Bigint("account_id", func(k *model.SpentKey) *int64 { return &k.AccountID }),
+	Bigint("issued_at", func(k *model.SpentKey) *model.Instant { return &k.IssuedAt }),
+	ID("id", func(k *model.SpentKey) []byte { return k.ID[:] }),
+}}
+
+// CaptchaUsageKey is the primary key of captcha_usage.
+var CaptchaUsageKey = Columns[model.CaptchaUsageKey]{
+	Bigint("account_id", func(k *model.CaptchaUsageKey) *int64 { return &k.AccountID }),
+	Integer("month", func(k *model.CaptchaUsageKey) *model.Month { return &k.Month }),
+}
+
+// CaptchaUsage are the columns of captcha_usage that verifications change.
+var CaptchaUsage = Columns[model.CaptchaUsage]{
+	Bigint("used", func(u *model.CaptchaUsage) *int64 { return &u.Used }),
+	Bigint("reserve_from", func(u *model.CaptchaUsage) *model.Instant { return &u.ReserveFrom }),
+	Bigint("over_quota", func(u *model.CaptchaUsage) *int64 { return &u.OverQuota }),
+	Smallint("noticed", func(u *model.CaptchaUsage) *int { return &u.Noticed }),
+}

@@ -1,0 +1,312 @@
+package tables
+
+import (
+	"database/sql/driver"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// Column is one column of rows of type Row, with the four ways in which its values travel: to
+// PostgreSQL as one array for all rows, to SQLite as one value per row, and back from either.
+type Column[Row any] struct {
+	Name string
+
+	pgType string                        // on PostgreSQL
+	array  func(int, func(int) *Row) any // the column of all rows, as pgx encodes it
+	target func(*Row) any                // where pgx stores a value that it read
+	value  func(*Row) driver.Value       // as the SQLite driver takes it
+	set    func(*Row, driver.Value)      // stores a value that the SQLite driver read
+}
+
+type integer interface {
+	~int | ~int16 | ~int32 | ~int64
+}
+
+// Bigint is an 8-byte integer that is never NULL.
+func Bigint[Row any, T ~int64](name string, field func(*Row) *T) Column[Row] {
+	return integerColumn(name, "bigint", field, func(v T) int64 { return int64(v) })
+}
+
+// Integer is a 4-byte integer that is never NULL.
+func Integer[Row any, T ~int32 | ~int](name string, field func(*Row) *T) Column[Row] {
+	return integerColumn(name, "integer", field, func(v T) int32 { return int32(v) })
+}
+
+// Smallint is a 2-byte integer that is never NULL.
+func Smallint[Row any, T ~int16 | ~int](name string, field func(*Row) *T) Column[Row] {
+	return integerColumn(name, "smallint", field, func(v T) int16 { return int16(v) })
+}
+
+func integerColumn[Row any, T, Element integer](name, pgType string, field func(*Row) *T, element func(T) Element) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: pgType,
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(r *Row) Element { return element(*field(r)) })
+		},
+		target: func(r *Row) any { return integerTarget[T]{field(r)} },
+		value:  func(r *Row) driver.Value { return int64(*field(r)) },
+		set:    func(r *Row, v driver.Value) { *field(r) = T(number(v)) },
+	}
+}
+
+// Bool is a truth value that is never NULL. SQLite stores 0 or 1.
+func Bool[Row any](name string, field func(*Row) *bool) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "boolean",
+		array:  func(n int, row func(int) *Row) any { return array(n, row, func(r *Row) bool { return *field(r) }) },
+		target: func(r *Row) any { return field(r) },
+		value:  func(r *Row) driver.Value { return *field(r) },
+		set: func(r *Row, v driver.Value) {
+			b, _ := v.(bool)
+			*field(r) = b || number(v) != 0
+		},
+	}
+}
+
+// Text is a text that is never NULL.
+func Text[Row any, T ~string](name string, field func(*Row) *T) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "text",
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(r *Row) string { return string(*field(r)) })
+		},
+		target: func(r *Row) any { return textTarget[T]{field(r)} },
+		value:  func(r *Row) driver.Value { return string(*field(r)) },
+		set:    func(r *Row, v driver.Value) { *field(r) = T(text(v)) },
+	}
+}
+
+// OptionalText is a text that is NULL when it is empty.
+func OptionalText[Row any](name string, field func(*Row) *string) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "text",
+		array: func(n int, row func(int) *Row) any {
+			return array(n, row, func(r *Row) *string {
+				if s := field(r); *s != "" {
+					return s
+				}
+				return nil
+			})
+		},
+		target: func(r *Row) any { return textTarget[string]{field(r)} },
+		value: func(r *Row) driver.Value {
+			if s := *field(r); s != "" {
+				return s
+			}
+			return nil
+		},
+		set: func(r *Row, v driver.Value) { *field(r) = text(v) },
+	}
+}
+
+// OptionalBytes are bytes that are NULL when they are nil.
+func OptionalBytes[Row any](name string, field func(*Row) *[]byte) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "bytea",
+		array:  func(n int, row func(int) *Row) any { return array(n, row, func(r *Row) []byte { return *field(r) }) },
+		target: func(r *Row) any { return field(r) },
+		value: func(r *Row) driver.Value {
+			if b := *field(r); b != nil {
+				return b
+			}
+			return nil
+		},
+		set: func(r *Row, v driver.Value) { *field(r), _ = v.([]byte) },
+	}
+}
+
+// ID is a fixed number of bytes, never NULL. field returns the bytes of the row themselves.
+func ID[Row any](name string, field func(*Row) []byte) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "bytea",
+		array:  func(n int, row func(int) *Row) any { return array(n, row, field) },
+		target: func(r *Row) any { return idTarget{field(r)} },
+		value:  func(r *Row) driver.Value { return field(r) },
+		set: func(r *Row, v driver.Value) {
+			b, _ := v.([]byte)
+			copy(field(r), b)
+		},
+	}
+}
+
+// OptionalBigint is an integer that is only written: NULL where value returns nil.
+func OptionalBigint[Row any](name string, value func(*Row) *int64) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "bigint",
+		array:  func(n int, row func(int) *Row) any { return array(n, row, value) },
+		value: func(r *Row) driver.Value {
+			if n := value(r); n != nil {
+				return *n
+			}
+			return nil
+		},
+	}
+}
+
+// ConstantText is a text that is written with every row and never read.
+func ConstantText[Row any](name, constant string) Column[Row] {
+	return Column[Row]{
+		Name:   name,
+		pgType: "text",
+		array:  func(n int, row func(int) *Row) any { return array(n, row, func(*Row) string { return constant }) },
+		value:  func(*Row) driver.Value { return constant },
+	}
+}
+
+// array makes the array of one column of n rows.
+func array[Row, Element any](n int, row func(int) *Row, element func(*Row) Element) []Element {
+	elements := make([]Element, n)
+	for i := range elements {
+		elements[i] = element(row(i))
+	}
+	return elements
+}
+
+// Within returns columns of a field as columns of the row that it is in.
+func Within[Row, Field any](field func(*Row) *Field, columns Columns[Field]) Columns[Row] {
+	rows := make(Columns[Row], len(columns))
+	for i, c := range columns {
+		rows[i] = Column[Row]{
+			Name:   c.Name,
+			pgType: c.pgType,
+			array: func(n int, row func(int) *Row) any {
+				return c.array(n, func(i int) *Field { return field(row(i)) })
+			},
+			target: func(r *Row) any { return c.target(field(r)) },
+			value:  func(r *Row) driver.Value { return c.value(field(r)) },
+			set:    func(r *Row, v driver.Value) { c.set(field(r), v) },
+		}
+	}
+
+	return rows
+}
+
+// integerTarget is where pgx stores an integer of any size.
+type integerTarget[T integer] struct{ field *T }
+
+// ScanInt64 implements pgtype.Int64Scanner.
+func (t integerTarget[T]) ScanInt64(v pgtype.Int8) error {
+	*t.field = T(v.Int64)
+	return nil
+}
+
+// textTarget is where pgx stores a text, NULL as an empty one.
+type textTarget[T ~string] struct{ field *T }
+
+// ScanText implements pgtype.TextScanner.
+func (t textTarget[T]) ScanText(v pgtype.Text) error {
+	*t.field = T(v.String)
+	return nil
+}
+
+// idTarget is where pgx stores a fixed number of bytes.
+type idTarget struct{ field []byte }
+
+// ScanBytes implements pgtype.BytesScanner.
+func (t idTarget) ScanBytes(v []byte) error {
+	copy(t.field, v)
+	return nil
+}
+
+// number reads an integer that the SQLite driver returned. NULL is 0.
+func number(v driver.Value) int64 { n, _ := v.(int64); return n }
+
+// text reads a text that the SQLite driver returned. NULL is empty.
+func text(v driver.Value) string { s, _ := v.(string); return s }
+
+// Columns are columns of one table or statement, in order.
+type Columns[Row any] []Column[Row]
+
+// With returns the columns followed by others.
+func (c Columns[Row]) With(others ...Column[Row]) Columns[Row] { return slices.Concat(c, others) }
+
+// Names returns the names of the columns.
+func (c Columns[Row]) Names() []string {
+	names := make([]string, len(c))
+	for i := range c {
+		names[i] = c[i].Name
+	}
+	return names
+}
+
+// List names the columns, with commas between. prefix stands before each name, for instance "v.".
+func (c Columns[Row]) List(prefix string) string {
+	return c.join(func(_ int, column Column[Row]) string { return prefix + column.Name })
+}
+
+// Unnest is the text that makes rows of PostgreSQL's arrays, which are parameters from $1 on.
+func (c Columns[Row]) Unnest() string {
+	return "unnest(" + c.join(func(i int, column Column[Row]) string {
+		return "$" + strconv.Itoa(i+1) + "::" + column.pgType + "[]"
+	}) + ")"
+}
+
+// marks are SQLite's parameters.
+func (c Columns[Row]) marks() string { return c.join(func(int, Column[Row]) string { return "?" }) }
+
+func (c Columns[Row]) join(format func(int, Column[Row]) string) string {
+	texts := make([]string, len(c))
+	for i, column := range c {
+		texts[i] = format(i, column)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Arrays returns the arrays of the rows, one per column, with room for more parameters.
+func (c Columns[Row]) Arrays(rows []Row, more int) []any {
+	arrays := make([]any, 0, len(c)+more)
+	row := func(i int) *Row { return &rows[i] }
+	for i := range c {
+		arrays = append(arrays, c[i].array(len(rows), row))
+	}
+	return arrays
+}
+
+// Targets returns where pgx stores the values of a row that it reads, with room for one before.
+func (c Columns[Row]) Targets(first []any, row *Row) []any {
+	for i := range c {
+		first = append(first, c[i].target(row))
+	}
+	return first
+}
+
+// AppendValues appends the values of a row for the SQLite driver.
+func (c Columns[Row]) AppendValues(values []driver.Value, row *Row) []driver.Value {
+	for i := range c {
+		values = append(values, c[i].value(row))
+	}
+	return values
+}
+
+// Set stores what the SQLite driver read into a row.
+func (c Columns[Row]) Set(row *Row, values []driver.Value) {
+	for i := range c {
+		c[i].set(row, values[i])
+	}
+}
+
+// Table is a table and all columns that are written to it.
+type Table[Row any] struct {
+	Name    string
+	Columns Columns[Row]
+}
+
+// InsertPostgres is the statement that inserts all rows of a batch from arrays.
+func (t Table[Row]) InsertPostgres() string {
+	return "INSERT INTO " + t.Name + " (" + t.Columns.List("") + ")\nSELECT * FROM " + t.Columns.Unnest()
+}
+
+// InsertSQLite is the statement that inserts one row.
+func (t Table[Row]) InsertSQLite() string {
+	return "INSERT INTO " + t.Name + " (" + t.Columns.List("") + ") VALUES (" + t.Columns.marks() + ")"
+}

@@ -1,0 +1,159 @@
+package tables_test
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"reflect"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/tables"
+)
+
+// TestValuesOfVisits: what a visit sends to SQLite is read back as the same visit, and an empty
+// optional value travels as NULL.
+func TestValuesOfVisits(t *testing.T) {
+	full := model.Visit{
+		SiteID: 1, ID: 2, Visitor: model.VisitorID{3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7, Recent: []byte{8}, Awaited: []byte{9},
+		UserID: []byte{10}, Referrer: "r", Channel: "c", Campaign: model.Campaign{Source: "a", Medium: "b", Name: "d", Content: "e", Term: "f",
+			Gclid: "g", Gbraid: "h", Wbraid: "i", Fbclid: "j", Msclkid: "k"},
+	}
+
+	for _, test := range []struct {
+		name  string
+		visit model.Visit
+		nulls int
+	}{
+		{"full", full, 0},
+		{"empty", model.Visit{}, 14},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			values := tables.Visits.Columns.AppendValues(nil, &test.visit)
+
+			nulls := 0
+			for i, value := range values {
+				if !driver.IsValue(value) {
+					t.Errorf("%s is %T, which no driver takes", tables.Visits.Columns[i].Name, value)
+				}
+				if value == nil {
+					nulls++
+				}
+			}
+
+			var read model.Visit
+			tables.Visits.Columns.Set(&read, values)
+
+			if !reflect.DeepEqual(read, test.visit) || nulls != test.nulls {
+				t.Errorf("read %+v, want %+v; %d values are NULL, want %d", read, test.visit, nulls, test.nulls)
+			}
+		})
+	}
+}
+
+// TestEveryFieldHasAColumn: a field of a stored row that is not written is a mistake.
+func TestEveryFieldHasAColumn(t *testing.T) {
+	t.Run("visits", func(t *testing.T) { everyFieldHasAColumn(t, tables.Visits.Columns) })
+	t.Run("pageviews", func(t *testing.T) { everyFieldHasAColumn(t, tables.Pageviews.Columns) })
+	t.Run("transactions", func(t *testing.T) { everyFieldHasAColumn(t, tables.Transactions.Columns) })
+	t.Run("captcha_spent", func(t *testing.T) { everyFieldHasAColumn(t, tables.Consumed.Columns) })
+}
+
+func everyFieldHasAColumn[Row any](t *testing.T, columns tables.Columns[Row]) {
+	t.Helper()
+
+	var zero Row
+	empty := columns.AppendValues(nil, &zero)
+
+	for _, field := range fields(reflect.TypeFor[Row](), nil) {
+		var row Row
+		value := reflect.ValueOf(&row).Elem().FieldByIndex(field.Index)
+		fill(t, value)
+
+		if reflect.DeepEqual(columns.AppendValues(nil, &row), empty) {
+			t.Errorf("no column holds %s", field.Name)
+		}
+	}
+}
+
+// fields lists the fields of a struct, and those of embedded structs in their place.
+func fields(typ reflect.Type, index []int) (all []reflect.StructField) {
+	for i := range typ.NumField() {
+		field := typ.Field(i)
+		field.Index = append(append([]int(nil), index...), i)
+
+		if field.Anonymous {
+			all = append(all, fields(field.Type, field.Index)...)
+			continue
+		}
+
+		all = append(all, field)
+	}
+
+	return all
+}
+
+// fill sets a field to something else than its zero value.
+func fill(t *testing.T, value reflect.Value) {
+	t.Helper()
+
+	switch value.Kind() {
+	case reflect.Int16, reflect.Int32, reflect.Int64:
+		value.SetInt(1)
+	case reflect.Bool:
+		value.SetBool(true)
+	case reflect.String:
+		value.SetString("x")
+	case reflect.Slice:
+		value.SetBytes([]byte{1})
+	case reflect.Array:
+		value.Index(0).SetUint(1)
+	default:
+		t.Fatalf("a field of kind %v", value.Kind())
+	}
+}
+
+// TestEventValue: an event without a currency has no value, whatever its number.
+func TestEventValue(t *testing.T) {
+	for _, test := range []struct {
+		event model.Event
+		want  driver.Value
+	}{
+		{model.Event{Value: 5, Currency: "EUR"}, int64(5)},
+		{model.Event{Currency: "EUR"}, int64(0)},
+		{model.Event{Value: 5}, nil},
+	} {
+		values := tables.Events.Columns.AppendValues(nil, &test.event)
+		for i, column := range tables.Events.Columns {
+			if column.Name == "value" && values[i] != test.want {
+				t.Errorf("%+v has the value %v, want %v", test.event, values[i], test.want)
+			}
+		}
+	}
+}
+
+// TestWithin: columns of a field read and write that field of the row.
+func TestWithin(t *testing.T) {
+	type row struct {
+		key  model.SpentKey
+		note string
+	}
+
+	columns := tables.Within(func(r *row) *model.SpentKey { return &r.key }, tables.Consumed.Columns).
+		With(tables.Text("note", func(r *row) *string { return &r.note }))
+
+	want := row{model.SpentKey{AccountID: 1, IssuedAt: 2, ID: [16]byte{3}}, "n"}
+	var got row
+	columns.Set(&got, columns.AppendValues(nil, &want))
+
+	if got != want {
+		t.Errorf("read %+v, want %+v", got, want)
+	}
+
+	arrays := columns.Arrays([]row{want, {}}, 1)
+	if ids, ok := arrays[2].([][]byte); !ok || !bytes.Equal(ids[0], want.key.ID[:]) || cap(arrays) < 5 {
+		t.Errorf("arrays %v", arrays)
+	}
+	if list := columns.List("k."); list != "k.account_id, k.issued_at, k.id, k.note" {
+		t.Errorf("list %q", list)
+	}
+}

@@ -1,0 +1,77 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+const (
+	// retryFor bounds the retries of a transaction by time: after it, the transaction has waited out SQLite's busy_timeout already.
+	retryFor = 4 * time.Second
+
+	// retryAttempts bounds how often a transaction is run.
+	retryAttempts = 4
+)
+
+// Tx is a transaction of InTx or InDataTx. Functions that also run outside of one take a bun.IDB,
+// which a Tx is.
+type Tx struct {
+	bun.Tx
+
+	db      *DB
+	changes []notice // of this process, for SQLite's watchers after the commit
+}
+
+// InTx runs fn in one transaction and commits it. A transaction that lost to another one, by a
+// serialization failure, a deadlock or a busy database, runs again, up to 4 times: fn must set its
+// results again each time. The order of locks is in locks.go.
+func (d *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
+	return d.inTx(ctx, d.Write, fn)
+}
+
+// InDataTx is InTx with the data plane's connections. On SQLite it goes ahead of InTx.
+func (d *DB) InDataTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
+	return d.inTx(ctx, d.DataWrite, fn)
+}
+
+func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context, tx *Tx) error) error {
+	began := time.Now()
+	lost := func(err error) bool { return IsRetryable(err) && time.Since(began) < retryFor }
+
+	var changes []notice
+	err := Retry(lost, func() error {
+		return pool.RunInTx(ctx, nil, func(ctx context.Context, begun bun.Tx) error {
+			tx := &Tx{Tx: begun, db: d}
+			err := fn(ctx, tx)
+			changes = tx.changes
+			return err
+		})
+	})
+	if err == nil {
+		d.tellWatchers(changes)
+	}
+
+	return err
+}
+
+// RetryNewIDs runs a transaction again when it lost to another one. A violated unique key counts as
+// a loss: ids are partly random, and each run makes new ones.
+func RetryNewIDs(transaction func() error) error {
+	return Retry(func(err error) bool { return IsRetryable(err) || IsUnique(err) }, transaction)
+}
+
+// Retry runs a transaction again, up to 4 times in all, while lost reports that its error is a loss
+// to another transaction.
+func Retry(lost func(error) bool, transaction func() error) error {
+	var err error
+	for range retryAttempts {
+		if err = transaction(); err == nil || !lost(err) {
+			return err
+		}
+	}
+
+	return fmt.Errorf("after %d attempts: %w", retryAttempts, err)
+}

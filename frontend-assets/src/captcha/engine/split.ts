@@ -1,0 +1,33 @@
+import type { Member } from './pool';
+import type { Start } from './protocol';
+
+/**
+ * Distributes the searches of a challenge: each idle member takes the next one. Returns the nonce,
+ * or -1 if the challenge has none. `onProgress` is called with 0 as soon as the first member is
+ * ready, and after each search.
+ */
+export const splitWork = (
+  members: Member[],
+  start: Start,
+  onProgress: (done: number, total: number) => void,
+): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const secrets: number[] = [];
+    let next = 0;
+    let done = 0;
+    const drive = async (member: Member): Promise<void> => {
+      const total = await member.send(start);
+      if (!total) return resolve(-1);
+      if (!next) onProgress(0, total);
+      while (next < total) {
+        const index = next++;
+        const secret = await member.send(index);
+        if (secret < 0) return resolve(-1);
+        secrets[index] = secret;
+        onProgress(++done, total);
+        if (done === total) resolve(member.send(secrets));
+      }
+    };
+    // A member that starts late delays no other, but the failure of one fails the whole.
+    members.forEach((member) => drive(member).catch(reject));
+  });

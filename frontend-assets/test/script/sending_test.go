@@ -1,0 +1,295 @@
+package script_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const userID = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+func TestChromiumQueueIsReplayedInOrder(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": `<script>
+		window.svc = window.svc || function () { (svc.q = svc.q || []).push(arguments) };
+		window.stub = svc;
+		svc("event", "first", {n: 1}); svc("nonsense"); svc("event"); svc("identify", "` + strings.ToUpper(userID) + `"); svc("event", "second");
+		const order = []; const get = window.fetch;
+		window.fetch = (url, options) => { order.push(JSON.parse(options.body).e || JSON.parse(options.body).t); return get(url, options) }
+		</script>` + tag("")})
+
+	page := w.browser.Open("http://shop.example.test/")
+	sent := w.nextOf("pageview", "first", "second")
+
+	// The first page view already carries the user id.
+	w.expect(page, sent[0], `{"t": "pageview", "p": "/", "r": null, "d": "`+userID+`"}`)
+	w.expect(page, sent[1], `{"t": "event", "e": "first", "m": {"n": 1}, "p": "/", "r": null, "d": "`+userID+`"}`)
+	w.expect(page, sent[2], `{"t": "event", "e": "second", "p": "/", "r": null, "d": "`+userID+`"}`)
+
+	// Calls through the stub still work.
+	page.Eval(`stub("event", "third")`, nil)
+	w.nextOf("third")
+	var order string
+	page.Eval("order.join()", &order)
+
+	if order != "pageview,first,second,third" {
+		t.Errorf("sent in the order %s", order)
+	}
+
+	w.nothingBeyond(page, 4)
+
+	for _, h := range sent {
+		if h.body["i"] != sent[0].body["i"] {
+			t.Errorf("%s has another page view id", h)
+		}
+	}
+}
+
+func TestChromiumEvents(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": tag("")})
+	page := w.browser.Open("http://shop.example.test/?utm_source=a#x")
+	w.next()
+	common := `"t": "event", "e": "signup", "p": "/", "r": null, "u": {"source": "a"}`
+
+	// With the rest of the message this is slightly less than 8 KB.
+	wide := strings.Repeat("ä", 3900)
+	for call, want := range map[string]string{
+		`svc("event", "signup")`:                                   `{` + common + `}`,
+		`svc("event", "signup", {plan: "pro", n: 2, x: [1]})`:      `{` + common + `, "m": {"plan": "pro", "n": 2, "x": [1]}}`,
+		`svc("event", "signup", null)`:                             `{` + common + `}`,
+		`svc("event", "signup", "text")`:                           `{` + common + `}`,
+		`svc("event", "signup", {a: "` + wide + `"})`:              `{` + common + `, "m": {"a": "` + wide + `"}}`,
+		`svc("event", "signup", {a: "` + wide + wide[:400] + `"})`: `{` + common + `}`,
+		`svc("event", "signup", {a: "x".repeat(100000)}), 1`:       `{` + common + `}`,
+		// The fields that a sale needs are kept.
+		`svc("event", "signup", {id: 1, items: Array(4000).fill({})})`: `{` + common + `, "m": {"id": 1}}`,
+		`window.svc.apply(null, ["event", "signup", {n: NaN}])`:        `{` + common + `, "m": {"n": null}}`,
+		// If the properties cannot be encoded, the event is sent without them.
+		`svc("event", "signup", (() => { const a = {}; a.a = a; return a })())`:                        `{` + common + `}`,
+		`svc("event", "signup", {id: 1, n: 10n})`:                                                      `{` + common + `}`,
+		`svc("event", "signup", {toJSON() { throw new Error("no") }})`:                                 `{` + common + `}`,
+		`svc("event", "signup", (() => { const a = {id: 1, items: []}; a.items[0] = a; return a })())`: `{` + common + `, "m": {"id": 1}}`,
+	} {
+		page.Eval(call, nil)
+		w.expect(page, w.next(), want)
+	}
+
+	sent := len(page.Requests())
+	page.Eval(`svc(), svc("event"), svc("event", 7), svc("event", {}), svc(null)`, nil)
+
+	if got := len(page.Requests()); got != sent {
+		t.Errorf("%d requests for invalid calls", got-sent)
+	}
+	if got := page.Console(); len(got) > 0 {
+		t.Errorf("console %v", got)
+	}
+}
+
+func TestChromiumIdentify(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": tag("")})
+	page := w.browser.Open("http://shop.example.test/")
+	w.next()
+
+	for _, test := range []struct{ value, want string }{
+		{`"` + userID + `"`, userID},
+		{`"` + strings.ToUpper(userID) + `"`, userID},
+		{`"someone@example.org"`, ""},
+		{`"` + userID + `"`, userID},
+		{`""`, ""},
+		{`"` + userID + `0"`, ""},
+		{`undefined`, ""},
+		{`{}`, ""},
+	} {
+		page.Eval(fmt.Sprintf(`svc("identify", %s), svc("event", "x")`, test.value), nil)
+		h := w.next()
+		if got, _ := h.body["d"].(string); got != test.want || strings.Contains(h.raw, "someone") {
+			t.Errorf("identify %s: sent %s, want d = %q", test.value, h, test.want)
+		}
+	}
+}
+
+// withoutKeepalive removes keepalive from the page's fetch, as in Firefox before 133.
+const withoutKeepalive = `delete Request.prototype.keepalive;`
+
+// TestChromiumWaysToSend checks that a message is sent by fetch if fetch supports keepalive, otherwise
+// by beacon, and by fetch if the beacon is missing or refused.
+func TestChromiumWaysToSend(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": tag("")})
+	for name, test := range map[string]struct{ script, want string }{
+		"fetch":                     {``, "fetch"},
+		"fetch, no beacon":          {`Object.defineProperty(navigator, "sendBeacon", {value: undefined})`, "fetch"},
+		"beacon":                    {withoutKeepalive, "beacon"},
+		"neither outlives the page": {withoutKeepalive + `Object.defineProperty(navigator, "sendBeacon", {value: undefined})`, "fetch"},
+		"the beacon is not taken":   {withoutKeepalive + `navigator.sendBeacon = () => { ways.push("refused"); return false }`, "refused,fetch"},
+	} {
+		page := w.browser.NewPage()
+		page.Before(`{ const get = window.fetch, send = navigator.sendBeacon
+			window.ways = []
+			window.fetch = (...all) => { ways.push("fetch"); return get(...all) }
+			navigator.sendBeacon = (...all) => { ways.push("beacon"); return send.apply(navigator, all) }
+		}; document.cookie = "session=1"; ` + test.script)
+
+		page.Goto("http://shop.example.test/")
+		h := w.next()
+		w.expect(page, h, `{"t": "pageview", "p": "/", "r": null}`)
+
+		if got := page.Text("ways.join()"); got != test.want {
+			t.Errorf("%s: sent by %s, want %s", name, got, test.want)
+		}
+		if got := h.header.Get("Cookie"); got != "" {
+			t.Errorf("%s: Cookie %q", name, got)
+		}
+
+		for _, r := range page.Requests() {
+			if r.Method == "OPTIONS" {
+				t.Errorf("%s: preflight to %s", name, r.URL)
+			}
+		}
+
+		if got := page.Console(); len(got) > 0 {
+			t.Errorf("%s: console %v", name, got)
+		}
+
+		// The last message outlives its tab.
+		page.Close()
+		w.nextOf("engagement")
+	}
+}
+
+func TestChromiumStoresNothing(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": `<body style="height: 5000px"><a href="/x.pdf">x</a>` + tag("data-search")})
+	page := w.browser.Open("http://shop.example.test/?q=boots")
+	page.Eval(`svc("identify", "`+userID+`"), svc("event", "x"), scrollTo(0, 5000), history.pushState(0, "", "/two"), document.links[0].onclick = () => false, document.links[0].click()`, nil)
+
+	for range 6 {
+		w.next()
+	}
+
+	var stored string
+	page.Eval(`(async () => JSON.stringify([document.cookie, localStorage.length, sessionStorage.length,
+		(await indexedDB.databases()).length, history.state, name].concat(
+		(await (window.caches ? caches.keys() : [])).length, (await (navigator.serviceWorker ? navigator.serviceWorker.getRegistrations() : [])).length)))()`, &stored)
+
+	if want := `["",0,0,0,0,"",0,0]`; stored != want {
+		t.Errorf("cookie, localStorage, sessionStorage, IndexedDB, history state, window name, caches, service workers: %s, want %s", stored, want)
+	}
+
+	var added string
+	page.Eval(`(() => { const frame = document.body.appendChild(document.createElement("iframe")).contentWindow;
+		return Object.getOwnPropertyNames(window).filter(n => !(n in frame) && n !== "0").join() })()`, &added)
+
+	if added != "svc" {
+		t.Errorf("globals added to the page: %s", added)
+	}
+
+	// Cookies of the data plane's own host are visible only on that host.
+	page.Goto("http://data.example.test/svc.js")
+	var cookie string
+	page.Eval("document.cookie", &cookie)
+
+	if cookie != "" {
+		t.Errorf("cookie of the data plane: %q", cookie)
+	}
+}
+
+func TestChromiumContentSecurityPolicy(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": tag("")})
+	w.headers.Set("Content-Security-Policy", "default-src 'none'; img-src data:; script-src data.example.test; connect-src data.example.test")
+	w.headers.Set("Cross-Origin-Embedder-Policy", "require-corp")
+
+	for name, script := range map[string]string{"fetch": "", "beacon": withoutKeepalive} {
+		page := w.browser.NewPage()
+		page.Before(script)
+		page.Goto("http://shop.example.test/")
+		w.expect(page, w.next(), `{"t": "pageview", "p": "/", "r": null}`)
+
+		if got := page.Console(); len(got) > 0 {
+			t.Errorf("%s: console %v", name, got)
+		}
+
+		page.Goto("about:blank")
+		w.nextOf("engagement")
+	}
+}
+
+// TestChromiumScriptIsNotMovedByNames checks that an image, whose name becomes a property of the
+// document, changes neither the site key nor the endpoint.
+func TestChromiumScriptIsNotMovedByNames(t *testing.T) {
+	image := `<img name="currentScript" src="http://other.example/x.png" data-site="` + strings.Repeat("a", 32) + `">`
+	w := newWorld(t, map[string]string{"/": image + tag(""), "/twice": image + image + tag(`data-auto="off"`), "/module": image + tag(`type="module"`)})
+	for path, more := range map[string]string{"/": "", "/twice": `, "a": "off"`, "/module": ""} {
+		page := w.browser.Open("http://shop.example.test" + path)
+		w.expect(page, w.next(), fmt.Sprintf(`{"t": "pageview", "p": %q, "r": null%s}`, path, more))
+		w.nothingBeyond(page, 1)
+		page.Goto("about:blank")
+		w.nextOf("engagement")
+	}
+}
+
+func TestChromiumFrame(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": `<iframe src="http://other.example/inner?private=1"></iframe>`, "/inner": tag("")})
+	page := w.browser.Open("http://shop.example.test/?private=2")
+	w.expect(page, w.next(), `{"t": "pageview", "p": "/inner", "r": "http://shop.example.test/"}`)
+	page.Eval(`document.querySelector("iframe").remove()`, nil)
+	w.nextOf("engagement")
+}
+
+func TestChromiumDebug(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": tag("")})
+	page := w.browser.Open("http://shop.example.test/?svc_debug")
+	h := w.next()
+	w.expect(page, h, `{"t": "pageview", "p": "/", "r": null}`)
+	page.Eval(`svc("event", "loop", (() => { const a = {}; a.a = a; return a })())`, nil)
+	w.nextOf("loop")
+	page.Eval(`new Promise(done => { const log = console.log; console.log = (...a) => { log(...a); done() }; svc("event", "x") })`, nil)
+	w.next()
+
+	console := fmt.Sprint(page.Console())
+	for _, want := range []string{"svc " + h.raw + " 204", "circular"} {
+		if !strings.Contains(console, want) {
+			t.Errorf("console lacks %q:\n%s", want, console)
+		}
+	}
+
+	page.Goto("about:blank")
+	w.nextOf("engagement")
+
+	page = w.browser.NewPage()
+	page.Before(`Object.defineProperty(navigator, "globalPrivacyControl", {value: true})`)
+	page.Goto("http://shop.example.test/?svc_debug")
+
+	if console := fmt.Sprint(page.Console()); !strings.Contains(console, "Global Privacy Control") {
+		t.Errorf("the console lacks the reason why nothing is sent:\n%s", console)
+	}
+
+	w.nothingBeyond(page, 0)
+}
+
+// TestChromiumOriginUnderEveryReferrerPolicy checks that Origin, which domain binding needs, is sent
+// under every policy.
+func TestChromiumOriginUnderEveryReferrerPolicy(t *testing.T) {
+	w := newWorld(t, map[string]string{"/": tag("")})
+	page := w.browser.NewPage()
+	for _, policy := range []string{"no-referrer", "same-origin", "strict-origin", "unsafe-url"} {
+		w.mu.Lock()
+		w.headers.Set("Referrer-Policy", policy)
+		w.mu.Unlock()
+
+		for _, script := range []string{"", withoutKeepalive} {
+			remove := page.Before(script)
+			page.Goto("http://shop.example.test/?private=1")
+
+			h := w.nextOf("pageview")[0]
+			if got := h.header.Get("Origin"); got != "http://shop.example.test" {
+				t.Errorf("Referrer-Policy %s, %s: Origin %q", policy, script, got)
+			}
+
+			page.Goto("about:blank")
+
+			if got := w.nextOf("engagement")[0].header.Get("Origin"); got != "http://shop.example.test" {
+				t.Errorf("Referrer-Policy %s, %s: Origin %q of the last message", policy, script, got)
+			}
+
+			remove()
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed" // for links.html
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Mailed links: the page that they open, the mails that carry them, and the use of their secrets. A
+// link's secret stands behind a #, so no server logs it. The database stores only its hash; the
+// mail holds the secret until it is sent.
+
+// The paths of the pages that mailed links open.
+const (
+	ResetPage      = "/reset-password"
+	InvitationPage = "/accept-invitation"
+	SignUpPage     = "/confirm-sign-up"
+)
+
+//go:embed links.html
+var page []byte
+
+// pagePolicy allows the page's own script and style by their hashes, and requests to its own
+// origin.
+var pagePolicy = "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") +
+	"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// hashOf returns the source expression of the page's only element with this tag.
+func hashOf(tag string) string {
+	_, rest, _ := bytes.Cut(page, []byte("<"+tag+">"))
+	body, _, ok := bytes.Cut(rest, []byte("</"+tag+">"))
+	if !ok {
+		panic("auth: links.html has no " + tag)
+	}
+	sum := sha256.Sum256(body)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// Page serves the page on which a user with a mailed link chooses a password, or enters the one of
+// a sign-up. The program mounts it at ResetPage, InvitationPage and SignUpPage. It is the same for
+// all callers and cannot be framed.
+func Page() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+
+		// Without a referrer, the browser would send "Origin: null".
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-cache")
+		_, _ = w.Write(page)
+	})
+}
+
+// linkMail returns a mail with a link to a page and a secret; the link has none if secret is empty.
+func (a *Auth) linkMail(kind, page, secret, accountName string) (model.Mail, error) {
+	address := a.baseURL + page
+	if secret != "" {
+		address += "#" + secret
+	}
+	data, err := json.Marshal(model.LinkMail{URL: address, Account: accountName})
+	now := model.At(a.now())
+	return model.Mail{Kind: kind, Data: string(data), CreatedAt: now, NextAttemptAt: now, State: model.MailPending}, err
+}
+
+// redeem hashes the password that was sent with a mailed secret, and consumes the secret with use.
+// It rejects a secret of the wrong form before hashing. An attempt counts if the secret is wrong,
+// or if the client disconnected before the response.
+func (a *Auth) redeem(ctx context.Context, prefix, secret, password string,
+	use func(tokenHash []byte, passwordHash string, now model.Instant) error,
+) error {
+	r, err := passwordRequest(ctx)
+	if err != nil {
+		return err
+	}
+
+	var wrong error
+
+	if !model.IsSecret(prefix, secret) {
+		wrong = accounts.ErrInvalidToken
+	}
+	if err := errors.Join(wrong, model.CheckPassword(password)); err != nil {
+		return err
+	}
+
+	limits := a.secretLimits(r.http)
+	release, err := a.admit(ctx, false, limits)
+	if err != nil {
+		return err
+	}
+	defer release()
+
+	hash, err := a.hasher.hash(ctx, password)
+	if err != nil {
+		return a.uncount(ctx, limits, err)
+	}
+
+	err = use(model.HashToken(secret), hash, model.At(a.now()))
+	switch {
+	case err == nil:
+		// The secret is consumed: an error of the counter must not undo that.
+		_ = a.uncount(ctx, limits, nil)
+	case !errors.Is(err, accounts.ErrInvalidToken) && ctx.Err() == nil:
+		err = a.uncount(ctx, limits, err)
+	}
+
+	return err
+}

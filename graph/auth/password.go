@@ -1,0 +1,131 @@
+package auth
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// ChangePassword changes the password of the signed-in user after checking the current one. All
+// other sessions end, this one continues under a new id, and other browsers are no longer known
+// devices. The user's API tokens stay valid and are returned. A wrong password returns
+// wrong_credentials and counts as at sign-in.
+func (a *Auth) ChangePassword(ctx context.Context, current, password string) (*model.User, []*model.APIToken, error) {
+	r, user, err := a.confirm(ctx, "currentPassword", current, model.CheckPassword(password))
+	if err != nil {
+		return nil, nil, err
+	}
+
+	hash, err := a.hasher.hash(ctx, password)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	tokens, err := a.accounts.ChangePassword(ctx, user.ID, user.PasswordHash, a.passwordChange(hash, model.At(a.now())))
+
+	// A concurrent change was first.
+	if model.KindOf(err) == model.NotFound {
+		return nil, nil, wrongPassword("currentPassword")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+
+	user.PasswordHash = hash
+	user.PasswordGeneration++
+	_, err = a.startSession(r, user)
+
+	return user, tokens, err
+}
+
+// passwordChange returns a new password as the database stores it.
+func (a *Auth) passwordChange(hash string, now model.Instant) accounts.PasswordChange {
+	return accounts.PasswordChange{Hash: hash, At: now, Page: a.baseURL + "/"}
+}
+
+// DeleteAccount deletes the account of the signed-in owner, with everything in it, after checking
+// the password.
+func (a *Auth) DeleteAccount(ctx context.Context, password string) error {
+	r, user, err := a.confirm(ctx, "password", password, nil)
+	if err != nil {
+		return err
+	}
+
+	err = a.accounts.DeleteAccount(ctx, user, model.At(a.now()))
+
+	// The password has changed since it was checked.
+	if model.KindOf(err) == model.NotFound {
+		return wrongPassword("password")
+	}
+	if err != nil {
+		return err
+	}
+
+	return r.endSession()
+}
+
+// confirm checks the password of the signed-in user. It returns other mistakes in the input before
+// it checks the password.
+func (a *Auth) confirm(ctx context.Context, field, password string, mistakes error) (*request, *model.User, error) {
+	r, err := passwordRequest(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	caller, err := r.identify()
+	if err == nil && caller.User == nil {
+		err = ErrUnauthenticated
+	}
+	if err = errors.Join(err, mistakes); err != nil {
+		return nil, nil, err
+	}
+	if model.CheckPassword(password) != nil {
+		return nil, nil, wrongPassword(field)
+	}
+
+	user, err := a.authenticate(ctx, r, caller.User.Email, password)
+	if errors.Is(err, errWrongCredentials) {
+		err = wrongPassword(field)
+	}
+
+	return r, user, err
+}
+
+// RequestPasswordReset mails a secret that resets the password of this address for an hour. For an
+// unknown address it mails nothing; the response and its time are the same.
+func (a *Auth) RequestPasswordReset(ctx context.Context, email string) error {
+	r, err := passwordRequest(ctx)
+	if err != nil {
+		return err
+	}
+
+	address, err := model.ParseEmail(email)
+	if err != nil {
+		return err
+	}
+	if err := a.count(ctx, a.resetLimits(r.http, address)); err != nil {
+		return err
+	}
+
+	secret := model.NewSecret(model.ResetPrefix)
+	expires := model.At(a.now()).Add(model.ResetLifetime)
+
+	mail, err := a.linkMail(model.MailPasswordReset, ResetPage, secret, "")
+	if err != nil {
+		return err
+	}
+
+	return a.accounts.RequestPasswordReset(ctx, address, model.HashToken(secret), expires, mail)
+}
+
+// ResetPassword consumes a mailed secret and changes the password. It ends all sessions and starts
+// none. The user's API tokens stay valid and are returned.
+func (a *Auth) ResetPassword(ctx context.Context, secret, password string) (tokens []*model.APIToken, err error) {
+	err = a.redeem(ctx, model.ResetPrefix, secret, password, func(tokenHash []byte, passwordHash string, now model.Instant) error {
+		tokens, err = a.accounts.ResetPassword(ctx, tokenHash, a.passwordChange(passwordHash, now))
+		return err
+	})
+	return tokens, err
+}

@@ -1,0 +1,186 @@
+// Package endpoint reads GraphQL requests from HTTP and writes the responses: one JSON object per
+// POST. The server in graph mounts its Transport; it never calls a resolver directly and knows no
+// type of the schema.
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits"
+	"github.com/tallygate/tallygate/graph/limits/turns"
+)
+
+// maxBody is the size of a request's body, in bytes.
+const maxBody = 64 << 10
+
+// The bounds of requests that are parsed and validated, which needs no session. They use at most
+// half of the processors, so a flood of them leaves the other half to hits.
+const (
+	parseQueue           = 512 // of at most maxBody each
+	parseQueuePerNetwork = 256
+	parsePatience        = 2 * time.Second
+)
+
+// Transport is the only gqlgen transport of the server: POST of a JSON object. gqlgen's own
+// transport repeats the request's body in its errors. Forms, GET, multipart and websockets are left
+// out because browsers send those across origins without a preflight.
+//
+// A request that was run is answered with 200, even when fields failed. A request that was not run
+// (syntax, validation, limits) is answered with 400, or the status documented at ErrorCode in
+// errors.graphqls.
+type Transport struct {
+	limits  *limits.Limits
+	now     func() time.Time
+	parsing *turns.Queue // of requests that are parsed and validated, or read the schema, by client network
+	schema  *schemaCache
+}
+
+var _ graphql.Transport = Transport{}
+
+// New returns a transport within the limits.
+func New(l *limits.Limits, now func() time.Time) Transport {
+	most := max(1, runtime.GOMAXPROCS(0)/2)
+	parsing := &turns.Queue{
+		Most: most, MostPerKey: most, Line: parseQueue, LinePerKey: parseQueuePerNetwork, Patience: parsePatience,
+	}
+
+	return Transport{limits: l, now: now, parsing: parsing, schema: newSchemaCache()}
+}
+
+// Supports accepts every request: the server passes only POST requests on.
+func (Transport) Supports(*http.Request) bool { return true }
+
+// Do reads, runs and answers one request.
+func (t Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.GraphExecutor) {
+	start := graphql.Now()
+
+	if wait := t.limits.Impatient(r, t.now()); wait > 0 {
+		Refuse(w, r, http.StatusTooManyRequests, limits.RefusalFor(generated.ErrorCodeRateLimited, wait,
+			"Requests were sent before the time given in Retry-After."))
+
+		return
+	}
+
+	defer func() { t.limits.CountRefusal(r, t.now()) }()
+
+	body, status, refusal := readBody(w, r)
+	if refusal != nil {
+		Refuse(w, r, status, refusal)
+		return
+	}
+
+	ctx := r.Context()
+	params, operation, errs, err := t.prepare(ctx, r, exec, body, start)
+	switch {
+	case err != nil:
+		refuseUnserved(w, r, err)
+		return
+	case params == nil:
+		Refuse(w, r, http.StatusBadRequest, errs[0])
+		return
+	case errs != nil:
+		reply(w, r, http.StatusBadRequest, exec.DispatchError(graphql.WithOperationContext(ctx, operation), errs))
+		return
+	}
+
+	reads := introspectionOf(operation.Operation)
+	if reads != notIntrospection {
+		if refusal := limits.Of(ctx).ChargeIntrospection(graphql.WithOperationContext(ctx, operation)); refusal != nil {
+			Refuse(w, r, http.StatusTooManyRequests, refusal)
+			return
+		}
+	}
+
+	run := func() *graphql.Response {
+		run, ctx := exec.DispatchOperation(ctx, operation)
+		return run(ctx)
+	}
+
+	if reads == onlyIntrospection {
+		t.schema.serve(w, r, params, t.parsing, run)
+		return
+	}
+
+	// The resolvers have set their cookies when run returns: the header is written afterwards.
+	response := run()
+
+	// There is no response if the context ended before.
+	if response == nil {
+		refuseUnserved(w, r, ctx.Err())
+		return
+	}
+
+	reply(w, r, http.StatusOK, response)
+}
+
+// prepare waits for a turn, then decodes, parses and validates a request. For a body that is not a
+// request it returns no params and one error; err means that the turn did not come.
+func (t Transport) prepare(ctx context.Context, r *http.Request, exec graphql.GraphExecutor, body []byte, start time.Time) (
+	*graphql.RawParams, *graphql.OperationContext, gqlerror.List, error,
+) {
+	end, err := t.parsing.Take(ctx, limits.Of(ctx).Network())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer end()
+
+	params, refusal := readParams(body)
+	if refusal != nil {
+		return nil, nil, gqlerror.List{refusal}, nil
+	}
+
+	params.Headers = r.Header
+	params.ReadTime = graphql.TraceTiming{Start: start, End: graphql.Now()}
+	operation, errs := exec.CreateOperationContext(ctx, params)
+
+	return params, operation, errs, nil
+}
+
+// readBody reads the body of a request, up to maxBody bytes.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, *gqlerror.Error) {
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != typeJSON {
+		return nil, http.StatusUnsupportedMediaType,
+			limits.Refusal(generated.ErrorCodeBadRequest, "Send the content type application/json.")
+	}
+
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, http.StatusRequestEntityTooLarge,
+			limits.Refusal(generated.ErrorCodeTooLarge, "The request is larger than %d bytes.", maxBody)
+	}
+
+	if err != nil {
+		return nil, http.StatusBadRequest, notARequest()
+	}
+
+	return body, 0, nil
+}
+
+func readParams(body []byte) (*graphql.RawParams, *gqlerror.Error) {
+	var params graphql.RawParams
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+
+	err := decoder.Decode(&params)
+	if err != nil || decoder.More() || params.Query == "" {
+		return nil, notARequest()
+	}
+
+	return &params, nil
+}
+
+func notARequest() *gqlerror.Error {
+	return limits.Refusal(generated.ErrorCodeBadRequest, `The body is not a JSON object with a "query".`)
+}

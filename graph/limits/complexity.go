@@ -1,0 +1,101 @@
+package limits
+
+import (
+	"context"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// Bounds of arguments that multiply a field's cost.
+const (
+	MaxPage = 100 // items on a page of a connection
+	MaxDays = 90  // days of Site.rejections
+)
+
+// The cost of fields, beyond the 1 of each. ErrorCode.TOO_COMPLEX in errors.graphqls documents the
+// same numbers.
+const (
+	maxComplexity      = 5_000
+	mutationComplexity = 100   // of each mutation, in addition to the fields selected in its payload
+	passwordComplexity = 3_000 // allows one password check or mail in a request
+	erasureComplexity  = 1_000 // for reading all visits of a site
+	introspectionCost  = 1_000 // of a request that reads the schema, in addition to its complexity
+)
+
+// Complexity returns the cost of the fields that cost more than 1: a connection costs its content
+// for each possible edge, and a password check so much that one request holds only one.
+func Complexity() generated.ComplexityRoot {
+	page := func(child, first int, _ *string) int { return 1 + child*min(max(first, 1), MaxPage) }
+	list := func(most int) func(int) int { return func(child int) int { return 1 + child*most } }
+
+	var c generated.ComplexityRoot
+	c.Query.Sites = page
+	c.Query.Sitekeys = page
+	c.Account.Sites = page
+	c.Site.Deliveries = page
+
+	c.Account.Members = list(model.MaxMembers)
+	c.Account.Invitations = list(model.MaxMembers)
+	c.Query.APITokens = list(model.MaxAPITokens)
+	c.ChangePasswordPayload.APITokens = list(model.MaxAPITokens)
+	c.ResetPasswordPayload.APITokens = list(model.MaxAPITokens)
+	c.Query.Sessions = list(model.MaxSessions)
+	c.Delivery.Attempts = list(model.ShownAttempts)
+	c.Site.Rejections = func(child, days int) int { return 1 + child*min(max(days, 1), MaxDays) }
+
+	c.Mutation.SignUp = costly[generated.SignUpInput]
+	c.Mutation.ConfirmSignUp = costly[generated.ConfirmSignUpInput]
+	c.Mutation.SignIn = costly[generated.SignInInput]
+	c.Mutation.ChangePassword = costly[generated.ChangePasswordInput]
+	c.Mutation.RequestPasswordReset = costly[generated.RequestPasswordResetInput]
+	c.Mutation.ResetPassword = costly[generated.ResetPasswordInput]
+	c.Mutation.InviteMember = costly[generated.InviteMemberInput]
+	c.Mutation.AcceptInvitation = costly[generated.AcceptInvitationInput]
+	c.Mutation.DeleteAccount = costly[generated.DeleteAccountInput]
+	c.Mutation.DeleteUserData = func(child int, _ generated.DeleteUserDataInput) int { return erasureComplexity + child }
+
+	return c
+}
+
+func costly[Input any](child int, _ Input) int { return passwordComplexity + child }
+
+// WithMutationCost adds the default cost of mutations to a schema: mutationComplexity, and 1 for
+// each item of the lists in the input, which are rows to be written. Mutations listed in Complexity
+// keep their own cost.
+func WithMutationCost(schema graphql.ExecutableSchema) graphql.ExecutableSchema {
+	return costed{schema}
+}
+
+type costed struct{ graphql.ExecutableSchema }
+
+// Complexity implements graphql.ExecutableSchema.
+func (c costed) Complexity(ctx context.Context, typeName, field string, child int, args map[string]any) (int, bool) {
+	cost, ok := c.ExecutableSchema.Complexity(ctx, typeName, field, child, args)
+	if ok || typeName != "Mutation" || field == "__typename" {
+		return cost, ok
+	}
+	return saturate(mutationComplexity + child + items(args)), true
+}
+
+// items counts the items of all lists in a value, at any depth.
+func items(value any) (n int) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, member := range value {
+			n += items(member)
+		}
+	case []any:
+		n = len(value)
+		for _, item := range value {
+			n += items(item)
+		}
+	}
+
+	return n
+}
+
+// saturate prevents sums of nested fragments from overflowing.
+func saturate(n int) int { return min(n, 1<<30) }

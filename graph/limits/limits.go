@@ -1,0 +1,34 @@
+// Package limits bounds what one caller of the GraphQL endpoint can take from the others: the size
+// and cost of a document, the cost per minute, the mutations in progress, and requests that ignore
+// Retry-After. The endpoint and the resolvers call it. It never reads the database, and it counts
+// in this process only.
+package limits
+
+import (
+	"github.com/tallygate/tallygate/graph/limits/turns"
+)
+
+// Limits holds the counters and queues of this process. It is safe for concurrent use.
+type Limits struct {
+	rate           *rateLimit   // by account
+	introspections *rateLimit   // by client network, for callers without an account
+	mutations      *turns.Queue // by account
+	openMutations  *turns.Queue // by client network
+	impatience     *impatience
+}
+
+// New returns empty counters and queues. costPerMinute is the cost that an account may use in a
+// minute; 0 means CostPerMinute.
+func New(costPerMinute int) *Limits {
+	if costPerMinute == 0 {
+		costPerMinute = CostPerMinute
+	}
+
+	return &Limits{
+		rate:           newRateLimit(costPerMinute),
+		introspections: newRateLimit(introspectionsPerMinute),
+		mutations:      newMutations(),
+		openMutations:  newOpenMutations(),
+		impatience:     newImpatience(),
+	}
+}

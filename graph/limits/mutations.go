@@ -1,0 +1,42 @@
+package limits
+
+import (
+	"time"
+
+	"github.com/tallygate/tallygate/graph/limits/turns"
+)
+
+// The bounds of mutations in progress in this process. A mutation takes a few milliseconds, so an
+// account's full queue is served within its patience on any disk.
+const (
+	mutationsAtOnce           = 4
+	mutationsAtOncePerAccount = 2
+	openMutationsAtOnce       = 4 // sign-ins and the like, most of whose time is spent on a password's hash
+	mutationQueue             = 200
+	mutationQueuePerCaller    = 50
+	mutationPatience          = 3 * time.Second
+	openMutationPatience      = 5 * time.Second // as long as a password waits to be hashed
+)
+
+// openMutations are the fields that need no account. They queue by client network; all others by
+// account.
+var openMutations = map[string]bool{
+	"signUp": true, "signIn": true, "signOut": true,
+	"requestPasswordReset": true, "resetPassword": true, "acceptInvitation": true,
+}
+
+func newMutations() *turns.Queue {
+	return &turns.Queue{
+		Most: mutationsAtOnce, MostPerKey: mutationsAtOncePerAccount,
+		Line: mutationQueue, LinePerKey: mutationQueuePerCaller, Patience: mutationPatience,
+	}
+}
+
+// newOpenMutations returns the queue of openMutations. One network may take all turns: behind a
+// proxy that is not configured, all clients have one network.
+func newOpenMutations() *turns.Queue {
+	return &turns.Queue{
+		Most: openMutationsAtOnce, MostPerKey: openMutationsAtOnce,
+		Line: mutationQueue, LinePerKey: mutationQueuePerCaller, Patience: openMutationPatience,
+	}
+}

@@ -1,0 +1,189 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/generated"
+	"github.com/tallygate/tallygate/graph/limits/turns"
+	"github.com/tallygate/tallygate/web"
+)
+
+// Request is what the limits keep of one request.
+type Request struct {
+	limits  *Limits
+	network string    // of the client, see Network
+	shared  bool      // many clients have this network: no limit by network applies
+	now     time.Time // arrival
+
+	mu         sync.Mutex
+	budget     *budget       // nil until the caller is known
+	surcharge  int           // cost beyond the complexity
+	refused    error         // of the first mutation without a turn: later ones get none either
+	retryAfter time.Duration // sent to a caller over the rate limit or without a turn
+}
+
+type requestKey struct{}
+
+// WithRequest returns a context with the limits of one request, which arrived now from addr. shared
+// means that many clients have that address.
+func (l *Limits) WithRequest(ctx context.Context, addr netip.Addr, shared bool, now time.Time) context.Context {
+	return context.WithValue(ctx, requestKey{}, &Request{limits: l, network: web.Network(addr, 32, 64).Addr().String(), shared: shared, now: now})
+}
+
+// Of returns the limits of a request. It panics on a context without WithRequest.
+func Of(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Request) }
+
+// Network returns the client's network: an IPv4 address, or an IPv6 network of 64 bits.
+func (r *Request) Network() string { return r.network }
+
+// setRetryAfter records the wait that the caller was sent.
+func (r *Request) setRetryAfter(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retryAfter = d
+}
+
+// Charge charges the request to the caller's account, once, as soon as the caller is known. It
+// returns the model.Error rate_limited over the limit. Requests of unauthenticated callers are not
+// charged: the mutations open to them have throttles of their own.
+func (r *Request) Charge(ctx context.Context, caller auth.Caller) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	if r.budget != nil {
+		return r.budget.check(r.now)
+	}
+
+	cost := extension.GetComplexityStats(ctx).Complexity + r.surcharge
+	b := r.limits.rate.take(accountKey(caller), cost, r.now)
+	r.budget = &b
+
+	if b.refused {
+		r.retryAfter = b.resetAt.Sub(r.now)
+	}
+
+	return b.check(r.now)
+}
+
+// RateLimit returns the limit, the request's cost and the state of the account's minute. The
+// request must have been charged.
+func (r *Request) RateLimit() *generated.RateLimit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return &generated.RateLimit{
+		Limit: CostPerMinute, Cost: r.budget.cost, Remaining: CostPerMinute - r.budget.used, ResetAt: model.At(r.budget.resetAt),
+	}
+}
+
+// ChargeIntrospection charges a request that reads the schema: to the caller's account or, without
+// one, to the client's network. It returns nil, or the refusal.
+func (r *Request) ChargeIntrospection(ctx context.Context) *gqlerror.Error {
+	r.mu.Lock()
+	r.surcharge = introspectionCost
+	r.mu.Unlock()
+
+	caller, err := auth.CallerOf(ctx)
+	if err == nil && caller.User != nil {
+		if r.Charge(ctx, caller) == nil {
+			return nil
+		}
+
+		return RefusalFor(generated.ErrorCodeRateLimited, r.budget.resetAt.Sub(r.now), overLimit)
+	}
+
+	if r.shared {
+		return nil
+	}
+
+	b := r.limits.introspections.take(r.network, 1, r.now)
+	if !b.refused {
+		return nil
+	}
+
+	return RefusalFor(generated.ErrorCodeRateLimited, b.resetAt.Sub(r.now),
+		"The schema was read too often from this network without signing in.")
+}
+
+// accountKey is the caller's account as the key of its counters and queues.
+func accountKey(caller auth.Caller) string { return strconv.FormatInt(caller.User.AccountID, 10) }
+
+// TakeTurn waits for a mutation's turn, charged for the request, and returns the function that ends
+// it. After the first mutation without a turn, all later ones of the request are refused too:
+// the mutations that ran are always the first ones of the document.
+func (r *Request) TakeTurn(ctx context.Context, mutation string) (end func(), err error) {
+	// The mutations of a request run one after another.
+	if r.refused != nil {
+		return nil, r.refused
+	}
+
+	if openMutations[mutation] {
+		end, err = r.limits.openMutations.Take(ctx, r.network)
+	} else {
+		end, err = r.takeAccountTurn(ctx)
+	}
+
+	if errors.Is(err, turns.ErrBusy) {
+		err = &model.Error{
+			Kind: model.RateLimited, Code: "rate_limited", RetryAfter: time.Second, Message: "Too many changes are in progress. Try again.",
+		}
+
+		r.refused = err
+		r.setRetryAfter(time.Second)
+	}
+
+	return end, err
+}
+
+// takeAccountTurn is TakeTurn for a mutation of the caller's account. An unauthenticated caller
+// needs no turn: the mutation refuses the call without a write.
+func (r *Request) takeAccountTurn(ctx context.Context) (end func(), err error) {
+	caller, err := auth.CallerOf(ctx)
+	if err != nil || caller.User == nil {
+		return func() {}, nil
+	}
+	if err := r.Charge(ctx, caller); err != nil {
+		return nil, err
+	}
+
+	return r.limits.mutations.Take(ctx, accountKey(caller))
+}
+
+// Impatient returns the remaining wait of a caller that ignored Retry-After too often, after a
+// short pause; or 0. The caller must answer a positive wait without reading the request.
+func (l *Limits) Impatient(r *http.Request, now time.Time) time.Duration {
+	c, ok := credentialOf(r)
+	if !ok {
+		return 0
+	}
+
+	wait := l.impatience.wait(c, now)
+	if wait > 0 {
+		pause(r.Context(), refusalPause)
+	}
+
+	return wait
+}
+
+// CountRefusal counts the answered request if it was refused with Retry-After.
+func (l *Limits) CountRefusal(r *http.Request, now time.Time) {
+	request := Of(r.Context())
+	request.mu.Lock()
+	retryAfter := request.retryAfter
+	request.mu.Unlock()
+
+	if c, ok := credentialOf(r); ok && retryAfter > 0 {
+		l.impatience.add(c, retryAfter, now)
+	}
+}

@@ -1,0 +1,91 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+)
+
+func FuzzCursor(f *testing.F) {
+	ids, err := model.NewNodeIDs(strings.Repeat("0f", model.NodeIDKeySize))
+	if err != nil {
+		f.Fatal(err)
+	}
+
+	sites, sitekeys := cursors{ids, model.AfterSite}, cursors{ids, model.AfterSitekey}
+	for _, s := range []string{"", sites.encode(1), sites.encode(math.MaxInt64), sitekeys.encode(1), sites.encode(1) + "\n", ids.Of(model.NodeSite, 1)} {
+		f.Add(s)
+	}
+
+	f.Fuzz(func(t *testing.T, s string) {
+		if id, err := sites.decode(&s); err == nil && (sites.encode(id) != s || id < 1) {
+			t.Errorf("%q is read as %d, which is written %q", s, id, sites.encode(id))
+		}
+	})
+}
+
+func TestALoaderTakesOneStatementForAList(t *testing.T) {
+	for _, n := range []int{1, 50} {
+		statements := 0
+		l := &loaders{}
+		loader := newLoader(l, func(_ context.Context, ids []int64) (map[int64]int64, error) {
+			statements++
+			if n := len(slices.Compact(slices.Sorted(slices.Values(ids)))); n != len(ids) {
+				t.Errorf("%d ids, %d of them different", len(ids), n)
+			}
+			return map[int64]int64{ids[0]: 5}, nil
+		})
+
+		var sites []*model.Site
+		for i := range n {
+			sites = append(sites, &model.Site{ID: int64(i + 1)})
+		}
+
+		l.expect(sites)
+
+		for range 2 {
+			for _, site := range sites {
+				got, err := loader.of(t.Context(), site.ID)
+				if want := int64(5); err != nil || (got == want) != (site.ID == 1) {
+					t.Errorf("site %d: %d, %v", site.ID, got, err)
+				}
+			}
+		}
+
+		if statements != 1 {
+			t.Errorf("%d sites took %d statements, want 1", n, statements)
+		}
+		if _, err := loader.of(t.Context(), 1000); err != nil || statements != 2 {
+			t.Errorf("a site that was not announced: %d statements, %v", statements, err)
+		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	tests := []struct {
+		used, quota int64
+		want        float64
+	}{
+		{0, 10, 0}, {1, 3, 33.3}, {2, 3, 66.6}, {9_999_999, 10_000_000, 99.9}, {10, 10, 100}, {15, 10, 150},
+		{0, 0, 100}, {1, 1_000_000, 0}, {999, 1000, 99.9}, {57, 1000, 5.7}, {29, 100, 29},
+	}
+	for _, test := range tests {
+		if got := percent(test.used, test.quota); got != test.want {
+			t.Errorf("%s: %v, want %v", fmt.Sprintf("%d of %d", test.used, test.quota), got, test.want)
+		}
+	}
+}
+
+// The deletions of one request share one purge time.
+func TestDeletionsOfARequestShareTheirTime(t *testing.T) {
+	state := &request{}
+	if first, second := state.purgeEnd(), state.purgeEnd(); !first.Equal(second) || time.Until(first) > purgeTime {
+		t.Errorf("they wait until %v, then until %v", first, second)
+	}
+}

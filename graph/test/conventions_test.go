@@ -1,0 +1,97 @@
+package graph_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2/ast"
+)
+
+// TestSchemaConventions checks the rules that hold for the whole schema.
+func TestSchemaConventions(t *testing.T) {
+	upperCase := regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
+	checked := map[string]int{}
+	for _, def := range schema.Types {
+		if strings.HasPrefix(def.Name, "__") {
+			continue
+		}
+
+		for _, value := range def.EnumValues {
+			checked["enum values"]++
+
+			if !upperCase.MatchString(value.Name) {
+				t.Errorf("%s.%s is not in upper case", def.Name, value.Name)
+			}
+		}
+
+		if id := def.Fields.ForName("id"); def.Kind == ast.Object && id != nil {
+			checked["nodes"]++
+
+			if !slices.Contains(def.Interfaces, "Node") || id.Type.String() != "ID!" {
+				t.Errorf("%s has an id of type %s, and implements %v", def.Name, id.Type, def.Interfaces)
+			}
+		}
+
+		if def.Description == "" && !slices.Contains([]string{"String", "Int", "Float", "Boolean", "ID"}, def.Name) {
+			t.Errorf("%s has no description", def.Name)
+		}
+	}
+
+	for _, f := range fieldsOf(schema.Mutation) {
+		checked["mutations"]++
+
+		if len(f.Arguments) != 1 || f.Arguments[0].Name != "input" {
+			t.Errorf("%s does not take one input", f.Name)
+		}
+		if wrong := schema.Types[f.Type.Name()].Fields.ForName("userErrors"); wrong == nil || wrong.Type.String() != "[UserError!]!" {
+			t.Errorf("the answer of %s has no userErrors", f.Name)
+		}
+	}
+
+	if path := schema.Types["UserError"].Fields.ForName("field"); path.Type.String() != "[String!]" {
+		t.Errorf("UserError.field is %s", path.Type)
+	}
+	if checked["enum values"] < 75 || checked["nodes"] != len(nodes) || checked["mutations"] < 35 {
+		t.Errorf("only %v", checked)
+	}
+}
+
+// TestDescriptionsNameExistingCodes: a code that a description names in backquotes exists, in this
+// case.
+func TestDescriptionsNameExistingCodes(t *testing.T) {
+	codes := map[string]bool{}
+
+	for _, enum := range []string{"UserErrorCode", "ErrorCode"} {
+		for _, value := range schema.Types[enum].EnumValues {
+			codes[value.Name] = true
+		}
+	}
+
+	quoted := regexp.MustCompile("`([A-Za-z_]+)`")
+	named := 0
+
+	for _, def := range schema.Types {
+		for _, f := range def.Fields {
+			if def.Name == "DeliveryAttempt" || def.Name == "Rejection" {
+				// The words of these types are not codes of the schema.
+				continue
+			}
+
+			for _, match := range quoted.FindAllStringSubmatch(f.Description, -1) {
+				upper := strings.ToUpper(match[1])
+				if codes[upper] {
+					named++
+				}
+				if codes[upper] && match[1] != upper || f.Name == "userErrors" && strings.Contains(match[1], "_") && !codes[match[1]] {
+					t.Errorf("%s.%s names the code %s", def.Name, f.Name, match[1])
+				}
+			}
+		}
+	}
+
+	if named < 80 {
+		t.Errorf("only %d codes are named", named)
+	}
+}

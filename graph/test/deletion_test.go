@@ -1,0 +1,331 @@
+package graph_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// owners maps the columns that name a row's owner to their values in the rows of a deleted owner.
+type owners struct{ site, account, user int64 }
+
+// rowsOf counts the rows of a site, account or user in a table. A table whose rows have an owner
+// without such a column is listed here, with the reason why it needs no deletion.
+func rowsOf(t *testing.T, d *db.DB, table string, columns []string, of owners) int {
+	t.Helper()
+
+	// Counters of attempts are keyed hashes, kept for a day. Sign-ups have no account yet and are
+	// deleted after a day. Of the last 1,000 changes of sites and sitekeys only numbers are stored.
+	ownerless := []string{"changes", "schema_migrations", "settings", "detached_partitions", "signin_failures", "pending_sign_ups"}
+	var conditions []string
+
+	hasOwner := false
+	for column, id := range map[string]int64{"site_id": of.site, "account_id": of.account, "user_id": of.user} {
+		if slices.Contains(columns, column) && !(table == "visits" && column == "user_id") {
+			hasOwner = true
+
+			// The row has no owner, such as the site of a notice about the captcha.
+			if id != 0 {
+				conditions = append(conditions, fmt.Sprintf("%s = %d", column, id))
+			}
+		}
+	}
+
+	switch id := map[string]int64{"sites": of.site, "accounts": of.account, "users": of.user}[table]; {
+	case id != 0:
+		conditions = append(conditions, fmt.Sprintf("id = %d", id))
+	case !hasOwner && table != "accounts" && !slices.Contains(ownerless, table):
+		t.Errorf("the table %s has no column for the owner of its rows", table)
+	}
+
+	if len(conditions) == 0 {
+		return 0
+	}
+
+	rows, err := dbtest.Rows[struct{ N int }](d, "SELECT count(*) AS n FROM "+table+" WHERE "+strings.Join(conditions, " OR "))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return rows[0].N
+}
+
+// fill inserts a row of the site into every table with a column for it and no row yet, and likewise
+// for the account.
+func fill(t *testing.T, d *db.DB, of owners) {
+	t.Helper()
+
+	at := model.At(start)
+	statements := map[string]string{
+		"visits": `INSERT INTO visits (site_id, id, visitor, started_at, last_pageview_at, pageviews, channel) VALUES (@site, 1, '', @at, @at, 1, 'direct')`,
+		"pageviews": `INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path)
+			VALUES (@site, @at, 1, 1, 0, 0, 0, false, '/'), (@site, @at, 2, 1, 0, 0, 0, false, '/')`,
+		"events":       `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (@site, @at, 1, 1, 'signup', '/')`,
+		"transactions": `INSERT INTO transactions (site_id, transaction_id, event, at) VALUES (@site, 'T', 'purchase', @at)`,
+		"deliveries": `INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+			VALUES (@site, 1, 'conversion', 'purchase', 'pending', 0, @at, @at, '{}')`,
+		"site_usage": `INSERT INTO site_usage (site_id, month, used) VALUES (@site, 202611, 1)`,
+		"rejections": `INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (@site, 1, 'collect', 'bot', 1)`,
+		"delivery_attempts": `INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+			VALUES (@site, 1, 1, false, @at, 5, 500, 'server_error', ''), (@site, 1, 2, true, @at, 5, 500, 'server_error', '')`,
+		"failure_notices": `INSERT INTO failure_notices (site_id, day) VALUES (@site, 20000), (@site, 20001)`,
+		"user_erasures":   `INSERT INTO user_erasures (site_id, subject, requested_at) VALUES (@site, 'x', @at)`,
+		"webhook_notices": `INSERT INTO webhook_notices (site_id, day, changes) VALUES (@site, 20000, 1)`,
+		"quota_notices": `INSERT INTO quota_notices (account_id, site_id, product, month, threshold, created_at)
+			VALUES (@account, @site, 'analytics', 202611, 80, @at)`,
+	}
+
+	if of.account != 0 {
+		statements["captcha_usage"] = `INSERT INTO captcha_usage (account_id, month, used) VALUES (@account, 202611, 1)`
+		statements["captcha_spent"] = `INSERT INTO captcha_spent (account_id, issued_at, id) VALUES (@account, @at, '0123456789abcdef')`
+		statements["quota_notices of the captcha"] = `INSERT INTO quota_notices (account_id, product, month, threshold, created_at)
+			VALUES (@account, 'captcha', 202611, 80, @at)`
+	}
+
+	for table, statement := range statements {
+		statement = strings.NewReplacer("@site", fmt.Sprint(of.site), "@account", fmt.Sprint(of.account), "@at", fmt.Sprint(int64(at))).Replace(statement)
+		if err := dbtest.Exec(d, statement); err != nil {
+			t.Fatalf("%s: %v", table, err)
+		}
+	}
+}
+
+// left returns the tables that have rows of an owner.
+func left(t *testing.T, d *db.DB, of owners) []string {
+	t.Helper()
+
+	tables, err := dbtest.Tables(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var have []string
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		if rowsOf(t, d, table, tables[table], of) > 0 {
+			have = append(have, table)
+		}
+	}
+
+	return have
+}
+
+// owned returns, from the schema, the tables with rows of a site, or of an account with its sites.
+// It includes new tables automatically: then fill, or the tenant, needs a row for them, and the
+// deletion may need their name.
+func owned(t *testing.T, d *db.DB, byAccount bool) []string {
+	t.Helper()
+
+	tables, err := dbtest.Tables(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	all := []string{"sites"}
+
+	if byAccount {
+		all = append(all, "accounts", "users")
+	}
+
+	for table, columns := range tables {
+		ofAccount := slices.Contains(columns, "account_id") || slices.Contains(columns, "user_id") && table != "visits"
+		if slices.Contains(columns, "site_id") && table != "deleted_sites" || byAccount && ofAccount {
+			all = append(all, table)
+		}
+	}
+
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestDeleteSite(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		first, second := a.tenant("first.example"), a.tenant("second.example")
+		fill(t, d, owners{site: 1})
+		fill(t, d, owners{site: 2})
+
+		siteTables := owned(t, d, false)
+		if got := left(t, d, owners{site: 1}); !slices.Equal(got, siteTables) {
+			t.Fatalf("before: rows in %v, want %v", got, siteTables)
+		}
+
+		key := first.owner.query(`query($id: ID!) { site(id: $id) { siteKey } }`, "id", first.ids["siteId"]).at("site.siteKey").(string)
+		notified := make(chan int64, 10)
+		synced := make(chan struct{}, 1)
+		go sites.New(d).WatchSites(t.Context(), func(id int64) { notified <- id }, func(err error) {
+			if err == nil {
+				synced <- struct{}{}
+			}
+		})
+
+		<-synced
+
+		// The worker purges what other deleted sites have left.
+		for _, statement := range []string{"INSERT INTO deleted_sites (site_id, deleted_at) VALUES (77, 1)", "INSERT INTO failure_notices (site_id, day) VALUES (77, 20000)"} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		got := first.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) {
+			site { id domain extraDomains usage { pageviews } rejections { code } lastHitAt } userErrors { code } } }`, "id", first.ids["siteId"]).ok(t, "deleteSite")
+
+		want := `{"data":{"deleteSite":{"site":{"id":"` + first.ids["siteId"] + `","domain":"first.example","extraDomains":[],"usage":{"pageviews":0},"rejections":[],"lastHitAt":null},"userErrors":[]}}}`
+		if got.Body != want {
+			t.Errorf("got %s, want %s", got.Body, want)
+		}
+		if id := <-notified; id != 1 {
+			t.Errorf("the data plane was notified of site %d", id)
+		}
+		if _, err := sites.New(d).SiteRulesByKey(t.Context(), key); err != model.ErrNotFound {
+			t.Errorf("the site key is still known: %v", err)
+		}
+		if got := left(t, d, owners{site: 1}); !slices.Equal(got, []string{"deleted_sites"}) {
+			t.Errorf("after: rows in %v", got)
+		}
+		if got := left(t, d, owners{site: 2}); !slices.Equal(got, siteTables) {
+			t.Errorf("of the other site: rows in %v", got)
+		}
+		if got := left(t, d, owners{site: 77}); !slices.Equal(got, []string{"deleted_sites", "failure_notices"}) {
+			t.Errorf("of the other deleted site: rows in %v", got)
+		}
+
+		// A hit that was in flight is purged later.
+		fill(t, d, owners{site: 1})
+
+		for _, after := range []time.Duration{59 * time.Minute, time.Hour} {
+			if _, err := retention.New(d).PurgeDeletedSites(t.Context(), model.At(start.Add(after))); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if got := left(t, d, owners{site: 1}); len(got) != 0 {
+			t.Errorf("an hour later: rows in %v", got)
+		}
+		if got := second.owner.query(`mutation($id: ID!) { deleteSite(input: {siteId: $id}) { site { id } userErrors { field code } } }`, "id", first.ids["siteId"]); got.userErrors("deleteSite") != "siteId:NOT_FOUND" {
+			t.Errorf("a second time, by another owner: %s", got.Body)
+		}
+	})
+}
+
+func TestDeleteAccount(t *testing.T) {
+	const mutation = `mutation($password: String!) { deleteAccount(input: {password: $password}) { accountId userErrors { field code } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		all := owned(t, d, true)
+		operator := a.owner("operator@example.com")
+		first := a.tenant("first.example")
+		a.tenant("second.example")
+		fill(t, d, owners{site: 1, account: 2})
+		fill(t, d, owners{site: 2, account: 3})
+
+		for _, domain := range []string{"first.example", "second.example"} {
+			a.client().query(requestResetMutation, "email", "owner@"+domain).ok(t, "requestPasswordReset")
+		}
+
+		// The first tenant has account 2 and users 2 and 3.
+		of := func(id int64) []string {
+			return slices.Compact(slices.Sorted(slices.Values(append(left(t, d, owners{site: id - 1, account: id, user: 2*id - 2}), left(t, d, owners{account: id, user: 2*id - 1})...))))
+		}
+		for _, id := range []int64{2, 3} {
+			if got := of(id); !slices.Equal(got, all) {
+				t.Fatalf("account %d, before: rows in %v, want %v", id, got, all)
+			}
+		}
+
+		if got := operator.query(mutation, "password", password); got.userErrors("deleteAccount") != ":LAST_OPERATOR" || operator.viewer() == "" {
+			t.Errorf("the operator: %s", got.Body)
+		}
+		if got := first.owner.query(mutation, "password", "wrong password"); got.userErrors("deleteAccount") != "password:WRONG_CREDENTIALS" {
+			t.Errorf("a wrong password: %s", got.Body)
+		}
+
+		notified := watchSitekeys(t, d)
+		got := first.owner.query(mutation, "password", password).ok(t, "deleteAccount")
+		if got.Body != `{"data":{"deleteAccount":{"accountId":"`+first.ids["accountId"]+`","userErrors":[]}}}` {
+			t.Errorf("got %s", got.Body)
+		}
+		if first.owner.viewer() != "" || first.owner.cookies()[sessionCookie] != "" {
+			t.Error("still signed in, or the cookie remains")
+		}
+		if id := <-notified; id != 1 {
+			t.Errorf("the data plane was notified of sitekey %d", id)
+		}
+		if got := of(2); !slices.Equal(got, []string{"captcha_spent", "deleted_sites"}) {
+			t.Errorf("after: rows in %v", got)
+		}
+		if got := of(3); !slices.Equal(got, all) {
+			t.Errorf("of the other account: rows in %v, want %v", got, all)
+		}
+		if _, err := retention.New(d).DeleteSpent(t.Context(), model.At(start.Add(model.SpentRetention+time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		if got := of(2); !slices.Equal(got, []string{"deleted_sites"}) {
+			t.Errorf("an hour later: rows in %v", got)
+		}
+
+		// The address can sign up again.
+		a.owner("owner@first.example")
+	})
+}
+
+// An owner who becomes a viewer while the password is checked deletes nothing.
+func TestDeletionByAnOwnerNoMore(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		a.owner("operator@example.com")
+		owner := a.owner("owner@example.com")
+		second := a.join(owner, "second@example.com", model.RoleOwner)
+		id := second.id()
+		var got *answer
+
+		// The password has been checked and is right.
+		dbtest.Race(t, d, `DELETE FROM "signin_failures"`,
+			func() error {
+				got = second.query(`mutation { deleteAccount(input: {password: "` + password + `"}) { accountId userErrors { code } } }`)
+				return nil
+			},
+			func() error { owner.query(roleMutation, "id", id, "role", "VIEWER"); return nil })
+
+		// The deletion may come first.
+		inTime := d.Dialect() == "sqlite" && got.userErrors("deleteAccount") == "" && owner.viewer() == ""
+		if !inTime && (got.codes() != "FORBIDDEN" || owner.viewer() == "") {
+			t.Errorf("got %s", got.Body)
+		}
+	})
+}
+
+// watchSitekeys collects the notifications about sitekeys to the data plane.
+func watchSitekeys(t *testing.T, d *db.DB) <-chan int64 {
+	t.Helper()
+	notified, synced := make(chan int64, 10), make(chan struct{}, 1)
+	go sites.New(d).WatchSitekeys(t.Context(), func(id int64) { notified <- id }, func(err error) {
+		if err == nil {
+			synced <- struct{}{}
+		}
+	})
+
+	<-synced
+	return notified
+}
+
+// The last account of an installation can be deleted although it is the operator's.
+func TestTheLastAccountMayGo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("operator@example.com")
+		c.query(`mutation { deleteAccount(input: {password: "`+password+`"}) { userErrors { code } } }`).ok(t, "deleteAccount")
+		if got := c.signUp("next@example.com").ok(t, "signUp"); got.at("signUp.viewer.operator") != true {
+			t.Errorf("the next one: %s", got.Body)
+		}
+	})
+}

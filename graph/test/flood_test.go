@@ -1,0 +1,467 @@
+package graph_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+)
+
+const updateSiteMutation = `mutation($id: ID!, $name: String!) { updateSite(input: {siteId: $id, name: $name}) {
+	site { name } userErrors { code } } }`
+
+// siteOf creates a site and returns its global id.
+func (c *client) siteOf(domain string) string {
+	c.t.Helper()
+	return c.createSite(domain).ok(c.t, "createSite").at("createSite.site.id").(string)
+}
+
+// lockSites blocks all writes to the sites of an account until release is called.
+func lockSites(t *testing.T, d *db.DB, accountID int) (release func()) {
+	t.Helper()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var holder sync.WaitGroup
+
+	if d.Dialect() == "sqlite" {
+		held := make(chan struct{})
+		holder.Go(func() {
+			_ = dbtest.Quiet(d, func() { close(held); <-ctx.Done() })
+		})
+
+		<-held
+	} else {
+		lock := fmt.Sprintf("SELECT id FROM sites WHERE account_id = %d FOR UPDATE", accountID)
+		holder.Go(func() { _ = dbtest.Transaction(ctx, d, lock, "SELECT pg_sleep(60)") })
+		await(t, "the lock", func() bool {
+			sleepers, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT pg_sleep(60)'")
+			return err == nil && sleepers[0] == 1
+		})
+	}
+
+	release = sync.OnceFunc(func() { cancel(); holder.Wait() })
+	t.Cleanup(release)
+	return release
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen", what)
+		}
+	}
+}
+
+// TestChangesTakeTurns: of many concurrent mutations of an account, two reach the database and 50
+// wait; the others are refused. Mutations of other accounts do not wait.
+func TestChangesTakeTurns(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		a := newApp(t, d)
+		owner, other := a.owner("owner@example.com"), a.owner("other@example.com")
+		site := owner.siteOf("example.com")
+		release := lockSites(t, d, 1)
+
+		const sent = 70
+		answers := make(chan *answer, sent)
+
+		for i := range sent {
+			go func() { answers <- owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i)) }()
+		}
+
+		for range sent - 2 {
+			got := <-answers
+			if got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 1.0 {
+				t.Errorf("one too many: %s", got.Body)
+			}
+		}
+
+		other.createSite("other.example").ok(t, "createSite")
+		release()
+
+		for range 2 {
+			(<-answers).ok(t, "updateSite")
+		}
+	})
+}
+
+// TestAFewChangesAtOnceSucceed: a client that sends several mutations in parallel is not refused.
+func TestAFewChangesAtOnceSucceed(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("example.com")
+
+		var changes sync.WaitGroup
+		for i := range 12 {
+			changes.Go(func() {
+				if got := owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i)); got.codes() != "" || got.userErrors("updateSite") != "" {
+					t.Errorf("change %d: %s", i, got.Body)
+				}
+			})
+		}
+
+		changes.Wait()
+	})
+}
+
+// TestNoChangeAfterARefusedOne: of a request with several mutations, those before the first refused
+// one are run, and no later one.
+func TestNoChangeAfterARefusedOne(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("example.com")
+		release := lockSites(t, d, 1)
+
+		blocked := make(chan *answer, 2)
+		for range cap(blocked) {
+			go func() { blocked <- owner.query(updateSiteMutation, "id", site, "name", "blocked") }()
+		}
+
+		await(t, "two changes that wait for the lock", func() bool {
+			waiting, err := dbtest.Rows[int](d, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+			return err == nil && waiting[0] == 2
+		})
+
+		got := owner.query(`mutation {
+			a: createSite(input: {domain: "a.example"}) { userErrors { code } }
+			b: createSite(input: {domain: "b.example"}) { userErrors { code } } }`)
+		if got.codes() != "RATE_LIMITED RATE_LIMITED" {
+			t.Errorf("two changes without a turn: %s", got.Body)
+		}
+
+		release()
+
+		for range cap(blocked) {
+			(<-blocked).ok(t, "updateSite")
+		}
+
+		if n, err := dbtest.Count(d, "sites"); err != nil || n != 1 {
+			t.Errorf("%d sites, %v; want 1", n, err)
+		}
+	})
+}
+
+// TestChangesHaveACost: a mutation costs as much as it writes, so the rate limit bounds what an
+// owner can write.
+func TestChangesHaveACost(t *testing.T) {
+	var networks []string
+	for i := range 200 {
+		networks = append(networks, fmt.Sprintf("10.%d.0.0/16", i))
+	}
+
+	list, err := json.Marshal(networks)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("example.com")
+		a.clock.Advance(time.Minute)
+
+		var changes strings.Builder
+		for i := range 10 {
+			fmt.Fprintf(&changes, ` a%d: updateSite(input: {siteId: %q, excludedAddresses: %s}) { userErrors { code } }`, i, site, list)
+		}
+
+		made := 0
+
+		for got := ""; got == ""; {
+			answer := owner.query("mutation {" + changes.String() + " }")
+			if got = answer.codes(); got == "" {
+				made++
+			}
+		}
+
+		// Each request has 10 mutations of cost 100 + 200 + 2; the limit is 60,000.
+		if made != 19 {
+			t.Errorf("%d requests were served, want 19", made)
+		}
+
+		a.clock.Advance(time.Minute)
+
+		// An ordinary script stays within the limit.
+		for i := range 300 {
+			owner.query(updateSiteMutation, "id", site, "name", fmt.Sprint(i)).ok(t, "updateSite")
+		}
+	})
+}
+
+// TestPersistentCallersAreRefusedUnread: a caller that ignores retryAfter is refused without a
+// statement until that time has passed. Other callers of the account are not.
+func TestPersistentCallersAreRefusedUnread(t *testing.T) {
+	const query = `{ viewer { id email } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 300 })
+		owner := a.owner("owner@example.com")
+		token, other := owner.createToken("READ"), owner.createToken("READ")
+		a.clock.Advance(time.Minute)
+
+		for range 100 {
+			a.with(token.secret, query).ok(t, "")
+		}
+
+		for range 20 {
+			if got := a.with(token.secret, query); got.codes() != "RATE_LIMITED" || got.Status != http.StatusOK {
+				t.Fatalf("over the rate limit: status %d, %s", got.Status, got.Body)
+			}
+		}
+
+		statements.Take()
+		got := a.with(token.secret, query)
+		if sent := statements.Take(); len(sent) > 0 || got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
+			t.Errorf("refused too often: status %d, %s, statements %q", got.Status, got.Body, sent)
+		}
+		if got := a.with(other.secret, query); got.Status != http.StatusOK {
+			t.Errorf("another token: status %d, %s", got.Status, got.Body)
+		}
+
+		a.clock.Advance(time.Minute)
+		a.with(token.secret, query).ok(t, "")
+	})
+}
+
+// TestRequestsEnd: a request beyond its deadline is stopped, reports that, and has changed nothing.
+func TestRequestsEnd(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.RequestTimeout = 2 * time.Second })
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("example.com")
+		release := lockSites(t, d, 1)
+		began := time.Now()
+
+		got := owner.query(updateSiteMutation, "id", site, "name", "late")
+		if took := time.Since(began); got.Status != http.StatusOK || got.codes() != "TIMEOUT" || took > 10*time.Second {
+			t.Errorf("status %d, %s after %v; want the code timeout", got.Status, got.Body, took)
+		}
+		if records := a.records(); len(records) != 1 || records[0].Stack != "" {
+			t.Errorf("logged %s, want one line without a stack", a.log)
+		}
+
+		release()
+
+		if name := owner.query(`query($id: ID!) { site(id: $id) { name } }`, "id", site).ok(t, "").at("site.name"); name != "example.com" {
+			t.Errorf("the site's name is %v", name)
+		}
+
+		owner.query(updateSiteMutation, "id", site, "name", "in time").ok(t, "updateSite")
+	})
+}
+
+// TestDisconnectedClients: a disconnected client is not an error and is not logged.
+func TestDisconnectedClients(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		arrived, ended := make(chan struct{}), make(chan struct{}, 100)
+		a := newApp(t, d, func(s *settings) {
+			s.graph.ClientAddr = func(r *http.Request) netip.Addr {
+				// From here on the server notices that the client disconnects.
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+
+				r.Body = io.NopCloser(strings.NewReader(string(body)))
+				arrived <- struct{}{}
+				<-r.Context().Done()
+
+				return netip.Addr{}
+			}
+
+			s.wrap = func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer func() { ended <- struct{}{} }()
+					next.ServeHTTP(w, r)
+				})
+			}
+		})
+		for range 20 {
+			ctx, leave := context.WithCancel(t.Context())
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, strings.NewReader(`{"query":"{ viewer { id } }"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			request.Header.Set("Content-Type", "application/json")
+			go func() {
+				if response, err := http.DefaultClient.Do(request); err == nil {
+					response.Body.Close()
+				}
+			}()
+
+			<-arrived
+			leave()
+			<-ended
+		}
+
+		if log := a.log.String(); log != "" {
+			t.Errorf("logged: %.1000s", log)
+		}
+	})
+}
+
+// TestStacksAreRare: every panic is logged, with at most one stack per second.
+func TestStacksAreRare(t *testing.T) {
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d, func(s *settings) {
+		s.auth.ClientAddr = func(*http.Request) netip.Addr { panic("a programmer's mistake") }
+		s.graph.ClientAddr = nil
+	})
+
+	c := a.client()
+	for range 3 {
+		c.signIn("owner@example.com", password)
+	}
+
+	a.clock.Advance(time.Second)
+	c.signIn("owner@example.com", password)
+
+	var stacks []bool
+	for _, r := range a.records() {
+		stacks = append(stacks, r.Stack != "")
+	}
+
+	if fmt.Sprint(stacks) != "[true false false true]" {
+		t.Errorf("lines with a stack: %v", stacks)
+	}
+}
+
+// TestDatabaseUnavailable: while the database does not respond, requests return unavailable with
+// retryAfter, and the log does not fill.
+func TestDatabaseUnavailable(t *testing.T) {
+	unavailable := func(t *testing.T, got *answer) {
+		t.Helper()
+		if got.Status != http.StatusOK || got.codes() != "UNAVAILABLE" || got.Errors[0].Extensions["retryAfter"] != 5.0 {
+			t.Errorf("status %d, %s; want unavailable with retryAfter", got.Status, got.Body)
+		}
+	}
+
+	// Another process holds the lock for longer than the driver waits.
+	t.Run("sqlite", func(t *testing.T) {
+		url := dbtest.SQLiteURL(t)
+		a := newApp(t, dbtest.Open(t, url))
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("example.com")
+		other := ingest.New(dbtest.Open(t, url)).HitStore()
+		held, release, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+		go func() {
+			ended <- other.Update(context.Background(), ingest.HitKeys{}, func(*ingest.HitState) *ingest.HitChanges {
+				close(held)
+				<-release
+				return &ingest.HitChanges{}
+			})
+		}()
+
+		<-held
+		unavailable(t, owner.query(updateSiteMutation, "id", site, "name", "late"))
+		close(release)
+
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+
+		owner.query(updateSiteMutation, "id", site, "name", "in time").ok(t, "updateSite")
+	})
+
+	t.Run("postgres", func(t *testing.T) {
+		d := dbtest.Open(t, dbtest.PostgresURL(t))
+		a := newApp(t, d)
+		owner := a.owner("owner@example.com")
+		site := owner.siteOf("example.com")
+
+		release := lockSites(t, d, 1)
+		lost := make(chan *answer)
+		go func() { lost <- owner.query(updateSiteMutation, "id", site, "name", "lost") }()
+		await(t, "a change that waits", func() bool {
+			ended, err := dbtest.Rows[bool](d, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+			return err == nil && len(ended) == 1
+		})
+
+		unavailable(t, <-lost)
+		release()
+
+		start := dbtest.StopPostgres(t)
+		a.log.buf.Reset()
+
+		for range 5 {
+			unavailable(t, owner.query(`{ viewer { email } }`))
+			unavailable(t, owner.query(updateSiteMutation, "id", site, "name", "away"))
+		}
+
+		if records := a.records(); len(records) > 1 {
+			t.Errorf("logged %s, want at most one line a second", a.log)
+		}
+
+		start()
+		a.clock.Advance(time.Second)
+		owner.query(updateSiteMutation, "id", site, "name", "back").ok(t, "updateSite")
+	})
+}
+
+// TestSchemaHasACost: GraphiQL and code generators can read the schema as often as they need, but
+// no client can read it without limit.
+func TestSchemaHasACost(t *testing.T) {
+	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	d := dbtest.Open(t, dbtest.SQLiteURL(t))
+	a := newApp(t, d)
+	visitor := a.client()
+	first := visitor.query(string(introspection)).ok(t, "")
+	for range 59 {
+		if got := visitor.query(string(introspection)).ok(t, ""); got.Body != first.Body {
+			t.Fatal("the response changed")
+		}
+	}
+
+	for _, query := range []string{string(introspection), `{ __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`,
+		`{ viewer { id } __schema { types { name } } }`} {
+		if got := visitor.query(query); got.Status != http.StatusTooManyRequests || got.codes() != "RATE_LIMITED" || got.Errors[0].Extensions["retryAfter"] != 60.0 {
+			t.Errorf("the 61st time: status %d, %.200s", got.Status, got.Body)
+		}
+	}
+
+	visitor.query(`{ __typename viewer { id } }`).ok(t, "")
+	elsewhere := a.client()
+	elsewhere.address = "198.51.100.1"
+	elsewhere.query(string(introspection)).ok(t, "")
+
+	// The signed-in caller has the same network.
+	owner := a.owner("owner@example.com")
+	if got := owner.query(`{ rateLimit { cost } __type(name: "Site") { name } }`).ok(t, ""); got.at("rateLimit.cost") != 1_004.0 || got.at("__type.name") != "Site" {
+		t.Errorf("the cost: %s", got.Body)
+	}
+
+	served := 1
+	for owner.query(string(introspection)).Status == http.StatusOK {
+		served++
+	}
+
+	if served < 50 || served > 60 {
+		t.Errorf("an account read the schema %d times in a minute, want nearly 60", served)
+	}
+
+	a.clock.Advance(time.Minute)
+	visitor.query(string(introspection)).ok(t, "")
+	owner.query(string(introspection)).ok(t, "")
+}

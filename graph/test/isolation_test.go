@@ -1,0 +1,322 @@
+package graph_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// byID returns the root fields that take an id. Those that delete come last.
+func byID() (fields []*ast.FieldDefinition, operation map[string]ast.Operation) {
+	operation = map[string]ast.Operation{}
+
+	for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
+		for _, f := range fieldsOf(def) {
+			if takesID(f) {
+				fields, operation[f.Name] = append(fields, f), op
+			}
+		}
+	}
+
+	deletes := func(f *ast.FieldDefinition) int {
+		for i, prefix := range []string{"deleteUserData", "revoke", "remove", "delete"} {
+			if strings.HasPrefix(f.Name, prefix) {
+				return i + 1
+			}
+		}
+		return 0
+	}
+
+	slices.SortFunc(fields, func(a, b *ast.FieldDefinition) int {
+		if n := deletes(a) - deletes(b); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+
+	return fields, operation
+}
+
+// TestAnotherTenantsIDsAnswerLikeUnknownOnes: every field that takes an id is called by one tenant
+// with all ids of another one. The response must equal, byte for byte, that to an unknown id, and
+// nothing may change.
+func TestAnotherTenantsIDsAnswerLikeUnknownOnes(t *testing.T) {
+	fields, operation := byID()
+	if len(fields) < 15 {
+		t.Fatalf("only %d fields take an id", len(fields))
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d, func(s *settings) { s.graph.CostPerMinute = 1 << 30 })
+
+		// The owner of the first tenant is the operator too.
+		first := a.tenant("first.example")
+		second := a.tenant("second.example")
+		before := a.dump("signin_failures")
+
+		for _, f := range fields {
+			for kind, id := range first.ids {
+				same := func(id string) func(string) string { return func(string) string { return id } }
+				foreign := second.owner.call(t, operation[f.Name], f, same(id))
+
+				nothing := second.owner.call(t, operation[f.Name], f, same(a.unknown(id)))
+				if foreign.Body != nothing.Body {
+					t.Errorf("%s with another tenant's %s answers %s, with an unknown one %s", f.Name, kind, foreign.Body, nothing.Body)
+				}
+
+				if strings.Contains(foreign.Body, "first") || !strings.Contains(foreign.Body, "NOT_FOUND") &&
+					!strings.Contains(foreign.Body, "FORBIDDEN") && foreign.Body != `{"data":{"`+f.Name+`":null}}` {
+					t.Errorf("%s with another tenant's %s answers %s", f.Name, kind, foreign.Body)
+				}
+			}
+		}
+
+		if after := a.dump("signin_failures"); after != before {
+			t.Errorf("the calls changed something:\n%s\nwas\n%s", after, before)
+		}
+
+		// The ids are valid: their own tenant gets another response.
+		for _, f := range fields {
+			id := func(name string) string {
+				if name == "id" && f.Name == "sitekey" {
+					return first.ids["sitekeyId"]
+				}
+				if name == "id" {
+					return first.ids["siteId"]
+				}
+				return first.ids[name]
+			}
+
+			own := first.owner.call(t, operation[f.Name], f, id)
+			if strings.Contains(own.Body, "NOT_FOUND") || own.codes() != "" || own.at(f.Name) == nil {
+				t.Errorf("%s with an id of one's own answers %s", f.Name, own.Body)
+			}
+		}
+	})
+}
+
+// nodes maps the types that node returns to the name of a tenant's id of that type.
+var nodes = map[string]string{
+	"Account": "accountId", "User": "userId", "Invitation": "invitationId", "ApiToken": "apiTokenId", "Session": "sessionId",
+	"Site": "siteId", "Sitekey": "sitekeyId", "Delivery": "deliveryId", "UserDataErasure": "erasureId",
+}
+
+// TestNodeAnswersEveryType: each type that implements Node is readable by its owner. For another
+// tenant, and for users of the same account who cannot read it elsewhere, its id is unknown.
+func TestNodeAnswersEveryType(t *testing.T) {
+	const fields = `{ node(id: $id) { __typename id } }`
+	const query = `query($id: ID!) ` + fields
+	const null = `{"data":{"node":null}}`
+
+	// The users of the same account that cannot read a type.
+	hidden := map[string][]string{
+		"Invitation": {"member"}, "ApiToken": {"member", "token"}, "Session": {"member", "token"},
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		first, second := a.tenant("first.example"), a.tenant("second.example")
+		token := first.owner.createToken("READ", "WRITE", "EXPORT")
+		member := a.client()
+		member.signIn("member@first.example", password).ok(t, "signIn")
+		ask := map[string]func(id string) *answer{
+			"member": func(id string) *answer { return member.query(query, "id", id) },
+			"token":  func(id string) *answer { return a.with(token.secret, strings.Replace(fields, "$id", `"`+id+`"`, 1)) },
+		}
+
+		for _, def := range schema.GetPossibleTypes(schema.Types["Node"]) {
+			id := first.ids[nodes[def.Name]]
+			if id == "" {
+				t.Errorf("no tenant has a %s: add it", def.Name)
+				continue
+			}
+
+			got := first.owner.query(query, "id", id)
+			if got.at("node.__typename") != def.Name || got.at("node.id") != id || got.codes() != "" {
+				t.Errorf("the owner's %s: %s", def.Name, got.Body)
+			}
+			if got := second.owner.query(query, "id", id); got.Body != null {
+				t.Errorf("another tenant's %s: %s", def.Name, got.Body)
+			}
+			if got := first.owner.query(query, "id", a.unknown(id)); got.Body != null {
+				t.Errorf("an unknown %s: %s", def.Name, got.Body)
+			}
+
+			for name, as := range ask {
+				if got := as(id); (got.Body == null) != slices.Contains(hidden[def.Name], name) || got.codes() != "" {
+					t.Errorf("a %s, to the %s of its account: %s", def.Name, name, got.Body)
+				}
+			}
+		}
+
+		// Expired objects are unknown too.
+		a.clock.Advance(8 * 24 * time.Hour)
+
+		if got := ask["member"](first.ids["userId"]); got.Body == null {
+			t.Errorf("after 8 days, the member's session has ended: %s", got.Body)
+		}
+		if got := first.owner.query(query, "id", first.ids["invitationId"]); got.Body != null {
+			t.Errorf("an invitation that has ended: %s", got.Body)
+		}
+
+		a.clock.Advance(7 * 24 * time.Hour)
+
+		if got := first.owner.query(query, "id", first.ids["sessionId"]); got.Body != null {
+			t.Errorf("a session that has ended: %s", got.Body)
+		}
+	})
+}
+
+// TestRoles calls every field of the schema as every kind of caller. The inputs are valid, but the
+// ids unknown and the passwords wrong: a permitted caller gets that error.
+func TestRoles(t *testing.T) {
+	const (
+		anyRole = 0
+		viewer  = 1
+		member  = 2
+		owner   = 3
+	)
+
+	// The least role, and the scope that a token needs; "" for none.
+	rules := map[string]struct {
+		role     int
+		scope    string
+		export   bool // the token needs the scope EXPORT as well
+		operator bool
+	}{
+		"viewer": {role: anyRole, scope: "READ"}, "node": {role: viewer, scope: "READ"}, "site": {role: viewer, scope: "READ"},
+		"sites": {role: viewer, scope: "READ"}, "sitekey": {role: viewer, scope: "READ"}, "sitekeys": {role: viewer, scope: "READ"}, "rateLimit": {role: viewer, scope: "READ"}, "apiTokens": {role: viewer}, "sessions": {role: viewer},
+
+		"signUp": {role: anyRole}, "confirmSignUp": {role: anyRole}, "signIn": {role: anyRole}, "requestPasswordReset": {role: anyRole},
+		"resetPassword": {role: anyRole}, "acceptInvitation": {role: anyRole}, "signOut": {role: anyRole},
+
+		"changePassword": {role: viewer}, "revokeSession": {role: viewer}, "createApiToken": {role: viewer}, "revokeApiToken": {role: viewer},
+
+		"createSite": {role: member, scope: "WRITE"}, "updateSite": {role: member, scope: "WRITE"},
+		"addSiteDomain": {role: member, scope: "WRITE"}, "removeSiteDomain": {role: member, scope: "WRITE"},
+		"registerEvent": {role: member, scope: "WRITE"}, "unregisterEvent": {role: member, scope: "WRITE"},
+		"markKeyEvent": {role: member, scope: "WRITE"}, "unmarkKeyEvent": {role: member, scope: "WRITE"},
+		"setConversionWebhook": {role: member, scope: "WRITE", export: true}, "rotateServerSecret": {role: member, scope: "WRITE"},
+		"revokeServerSecret": {role: member, scope: "WRITE"},
+
+		"setDailyExportWebhook": {role: member, scope: "WRITE", export: true}, "sendTestWebhook": {role: member, scope: "WRITE"},
+		"redeliver": {role: member, scope: "WRITE"}, "createSitekey": {role: member, scope: "WRITE"},
+		"updateSitekey": {role: member, scope: "WRITE"}, "rotateSitekeySecret": {role: member, scope: "WRITE"},
+
+		"deleteUserData": {role: member},
+
+		"deleteSite": {role: owner}, "deleteSitekey": {role: owner}, "inviteMember": {role: owner}, "revokeInvitation": {role: owner}, "setMemberRole": {role: owner},
+		"removeMember": {role: owner}, "deleteAccount": {role: owner},
+
+		"setSitePlan": {role: viewer, operator: true}, "setCaptchaPlan": {role: viewer, operator: true},
+	}
+
+	kinds := map[string]model.NodeKind{
+		"siteId": model.NodeSite, "id": model.NodeSite, "userId": model.NodeUser, "invitationId": model.NodeInvitation,
+		"apiTokenId": model.NodeAPIToken, "sitekeyId": model.NodeSitekey, "accountId": model.NodeAccount, "deliveryId": model.NodeDelivery,
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		ids := func(name string) string {
+			if name == "sessionId" {
+				return unknownSession
+			}
+			if kinds[name] == 0 {
+				t.Fatalf("the input %s takes an id of unknown kind: add it", name)
+			}
+			return a.unknownOf(kinds[name])
+		}
+
+		operator := a.owner("operator@example.com")
+		first := a.owner("owner@example.com")
+		callers := []struct {
+			name     string
+			client   *client
+			role     int
+			operator bool
+			scopes   []string // of a token; nil for a session
+			header   []string
+		}{
+			{name: "unauthenticated", client: a.client(), role: anyRole},
+			{name: "viewer", client: a.join(first, "viewer@example.com", model.RoleViewer), role: viewer},
+			{name: "member", client: a.join(first, "member@example.com", model.RoleMember), role: member},
+			{name: "owner", client: first, role: owner},
+			{name: "operator", client: operator, role: owner, operator: true},
+		}
+		for _, scopes := range [][]string{{"READ"}, {"READ", "WRITE"}, {"EXPORT"}, {"WRITE", "EXPORT"}} {
+			// The token belongs to the user with the most rights.
+			owners := operator.createToken(scopes...)
+			callers = append(callers, callers[0])
+			c := &callers[len(callers)-1]
+			c.name, c.client, c.role, c.operator, c.scopes = "token "+strings.Join(scopes, " "), a.client(), owner, true, scopes
+			c.header = []string{"Authorization", "Bearer " + owners.secret}
+		}
+
+		viewers := callers[1].client.createToken("READ", "WRITE", "EXPORT")
+		callers = append(callers, callers[0])
+		c := &callers[len(callers)-1]
+		c.name, c.client, c.role, c.scopes = "token of the viewer", a.client(), viewer, []string{"READ", "WRITE"}
+		c.header = []string{"Authorization", "Bearer " + viewers.secret}
+
+		checked := 0
+
+		for _, caller := range callers {
+			// Move the clock beyond the wait of every throttle.
+			a.clock.Advance(20 * time.Minute)
+
+			for op, def := range map[ast.Operation]*ast.Definition{ast.Query: schema.Query, ast.Mutation: schema.Mutation} {
+				for _, f := range fieldsOf(def) {
+					rule, ok := rules[f.Name]
+					if !ok {
+						t.Fatalf("the required role of %s is not listed: add it", f.Name)
+					}
+
+					if f.Name == "signOut" && caller.scopes == nil {
+						// signOut would end the session of the other calls.
+						continue
+					}
+
+					want := ""
+
+					switch {
+					case caller.scopes != nil && rule.export && !slices.Contains(caller.scopes, "EXPORT"):
+						want = "FORBIDDEN"
+					case caller.scopes != nil && (rule.scope == "" || !slices.Contains(caller.scopes, rule.scope) && !(rule.scope == "READ" && slices.Contains(caller.scopes, "WRITE"))),
+						caller.role < rule.role, rule.operator && !caller.operator:
+						want = "FORBIDDEN"
+					}
+
+					if caller.name == "unauthenticated" && rule.role > anyRole {
+						want = "UNAUTHENTICATED"
+					}
+
+					sender := caller.client
+
+					if op == ast.Mutation && rule.role == anyRole {
+						// Drop the session that the call has started.
+						sender = a.client()
+					}
+
+					got := sender.call(t, op, f, ids, caller.header...)
+					if got.codes() != want {
+						t.Errorf("%s calls %s: %s; want the code %q", caller.name, f.Name, got.Body, want)
+					}
+
+					checked++
+				}
+			}
+		}
+
+		if checked < len(rules)*(len(callers)-1) {
+			t.Errorf("only %d calls", checked)
+		}
+	})
+}

@@ -1,0 +1,344 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// spend exceeds the time that any refused request takes under the race detector.
+const spend = 2 * time.Second
+
+// TestHostileRequests sends requests that must be refused cheaply, without a statement to the
+// database.
+func TestHostileRequests(t *testing.T) {
+	many := func(n int, part func(i int) string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(part(i))
+		}
+		return b.String()
+	}
+
+	queries := []struct{ name, query, want string }{
+		{"depth 13", `{ viewer { account` + strings.Repeat(` { sites { edges { node`, 4) + strings.Repeat(` } } }`, 4) + ` } }`, "TOO_COMPLEX"},
+		{"depth 200", strings.Repeat("{ a ", 200) + strings.Repeat("}", 200), "TOO_COMPLEX"},
+		{"31 aliases", "{ viewer { " + many(31, func(i int) string { return fmt.Sprintf("a%d: id ", i) }) + "} }", "TOO_COMPLEX"},
+		{"10,000 aliases", "{ " + many(10_000, func(i int) string { return fmt.Sprintf("a%d:id ", i%10) }) + "}", "TOO_COMPLEX"},
+		{"5,000 aliases", "{ " + many(5_000, func(i int) string { return fmt.Sprintf("a%d:id ", i) }) + "}", "TOO_COMPLEX"},
+		{"11 root fields", "{ " + strings.Repeat("viewer { id } ", 11) + "}", "TOO_COMPLEX"},
+		{"root fields in a fragment", "{ ...f } fragment f on Query { " + strings.Repeat("viewer { id } ", 11) + "}", "TOO_COMPLEX"},
+		{"501 fields", "{ viewer { " + strings.Repeat("id ", 501) + "} }", "TOO_COMPLEX"},
+		{"fields of an unused fragment", "{ viewer { id } } fragment f on User { " + strings.Repeat("id ", 501) + "}", "TOO_COMPLEX"},
+		{"complexity", `{ sites(first: 100) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "TOO_COMPLEX"},
+		{"complexity in a variable", `query($n: Int! = 100) { sites(first: $n) { edges { node { id ` + strings.Repeat("name ", 50) + `} } } }`, "TOO_COMPLEX"},
+		{"a password and a mail", `mutation { requestPasswordReset(input: {email: "a@example.com"}) { userErrors { code } }
+			signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "TOO_COMPLEX"},
+		{"rejections of many days", `{ sites(first: 100) { edges { node { rejections(days: 90) { day } } } } }`, "TOO_COMPLEX"},
+		{"deliveries of many sites", `{ sites(first: 50) { edges { node { deliveries(first: 50) { edges { node { kind } } } } } } }`, "TOO_COMPLEX"},
+		{"two passwords", `mutation { a: signIn(input: {email: "a@example.com", password: "12345678"}) { userErrors { code } }
+			b: signIn(input: {email: "a@example.com", password: "12345679"}) { userErrors { code } } }`, "TOO_COMPLEX"},
+		{"3,000 directives", "{ viewer { id " + strings.Repeat("@skip(if: true) ", 3_000) + "} }", "TOO_COMPLEX"},
+		{"10,000 directives", "{ viewer { id " + strings.Repeat("@a ", 10_000) + "} }", "TOO_COMPLEX"},
+		{"500 directives", "{ viewer { id " + strings.Repeat("@x ", 500) + "} }", "VALIDATION_FAILED"},
+		{"fragment bomb", "{ viewer { ...f0 } } " + many(40, func(i int) string {
+			return fmt.Sprintf("fragment f%d on User { ...f%d ...f%d } ", i, i+1, i+1)
+		}) + "fragment f40 on User { id }", "TOO_COMPLEX"},
+		{"hollow fragment bomb", "{ viewer { ...f0 } } " + many(40, func(i int) string {
+			return fmt.Sprintf("fragment f%d on User { ...f%d ...f%d } ", i, i+1, i+1)
+		}), "TOO_COMPLEX"},
+		{"fragment cycle", "{ viewer { ...a } } fragment a on User { ...b } fragment b on User { ...a }", "VALIDATION_FAILED"},
+		{"fragment of itself", "{ viewer { ...a } } fragment a on User { ...a }", "VALIDATION_FAILED"},
+		{"many operations", many(300, func(i int) string { return fmt.Sprintf("query q%d { viewer { id } } ", i) }), "TOO_COMPLEX"},
+		{"deep value", `{ node(id: ` + strings.Repeat("[", 1_900) + strings.Repeat("]", 1_900) + `) { id } }`, "VALIDATION_FAILED"},
+		{"deep type", `query($a: ` + strings.Repeat("[", 1_500) + "ID" + strings.Repeat("]", 1_500) + `) { viewer { id } }`, "VALIDATION_FAILED"},
+		{"long introspection", `{ __schema { types { ` + strings.Repeat("fields { type { ", 12) + "name" + strings.Repeat(" } }", 12) + ` } } }`, "TOO_COMPLEX"},
+		{"wide introspection", "{ " + strings.Repeat("__schema { types { name } } ", 11) + "}", "TOO_COMPLEX"},
+		{"pairs to compare", "{ viewer { " + strings.Repeat("account { id name: id } ", 160) + "} }", "TOO_COMPLEX"},
+		{"pairs that conflict", "{ viewer { " + strings.Repeat("sites: id sites: email ", 14) + strings.Repeat("account { id name } ", 150) + "} }", "VALIDATION_FAILED"},
+		{"unknown field", `{ viewer { emial } }`, "VALIDATION_FAILED"},
+		{"unknown operation type", `subscription { viewer { id } }`, "VALIDATION_FAILED"},
+		{"two operations, none named", `query a { viewer { id } } query b { viewer { id } }`, "VALIDATION_FAILED"},
+		{"no operation", `fragment a on User { id }`, "VALIDATION_FAILED"},
+		{"nothing", `#`, "VALIDATION_FAILED"},
+		{"syntax", `{ viewer {`, "PARSE_FAILED"},
+		{"bad character", "{ viewer { \x01 } }", "PARSE_FAILED"},
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		token := c.createToken("READ", "WRITE")
+
+		if len(statements.Take()) == 0 {
+			t.Fatal("the counter does not count")
+		}
+
+		for _, test := range queries {
+			began := time.Now()
+			got := c.query(test.query)
+
+			if took := time.Since(began); took > spend {
+				t.Errorf("%s took %v", test.name, took)
+			}
+			if byToken := a.with(token.secret, test.query); byToken.Body != got.Body {
+				t.Errorf("%s: with a token %.300s, with a session %.300s", test.name, byToken.Body, got.Body)
+			}
+			if sent := statements.Take(); len(sent) > 0 {
+				t.Errorf("%s sent %q", test.name, sent)
+			}
+
+			if got.Status != http.StatusBadRequest || !strings.Contains(" "+got.codes()+" ", " "+test.want+" ") {
+				t.Errorf("%s: status %d, %.300s; want 400 and %s", test.name, got.Status, got.Body, test.want)
+			}
+
+			// Nothing was run, so there is no data.
+			if strings.Contains(got.Body, `"data"`) {
+				t.Errorf("%s: the answer has data: %.300s", test.name, got.Body)
+			}
+			if strings.Contains(got.Body, "Did you mean") {
+				t.Errorf("%s: the answer guesses: %s", test.name, got.Body)
+			}
+		}
+	})
+}
+
+func TestHostileHTTP(t *testing.T) {
+	const viewer = `{"query":"{ viewer { id } }"}`
+	const jsonType = "application/json"
+	tests := []struct {
+		name, method, contentType, body string
+		header                          []string
+		status                          int
+		code                            string
+	}{
+		{"1 MB document", "POST", jsonType, `{"query":"` + strings.Repeat("#", 1<<20) + `"}`, nil, 413, "TOO_LARGE"},
+		{"64 KB and a bit", "POST", jsonType, `{"query":"{ viewer { id } }` + strings.Repeat(" ", 64<<10) + `"}`, nil, 413, "TOO_LARGE"},
+		{"form", "POST", "application/x-www-form-urlencoded", "query=%7Bviewer%7Bid%7D%7D", nil, 415, "BAD_REQUEST"},
+		{"multipart", "POST", "multipart/form-data; boundary=x", "--x--", nil, 415, "BAD_REQUEST"},
+		{"text", "POST", "text/plain", viewer, nil, 415, "BAD_REQUEST"},
+		{"graphql", "POST", "application/graphql", "{ viewer { id } }", nil, 415, "BAD_REQUEST"},
+		{"no content type", "POST", "", viewer, nil, 415, "BAD_REQUEST"},
+		{"empty body", "POST", jsonType, "", nil, 400, "BAD_REQUEST"},
+		{"no query", "POST", jsonType, `{"variables":{}}`, nil, 400, "BAD_REQUEST"},
+		{"no object", "POST", jsonType, `"{ viewer { id } }"`, nil, 400, "BAD_REQUEST"},
+		{"persisted query", "POST", jsonType, `{"extensions":{"persistedQuery":{"version":1,"sha256Hash":"` + strings.Repeat("a", 64) + `"}}}`, nil, 400, "BAD_REQUEST"},
+		{"batch", "POST", jsonType, "[" + viewer + "," + viewer + "]", nil, 400, "BAD_REQUEST"},
+		{"two objects", "POST", jsonType, viewer + viewer, nil, 400, "BAD_REQUEST"},
+		{"deep variables", "POST", jsonType, `{"query":"{ viewer { id } }","variables":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, nil, 400, "BAD_REQUEST"},
+		{"cross-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"same-site page", "POST", jsonType, viewer, []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"old browser", "POST", jsonType, viewer, []string{"Origin", "https://evil.example"}, 403, "CROSS_ORIGIN"},
+		{"opaque origin", "POST", jsonType, viewer, []string{"Origin", "null"}, 403, "CROSS_ORIGIN"},
+		{"GET with a query", "GET", "", "", nil, 405, "BAD_REQUEST"},
+		{"PUT", "PUT", jsonType, viewer, nil, 405, "BAD_REQUEST"},
+		{"websocket", "GET", "", "", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}, 405, "BAD_REQUEST"},
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+
+		if len(statements.Take()) == 0 {
+			t.Fatal("the counter does not count")
+		}
+
+		for _, test := range tests {
+			began := time.Now()
+			got := c.send(test.method, test.contentType, test.body, test.header...)
+
+			if sent := statements.Take(); len(sent) > 0 {
+				t.Errorf("%s sent %q", test.name, sent)
+			}
+			if took := time.Since(began); took > spend {
+				t.Errorf("%s took %v", test.name, took)
+			}
+			if got.Status != test.status || got.codes() != test.code {
+				t.Errorf("%s: status %d, %.300s; want %d and %s", test.name, got.Status, got.Body, test.status, test.code)
+			}
+
+			if len(got.Body) > 500 {
+				t.Errorf("%s: the answer has %d bytes", test.name, len(got.Body))
+			}
+		}
+
+		if log := a.log.String(); log != "" {
+			t.Errorf("logged: %.1000s", log)
+		}
+	})
+}
+
+func TestRequestsThatAreWithinTheLimits(t *testing.T) {
+	introspection, err := os.ReadFile(filepath.Join("testdata", "introspection.graphql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	page := `{ viewer { id email role operator createdAt account { id name createdAt members { id email role createdAt }
+		invitations { id email role } sites(first: 50) ` + selection("SiteConnection", 4) + ` } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+
+		// The second request is served from the query cache.
+		for range 2 {
+			for name, query := range map[string]string{"a tool's introspection": string(introspection), "everything": page} {
+				c.query(query).ok(t, "")
+
+				if t.Failed() {
+					t.Fatal(name)
+				}
+			}
+		}
+
+		same := c.send("POST", "application/json; charset=utf-8", `{"query":"{ viewer { email } }"}`,
+			"Sec-Fetch-Site", "same-origin", "Origin", strings.TrimSuffix(a.url, "/graphql"))
+		if same.at("viewer.email") != "owner@example.com" {
+			t.Errorf("from our own page: %s", same.Body)
+		}
+		if same.Header.Get("Cache-Control") != "no-store" || same.Header.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("headers %v", same.Header)
+		}
+
+		asked := c.send("POST", "application/json", `{"query":"{ viewer { email } }"}`, "Accept", "application/graphql-response+json")
+		if asked.Header.Get("Content-Type") != "application/graphql-response+json; charset=utf-8" {
+			t.Errorf("content type %s", asked.Header.Get("Content-Type"))
+		}
+
+		named := c.send("POST", "application/json", `{"query":"query a { viewer { id } } query b { viewer { email } }","operationName":"b"}`)
+		if named.Body != `{"data":{"viewer":{"email":"owner@example.com"}}}` {
+			t.Errorf("the operation by name: %s", named.Body)
+		}
+	})
+}
+
+func TestIntrospectionIsASetting(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d, func(s *settings) { s.graph.Introspection = false }).client()
+		for _, query := range []string{`{ __schema { types { name } } }`, `{ a: __type(name: "Site") { name } }`, `{ ...f } fragment f on Query { __schema { types { name } } }`} {
+			if got := c.query(query); got.codes() != "VALIDATION_FAILED" || got.Status != 400 {
+				t.Errorf("%s: %s", query, got.Body)
+			}
+		}
+
+		if got := c.query(`{ __typename }`); got.Body != `{"data":{"__typename":"Query"}}` {
+			t.Errorf("__typename: %s", got.Body)
+		}
+	})
+}
+
+func TestBrowsersSeeGraphiQL(t *testing.T) {
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("GraphiQL")) })
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		with := newApp(t, d, func(s *settings) { s.graph.GraphiQL = page }).client()
+		if got := with.send("GET", "", "", "Accept", browser); got.Status != 200 || got.Body != "GraphiQL" {
+			t.Errorf("with GraphiQL: status %d, %s", got.Status, got.Body)
+		}
+		if got := with.send("GET", "", ""); got.Status != 405 || got.Header.Get("Allow") != "POST" {
+			t.Errorf("a program's GET: status %d, Allow %q", got.Status, got.Header.Get("Allow"))
+		}
+		if got := newApp(t, d).client().send("GET", "", "", "Accept", browser); got.Status != 404 {
+			t.Errorf("without GraphiQL: status %d", got.Status)
+		}
+	})
+}
+
+// TestSchemaDocumentsTheLimits: the numbers in errors.graphqls are those that graph/limits enforces.
+func TestSchemaDocumentsTheLimits(t *testing.T) {
+	schema, err := os.ReadFile("../schema/errors.graphqls")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var source []byte
+	for _, name := range []string{"document.go", "complexity.go"} {
+		text, err := os.ReadFile("../limits/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		source = append(source, text...)
+	}
+
+	text := strings.ReplaceAll(string(schema), ",", "")
+	for _, name := range []string{"maxDepth", "maxRootFields", "maxAliases", "maxFields", "maxTokens", "maxComplexity", "passwordComplexity"} {
+		found := regexp.MustCompile(name + ` += ([0-9_]+)`).FindSubmatch(source)
+		if found == nil {
+			t.Fatalf("graph/limits does not set %s", name)
+		}
+
+		n, err := strconv.Atoi(strings.ReplaceAll(string(found[1]), "_", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`\b` + strconv.Itoa(n) + `\b`).MatchString(text) {
+			t.Errorf("errors.graphqls does not mention %s, %d", name, n)
+		}
+	}
+}
+
+// Every type, field, argument, input field and enum value has a description.
+func TestEverythingIsDescribed(t *testing.T) {
+	const query = `{ __schema { types { name kind description
+		fields { name description args { name description } } inputFields { name description } enumValues { name description } } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		type named struct {
+			Name, Description string
+			Args              []named
+		}
+
+		var schema struct {
+			Data struct {
+				Schema struct {
+					Types []struct {
+						named
+						Fields, InputFields, EnumValues []named
+					}
+				} `json:"__schema"`
+			}
+		}
+		if err := json.Unmarshal([]byte(newApp(t, d).client().query(query).ok(t, "").Body), &schema); err != nil {
+			t.Fatal(err)
+		}
+
+		check := func(where string, list []named) {
+			for _, n := range list {
+				for _, arg := range n.Args {
+					if arg.Description == "" && arg.Name != "input" {
+						t.Errorf("%s%s(%s) has no description", where, n.Name, arg.Name)
+					}
+				}
+
+				if n.Description == "" {
+					t.Errorf("%s%s has no description", where, n.Name)
+				}
+			}
+		}
+		for _, typ := range schema.Data.Schema.Types {
+			if strings.HasPrefix(typ.Name, "__") {
+				continue
+			}
+
+			check("", []named{{Name: typ.Name, Description: typ.Description}})
+
+			for _, list := range [][]named{typ.Fields, typ.InputFields, typ.EnumValues} {
+				check(typ.Name+".", list)
+			}
+		}
+	})
+}

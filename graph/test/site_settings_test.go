@@ -1,0 +1,434 @@
+package graph_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+const settingsFields = `domain name extraDomains registeredEvents keyEvents excludedAddresses measureSiteSearch measureEcommerce
+	allowPseudonymousUserId automaticEvents conversionWebhookUrl conversionWebhookSigned dailyExportUrl serverSecretHint plan usage { quota }`
+
+// change runs a mutation of one site; input is its input without the id.
+func (c *client) change(mutation, siteID, input string) *answer {
+	c.t.Helper()
+	return c.query(`mutation($id: ID!) { `+mutation+`(input: {siteId: $id `+input+`}) {
+		site { `+settingsFields+` } userErrors { field code message } } }`, "id", siteID)
+}
+
+func TestSiteSettings(t *testing.T) {
+	list := func(items ...any) any { return append([]any{}, items...) }
+	steps := []struct {
+		mutation, input string
+		wrong           string // userErrors; then nothing changes
+		field           string // of the site
+		want            any
+	}{
+		{"updateSite", ``, "", "name", "example.com"},
+		{"updateSite", `name: " Shop "`, "", "name", "Shop"},
+		{"updateSite", `name: null, measureSiteSearch: true`, "", "measureSiteSearch", true},
+		{"updateSite", `measureEcommerce: true`, "", "measureEcommerce", true},
+		{"updateSite", `allowPseudonymousUserId: true`, "", "allowPseudonymousUserId", true},
+		{"updateSite", `automaticEvents: false`, "", "automaticEvents", false},
+		{"updateSite", `excludedAddresses: ["2001:db8::1", "192.0.2.7", "198.51.100.9/24", "::ffff:192.0.2.7"]`, "", "excludedAddresses",
+			list("192.0.2.7/32", "198.51.100.0/24", "2001:db8::1/128")},
+		{"updateSite", `name: "", excludedAddresses: ["x"], measureSiteSearch: false`, "name:INVALID_NAME excludedAddresses.0:INVALID_NETWORK", "measureSiteSearch", true},
+		{"updateSite", `excludedAddresses: ["10.0.0.0/33"]`, "excludedAddresses.0:INVALID_NETWORK", "", nil},
+		{"updateSite", `excludedAddresses: ["192.0.2.1", "x", "10.0.0.0/8", ""]`, "excludedAddresses.1:INVALID_NETWORK excludedAddresses.3:INVALID_NETWORK", "", nil},
+		{"updateSite", `excludedAddresses: [` + strings.Repeat(`"x", `, 100) + `]`, wrongItems("excludedAddresses", "INVALID_NETWORK"), "", nil},
+		{"updateSite", `excludedAddresses: ["::ffff:198.51.100.0/120"]`, "", "excludedAddresses", list("198.51.100.0/24")},
+		{"updateSite", `excludedAddresses: ["::ffff:0.0.0.0/90"]`, "excludedAddresses.0:INVALID_NETWORK", "", nil},
+		{"updateSite", `excludedAddresses: []`, "", "excludedAddresses", list()},
+		{"addSiteDomain", `domain: "WWW.Example.NET."`, "", "extraDomains", list("www.example.net")},
+		{"addSiteDomain", `domain: "www.example.net"`, "", "extraDomains", list("www.example.net")},
+		{"addSiteDomain", `domain: "a.example"`, "", "extraDomains", list("a.example", "www.example.net")},
+		{"addSiteDomain", `domain: "example.com"`, "domain:OWN_DOMAIN", "", nil},
+		{"addSiteDomain", `domain: "localhost"`, "domain:INVALID_DOMAIN", "", nil},
+		{"addSiteDomain", `domain: "127.0.0.1"`, "domain:INVALID_DOMAIN", "", nil},
+		{"removeSiteDomain", `domain: "A.example"`, "", "extraDomains", list("www.example.net")},
+		{"removeSiteDomain", `domain: "never.example"`, "", "extraDomains", list("www.example.net")},
+		{"removeSiteDomain", `domain: "/"`, "domain:INVALID_DOMAIN", "", nil},
+		{"registerEvent", `name: "signup"`, "", "registeredEvents", list("signup")},
+		{"registerEvent", `name: "lead"`, "", "registeredEvents", list("lead", "signup")},
+		{"registerEvent", `name: "Sign up"`, "name:INVALID_EVENT_NAME", "", nil},
+		{"registerEvent", `name: ""`, "name:INVALID_EVENT_NAME", "", nil},
+		{"registerEvent", `name: "purchase"`, "name:RESERVED_EVENT_NAME", "", nil},
+		{"registerEvent", `name: "scroll"`, "name:RESERVED_EVENT_NAME", "", nil},
+		{"markKeyEvent", `name: "signup"`, "", "keyEvents", list("purchase", "signup")},
+		{"markKeyEvent", `name: "file_download"`, "", "keyEvents", list("file_download", "purchase", "signup")},
+		{"markKeyEvent", `name: "purchase"`, "", "keyEvents", list("file_download", "purchase", "signup")},
+		{"markKeyEvent", `name: "unknown"`, "name:EVENT_NOT_REGISTERED", "", nil},
+		{"unmarkKeyEvent", `name: "purchase"`, "name:ALWAYS_KEY_EVENT", "", nil},
+		{"unmarkKeyEvent", `name: "file_download"`, "", "keyEvents", list("purchase", "signup")},
+		{"unregisterEvent", `name: "signup"`, "", "keyEvents", list("purchase")},
+		{"unregisterEvent", `name: "signup"`, "", "registeredEvents", list("lead")},
+		{"setConversionWebhook", `url: "https://example.com/hook?a=b"`, "", "conversionWebhookUrl", "https://example.com/hook?a=b"},
+		{"setConversionWebhook", `url: "http://example.com/hook"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://user:password@example.com/"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "javascript:alert(1)"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://10.0.0.1/"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://example.com:444/"`, "url:INVALID_URL", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/hook", secret: "whsec_!234567890123456"`, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: "https://example.com/other"`, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: "http://", secret: "a\u0000"`, "url:INVALID_URL secret:INVALID_SECRET", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 257) + `"`, "secret:INVALID_SECRET", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/", secret: "` + strings.Repeat("ü", 256) + `"`, "", "conversionWebhookUrl", "https://example.com/"},
+		{"setConversionWebhook", `url: "https://example.com/", secret: ""`, "", "conversionWebhookSigned", false},
+		{"setConversionWebhook", `secret: "another secret!!"`, "", "conversionWebhookUrl", "https://example.com/"},
+		{"setConversionWebhook", `secret: "a"`, "secret:SECRET_TOO_SHORT", "", nil},
+		{"setConversionWebhook", `url: "https://example.com/other", secret: "15 characters.."`, "secret:SECRET_TOO_SHORT", "", nil},
+		{"setConversionWebhook", `secret: "whsec_15 characters.."`, "secret:SECRET_TOO_SHORT", "", nil},
+		{"setConversionWebhook", `secret: "16 characters..."`, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `secret: "ÄÖÜ sixteen char"`, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `secret: "a\u0000"`, "secret:INVALID_SECRET", "", nil},
+		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: null`, "", "conversionWebhookUrl", nil},
+		{"setConversionWebhook", ``, "", "conversionWebhookSigned", true},
+		{"setConversionWebhook", `url: "", secret: ""`, "", "conversionWebhookSigned", false},
+		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
+		{"setDailyExportWebhook", `url: "https://localhost/"`, "url:INVALID_URL", "", nil},
+		{"setDailyExportWebhook", ``, "", "dailyExportUrl", "https://example.com/daily"},
+		{"setDailyExportWebhook", `url: ""`, "", "dailyExportUrl", nil},
+		{"setDailyExportWebhook", `url: "https://example.com/daily"`, "", "dailyExportUrl", "https://example.com/daily"},
+		{"setDailyExportWebhook", `url: null`, "", "dailyExportUrl", nil},
+	}
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+
+		// This client is the operator too.
+		c := a.owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		read := func() string {
+			return c.query(`query($id: ID!) { site(id: $id) { `+settingsFields+` } }`, "id", id).ok(t, "").Body
+		}
+		for _, step := range steps {
+			before := read()
+			got := c.change(step.mutation, id, step.input)
+			name := step.mutation + " " + step.input
+
+			if len(got.Errors) > 0 || got.userErrors(step.mutation) != step.wrong {
+				t.Errorf("%s: %s; want userErrors %q", name, got.Body, step.wrong)
+			}
+
+			if step.wrong != "" {
+				if after := read(); after != before || got.at(step.mutation+".site") != nil {
+					t.Errorf("%s changed the site to %s, or answers it: %s", name, after, got.Body)
+				}
+
+				continue
+			}
+
+			if value := got.at(step.mutation + ".site." + step.field); !reflect.DeepEqual(value, step.want) {
+				t.Errorf("%s: %s is %v, want %v", name, step.field, value, step.want)
+			}
+			if answer := read(); !strings.Contains(got.Body, strings.TrimSuffix(strings.TrimPrefix(answer, `{"data":{"site":`), "}}")) {
+				t.Errorf("%s answers %s, reading %s", name, got.Body, answer)
+			}
+		}
+	})
+}
+
+// Exceeded limits of an account are userErrors. Owners other than the operator have lower ones.
+func TestSitesAndSitekeysAreBounded(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+
+		// This client is the operator.
+		c := a.owner("owner@example.com")
+		other := a.owner("other@example.com")
+
+		for i := range 50 {
+			// Advance the clock to reset the rate limit.
+			a.clock.Advance(4 * time.Second)
+
+			for name, c := range map[string]*client{"operator": c, "other": other} {
+				c.createSite(fmt.Sprintf("%s-%d.example", name, i)).ok(t, "createSite")
+			}
+		}
+
+		if got := other.createSite("example.com"); got.userErrors("createSite") != ":TOO_MANY_SITES" || got.at("createSite.site") != nil ||
+			!strings.Contains(got.Body, "at most 50 sites on the plan FREE") {
+			t.Errorf("the 51st of an owner: %s", got.Body)
+		}
+
+		c.createSite("operator-51.example").ok(t, "createSite")
+
+		if err := dbtest.Exec(d, "DELETE FROM sites WHERE account_id = 1"); err != nil {
+			t.Fatal(err)
+		}
+
+		for _, statement := range []string{
+			`INSERT INTO sites (account_id, site_key, domain, name, plan, monthly_pageviews, created_at) SELECT 1, 'k' || i, 's' || i, 's', 'FREE', 1, 1 FROM n`,
+			`INSERT INTO sitekeys (account_id, sitekey, name, domains, secret_hash, secret_hint, created_at)
+				SELECT 1, 'k' || i, 'k', '[]', CAST('h' || i AS ` + map[string]string{"postgres": "bytea", "sqlite": "blob"}[d.Dialect()] + `), '', 1 FROM n`,
+		} {
+			if err := dbtest.Exec(d, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "+statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if got := c.createSite("example.com"); got.userErrors("createSite") != ":TOO_MANY_SITES" || got.at("createSite.site") != nil {
+			t.Errorf("createSite: %s", got.Body)
+		}
+		if got := c.createSitekey("form"); got.userErrors("createSitekey") != ":TOO_MANY_SITEKEYS" || got.at("createSitekey.secret") != nil {
+			t.Errorf("createSitekey: %s", got.Body)
+		}
+	})
+}
+
+// TestSitePlans: the operator can set the plan of any site, and can read nothing else of another
+// account's site.
+func TestSitePlans(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		operator := a.owner("operator@example.com")
+		owner := a.owner("owner@example.com")
+		id := owner.createSite("secret.example").ok(t, "createSite").at("createSite.site.id").(string)
+		owner.change("setConversionWebhook", id, `url: "https://secret.example/hook"`).ok(t, "setConversionWebhook")
+
+		if err := dbtest.Exec(d, "INSERT INTO site_usage (site_id, month, used) VALUES (1, 202611, 7)"); err != nil {
+			t.Fatal(err)
+		}
+
+		quota := 10_000.0
+		for _, step := range []struct {
+			input, wrong string
+			want         float64 // the quota
+		}{
+			{`plan: PRO_500K`, "", 500_000},
+			{`plan: PRO_500K, monthlyPageviews: 500000`, "", 500_000},
+			{`plan: PRO_1M, monthlyPageviews: 7`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: PRO_1M, monthlyPageviews: 0`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 0`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: -5`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 9007199254740993`, "monthlyPageviews:INVALID_VOLUME", 0},
+			{`plan: ENTERPRISE, monthlyPageviews: 70000000`, "", 70_000_000},
+		} {
+			const selection = `{ siteId plan usage { period pageviews quota } userErrors { field code } }`
+			got := operator.query(`mutation($id: ID!) { setSitePlan(input: {siteId: $id, `+step.input+`}) `+selection+` }`, "id", id)
+			if got.userErrors("setSitePlan") != step.wrong || len(got.Errors) > 0 {
+				t.Errorf("%s: %s; want userErrors %q", step.input, got.Body, step.wrong)
+			}
+
+			if step.wrong == "" {
+				quota = step.want
+				if got.at("setSitePlan.siteId") != id || got.at("setSitePlan.usage.quota") != quota || got.at("setSitePlan.usage.pageviews") != 7.0 {
+					t.Errorf("%s: %s", step.input, got.Body)
+				}
+			} else if got.at("setSitePlan.siteId") != nil || got.at("setSitePlan.plan") != nil || got.at("setSitePlan.usage") != nil {
+				t.Errorf("%s, refused: %s", step.input, got.Body)
+			}
+
+			if got := owner.query(`query($id: ID!) { site(id: $id) { usage { quota } } }`, "id", id); got.at("site.usage.quota") != quota {
+				t.Errorf("after %s: %s", step.input, got.Body)
+			}
+		}
+
+		set := schema.Mutation.Fields.ForName("setSitePlan")
+		ids := func(string) string { return id }
+		if got := operator.call(t, ast.Mutation, set, ids); strings.Contains(got.Body, "secret") || got.at("setSitePlan.plan") != "ENTERPRISE" {
+			t.Errorf("all there is of another account's site: %s", got.Body)
+		}
+		if got := operator.call(t, ast.Mutation, set, func(string) string { return a.unknown(id) }); got.userErrors("setSitePlan") != "siteId:NOT_FOUND" {
+			t.Errorf("an unknown site: %s", got.Body)
+		}
+	})
+}
+
+func TestLimitsOfLists(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		for i := range model.MaxExtraDomains {
+			c.change("addSiteDomain", id, fmt.Sprintf(`domain: "d%d.example"`, i)).ok(t, "addSiteDomain")
+		}
+
+		for i := range model.MaxRegisteredEvents {
+			c.change("registerEvent", id, fmt.Sprintf(`name: "e%d"`, i)).ok(t, "registerEvent")
+		}
+
+		networks := func(n int) string {
+			var list []string
+			for i := range n {
+				list = append(list, fmt.Sprintf(`"10.0.%d.%d"`, i/250, i%250))
+			}
+			return "excludedAddresses: [" + strings.Join(list, ",") + "]"
+		}
+
+		c.change("updateSite", id, networks(model.MaxExcludedNetworks)).ok(t, "updateSite")
+
+		for _, test := range [][3]string{
+			{"addSiteDomain", `domain: "more.example"`, "domain:TOO_MANY_DOMAINS"},
+			{"registerEvent", `name: "more"`, "name:TOO_MANY_EVENTS"},
+			{"updateSite", networks(model.MaxExcludedNetworks + 1), "excludedAddresses:TOO_MANY_NETWORKS"},
+		} {
+			if got := c.change(test[0], id, test[1]); got.userErrors(test[0]) != test[2] {
+				t.Errorf("%s: %s", test[0], got.Body)
+			}
+		}
+	})
+}
+
+func TestServerSecret(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		c := newApp(t, d).owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		rotate := func() string {
+			got := c.query(`mutation($id: ID!) { rotateServerSecret(input: {siteId: $id}) {
+				serverSecret site { serverSecretHint } userErrors { code } } }`, "id", id).ok(t, "rotateServerSecret")
+			secret := got.at("rotateServerSecret.serverSecret").(string)
+			if !model.IsSecret("svcs_", secret) || got.at("rotateServerSecret.site.serverSecretHint") != model.SecretHint(secret) {
+				t.Errorf("got %s", got.Body)
+			}
+			return secret
+		}
+
+		works := func(secret string) bool {
+			_, err := sites.New(d).SiteRulesByServerSecret(t.Context(), model.HashToken(secret))
+			return err == nil
+		}
+
+		first := rotate()
+		if !works(first) {
+			t.Error("the first secret does not work")
+		}
+
+		second := rotate()
+		if works(first) || !works(second) || first == second {
+			t.Error("the second secret did not replace the first")
+		}
+		if rows, err := dbtest.Dump(d, "sites"); err != nil || strings.Contains(strings.Join(rows, ""), second) {
+			t.Errorf("the table holds the secret itself, or %v", err)
+		}
+
+		got := c.change("revokeServerSecret", id, "").ok(t, "revokeServerSecret")
+		if got.at("revokeServerSecret.site.serverSecretHint") != nil || works(second) {
+			t.Errorf("after revoking: %s", got.Body)
+		}
+
+		if got := c.query(`mutation { rotateServerSecret(input: {siteId: "site_x"}) { serverSecret site { id } userErrors { field code } } }`); got.Body !=
+			`{"data":{"rotateServerSecret":{"serverSecret":null,"site":null,"userErrors":[{"field":["input","siteId"],"code":"NOT_FOUND"}]}}}` {
+			t.Errorf("of an unknown site: %s", got.Body)
+		}
+	})
+}
+
+func TestRejectionsAndNotice(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		id := c.createSite("example.com").ok(t, "createSite").at("createSite.site.id").(string)
+		read := func(days string) *answer {
+			return c.query(`query($id: ID!) { site(id: $id) { notice lastHitAt rejections`+days+` { day endpoint code count ignored advice } } }`, "id", id)
+		}
+		if got := read("").ok(t, ""); got.Body != `{"data":{"site":{"notice":null,"lastHitAt":null,"rejections":[]}}}` {
+			t.Errorf("a new site: %s", got.Body)
+		}
+
+		today := model.At(start).Day()
+		add := func(day model.Day, endpoint, code string, n int64) {
+			t.Helper()
+			key := ingest.RejectionKey{SiteID: 1, Day: day, Endpoint: endpoint, Code: code}
+			if err := ingest.New(d).AddRejections(t.Context(), map[ingest.RejectionKey]int64{key: n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		add(today, "collect", "bot", 50)
+
+		if got := read("").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.0.ignored") != true {
+			t.Errorf("ignored calls only: %s", got.Body)
+		}
+
+		add(today-7, "collect", "domain_not_allowed", 9)
+
+		if got := read("(days: 8)").ok(t, ""); got.at("site.notice") != nil || got.at("site.rejections.1.count") != 9.0 {
+			t.Errorf("rejected a week ago: %s", got.Body)
+		}
+
+		add(today-6, "server", "unknown_event", 1)
+
+		if got := read("").ok(t, ""); !strings.HasPrefix(fmt.Sprint(got.at("site.notice")), "1 call was rejected in the last 7 days") {
+			t.Errorf("one rejected call: %s", got.Body)
+		}
+
+		add(today, "collect", "domain_not_allowed", 2)
+		got := read("").ok(t, "")
+		if !strings.HasPrefix(fmt.Sprint(got.at("site.notice")), "3 calls were rejected in the last 7 days") {
+			t.Errorf("three rejected calls: %s", got.Body)
+		}
+
+		want := map[string]any{
+			"day": "2026-11-20", "endpoint": "collect", "code": "domain_not_allowed", "count": 2.0, "ignored": false,
+			"advice": "The page is on a domain that is not the site's: add it as an extra domain if it is yours.",
+		}
+		if row := got.at("site.rejections.1"); !reflect.DeepEqual(row, want) {
+			t.Errorf("got %v, want %v", row, want)
+		}
+
+		for _, days := range []string{"(days: 0)", "(days: 91)", "(days: -1)"} {
+			if got := read(days); got.codes() != "INVALID_ARGUMENT" {
+				t.Errorf("%s: %s", days, got.Body)
+			}
+		}
+	})
+}
+
+func TestLastHitTellsWhetherTheScriptIsInstalled(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		c.createSite("a.example").ok(t, "createSite")
+		c.createSite("b.example").ok(t, "createSite")
+		c.createSite("c.example").ok(t, "createSite")
+		at := model.At(start)
+
+		for _, statement := range []string{
+			`INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (1, ?, 1, 1, 0, 0, 0, false, '/')`,
+			`INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (2, ?, 1, 1, 'signup', '/')`,
+		} {
+			for _, earlier := range []time.Duration{0, time.Hour} {
+				if err := dbtest.Exec(d, statement, at.Add(-earlier)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+
+		if err := dbtest.Exec(d, `INSERT INTO events (site_id, at, id, visit_id, name, path) VALUES (1, ?, 1, 1, 'signup', '/')`, at.Add(-time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+
+		got := c.query(`{ sites { edges { node { domain lastHitAt cspLines } } } }`).ok(t, "")
+		for i, want := range []any{"2026-11-20T09:30:00Z", "2026-11-20T09:30:00Z", nil} {
+			if last := got.at(fmt.Sprintf("sites.edges.%d.node.lastHitAt", i)); last != want {
+				t.Errorf("site %d: %v, want %v", i, last, want)
+			}
+		}
+
+		if lines := got.at("sites.edges.0.node.cspLines"); !reflect.DeepEqual(lines, []any{"script-src https://stats.example.net", "connect-src https://stats.example.net"}) {
+			t.Errorf("policy %v", lines)
+		}
+	})
+}
+
+// wrongItems returns the userErrors of a list of invalid items: the first 20.
+func wrongItems(field, code string) string {
+	var all []string
+	for i := range model.MaxListErrors {
+		all = append(all, fmt.Sprintf("%s.%d:%s", field, i, code))
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,210 @@
+package graph_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+)
+
+// everything reads all fields of the account's sites.
+var everything = `query($first: Int!) { viewer { email account { name members { email }
+	sites(first: $first) ` + selection("SiteConnection", 4) + ` } } }`
+
+// sites creates sites of the first account, each with an item in every list.
+func makeSites(t testing.TB, d *db.DB, n int) {
+	t.Helper()
+
+	for i := range n {
+		site, err := sites.New(d).CreateSite(t.Context(), model.Site{
+			AccountID: 1, SiteKey: model.NewSiteKey(), Domain: fmt.Sprintf("s%d.example.com", i),
+			Name: "s", Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: model.At(start),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, statement := range []string{
+			"INSERT INTO site_domains (site_id, domain) VALUES (?, 'a.example'), (?, 'b.example')",
+			"INSERT INTO registered_events (site_id, name) VALUES (?, 'signup'), (?, 'lead')",
+			"INSERT INTO key_events (site_id, name) VALUES (?, 'signup'), (?, 'lead')",
+			"INSERT INTO excluded_addresses (site_id, network) VALUES (?, '192.0.2.0/24'), (?, '2001:db8::/32')",
+			"INSERT INTO site_usage (site_id, month, used) VALUES (?, 202611, 7), (?, 202610, 8)",
+			fmt.Sprintf("INSERT INTO rejections (site_id, day, endpoint, code, count) VALUES (?, %d, 'collect', 'bad_json', 3), (?, %[1]d, 'collect', 'bot', 3)", model.At(start).Day()),
+			fmt.Sprintf("INSERT INTO pageviews (site_id, at, id, visit_id, engaged_ms, scroll, width_range, manual, path) VALUES (?, %d, 1, 1, 0, 0, 0, false, '/'), (?, %[1]d, 2, 1, 0, 0, 0, false, '/')", model.At(start)),
+		} {
+			if err := dbtest.Exec(d, statement, site.ID, site.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestManySitesTakeAsManyStatementsAsOne(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		makeSites(t, d, 50)
+
+		var taken []string
+		for _, first := range []int{1, 50} {
+			statements.Take()
+			got := c.query(everything, "first", first).ok(t, "")
+			list := statements.Take()
+			taken = append(taken, fmt.Sprint(len(list)))
+
+			if n := len(got.at("viewer.account.sites.edges").([]any)); n != first {
+				t.Errorf("%d sites, want %d", n, first)
+			}
+
+			last := fmt.Sprintf("viewer.account.sites.edges.%d.node.", first-1)
+			for path, want := range map[string]string{
+				"extraDomains": "[a.example b.example]", "registeredEvents": "[lead signup]", "keyEvents": "[lead purchase signup]",
+				"excludedAddresses": "[192.0.2.0/24 2001:db8::/32]", "usage.pageviews": "7", "lastHitAt": "2026-11-20T09:30:00Z", "rejections.1.count": "3",
+			} {
+				if value := fmt.Sprint(got.at(last + path)); value != want {
+					t.Errorf("%s is %s, want %s", path, value, want)
+				}
+			}
+
+			if len(list) > 12 {
+				t.Errorf("%d statements:\n%s", len(list), strings.Join(list, "\n"))
+			}
+		}
+
+		if taken[0] != taken[1] {
+			t.Errorf("one site takes %s statements, 50 take %s", taken[0], taken[1])
+		}
+
+		t.Logf("%s statements", taken[0])
+	})
+}
+
+// The lists that the query above omits: deliveries with their attempts, and sitekeys.
+func TestManyDeliveriesAndSitekeysTakeAsManyStatementsAsOne(t *testing.T) {
+	const query = `query($first: Int!, $each: Int!) {
+		sites(first: $first) { edges { node { deliveries(first: $each) { edges { node ` + deliveryFields + ` } } } } }
+		sitekeys(first: $first) { totalCount edges { node ` + sitekeyFields + ` } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		makeSites(t, d, 30)
+
+		for i := range 30 {
+			c.createSitekey("form").ok(t, "createSitekey")
+
+			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO deliveries (site_id, id, kind, event, state, attempts, created_at, next_attempt_at, body)
+				VALUES (%[1]d, 1, 'conversion', 'lead', 'failed', 5, 1, 1, '{}'), (%[1]d, 2, 'conversion', 'purchase', 'pending', 1, 2, 2, '{}')`, i+1)); err != nil {
+				t.Fatal(err)
+			}
+
+			if err := dbtest.Exec(d, fmt.Sprintf(`INSERT INTO delivery_attempts (site_id, delivery_id, n, manual, at, duration_ms, status, error, answer)
+				VALUES (%[1]d, 1, 1, false, 3, 5, 500, 'server_error', 'of %[1]d'), (%[1]d, 2, 1, false, 3, 5, 0, 'timeout', '')`, i+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		var taken []int
+		for _, n := range []int{1, 30} {
+			statements.Take()
+			got := c.query(query, "first", n, "each", 2).ok(t, "")
+			taken = append(taken, len(statements.Take()))
+
+			last := fmt.Sprintf("sites.edges.%d.node.deliveries.edges.", n-1)
+			if len(got.at("sitekeys.edges").([]any)) != n || got.at(last+"0.node.event") != "purchase" || got.at(last+"0.node.attempts.0.status") != nil ||
+				got.at(last+"1.node.attempts.0.answer") != fmt.Sprintf("of %d", n) {
+				t.Errorf("%d of each: %s", n, got.Body)
+			}
+		}
+
+		if taken[0] != taken[1] {
+			t.Errorf("one of each takes %d statements, 30 take %d", taken[0], taken[1])
+		}
+
+		statements.Take()
+		c.query(`{ sites { edges { node { deliveries { edges { node { id event state } } } } } } }`).ok(t, "")
+
+		for _, statement := range statements.Take() {
+			if strings.Contains(statement, "delivery_attempts") || strings.Contains(statement, "body") {
+				t.Errorf("deliveries without their attempts read %s", statement)
+			}
+		}
+	})
+}
+
+// TestManyMembersTakeAsManyStatementsAsOne: each member refers to the account, whose lists are read
+// once for all members.
+func TestManyMembersTakeAsManyStatementsAsOne(t *testing.T) {
+	const query = `{ viewer { account { members { email account { name captchaUsage { verifications } sites(first: 1) { totalCount edges { node { id usage { pageviews } } } } } } } } }`
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		statements := dbtest.WatchStatements(d)
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		makeSites(t, d, 1)
+
+		var taken []int
+		for i, members := range []int{1, 30} {
+			for n := range members - 1 {
+				if err := dbtest.Exec(d, fmt.Sprintf("INSERT INTO users (account_id, email, password_hash, password_generation, role, operator, created_at) VALUES (1, 'm%d@example.com', '-', 0, 'VIEWER', false, 1)", n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			statements.Take()
+			got := c.query(query).ok(t, "")
+			taken = append(taken, len(statements.Take()))
+
+			last := fmt.Sprintf("viewer.account.members.%d.account.", members-1)
+			if got.at(last+"sites.totalCount") != 1.0 || got.at(last+"sites.edges.0.node.usage.pageviews") != 7.0 || got.at(last+"captchaUsage.verifications") != 0.0 {
+				t.Errorf("%d members: %s", members, got.Body)
+			}
+			if taken[i] != taken[0] {
+				t.Errorf("one member takes %d statements, %d take %d", taken[0], members, taken[i])
+			}
+		}
+	})
+}
+
+// TestChangesOfOneRequestAreSeen: a mutation reads again what an earlier one of the same request
+// has loaded.
+func TestChangesOfOneRequestAreSeen(t *testing.T) {
+	const query = `mutation($id: ID!) {
+		a: setMemberRole(input: {userId: $id, role: OWNER}) { member { account { members { role } } } }
+		b: setMemberRole(input: {userId: $id, role: VIEWER}) { member { account { members { role } } } } }`
+
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := newApp(t, d)
+		c := a.owner("owner@example.com")
+		guest := a.join(c, "guest@example.com", model.RoleMember)
+		got := c.query(query, "id", guest.id()).ok(t, "")
+		if a, b := got.at("a.member.account.members.1.role"), got.at("b.member.account.members.1.role"); a != "OWNER" || b != "VIEWER" {
+			t.Errorf("the roles are %v and %v: %s", a, b, got.Body)
+		}
+	})
+}
+
+func BenchmarkEverything(b *testing.B) {
+	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
+		a := newApp(b, d)
+		c := a.owner("owner@example.com")
+		makeSites(b, d, 50)
+
+		for _, first := range []int{1, 50} {
+			b.Run(fmt.Sprintf("sites=%d", first), func(b *testing.B) {
+				for b.Loop() {
+					// Never reach the rate limit.
+					a.clock.Advance(time.Minute)
+					c.query(everything, "first", first).ok(b, "")
+				}
+			})
+		}
+	})
+}

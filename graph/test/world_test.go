@@ -1,0 +1,294 @@
+package graph_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/graph/generated"
+)
+
+// schema is the schema that the tests of all fields iterate over.
+var schema = generated.NewExecutableSchema(generated.Config{}).Schema()
+
+// fieldsOf returns the fields of a root type, without introspection.
+func fieldsOf(t *ast.Definition) []*ast.FieldDefinition {
+	return slices.DeleteFunc(slices.Clone([]*ast.FieldDefinition(t.Fields)), func(f *ast.FieldDefinition) bool {
+		return strings.HasPrefix(f.Name, "__")
+	})
+}
+
+// selection returns a selection of all fields of a type that need no arguments, down to a depth.
+func selection(name string, depth int) string {
+	def := schema.Types[name]
+	if def.Kind == ast.Interface {
+		var parts []string
+		for _, possible := range schema.GetPossibleTypes(def) {
+			parts = append(parts, "... on "+possible.Name+" "+selection(possible.Name, depth))
+		}
+
+		return "{ __typename " + strings.Join(parts, " ") + " }"
+	}
+
+	if def.Kind != ast.Object {
+		return ""
+	}
+
+	var parts []string
+	for _, f := range fieldsOf(def) {
+		leaf := schema.Types[f.Type.Name()].IsLeafType()
+		if !leaf && depth == 1 {
+			continue
+		}
+
+		// Skip objects that contain only objects.
+		if inner := selection(f.Type.Name(), depth-1); leaf || inner != "{  }" {
+			parts = append(parts, f.Name+" "+inner)
+		}
+	}
+
+	return "{ " + strings.Join(parts, " ") + " }"
+}
+
+// samples are valid values for the inputs that are not ids, by name.
+var samples = map[string]any{
+	"accountName": "Example", "name": "signup", "domain": "extra.example.org", "url": "https://example.net/hook",
+	"email": "new@example.org", "role": "MEMBER", "plan": "ENTERPRISE", "monthlyPageviews": 5, "scopes": []string{"READ"},
+	"password": "another long password", "currentPassword": "not the password", "token": "tgr_wrong", "everywhere": false,
+	"measureSiteSearch": true, "measureEcommerce": true, "allowPseudonymousUserId": true, "automaticEvents": true,
+	"excludedAddresses": []string{"192.0.2.0/24"}, "first": 2, "after": nil, "days": 7,
+	"userId": strings.Repeat("0123456789abcdef", 4), "secret": "a webhook secret", "domains": []string{"extra.example.org"},
+}
+
+// call runs one root field with a value for each of its arguments. ids returns the values of type
+// ID.
+func (c *client) call(
+	t *testing.T, operation ast.Operation, f *ast.FieldDefinition, ids func(name string) string, header ...string,
+) *answer {
+	t.Helper()
+
+	var declared, passed []string
+	variables := map[string]any{}
+	for _, arg := range f.Arguments {
+		declared = append(declared, "$"+arg.Name+": "+arg.Type.String())
+		passed = append(passed, arg.Name+": $"+arg.Name)
+		variables[arg.Name] = sample(t, arg.Name, arg.Type, ids)
+	}
+
+	brackets := func(list []string) string {
+		if len(list) == 0 {
+			return ""
+		}
+		return "(" + strings.Join(list, ", ") + ")"
+	}
+
+	query := string(operation) + brackets(declared) + " { " + f.Name + brackets(passed) + " " + selection(f.Type.Name(), 2) + " }"
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got := c.send(http.MethodPost, "application/json", string(body), header...)
+	if got.Status != http.StatusOK {
+		t.Fatalf("%s: status %d, %s", query, got.Status, got.Body)
+	}
+
+	return got
+}
+
+func sample(t *testing.T, name string, typ *ast.Type, ids func(string) string) any {
+	t.Helper()
+
+	if typ.Name() == "ID" {
+		return ids(name)
+	}
+
+	if def := schema.Types[typ.Name()]; def.Kind == ast.InputObject {
+		input := map[string]any{}
+		for _, f := range def.Fields {
+			input[f.Name] = sample(t, f.Name, f.Type, ids)
+		}
+
+		return input
+	}
+
+	value, ok := samples[name]
+	if !ok {
+		t.Fatalf("there is no sample for the input %s: add one", name)
+	}
+
+	return value
+}
+
+// takesID reports whether a root field takes a global id.
+func takesID(f *ast.FieldDefinition) bool {
+	return slices.ContainsFunc(f.Arguments, func(arg *ast.ArgumentDefinition) bool {
+		def := schema.Types[arg.Type.Name()]
+		return def.Name == "ID" || def.Kind == ast.InputObject && slices.ContainsFunc([]*ast.FieldDefinition(def.Fields), func(in *ast.FieldDefinition) bool {
+			return in.Type.Name() == "ID"
+		})
+	})
+}
+
+// tenant is an account with one object of every type.
+type tenant struct {
+	owner *client
+	ids   map[string]string // by the name of the input that takes it; no input takes erasureId
+}
+
+func (a *app) tenant(domain string) *tenant {
+	a.t.Helper()
+
+	c := a.owner("owner@" + domain)
+	text := func(got *answer, path string) string {
+		a.t.Helper()
+		s, ok := got.at(path).(string)
+		if !ok {
+			a.t.Fatalf("%s: %s", path, got.Body)
+		}
+		return s
+	}
+
+	site := text(c.createSite(domain).ok(a.t, "createSite"), "createSite.site.id")
+	for _, settings := range []string{
+		`addSiteDomain(input: {siteId: $id, domain: "extra.example"}) { userErrors { code } }`,
+		`registerEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } }`,
+		`markKeyEvent(input: {siteId: $id, name: "signup"}) { userErrors { code } }`,
+		`updateSite(input: {siteId: $id, excludedAddresses: ["192.0.2.7"]}) { userErrors { code } }`,
+		`setConversionWebhook(input: {siteId: $id, url: "https://` + domain + `/hook"}) { userErrors { code } }`,
+		`setDailyExportWebhook(input: {siteId: $id, url: "https://` + domain + `/daily"}) { userErrors { code } }`,
+		`rotateServerSecret(input: {siteId: $id}) { userErrors { code } }`,
+	} {
+		c.query(`mutation($id: ID!) { `+settings+` }`, "id", site).ok(a.t, strings.Split(settings, "(")[0])
+	}
+
+	test := c.query(`mutation($id: ID!) { sendTestWebhook(input: {siteId: $id}) { delivery { id } userErrors { code } } }`, "id", site)
+	sitekey := c.createSitekey("form", domain)
+	member := a.join(c, "member@"+domain, model.RoleMember)
+	invited := c.query(`mutation { inviteMember(input: {email: "guest@` + domain + `", role: VIEWER}) { invitation { id } userErrors { code } } }`)
+	erasure := c.query(`mutation($id: ID!, $user: String!) { deleteUserData(input: {siteId: $id, userId: $user}) {
+		erasure { id } userErrors { code } } }`, "id", site, "user", samples["userId"])
+
+	token := c.createToken("READ")
+
+	// Start a second session.
+	a.client().signIn("owner@"+domain, password).ok(a.t, "signIn")
+	sessions := c.query(`{ sessions { id current } }`).ok(a.t, "")
+	session := text(sessions, "sessions.0.id")
+
+	if sessions.at("sessions.0.current") == true {
+		session = text(sessions, "sessions.1.id")
+	}
+
+	return &tenant{owner: c, ids: map[string]string{
+		"siteId":       site,
+		"deliveryId":   text(test.ok(a.t, "sendTestWebhook"), "sendTestWebhook.delivery.id"),
+		"sitekeyId":    text(sitekey, "createSitekey.sitekey.id"),
+		"accountId":    text(c.query(`{ viewer { account { id } } }`), "viewer.account.id"),
+		"userId":       text(member.query(`{ viewer { id } }`), "viewer.id"),
+		"invitationId": text(invited.ok(a.t, "inviteMember"), "inviteMember.invitation.id"),
+		"apiTokenId":   token.id,
+		"sessionId":    session,
+		"erasureId":    text(erasure.ok(a.t, "deleteUserData"), "deleteUserData.erasure.id"),
+	}}
+}
+
+// unknown returns an id of the same kind that does not exist.
+func (a *app) unknown(id string) string {
+	if strings.HasPrefix(id, "session_") {
+		return unknownSession
+	}
+	return a.unknownOf(a.ids.KindOf(id))
+}
+
+func (a *app) unknownOf(kind model.NodeKind) string {
+	const number = 987_654_321
+	if kind == model.NodeDelivery {
+		return a.ids.OfDelivery(number, number)
+	}
+	return a.ids.Of(kind, number)
+}
+
+// unknownSession is the id of a session that does not exist.
+var unknownSession = "session_" + strings.Repeat("q6ur", 10) + "q6s"
+
+// mailedSecret returns the secret in the newest mail to an address.
+func (a *app) mailedSecret(recipient string) string {
+	a.t.Helper()
+
+	type row struct{ Data string }
+	rows, err := dbtest.Rows[row](a.db, "SELECT data FROM mails WHERE recipient = ? AND kind IN ('invitation', 'password_reset', 'sign_up', 'sign_up_known') ORDER BY id DESC", recipient)
+	if err != nil || len(rows) == 0 {
+		a.t.Fatalf("no mail to %s: %v", recipient, err)
+	}
+
+	var mail model.LinkMail
+	if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
+		a.t.Fatal(err)
+	}
+
+	_, secret, ok := strings.Cut(mail.URL, "#")
+	if !ok || !strings.HasPrefix(mail.URL, strings.TrimSuffix(a.url, "graphql")) {
+		a.t.Fatalf("the link in the mail is %s", mail.URL)
+	}
+
+	return secret
+}
+
+// join invites an address and accepts the invitation.
+func (a *app) join(owner *client, email string, role model.Role) *client {
+	a.t.Helper()
+	owner.query(`mutation($email: String!, $role: Role!) { inviteMember(input: {email: $email, role: $role}) { userErrors { code } } }`,
+		"email", email, "role", role).ok(a.t, "inviteMember")
+	c := a.client()
+	c.query(acceptMutation, "token", a.mailedSecret(email), "password", password).ok(a.t, "acceptInvitation")
+	return c
+}
+
+const acceptMutation = `mutation($token: String!, $password: String!) {
+	acceptInvitation(input: {token: $token, password: $password}) { viewer { email role } userErrors { field code } } }`
+
+// apiToken is the id and the secret of a token.
+type apiToken struct{ id, secret string }
+
+func (c *client) createToken(scopes ...string) apiToken {
+	c.t.Helper()
+	got := c.query(`mutation($scopes: [ApiTokenScope!]!) { createApiToken(input: {name: "test", scopes: $scopes}) {
+		apiToken { id hint } token userErrors { code } } }`, "scopes", scopes).ok(c.t, "createApiToken")
+	return apiToken{got.at("createApiToken.apiToken.id").(string), got.at("createApiToken.token").(string)}
+}
+
+// dump returns the content of all tables, except those in but.
+func (a *app) dump(but ...string) string {
+	a.t.Helper()
+
+	tables, err := dbtest.Tables(a.db)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+
+	var all []string
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		if slices.Contains(but, table) {
+			continue
+		}
+
+		rows, err := dbtest.Dump(a.db, table)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+
+		slices.Sort(rows)
+		all = append(all, fmt.Sprintf("%s: %d rows\n%s", table, len(rows), strings.Join(rows, "\n")))
+	}
+
+	return strings.Join(all, "\n")
+}

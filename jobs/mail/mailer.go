@@ -1,0 +1,181 @@
+// Package mail sends the mails that wait in the database. Package jobs starts its sweep and runs
+// its tasks; package queue carries them.
+//
+// A mail is a row with a kind and the kind's data. The package composes the text, hands it to an
+// SMTP server and records the outcome. It never decides who gets a mail, and never logs a
+// recipient, a link or what the server said.
+package mail
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/queue"
+)
+
+// taskType is the type of the package's tasks. It is the same in all versions of the program.
+const taskType = "mails:send"
+
+const (
+	sweepMails    = 20               // mails that one sweep submits
+	sendTimeout   = 30 * time.Second // for one attempt
+	recordTimeout = 20 * time.Second
+	lease         = 2 * time.Minute // how long a claim keeps other workers away
+)
+
+// errorMessage is the log message for an attempt that could not be made or recorded.
+const errorMessage = "mail not sent"
+
+// Store is the database as the package uses it. *db.DB implements it.
+type Store interface {
+	// DueMails returns due mails, the longest due ones first.
+	DueMails(ctx context.Context, now model.Instant, limit int) ([]model.Mail, error)
+	// ClaimMail leases a mail that is due, and returns nil if it is not.
+	ClaimMail(ctx context.Context, id int64, now model.Instant, lease time.Duration) (*model.Mail, error)
+	// FinishMail records the state after an attempt.
+	FinishMail(ctx context.Context, mail *model.Mail) error
+}
+
+// Clock is the database's clock, which all workers share.
+type Clock interface {
+	// Now returns the database's time.
+	Now(context.Context) (model.Instant, error)
+	// Estimate returns about the database's time, without asking it.
+	Estimate() time.Time
+}
+
+// Options are what a Mailer works with. Store, Clock, Queue and Log are required.
+type Options struct {
+	Store Store
+	Clock Clock
+	Queue *queue.Queue
+	Log   *slog.Logger
+
+	Server  *Server // nil: mails are logged and not sent
+	BaseURL string  // origin of the control plane, which mails name and link to; "": they do not
+}
+
+// Mailer sends mails that are due.
+type Mailer struct {
+	store   Store
+	clock   Clock
+	queue   *queue.Queue
+	log     *slog.Logger
+	server  *Server
+	baseURL string
+
+	attempts *prometheus.CounterVec
+}
+
+// New returns a mailer that handles the mail tasks of its queue.
+func New(o Options) *Mailer {
+	m := &Mailer{
+		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log, server: o.Server, baseURL: o.BaseURL,
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tallygate_mails_total",
+			Help: "Attempts of this process to send a mail.",
+		}, []string{"outcome"}),
+	}
+
+	o.Queue.Handle(taskType, m.handle)
+
+	return m
+}
+
+// Sweep submits tasks for mails that are due. Every worker calls it every few seconds.
+func (m *Mailer) Sweep(ctx context.Context, now model.Instant) error {
+	due, err := m.store.DueMails(ctx, now, sweepMails)
+	if err != nil {
+		return err
+	}
+
+	for _, mail := range due {
+		m.queue.Submit(queue.Task{
+			Type: taskType, Queue: queue.Default, Payload: mail.ID,
+			ID:      fmt.Sprintf("mail:%d:%d", mail.ID, mail.Attempts+1),
+			Overdue: now.Sub(mail.NextAttemptAt),
+		})
+	}
+
+	return nil
+}
+
+// handle runs a task: it sends one mail. It returns no error, since the sweep submits the mail
+// again.
+func (m *Mailer) handle(ctx context.Context, payload []byte) error {
+	var id int64
+	if err := json.Unmarshal(payload, &id); err == nil {
+		m.deliver(ctx, id)
+	}
+	return nil
+}
+
+// deliver claims a mail, sends it and records the outcome. Errors are logged.
+func (m *Mailer) deliver(ctx context.Context, id int64) {
+	work, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+
+	now, err := m.clock.Now(work)
+	var mail *model.Mail
+
+	if err == nil {
+		mail, err = m.store.ClaimMail(work, id, now, lease)
+	}
+	if err != nil {
+		m.log.ErrorContext(ctx, errorMessage, "mail", id, "error", err)
+	}
+	if mail == nil {
+		return
+	}
+
+	m.send(work, mail)
+
+	// The outcome is recorded even if the attempt has used up its time.
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+
+	if err := m.store.FinishMail(record, mail); err != nil {
+		m.log.ErrorContext(ctx, errorMessage, "mail", id, "error", err)
+	}
+}
+
+// send makes one attempt and sets the mail's next state. It logs neither the text nor the
+// recipient: the mail may contain a link that opens an account.
+func (m *Mailer) send(ctx context.Context, mail *model.Mail) {
+	log := m.log.With("mail", mail.ID, "kind", mail.Kind, "account", mail.AccountID)
+
+	if m.server == nil {
+		mail.State = model.MailSkipped
+		log.WarnContext(ctx, "mail not sent: no mail server is configured (TALLYGATE_SMTP_URL)")
+		m.attempts.WithLabelValues("skipped").Inc()
+
+		return
+	}
+
+	err := m.server.send(ctx, mail, m.baseURL)
+	if err == nil {
+		mail.State = model.MailSent
+		m.attempts.WithLabelValues("sent").Inc()
+		return
+	}
+
+	m.attempts.WithLabelValues("error").Inc()
+	next := model.At(m.clock.Estimate()).Add(model.MailRetryDelay(mail.Attempts))
+	if mail.Attempts >= model.MaxMailAttempts || isRefused(err) || mail.IsVoid(next) {
+		mail.State = model.MailFailed
+		log.ErrorContext(ctx, "mail not sent; no further attempt follows", "attempts", mail.Attempts, "error", fault(err))
+		return
+	}
+
+	mail.NextAttemptAt = next
+	log.WarnContext(ctx, "mail not sent; it is retried later", "attempts", mail.Attempts, "error", fault(err))
+}
+
+// Measure registers the counter of attempts as a metric.
+func (m *Mailer) Measure(r prometheus.Registerer) error { return r.Register(m.attempts) }

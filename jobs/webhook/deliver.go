@@ -1,0 +1,390 @@
+// Package webhook delivers to the addresses that site owners set: conversions, daily exports and
+// tests. Package jobs starts its sweep and runs its tasks; package queue carries them.
+//
+// A delivery is a row in the database, written together with the fact that it reports. A worker
+// claims it, makes one attempt and records the outcome. Each site and kind of delivery is a lane,
+// so that a receiver never delays another one. The package never decides which events are
+// delivered, and never calls an address that package model refuses.
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/tallygate/tallygate/db/exports"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/jobs/queue"
+)
+
+// TaskType is the type of the tasks that Handle runs. It is the same in all versions of the
+// program.
+const TaskType = "deliveries:send"
+
+const (
+	recordTimeout = 20 * time.Second
+	recordPause   = 500 * time.Millisecond
+
+	laneTurn   = 30 * time.Second // after which a task leaves its slot to others
+	sweepLanes = 500              // lanes read at once
+)
+
+// The times of Options.
+const (
+	defaultLease   = 45 * time.Second
+	defaultAttempt = 2 * callTimeout
+)
+
+// Store is the database as the package uses it. *db.DB implements it.
+type Store interface {
+	// DueLanes returns lanes that have a due delivery, in the order of their sites, after a site.
+	DueLanes(ctx context.Context, now model.Instant, afterSite int64, limit int) ([]model.Lane, error)
+	// DueDeliveries returns the lane's due deliveries, the longest due ones first.
+	DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]outbox.DueDelivery, error)
+	// ClaimDelivery leases the lane's longest due delivery, and returns nil if there is none.
+	ClaimDelivery(
+		ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+	) (*outbox.Claim, error)
+	// FinishAttempt records the outcome of a claim's attempt.
+	FinishAttempt(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult, now model.Instant) error
+
+	// DailyPartEvents calls each with the rows of a part of a daily export, in their order.
+	DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error) error
+	// PlanDailyExports writes the deliveries of the days before a day.
+	PlanDailyExports(
+		ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
+	) (int, error)
+	// DeliveryBacklog counts the deliveries that wait.
+	DeliveryBacklog(ctx context.Context, now model.Instant) (outbox.Backlog, error)
+}
+
+// Clock is the database's clock, which all workers share.
+type Clock interface {
+	// Now returns the database's time.
+	Now(context.Context) (model.Instant, error)
+	// Estimate returns about the database's time, without asking it.
+	Estimate() time.Time
+}
+
+// Options are what a Deliverer works with. Store, Clock, Queue and Log are required.
+type Options struct {
+	Store Store
+	Clock Clock
+	Queue *queue.Queue
+	Log   *slog.Logger
+
+	AllowedNets []netip.Prefix // may be called in addition to hosts on the internet, on any port
+	Authorities *x509.CertPool // sign the receivers' certificates; nil: those that the system trusts
+	Resolver    *net.Resolver  // nil: the system's
+
+	// CallTimeout is how long a receiver has until its response's header has arrived; 0: 10 s.
+	CallTimeout time.Duration
+
+	// AttemptTimeout bounds claiming and calling; 0: 20 s. It is measured on the
+	// machine's monotonic clock and must end well before the lease: a process that was paused
+	// meanwhile then makes no call that another process has begun. The claim and the body have half
+	// of it, so that the receiver always has the other half.
+	AttemptTimeout time.Duration
+
+	// Lease is how long a claim keeps other workers away, on the database's clock; 0: 45 s.
+	Lease time.Duration
+
+	// ShowAnswer reports whether a site's users may see what the receiver at an address responded.
+	// nil: if the address is one of the internet.
+	ShowAnswer func(receiver netip.Addr) bool
+}
+
+// Deliverer sends deliveries that are due.
+type Deliverer struct {
+	store Store
+	clock Clock
+	queue *queue.Queue
+	log   *slog.Logger
+
+	lease, attemptTimeout time.Duration
+
+	lanes   *lanes
+	sender  *sender
+	exports *exportLimits
+
+	attempts *prometheus.CounterVec
+}
+
+// New returns a deliverer that handles its queue's tasks of TaskType.
+func New(o Options) *Deliverer {
+	d := &Deliverer{
+		store: o.Store, clock: o.Clock, queue: o.Queue, log: o.Log,
+		lease:          cmp.Or(o.Lease, defaultLease),
+		attemptTimeout: cmp.Or(o.AttemptTimeout, defaultAttempt),
+		lanes:          newLanes(), sender: newSender(o), exports: newExportLimits(),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tallygate_delivery_attempts_total",
+			Help: "Calls of owners' addresses by this process; error is empty for those that were delivered.",
+		}, []string{"kind", "error"}),
+	}
+
+	o.Queue.Handle(TaskType, d.handle)
+
+	return d
+}
+
+// Task returns the task that asks for a delivery's next attempt. Its ID names the attempt, so that
+// Redis accepts it once. Its payload is the lane: the worker sends what has been due for longest.
+func Task(lane model.Lane, id int64, attempts int32) queue.Task {
+	return queue.Task{
+		Type: TaskType, Queue: queue.Deliveries, Payload: lane, Parallel: laneSlots(lane.Kind),
+		ID: fmt.Sprintf("%d:%d:%d", lane.SiteID, id, attempts+1),
+	}
+}
+
+// Notify asks the workers for the first attempts of deliveries that were just committed. notify is
+// that of a queue or a Notifier.
+func Notify(notify func(queue.Task), deliveries []model.Delivery) {
+	for i := range deliveries {
+		d := &deliveries[i]
+		notify(Task(model.Lane{SiteID: d.SiteID, Kind: d.Kind}, d.ID, d.Tries))
+	}
+}
+
+// Sweep submits tasks for what is due. Every worker calls it every few seconds: this makes an empty
+// or absent Redis, a lost task or a dead worker harmless.
+func (d *Deliverer) Sweep(ctx context.Context, now model.Instant) error {
+	for after := int64(0); ; {
+		lanes, err := d.store.DueLanes(ctx, now, after, sweepLanes)
+		if err != nil {
+			return err
+		}
+
+		next := after
+
+		// The next page begins with the last site again, which may have further lanes.
+		if len(lanes) > 0 {
+			next = lanes[len(lanes)-1].SiteID - 1
+		}
+
+		// The order is random, so that all lanes get some of the slots when these are few.
+		rand.Shuffle(len(lanes), func(a, b int) { lanes[a], lanes[b] = lanes[b], lanes[a] })
+
+		for _, lane := range lanes {
+			if err := d.sweepLane(ctx, lane, now); err != nil {
+				return err
+			}
+		}
+
+		if len(lanes) < sweepLanes {
+			return nil
+		}
+
+		after = next
+	}
+}
+
+// sweepLane submits tasks for as many of the lane's deliveries as this process has slots for.
+func (d *Deliverer) sweepLane(ctx context.Context, lane model.Lane, now model.Instant) error {
+	free := d.lanes.free(lane)
+	if free == 0 {
+		return nil
+	}
+
+	due, err := d.store.DueDeliveries(ctx, lane, now, free)
+	if err != nil {
+		return err
+	}
+
+	for _, delivery := range due {
+		task := Task(lane, delivery.ID, delivery.Tries)
+		task.Overdue = now.Sub(delivery.NextAttemptAt)
+		d.queue.Submit(task)
+	}
+
+	return nil
+}
+
+// handle runs a task: it sends what is due in the lane. It returns no error, since the sweep
+// submits the work again.
+func (d *Deliverer) handle(ctx context.Context, payload []byte) error {
+	var lane model.Lane
+	if err := json.Unmarshal(payload, &lane); err == nil && lane.SiteID != 0 {
+		d.drain(ctx, lane)
+	}
+	return nil
+}
+
+// drain sends what is due in the lane, one after another, until nothing is due, no slot is free or
+// the turn is over. The turn of a slow lane is one attempt, so that slow lanes take turns. Errors
+// are logged.
+func (d *Deliverer) drain(ctx context.Context, lane model.Lane) {
+	for began := time.Now(); time.Since(began) < laneTurn && ctx.Err() == nil && !d.queue.Stopping(); {
+		more, err := d.deliver(ctx, lane)
+		if err != nil {
+			d.log.ErrorContext(ctx, "delivery", "site", lane.SiteID, "kind", lane.Kind, "error", err)
+		}
+		if !more || err != nil || d.lanes.isSlow(lane) {
+			return
+		}
+	}
+}
+
+// deliver makes one attempt of the lane's longest due delivery. It returns false if nothing is due
+// or no slot is free. It never waits for a slot: it would hold one of the queue's meanwhile.
+func (d *Deliverer) deliver(ctx context.Context, lane model.Lane) (bool, error) {
+	slot, ok := d.lanes.enter(lane)
+	if !ok {
+		return false, nil
+	}
+	defer d.lanes.leave(slot)
+
+	var body *exportBody
+
+	if lane.Kind == model.DeliveryDailyExport {
+		if body = d.exports.begin(); body == nil {
+			return false, nil
+		}
+		defer body.end()
+	}
+
+	claim, deadlines, err := d.claim(ctx, lane)
+	if claim == nil {
+		return false, err
+	}
+	defer deadlines.cancel()
+
+	result, err := d.attempt(deadlines, claim, body)
+	defer d.lanes.release(lane, claim.ID, result)
+
+	if err != nil {
+		d.log.ErrorContext(ctx, "make a delivery's body", "site", claim.SiteID, "delivery", claim.ID, "error", err)
+	}
+
+	d.attempts.WithLabelValues(claim.Kind, cmp.Or(result.Reason, result.Error)).Inc()
+	return true, d.record(ctx, claim, result)
+}
+
+// deadlines are the contexts of one attempt.
+type deadlines struct {
+	work   context.Context // ends with the attempt
+	prompt context.Context // ends after half of it, for all that comes before the call
+	cancel context.CancelFunc
+}
+
+func newDeadlines(ctx context.Context, attempt time.Duration) deadlines {
+	work, cancelWork := context.WithTimeout(ctx, attempt)
+	prompt, cancelPrompt := context.WithTimeout(work, attempt/2)
+	return deadlines{work, prompt, func() { cancelPrompt(); cancelWork() }}
+}
+
+// claim leases the lane's longest due delivery. It returns nil if there is none or with an error.
+// The attempt's time runs from the claim, not from the wait for the lane's other claims.
+func (d *Deliverer) claim(ctx context.Context, lane model.Lane) (claim *outbox.Claim, times deadlines, err error) {
+	// The context of the queue ends when Redis is lost, and the receiver would be blamed for the
+	// call that was interrupted.
+	ctx = context.WithoutCancel(ctx)
+
+	d.lanes.claim(lane, func(sending []int64) int64 {
+		times = newDeadlines(ctx, d.attemptTimeout)
+
+		var now model.Instant
+		if now, err = d.clock.Now(times.prompt); err == nil {
+			claim, err = d.store.ClaimDelivery(times.prompt, lane, sending, now, d.lease)
+		}
+
+		if err != nil || claim == nil {
+			claim = nil
+			times.cancel()
+			return 0
+		}
+
+		return claim.ID
+	})
+
+	return claim, times, err
+}
+
+// attempt makes the call, if the site still has an address. It writes the body of a daily export
+// first. An error is an internal one, and is also in the result.
+func (d *Deliverer) attempt(times deadlines, claim *outbox.Claim, export *exportBody) (outbox.AttemptResult, error) {
+	if claim.URL == "" {
+		return outbox.AttemptResult{Error: model.AttemptNoWebhook}, nil
+	}
+	if claim.Fault != nil {
+		return outbox.AttemptResult{Error: model.AttemptInternal}, claim.Fault
+	}
+
+	body := []byte(claim.Body)
+
+	if claim.Kind == model.DeliveryDailyExport {
+		var err error
+		if body, err = d.dailyBody(times.prompt, claim); err != nil {
+			return outbox.AttemptResult{Error: model.AttemptInternal}, err
+		}
+
+		export.written(len(body))
+	}
+
+	return d.sender.send(times.work, claim, body), nil
+}
+
+// record stores the outcome of an attempt. It retries for 20 s, because an attempt that is not
+// recorded is made again.
+func (d *Deliverer) record(ctx context.Context, claim *outbox.Claim, result outbox.AttemptResult) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+
+	for {
+		now, err := d.clock.Now(ctx)
+		if err == nil {
+			err = d.store.FinishAttempt(ctx, claim, result, now)
+		}
+		if err == nil {
+			return nil
+		}
+
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(recordPause):
+		}
+	}
+}
+
+// Measure registers the counter of attempts as a metric.
+func (d *Deliverer) Measure(r prometheus.Registerer) error { return r.Register(d.attempts) }
+
+// MeasureBacklog registers what waits in the database as metrics.
+func (d *Deliverer) MeasureBacklog(ctx context.Context, r prometheus.Registerer, now model.Instant) error {
+	backlog, err := d.store.DeliveryBacklog(ctx, now)
+	if err != nil {
+		return err
+	}
+
+	metrics := promauto.With(r)
+	deliveries := metrics.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "tallygate_deliveries",
+		Help: "Deliveries that wait, and those of them that are due.",
+	}, []string{"state"})
+
+	deliveries.WithLabelValues("pending").Set(float64(backlog.Pending))
+	deliveries.WithLabelValues("due").Set(float64(backlog.Due))
+
+	oldest := metrics.NewGauge(prometheus.GaugeOpts{
+		Name: "tallygate_oldest_due_delivery_seconds",
+		Help: "For how long the longest due delivery has been due.",
+	})
+
+	if backlog.Oldest != 0 {
+		oldest.Set(now.Sub(backlog.Oldest).Seconds())
+	}
+
+	return nil
+}

@@ -1,0 +1,78 @@
+package webhook
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// TestSign compares the signature of Standard Webhooks with that of their library.
+func TestSign(t *testing.T) {
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	body := []byte(`{"type":"conversion"}`)
+
+	for _, test := range []struct {
+		name, secret string
+		signer       func() (*standardwebhooks.Webhook, error)
+	}{
+		{"plain", "correct horse battery staple", func() (*standardwebhooks.Webhook, error) {
+			return standardwebhooks.NewWebhookRaw([]byte("correct horse battery staple"))
+		}},
+		{"whsec", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", func() (*standardwebhooks.Webhook, error) {
+			return standardwebhooks.NewWebhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+		}},
+		{"whsec without base64", "whsec_no base64!", func() (*standardwebhooks.Webhook, error) {
+			return standardwebhooks.NewWebhookRaw([]byte("whsec_no base64!"))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			signer, err := test.signer()
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			want, err := signer.Sign("message", at, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			header := http.Header{}
+			sign(header, test.secret, "message", at, body)
+
+			if got := header.Get("webhook-signature"); got != want {
+				t.Errorf("signature %q, want %q", got, want)
+			}
+		})
+	}
+
+	t.Run("no secret", func(t *testing.T) {
+		header := http.Header{}
+		sign(header, "", "message", at, body)
+		if len(header) != 2 {
+			t.Errorf("headers %v, want no signature", header)
+		}
+	})
+}
+
+// BenchmarkSign shows why the library does not sign: the body of a daily export has megabytes.
+func BenchmarkSign(b *testing.B) {
+	body := bytes.Repeat([]byte("x"), 2<<20)
+	at := time.Now()
+	b.Run("ours", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			sign(http.Header{}, "correct horse battery staple", "message", at, body)
+		}
+	})
+
+	b.Run("library", func(b *testing.B) {
+		b.ReportAllocs()
+		signer, _ := standardwebhooks.NewWebhookRaw([]byte("correct horse battery staple"))
+		for b.Loop() {
+			_, _ = signer.Sign("message", at, body)
+		}
+	})
+}

@@ -1,0 +1,224 @@
+// Package jobs is the worker role: what happens after a request, or without one. It decides what
+// runs when. Package queue carries the tasks through Redis, webhook makes the deliveries and mail
+// sends the mails.
+//
+// What must happen follows from rows in the database and from the clock, so that an empty or absent
+// Redis loses no work. The program starts and stops a Worker; requests never wait for it.
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/jobs/webhook"
+)
+
+const (
+	scheduleEvery = 5 * time.Second // interval at which the schedule is checked
+	sweepEvery    = 2 * time.Second // interval at which the database is read for due work
+	clockTimeout  = 3 * time.Second // for one comparison of the clocks
+)
+
+// Options are what a Worker works with. DB, Now and Log are required.
+type Options struct {
+	DB       *db.DB
+	RedisURL string // see queue.Options; "": a queue inside this process
+	Now      func() time.Time
+	Log      *slog.Logger
+
+	WebhookNets        []netip.Prefix // webhooks may call them in addition to hosts on the internet
+	WebhookAuthorities *x509.CertPool // sign the webhooks' certificates; nil: those that the system trusts
+	Mail               *mail.Server   // nil: mails are logged and not sent
+	BaseURL            string         // origin of the control plane, which mails name and link to; "": they do not
+
+	// RetentionMonths is how many whole months before the current one visits, page views and events
+	// are kept; 0: forever.
+	RetentionMonths int
+}
+
+// settings are Options and what only tests change.
+type settings struct {
+	Options
+	webhook    webhook.Options  // WebhookNets and what New adds replace its fields
+	sweepEvery time.Duration    // 0: the constant
+	schedule   []queue.Periodic // nil: newSchedule
+}
+
+// Worker runs the schedule, and takes tasks from the queue.
+type Worker struct {
+	clock    *clock
+	queue    *queue.Queue
+	webhooks *webhook.Deliverer
+	mails    *mail.Mailer
+
+	schedule   []queue.Periodic
+	sweepEvery time.Duration
+
+	start, stop sync.Once
+	ctx         context.Context // ends when Stop is called
+	cancel      context.CancelFunc
+	loops       sync.WaitGroup
+	ended       chan struct{} // closed when everything has stopped
+	endErr      error         // set before
+}
+
+// New checks the options and returns a worker that does nothing before Start. Redis need not be
+// reachable.
+func New(o Options) (*Worker, error) { return newWorker(settings{Options: o}) }
+
+func newWorker(s settings) (*Worker, error) {
+	if s.DB == nil || s.Now == nil || s.Log == nil {
+		return nil, errors.New("jobs: DB, Now and Log are required")
+	}
+
+	tasks, err := queue.New(queue.Options{RedisURL: s.RedisURL, Now: s.Now, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+
+	w := &Worker{
+		clock: &clock{db: databaseClock{s.DB, retention.New(s.DB)}, now: s.Now, log: s.Log}, queue: tasks,
+		sweepEvery: cmp.Or(s.sweepEvery, sweepEvery), ended: make(chan struct{}),
+	}
+
+	o := s.webhook
+	o.Clock, o.Queue, o.Log, o.AllowedNets, o.Authorities = w.clock, w.queue, s.Log, s.WebhookNets, s.WebhookAuthorities
+	if o.Store == nil {
+		o.Store = outbox.New(s.DB)
+	}
+
+	w.webhooks = webhook.New(o)
+	w.mails = mail.New(mail.Options{
+		Store: outbox.New(s.DB), Clock: w.clock, Queue: w.queue, Log: s.Log, Server: s.Mail, BaseURL: s.BaseURL,
+	})
+
+	if w.schedule = s.schedule; w.schedule == nil {
+		w.schedule = newSchedule(w.clock, &housekeeping{
+			db: s.DB, accounts: accounts.New(s.DB), outbox: outbox.New(s.DB), retention: retention.New(s.DB),
+			log: s.Log, exports: w.webhooks, retentionMonths: s.RetentionMonths,
+		})
+	}
+
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+
+	return w, nil
+}
+
+// Start starts the worker. Later calls do nothing.
+func (w *Worker) Start() error {
+	var err error
+	w.start.Do(func() { err = w.begin() })
+	return err
+}
+
+func (w *Worker) begin() error {
+	for _, task := range w.schedule {
+		w.queue.Handle(task.Name, func(ctx context.Context, _ []byte) error { return task.Run(ctx) })
+	}
+
+	if err := w.queue.Start(w.ctx); err != nil {
+		return err
+	}
+
+	w.loops.Go(func() { w.every(scheduleEvery, w.submitSchedule) })
+	w.loops.Go(func() { w.every(w.sweepEvery, w.sweep) })
+
+	return nil
+}
+
+// every calls do at once and then at an interval, until Stop.
+func (w *Worker) every(interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+
+	for {
+		do()
+
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// submitSchedule submits the periodic tasks of the current periods. Before that it compares the
+// clocks, so that a wrong clock shows although no task runs.
+func (w *Worker) submitSchedule() {
+	ctx, cancel := context.WithTimeout(w.ctx, clockTimeout)
+	defer cancel()
+
+	if _, err := w.clock.Certain(ctx); err != nil && !errors.Is(err, errUncertain) && w.ctx.Err() == nil {
+		w.queue.LogError("compare the clocks", err)
+	}
+
+	w.queue.SubmitPeriodic(w.schedule)
+}
+
+// sweep submits tasks for the deliveries and mails that are due.
+func (w *Worker) sweep() {
+	now, err := w.clock.Now(w.ctx)
+	if err == nil {
+		err = w.webhooks.Sweep(w.ctx, now)
+	}
+	if err == nil {
+		err = w.mails.Sweep(w.ctx, now)
+	}
+
+	if err != nil && w.ctx.Err() == nil {
+		w.queue.LogError("look for due work", err)
+	}
+}
+
+// Ping returns an error if the queue does not answer. A worker does its work without it, too.
+func (w *Worker) Ping(ctx context.Context) error { return w.queue.Ping(ctx) }
+
+// Notify asks for the first attempts of deliveries that were just committed, so that these do not
+// wait for the next sweep. It never waits, and drops what the queue does not take.
+func (w *Worker) Notify(deliveries []model.Delivery) { webhook.Notify(w.queue.Notify, deliveries) }
+
+// QueueWarning returns a sentence for the operator while the queue is unavailable, else "".
+func (w *Worker) QueueWarning() string { return w.queue.Warning() }
+
+// ClockWarning returns a sentence for the operator while nothing is deleted because the time is not
+// certain, else "".
+func (w *Worker) ClockWarning() string { return w.clock.Warning() }
+
+// Stop takes no more tasks, and waits for those in progress. A task that takes longer than 15 s is
+// returned to the queue, or canceled if it runs without the queue. If ctx ends first, Stop returns
+// its error, and the worker continues to stop. Stop may be called again, and without Start.
+func (w *Worker) Stop(ctx context.Context) error {
+	// A later Start does nothing.
+	w.start.Do(func() {})
+	w.stop.Do(func() {
+		w.cancel()
+		go w.end()
+	})
+
+	select {
+	case <-w.ended:
+		return w.endErr
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end stops the loops before the queue that they use.
+func (w *Worker) end() {
+	defer close(w.ended)
+	w.loops.Wait()
+	w.endErr = w.queue.Stop()
+}
