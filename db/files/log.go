@@ -222,7 +222,8 @@ func compareLog(file io.Reader, index *logIndex) (LogState, error) {
 		addChecksum(&sum, frame[:8], order)
 		addChecksum(&sum, frame[frameHeaderSize:], order)
 
-		if !bytes.Equal(frame[frameAtSalt:frameAtChecksum], salt[:]) || !equalChecksum(sum, frame[frameAtChecksum:], binary.BigEndian) {
+		if !bytes.Equal(frame[frameAtSalt:frameAtChecksum], salt[:]) ||
+			!equalChecksum(sum, frame[frameAtChecksum:], binary.BigEndian) {
 			return LogStale, nil
 		}
 	}

@@ -395,7 +395,8 @@ func (r keyRing) resealSecrets(ctx context.Context, tx *db.Tx, result *Rotation)
 	for after, last := int64(0), false; !last; {
 		var sites []model.Site
 		err := tx.NewSelect().Model(&sites).Column("id", "conversion_webhook_secret").
-			Where("conversion_webhook_secret IS NOT NULL").Where("id > ?", after).Order("id").Limit(resealPage).Scan(ctx)
+			Where("conversion_webhook_secret IS NOT NULL").Where("id > ?", after).Order("id").Limit(resealPage).
+			Scan(ctx)
 		if err != nil {
 			return err
 		}
@@ -428,7 +429,8 @@ func (r keyRing) resealSite(ctx context.Context, tx *db.Tx, site *model.Site, re
 	}
 
 	// The condition skips a secret that the owner changed since it was read.
-	_, err = tx.NewUpdate().Model((*model.Site)(nil)).Set("conversion_webhook_secret = ?", seal(r[0].secrets, secret, context)).
+	_, err = tx.NewUpdate().Model((*model.Site)(nil)).
+		Set("conversion_webhook_secret = ?", seal(r[0].secrets, secret, context)).
 		Where("id = ?", site.ID).Where("conversion_webhook_secret = ?", sealed).Exec(ctx)
 
 	result.Resealed++

@@ -122,7 +122,8 @@ func ParseName(field, s string) (string, error) {
 		return "", InvalidField(field, "invalid_name", "Use a name of 1 to 100 characters.")
 	}
 	if !IsClean(s) || !IsVisible(s) {
-		return "", InvalidField(field, "invalid_name", "Use a name without control characters and invisible characters.")
+		return "", InvalidField(field, "invalid_name",
+			"Use a name without control characters and invisible characters.")
 	}
 
 	return s, nil

@@ -27,7 +27,9 @@ const planTimeout = 2 * time.Minute
 // It passes a site that cannot be planned to failed, with the reason, and skips it: the next call
 // tries again. The returned error is one that concerns no single site, such as a lost database
 // connection.
-func (s *Store) PlanDailyExports(ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error)) (int, error) {
+func (s *Store) PlanDailyExports(
+	ctx context.Context, before model.Day, now model.Instant, failed func(siteID int64, err error),
+) (int, error) {
 	parts := 0
 	var last dueExport
 	for {
@@ -76,7 +78,9 @@ func (s *Store) nextDueExport(ctx context.Context, before model.Day, last dueExp
 
 // planInTime calls planDailyExport with planTimeout, so that a site with a huge day leaves time for
 // others.
-func (s *Store) planInTime(ctx context.Context, siteID int64, before model.Day, now model.Instant) (parts int, err error) {
+func (s *Store) planInTime(
+	ctx context.Context, siteID int64, before model.Day, now model.Instant,
+) (parts int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 
@@ -117,7 +121,8 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 	parts := 0
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		result, err := tx.NewUpdate().Table("sites").Set("daily_export_day = ?", day+1).
-			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).Exec(ctx)
+			Where("id = ? AND daily_export_day = ? AND daily_export_url IS NOT NULL", siteID, site.DailyExportDay).
+			Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -137,7 +142,9 @@ func (s *Store) planDailyExport(ctx context.Context, siteID int64, before model.
 
 // dailyDeliveries divides a day's events into parts. Their ids are those of idsAt and the
 // microseconds after it.
-func (s *Store) dailyDeliveries(ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant) ([]model.Delivery, error) {
+func (s *Store) dailyDeliveries(
+	ctx context.Context, siteID int64, day model.Day, idsAt, now model.Instant,
+) ([]model.Delivery, error) {
 	ends, err := s.dailyPartEnds(ctx, siteID, day)
 	if err != nil {
 		return nil, err
@@ -190,7 +197,9 @@ WHERE n % ? = 0 ORDER BY at, id`, siteID, from, to, model.DailyPartRows).Scan(ct
 }
 
 // DailyPartEvents calls each with the rows of one part of a daily export, in order.
-func (s *Store) DailyPartEvents(ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error) error {
+func (s *Store) DailyPartEvents(
+	ctx context.Context, siteID int64, part *model.DailyPart, each func(*exports.Event) error,
+) error {
 	if part.Last == nil {
 		return nil
 	}

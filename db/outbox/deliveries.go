@@ -46,7 +46,8 @@ WHERE p.site_id IS NOT NULL AND (
 ORDER BY p.site_id, k.kind LIMIT ?`
 
 	var lanes []model.Lane
-	err := s.db.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest, now, limit).Scan(ctx, &lanes)
+	err := s.db.Read.NewRaw(text, afterSite, model.DeliveryConversion, model.DeliveryDailyExport, model.DeliveryTest,
+		now, limit).Scan(ctx, &lanes)
 	if err != nil {
 		return nil, fmt.Errorf("look for due deliveries: %w", err)
 	}
@@ -55,7 +56,9 @@ ORDER BY p.site_id, k.kind LIMIT ?`
 }
 
 // DueDeliveries returns at most limit due deliveries of a lane, longest due first.
-func (s *Store) DueDeliveries(ctx context.Context, lane model.Lane, now model.Instant, limit int) ([]DueDelivery, error) {
+func (s *Store) DueDeliveries(
+	ctx context.Context, lane model.Lane, now model.Instant, limit int,
+) ([]DueDelivery, error) {
 	var due []DueDelivery
 	err := s.db.Read.NewSelect().Table("deliveries").Column("site_id", "kind", "id", "tries", "next_attempt_at").
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
@@ -89,7 +92,9 @@ type Claim struct {
 //
 // A due delivery with a claim had a worker that died. Its attempt counts: if it was the last one,
 // ClaimDelivery marks the delivery as failed and continues with the next.
-func (s *Store) ClaimDelivery(ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (*Claim, error) {
+func (s *Store) ClaimDelivery(
+	ctx context.Context, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+) (*Claim, error) {
 	ids, err := s.keys.NodeIDs(ctx)
 	if err != nil {
 		return nil, err
@@ -116,7 +121,9 @@ func (s *Store) ClaimDelivery(ctx context.Context, lane model.Lane, except []int
 	}
 }
 
-func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, except []int64, now model.Instant, lease time.Duration) (_ *Claim, again bool, _ error) {
+func (s *Store) claimDelivery(
+	ctx context.Context, tx *db.Tx, lane model.Lane, except []int64, now model.Instant, lease time.Duration,
+) (_ *Claim, again bool, _ error) {
 	var due []model.Delivery
 	q := tx.NewSelect().Model(&due).
 		Where("site_id = ? AND kind = ? AND state = 'pending' AND next_attempt_at <= ?", lane.SiteID, lane.Kind, now).
@@ -132,7 +139,8 @@ func (s *Store) claimDelivery(ctx context.Context, tx *db.Tx, lane model.Lane, e
 	}
 
 	delivery := &due[0]
-	if died := delivery.ClaimedUntil != 0; died && (delivery.ResumeState != "" || delivery.ScheduledAttempts >= model.AttemptsOf(delivery.Kind)) {
+	if died := delivery.ClaimedUntil != 0; died &&
+		(delivery.ResumeState != "" || delivery.ScheduledAttempts >= model.AttemptsOf(delivery.Kind)) {
 		return nil, true, s.fail(ctx, tx, delivery, delivery.Attempts, model.AttemptUnfinished, 0, now)
 	}
 
@@ -198,7 +206,8 @@ type AttemptResult struct {
 func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, now model.Instant) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.NewUpdate().Table("delivery_attempts").
-			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error, model.Clean(r.Answer, model.MaxAnswer)).
+			Set("duration_ms = ?, status = ?, error = ?, answer = ?", r.Duration.Milliseconds(), r.Status, r.Error,
+				model.Clean(r.Answer, model.MaxAnswer)).
 			Where("site_id = ? AND delivery_id = ? AND n = ?", c.SiteID, c.ID, c.Attempts).Exec(ctx)
 		if err != nil {
 			return err
@@ -207,7 +216,8 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 			return s.fail(ctx, tx, &c.Delivery, c.Attempts, r.Error, r.RetryAfter, now)
 		}
 
-		_, err = tx.NewUpdate().Table("deliveries").Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
+		_, err = tx.NewUpdate().Table("deliveries").
+			Set("state = ?, claimed_until = 0, fallback = ''", model.DeliveryDelivered).
 			Where("site_id = ? AND id = ?", c.SiteID, c.ID).Exec(ctx)
 
 		return err
@@ -223,9 +233,12 @@ func (s *Store) FinishAttempt(ctx context.Context, c *Claim, r AttemptResult, no
 // The delivery is as it was when the attempt began.
 func (s *Store) fail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, attempt int32, class string, retryAfter time.Duration, now model.Instant) error {
 	state, next := delivery.AfterFailure(class, retryAfter, now)
-	result, err := tx.NewUpdate().Table("deliveries").Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
-		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).Exec(ctx)
-	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" || delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
+	result, err := tx.NewUpdate().Table("deliveries").
+		Set("state = ?, next_attempt_at = ?, claimed_until = 0, fallback = ''", state, next).
+		Where("site_id = ? AND id = ? AND tries = ? AND state = 'pending'", delivery.SiteID, delivery.ID, attempt).
+		Exec(ctx)
+	if err != nil || state != model.DeliveryFailed || delivery.ResumeState != "" ||
+		delivery.Kind == model.DeliveryTest || class == model.AttemptNoWebhook {
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n == 0 {

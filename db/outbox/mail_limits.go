@@ -49,7 +49,9 @@ func countNotices(ctx context.Context, tx *db.Tx, accountID int64, n int, now mo
 
 // countMails adds n to one of the account's two counters of the day and returns the sum. The
 // counters restart at zero on another day, even on an earlier one after the clock was set back.
-func countMails(ctx context.Context, tx *db.Tx, accountID int64, counter string, n int, now model.Instant) (int, error) {
+func countMails(
+	ctx context.Context, tx *db.Tx, accountID int64, counter string, n int, now model.Instant,
+) (int, error) {
 	day, column := now.Day(), bun.Ident(counter)
 	_, err := tx.ExecContext(ctx, "UPDATE accounts SET mail_day = ?, invitations_mailed = 0, notices_mailed = 0 WHERE id = ? AND mail_day <> ?", day, accountID, day)
 	if err != nil {
@@ -57,6 +59,7 @@ func countMails(ctx context.Context, tx *db.Tx, accountID int64, counter string,
 	}
 
 	var sum int
-	err = tx.NewRaw("UPDATE accounts SET ? = ? + ? WHERE id = ? RETURNING ?", column, column, n, accountID, column).Scan(ctx, &sum)
+	err = tx.NewRaw("UPDATE accounts SET ? = ? + ? WHERE id = ? RETURNING ?", column, column, n, accountID, column).
+		Scan(ctx, &sum)
 	return sum, db.OrNotFound(err)
 }

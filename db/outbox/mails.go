@@ -109,7 +109,8 @@ func (s *Store) FinishMail(ctx context.Context, m *model.Mail) error {
 
 // DeleteUnsentLink deletes an unsent mail whose link was revoked.
 func DeleteUnsentLink(ctx context.Context, tx *db.Tx, kind string, accountID int64, recipient string) error {
-	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", recipient).
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
+		Where("recipient = ?", recipient).
 		Where("kind = ?", kind).Where("state = ?", model.MailPending).Exec(ctx)
 	return err
 }
@@ -138,7 +139,8 @@ func mailChosen(
 	}
 
 	var recipients []string
-	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).Where("role IN ?", bun.Tuple(roles)).Order("id")
+	q := tx.NewSelect().Table("users").Column("email").Where("account_id = ?", accountID).
+		Where("role IN ?", bun.Tuple(roles)).Order("id")
 
 	tx.Lock(q, "KEY SHARE")
 	if err := q.Scan(ctx, &recipients); err != nil {
@@ -152,7 +154,8 @@ func mailChosen(
 
 	mails := make([]model.Mail, len(recipients))
 	for i, recipient := range recipients {
-		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text), CreatedAt: now}
+		mails[i] = model.Mail{AccountID: accountID, Recipient: recipient, Kind: kind, Data: string(text),
+			CreatedAt: now}
 	}
 
 	return QueueMails(ctx, tx, mails)
@@ -174,7 +177,8 @@ func mailNotice(ctx context.Context, tx *db.Tx, accountID int64, kind string, da
 
 // queueFailureMail mails a site's owners that a delivery has finally failed, at most once a day.
 func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, class string, now model.Instant) error {
-	result, err := tx.ExecContext(ctx, "INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
+	result, err := tx.ExecContext(ctx,
+		"INSERT INTO failure_notices (site_id, day) VALUES (?, ?) ON CONFLICT DO NOTHING", delivery.SiteID, now.Day())
 	if err != nil {
 		return err
 	}
@@ -192,7 +196,8 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 	}
 
 	var names []string
-	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).Scan(ctx, &names); err != nil {
+	if err := tx.NewSelect().Table("accounts").Column("name").Where("id = ?", site.AccountID).
+		Scan(ctx, &names); err != nil {
 		return err
 	}
 
@@ -203,6 +208,7 @@ func queueFailureMail(ctx context.Context, tx *db.Tx, delivery *model.Delivery, 
 
 // DeleteMailsTo deletes the account's mails to an address that no longer belongs to it.
 func DeleteMailsTo(ctx context.Context, tx *db.Tx, accountID int64, email string) error {
-	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).Where("recipient = ?", email).Exec(ctx)
+	_, err := tx.NewDelete().Model((*model.Mail)(nil)).Where("account_id = ?", accountID).
+		Where("recipient = ?", email).Exec(ctx)
 	return err
 }

@@ -21,7 +21,9 @@ import (
 // A delivery that is still pending continues its schedule afterwards. It returns the Conflict
 // delivery_in_progress while an attempt is in progress, and too_many_redeliveries after
 // model.MaxRedeliveries manual attempts.
-func (s *Store) Redeliver(ctx context.Context, accountID, siteID, id int64, now model.Instant) (*model.Delivery, error) {
+func (s *Store) Redeliver(
+	ctx context.Context, accountID, siteID, id int64, now model.Instant,
+) (*model.Delivery, error) {
 	var delivery model.Delivery
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ? AND id = ?", siteID, id).
@@ -32,7 +34,8 @@ func (s *Store) Redeliver(ctx context.Context, accountID, siteID, id int64, now 
 			return db.OrNotFound(err)
 		}
 
-		if delivery.ResumeState != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now && delivery.ClaimedUntil <= now.Add(LeaseSlack) {
+		if delivery.ResumeState != "" || delivery.State == model.DeliveryPending && delivery.ClaimedUntil > now &&
+			delivery.ClaimedUntil <= now.Add(LeaseSlack) {
 			return &model.Error{Kind: model.Conflict, Code: "delivery_in_progress", Field: "deliveryId",
 				Message: "This delivery is being sent right now."}
 		}
@@ -58,7 +61,9 @@ func (s *Store) Redeliver(ctx context.Context, accountID, siteID, id int64, now 
 // QueueTestWebhook queues a delivery that only tests the site's conversion webhook. It has one
 // attempt. It returns the Conflict delivery_in_progress while a test is pending, and too_many_tests
 // after model.MaxTestsPerHour in an hour.
-func (s *Store) QueueTestWebhook(ctx context.Context, accountID, siteID int64, now model.Instant) (*model.Delivery, error) {
+func (s *Store) QueueTestWebhook(
+	ctx context.Context, accountID, siteID int64, now model.Instant,
+) (*model.Delivery, error) {
 	delivery := &model.Delivery{
 		SiteID: siteID, ID: model.NewTimeID(now), Kind: model.DeliveryTest, Event: "test", State: model.DeliveryPending,
 		CreatedAt: now, NextAttemptAt: now,
@@ -70,7 +75,8 @@ func (s *Store) QueueTestWebhook(ctx context.Context, accountID, siteID int64, n
 		}
 
 		var site model.Site
-		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", siteID, accountID).Scan(ctx); err != nil {
+		if err := tx.NewSelect().Model(&site).Where("id = ? AND account_id = ?", siteID, accountID).
+			Scan(ctx); err != nil {
 			return db.OrNotFound(err)
 		}
 		if site.ConversionWebhookURL == "" {
@@ -111,7 +117,8 @@ func mayTest(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant) er
 
 	// Ids increase with time. Ids from the future come from a clock that was ahead and must not
 	// count before their time.
-	recent, err := tests().Where("id >= ?", model.FirstTimeID(now.Add(-time.Hour))).Where("id < ?", model.FirstTimeID(now.Add(time.Hour))).Count(ctx)
+	recent, err := tests().Where("id >= ?", model.FirstTimeID(now.Add(-time.Hour))).
+		Where("id < ?", model.FirstTimeID(now.Add(time.Hour))).Count(ctx)
 	if err == nil && recent >= model.MaxTestsPerHour {
 		err = &model.Error{Kind: model.Conflict, Code: "too_many_tests", Field: "siteId",
 			Message: fmt.Sprintf("A site can have %d tests in an hour.", model.MaxTestsPerHour)}
@@ -126,7 +133,9 @@ const shownColumns = "site_id, id, kind, event, state, attempts, created_at, nex
 // DeliveriesOfSites returns at most limit deliveries of each site, newest first, with ids below
 // before (0 for the first page), without their bodies. It runs one statement. It does not check
 // permissions: the caller must have loaded the sites.
-func (s *Store) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before int64, limit int) (map[int64][]*model.Delivery, error) {
+func (s *Store) DeliveriesOfSites(
+	ctx context.Context, siteIDs []int64, before int64, limit int,
+) (map[int64][]*model.Delivery, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
 	}
@@ -160,7 +169,8 @@ func (s *Store) DeliveriesOfSites(ctx context.Context, siteIDs []int64, before i
 // DeliveryByID returns a delivery of a site of the account, without its body, or model.ErrNotFound.
 func (s *Store) DeliveryByID(ctx context.Context, accountID, siteID, id int64) (*model.Delivery, error) {
 	var delivery model.Delivery
-	err := s.db.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).Where("id = ?", id).
+	err := s.db.Read.NewSelect().Model(&delivery).ExcludeColumn("body").Where("site_id = ?", siteID).
+		Where("id = ?", id).
 		Where("EXISTS (SELECT 1 FROM sites WHERE id = ? AND account_id = ?)", siteID, accountID).Scan(ctx)
 	if err != nil {
 		return nil, db.OrNotFound(err)
@@ -173,7 +183,9 @@ type DeliveryKey struct{ SiteID, ID int64 }
 
 // LastAttempts returns the last model.ShownAttempts attempts of each delivery, in order. It runs
 // one statement. It does not check permissions: the caller must have loaded the deliveries.
-func (s *Store) LastAttempts(ctx context.Context, deliveries []DeliveryKey) (map[DeliveryKey][]*model.DeliveryAttempt, error) {
+func (s *Store) LastAttempts(
+	ctx context.Context, deliveries []DeliveryKey,
+) (map[DeliveryKey][]*model.DeliveryAttempt, error) {
 	if len(deliveries) == 0 {
 		return nil, nil
 	}

@@ -79,7 +79,8 @@ AND NOT EXISTS (SELECT 1 FROM quota_notices n
   WHERE n.account_id = a.id AND n.site_id = 0 AND n.product = ? AND n.month = u.month AND n.threshold >= ?)
 ORDER BY a.id
 ON CONFLICT DO NOTHING`,
-				append(slices.Clone(args), model.ProductCaptcha, threshold, now, month, threshold, model.ProductCaptcha, threshold)...)
+				append(slices.Clone(args), model.ProductCaptcha, threshold, now, month, threshold,
+					model.ProductCaptcha, threshold)...)
 			if err != nil {
 				return err
 			}
@@ -148,7 +149,8 @@ func (s *Store) mailQuotaNotice(ctx context.Context, tx *db.Tx, n *QuotaNotice, 
 	}
 
 	_, err = tx.NewUpdate().Table("quota_notices").Set("mailed_at = ?", now).
-		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID, n.SiteID, n.Product, n.Month, n.Threshold).
+		Where("account_id = ? AND site_id = ? AND product = ? AND month = ? AND threshold = ?", n.AccountID,
+			n.SiteID, n.Product, n.Month, n.Threshold).
 		Exec(ctx)
 
 	return err

@@ -58,7 +58,8 @@ func (s *Store) CorrectSchedule(ctx context.Context, now model.Instant) (int64, 
 func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, error) {
 	today := now.Day()
 	return s.correct(ctx, []correction{
-		{"sites", "id", "daily_export_url IS NOT NULL AND daily_export_day > ?1", today + 1, "daily_export_day = ?0", today},
+		{"sites", "id", "daily_export_url IS NOT NULL AND daily_export_day > ?1", today + 1, "daily_export_day = ?0",
+			today},
 		{
 			"password_resets", "token_hash", "expires_at > ?1", now.Add(model.ResetLifetime + time.Hour),
 			"expires_at = ?0", now.Add(model.ResetLifetime),
@@ -69,7 +70,8 @@ func (s *Store) CorrectDates(ctx context.Context, now model.Instant) (int64, err
 		},
 		{
 			"sessions", "id_hash", "expires_at > ?1", now.Add(accounts.SessionIdle + 24*time.Hour),
-			fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0", accounts.SessionIdle.Microseconds()), now.Add(accounts.SessionIdle),
+			fmt.Sprintf("last_seen_at = ?0 - %d, expires_at = ?0",
+				accounts.SessionIdle.Microseconds()), now.Add(accounts.SessionIdle),
 		},
 		{"api_tokens", "id", "last_used_at > ?1", now.Add(24 * time.Hour), "last_used_at = ?0", now},
 		{"deleted_sites", "site_id", "deleted_at > ?1", now.Add(lateHits), "deleted_at = ?0", now},
@@ -87,7 +89,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 
 		// The condition is repeated: PostgreSQL checks the outer one again on a row whose lock it
 		// has waited for.
-		change := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key, wrong, deleteChunk)
+		change := fmt.Sprintf("%s AND (%s) IN (SELECT %[2]s %[3]s ORDER BY %[2]s LIMIT %[4]d)", c.condition, c.key,
+			wrong, deleteChunk)
 
 		if c.set == "" {
 			change = fmt.Sprintf("DELETE FROM %s WHERE %s", c.table, change)
@@ -97,7 +100,8 @@ func (s *Store) correct(ctx context.Context, corrections []correction) (int64, e
 
 		for {
 			var any bool
-			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).Scan(ctx, &any); err != nil {
+			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+wrong+")", c.value, c.limit).
+				Scan(ctx, &any); err != nil {
 				return all, fmt.Errorf("look for times in the future in %s: %w", c.table, err)
 			}
 			if !any {

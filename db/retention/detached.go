@@ -32,7 +32,9 @@ type detachedPartition struct {
 }
 
 // detachPartitions detaches the table's months before the given one, and returns their number.
-func (s *Store) detachPartitions(ctx context.Context, table partitioned, before model.Month, now model.Instant) (int64, error) {
+func (s *Store) detachPartitions(
+	ctx context.Context, table partitioned, before model.Month, now model.Instant,
+) (int64, error) {
 	have, err := s.partitions(ctx, table)
 	if err != nil {
 		return 0, fmt.Errorf("list the partitions of %s: %w", table.name, err)
@@ -69,7 +71,8 @@ func detachPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 
 	// A month can be detached twice: late rows create a new partition after the first one was
 	// detached.
-	recorded, err := tx.NewSelect().Model((*detachedPartition)(nil)).Where("table_name = ? AND month = ?", table.name, month).Exists(ctx)
+	recorded, err := tx.NewSelect().Model((*detachedPartition)(nil)).
+		Where("table_name = ? AND month = ?", table.name, month).Exists(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,8 @@ func (s *Store) DropDetached(ctx context.Context, now model.Instant) (int64, err
 
 		for _, month := range months {
 			err := s.changePartitions(ctx, func(tx *db.Tx) error {
-				if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(table.detached(month))); err != nil {
+				if _, err := tx.ExecContext(ctx, "DROP TABLE IF EXISTS ?",
+					bun.Ident(table.detached(month))); err != nil {
 					return err
 				}
 				return forgetDetached(ctx, tx, table, month)
@@ -144,7 +148,9 @@ func (s *Store) DetachedMonths(ctx context.Context) ([]model.Month, error) {
 const maxInstant = model.Instant(1<<63 - 1)
 
 // detachedMonths returns the months of a table that were detached at or before the given time.
-func (s *Store) detachedMonths(ctx context.Context, table partitioned, by model.Instant) (months []model.Month, err error) {
+func (s *Store) detachedMonths(
+	ctx context.Context, table partitioned, by model.Instant,
+) (months []model.Month, err error) {
 	err = s.db.Read.NewSelect().Model((*detachedPartition)(nil)).Column("month").
 		Where("table_name = ? AND detached_at <= ?", table.name, by).Order("month").Scan(ctx, &months)
 	if err != nil {
@@ -217,13 +223,15 @@ func reattach(ctx context.Context, tx *db.Tx, table partitioned, month model.Mon
 }
 
 func forgetDetached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) error {
-	_, err := tx.NewDelete().Model((*detachedPartition)(nil)).Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
+	_, err := tx.NewDelete().Model((*detachedPartition)(nil)).
+		Where("table_name = ? AND month = ?", table.name, month).Exec(ctx)
 	return err
 }
 
 func isAttached(ctx context.Context, tx *db.Tx, table partitioned, month model.Month) (bool, error) {
 	return tx.NewSelect().TableExpr("pg_inherits").
-		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.partition(month)).Exists(ctx)
+		Where("inhparent = ?::regclass", table.name).Where("inhrelid = to_regclass(?)", table.partition(month)).
+		Exists(ctx)
 }
 
 func newestFirst(months map[model.Month]bool) []model.Month {

@@ -36,11 +36,14 @@ var errStillActive = errors.New("the visits to erase are still active")
 // site until now. EraseUser and EraseUsers carry it out. Repeating the request restarts it with the
 // current time. It returns model.ErrNotFound for another account's site, Invalid for a malformed
 // id, and too_many_erasures beyond model.MaxErasures in progress.
-func (s *Store) RequestErasure(ctx context.Context, accountID, siteID int64, userID string, now model.Instant) (*model.UserErasure, error) {
+func (s *Store) RequestErasure(
+	ctx context.Context, accountID, siteID int64, userID string, now model.Instant,
+) (*model.UserErasure, error) {
 	// The browser script sends ids in lower case, too.
 	userID = strings.ToLower(userID)
 	if !model.IsUserID(userID) {
-		return nil, model.InvalidField("userId", "invalid_user_id", "A user id has 64 hexadecimal digits, as the site's pages send it.")
+		return nil, model.InvalidField("userId", "invalid_user_id",
+			"A user id has 64 hexadecimal digits, as the site's pages send it.")
 	}
 
 	key, err := s.keys.UserIDKey(ctx)
@@ -54,7 +57,8 @@ func (s *Store) RequestErasure(ctx context.Context, accountID, siteID int64, use
 		if err := tx.LockRow(ctx, "accounts", accountID); err != nil {
 			return err
 		}
-		if own, err := tx.NewSelect().Table("sites").Where("id = ? AND account_id = ?", siteID, accountID).Exists(ctx); err != nil || !own {
+		if own, err := tx.NewSelect().Table("sites").Where("id = ? AND account_id = ?", siteID, accountID).
+			Exists(ctx); err != nil || !own {
 			return notFoundUnless(own, err)
 		}
 
@@ -253,7 +257,9 @@ type conversion struct {
 
 // eraseRows deletes the rows of the visits in a table, and returns the time of the last row that it
 // read.
-func (r *eraser) eraseRows(ctx context.Context, table string, visits map[int64]bool, from, end model.Instant) (seen model.Instant, err error) {
+func (r *eraser) eraseRows(
+	ctx context.Context, table string, visits map[int64]bool, from, end model.Instant,
+) (seen model.Instant, err error) {
 	columns := "at, id, visit_id"
 
 	if table == "events" {
@@ -265,7 +271,8 @@ func (r *eraser) eraseRows(ctx context.Context, table string, visits map[int64]b
 	for {
 		var page []ownRow
 		q := r.db.Read.NewSelect().Table(table).ColumnExpr(columns).
-			Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, from, end).OrderExpr("at, id").Limit(erasurePage)
+			Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, from, end).OrderExpr("at, id").
+			Limit(erasurePage)
 
 		if after != nil {
 			q.Where("(at, id) > (?, ?)", after.At, after.ID)
@@ -311,7 +318,8 @@ func (r *eraser) deleteRows(ctx context.Context, table string, rows []ownRow) er
 			fmt.Fprintf(&keys, "(%d, %d)", row.At, row.ID)
 		}
 
-		return r.delete(ctx, tx, table, "at >= ? AND at <= ? AND (at, id) IN (VALUES "+keys.String()+")", rows[0].At, rows[len(rows)-1].At)
+		return r.delete(ctx, tx, table, "at >= ? AND at <= ? AND (at, id) IN (VALUES "+keys.String()+")", rows[0].At,
+			rows[len(rows)-1].At)
 	})
 }
 
@@ -325,7 +333,8 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 	var found []model.Delivery
 	err := r.db.Read.NewSelect().Model(&found).Column("id", "created_at", "body").
 		Where("site_id = ? AND kind = ?", r.erasure.SiteID, model.DeliveryConversion).
-		Where("id >= ? AND id < ?", model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)).Scan(ctx)
+		Where("id >= ? AND id < ?", model.FirstTimeID(events[0].At), model.FirstTimeID(events[len(events)-1].At+1)).
+		Scan(ctx)
 	if err != nil {
 		return err
 	}
@@ -345,7 +354,8 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 
 	for chunk := range slices.Chunk(ids, erasureChunk) {
 		err := r.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?", r.erasure.SiteID, bun.Tuple(chunk))
+			_, err := tx.ExecContext(ctx, "DELETE FROM delivery_attempts WHERE site_id = ? AND delivery_id IN ?",
+				r.erasure.SiteID, bun.Tuple(chunk))
 			if err != nil {
 				return err
 			}
@@ -361,7 +371,9 @@ func (r *eraser) deleteDeliveries(ctx context.Context, events []ownRow) error {
 
 // eraseVisits deletes the visits and returns true, unless a table has received rows of theirs since
 // from.
-func (r *eraser) eraseVisits(ctx context.Context, visits map[int64]bool, from map[string]model.Instant, end model.Instant) (erased bool, err error) {
+func (r *eraser) eraseVisits(
+	ctx context.Context, visits map[int64]bool, from map[string]model.Instant, end model.Instant,
+) (erased bool, err error) {
 	ids := make([]int64, 0, len(visits))
 	for id := range visits {
 		ids = append(ids, id)
@@ -372,7 +384,8 @@ func (r *eraser) eraseVisits(ctx context.Context, visits map[int64]bool, from ma
 		erased = false
 
 		for table, since := range from {
-			more, err := tx.NewSelect().Table(table).Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, end).
+			more, err := tx.NewSelect().Table(table).
+				Where("site_id = ? AND at >= ? AND at < ?", r.erasure.SiteID, since, end).
 				Where("visit_id IN ?", bun.Tuple(ids)).Exists(ctx)
 			if err != nil || more {
 				return err
@@ -406,7 +419,8 @@ func (r *eraser) excludingHits(ctx context.Context, change func(ctx context.Cont
 // delete deletes rows of the site and adds their number to the erasure's column of the table's
 // name.
 func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string, args ...any) error {
-	result, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND "+condition, append([]any{bun.Ident(table), r.erasure.SiteID}, args...)...)
+	result, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND "+condition,
+		append([]any{bun.Ident(table), r.erasure.SiteID}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -417,7 +431,8 @@ func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string,
 	}
 
 	r.deleted += n
-	_, err = tx.ExecContext(ctx, "UPDATE user_erasures SET ? = ? + ? WHERE id = ?", bun.Ident(table), bun.Ident(table), n, r.erasure.ID)
+	_, err = tx.ExecContext(ctx, "UPDATE user_erasures SET ? = ? + ? WHERE id = ?", bun.Ident(table),
+		bun.Ident(table), n, r.erasure.ID)
 	return err
 }
 
@@ -425,13 +440,15 @@ func (r *eraser) delete(ctx context.Context, tx *db.Tx, table, condition string,
 // process is further.
 func (r *eraser) advance(ctx context.Context, last int64) error {
 	r.erasure.LastVisit = last
-	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
+	_, err := r.db.Write.ExecContext(ctx,
+		"UPDATE user_erasures SET last_visit = ? WHERE id = ? AND requested_at = ? AND last_visit < ?",
 		last, r.erasure.ID, r.erasure.RequestedAt, last)
 	return err
 }
 
 func (r *eraser) finish(ctx context.Context, now model.Instant) error {
-	_, err := r.db.Write.ExecContext(ctx, "UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
+	_, err := r.db.Write.ExecContext(ctx,
+		"UPDATE user_erasures SET finished_at = ? WHERE id = ? AND requested_at = ? AND finished_at = 0",
 		now, r.erasure.ID, r.erasure.RequestedAt)
 	return err
 }

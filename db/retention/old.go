@@ -80,9 +80,12 @@ func (s *Store) DropOldData(ctx context.Context, now model.Instant, months int) 
 func (s *Store) DeleteOldRecords(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, rows := range []oldRows{
-		{table: "rejections", key: "site_id, day, endpoint, code", column: "day", bound: int64(now.Day() - rejectionDays)},
-		{table: "site_usage", key: "site_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
-		{table: "captcha_usage", key: "account_id, month", column: "month", bound: int64(addMonths(now.Month(), 1-usageMonths))},
+		{table: "rejections", key: "site_id, day, endpoint, code", column: "day",
+			bound: int64(now.Day() - rejectionDays)},
+		{table: "site_usage", key: "site_id, month", column: "month",
+			bound: int64(addMonths(now.Month(), 1-usageMonths))},
+		{table: "captcha_usage", key: "account_id, month", column: "month",
+			bound: int64(addMonths(now.Month(), 1-usageMonths))},
 		{
 			table: "deliveries", key: "site_id, id", column: "id", bound: model.FirstTimeID(now.Add(-finishedRetention)),
 			condition: "AND state <> '" + model.DeliveryPending + "'",
@@ -147,7 +150,8 @@ type oldRows struct {
 func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error) {
 	column, _, _ := strings.Cut(rows.key, ",")
 	old := fmt.Sprintf("FROM %s WHERE %s = ? AND %s < ? %s", rows.table, column, rows.column, rows.condition)
-	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table, rows.key, old, deleteChunk)
+	remove := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s %s ORDER BY %[2]s LIMIT %[4]d)", rows.table,
+		rows.key, old, deleteChunk)
 	var all int64
 	nextTenant := fmt.Sprintf("SELECT %[1]s FROM %[2]s WHERE %[1]s > ? ORDER BY %[1]s LIMIT 1", column, rows.table)
 
@@ -165,7 +169,8 @@ func (s *Store) deleteInChunks(ctx context.Context, rows oldRows) (int64, error)
 		for {
 			// Query first: even a delete of nothing makes SQLite's writers wait.
 			var any bool
-			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).Scan(ctx, &any); err != nil {
+			if err := s.db.Read.NewRaw("SELECT EXISTS (SELECT 1 "+old+")", tenant, rows.bound).
+				Scan(ctx, &any); err != nil {
 				return all, fmt.Errorf("look for old rows of %s %d in %s: %w", column, tenant, rows.table, err)
 			}
 			if !any {

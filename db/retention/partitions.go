@@ -31,7 +31,8 @@ type partitioned struct {
 var partitionedTables = []partitioned{
 	{"events", "at", "site_id, at, id", "fillfactor = 100, " + insertedOften, monthStart, instant},
 	{"pageviews", "at", "site_id, at, id", "fillfactor = 90, " + insertedOften, monthStart, instant},
-	{"visits", "id", "site_id, id", "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, " + insertedOften, firstVisitID, model.TimeOfID},
+	{"visits", "id", "site_id, id", "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, " + insertedOften,
+		firstVisitID, model.TimeOfID},
 }
 
 const insertedOften = "autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05"
@@ -109,7 +110,8 @@ func (s *Store) monthsToPartition(ctx context.Context, table partitioned, curren
 	// is none.
 	var stray []int64
 	err := s.db.Read.NewRaw("SELECT ?0 FROM ?1 WHERE ?0 >= ?2 AND ?0 < ?3 ORDER BY ?0 LIMIT 1", bun.Ident(table.key),
-		bun.Ident(table.defaultPartition()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).Scan(ctx, &stray)
+		bun.Ident(table.defaultPartition()), table.bound(addMonths(current, -monthsBehind)), table.bound(month)).
+		Scan(ctx, &stray)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +160,13 @@ func createPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 	if err != nil || have {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE", bun.Ident(table.defaultPartition())); err != nil {
+	if _, err := tx.ExecContext(ctx, "LOCK TABLE ? IN ACCESS EXCLUSIVE MODE",
+		bun.Ident(table.defaultPartition())); err != nil {
 		return err
 	}
 
-	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.partition(month)), bun.Ident(table.name),
+	_, err = tx.ExecContext(ctx, "CREATE TABLE ? (LIKE ? INCLUDING ALL) WITH (?)", bun.Ident(table.partition(month)),
+		bun.Ident(table.name),
 		bun.Safe(table.with))
 	if err != nil {
 		return err
@@ -185,7 +189,8 @@ func attachPartition(ctx context.Context, tx *db.Tx, table partitioned, month mo
 			"WITH moved AS (DELETE FROM ?0 WHERE ?1 >= ?2 AND ?1 < ?3 RETURNING *) INSERT INTO ?4 SELECT * FROM moved ON CONFLICT DO NOTHING",
 			[]any{other, bun.Ident(table.key), from, to, partition},
 		},
-		{"ALTER TABLE ? ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)", []any{bun.Ident(table.name), partition, from, to}},
+		{"ALTER TABLE ? ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)",
+			[]any{bun.Ident(table.name), partition, from, to}},
 	} {
 		if _, err := tx.ExecContext(ctx, statement.text, statement.args...); err != nil {
 			return err
@@ -214,7 +219,8 @@ func (s *Store) changePartitions(ctx context.Context, change func(tx *db.Tx) err
 			if err := tx.LockKey(ctx, db.PartitionLock); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", partitionLockWait.Milliseconds()); err != nil {
+			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?",
+				partitionLockWait.Milliseconds()); err != nil {
 				return err
 			}
 

@@ -40,7 +40,8 @@ func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64
 		SiteID    int64
 		DeletedAt model.Instant
 	}
-	if err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").Scan(ctx, &deleted); err != nil {
+	if err := s.db.Read.NewSelect().Table("deleted_sites").Column("site_id", "deleted_at").Order("site_id").
+		Scan(ctx, &deleted); err != nil {
 		return 0, fmt.Errorf("list deleted sites: %w", err)
 	}
 
@@ -64,7 +65,8 @@ func (s *Store) PurgeDeletedSites(ctx context.Context, now model.Instant) (int64
 		if len(late) == 0 {
 			continue
 		}
-		if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?", bun.Tuple(late)); err != nil {
+		if _, err := s.db.Write.ExecContext(ctx, "DELETE FROM deleted_sites WHERE site_id IN ?",
+			bun.Tuple(late)); err != nil {
 			return all, fmt.Errorf("forget %d deleted sites: %w", len(late), err)
 		}
 	}
@@ -107,7 +109,8 @@ func (s *Store) sitesWithRows(ctx context.Context, table string, siteIDs []int64
 	// One lookup in the table's key for each site: LIMIT keeps PostgreSQL from a join, which would
 	// read the whole table.
 	err = s.db.Read.NewSelect().Table("deleted_sites").Column("site_id").Where("site_id IN ?", bun.Tuple(siteIDs)).
-		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).Order("site_id").Scan(ctx, &left)
+		Where("(SELECT 1 FROM ? AS r WHERE r.site_id = deleted_sites.site_id LIMIT 1) IS NOT NULL", bun.Ident(table)).
+		Order("site_id").Scan(ctx, &left)
 	if err != nil {
 		return nil, fmt.Errorf("look for rows of %d deleted sites in %s: %w", len(siteIDs), table, err)
 	}
