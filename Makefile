@@ -97,7 +97,7 @@ check: generate ## Check that generated files, assets and go.mod are current, li
 	go run -buildvcs=false ./frontend-assets/build -check
 	go mod tidy -diff
 	@$(MAKE) --no-print-directory lint
-	go test -run '^TestLayout' ./cmd/tallygate
+	go test -run '^TestLayout' ./cmd/internal/repository
 
 .PHONY: words
 words: ## Check comments, strings and documents for words that are not plain English (ARGS=--count: by folder)

@@ -1,4 +1,6 @@
-package main
+// Package repository checks the repository as a whole: who imports whom, what the documents link to
+// and name, and that their limits are those of the code. It has tests only.
+package repository
 
 import (
 	"fmt"
@@ -99,7 +101,7 @@ var topLevel = []string{"graph", "dataplane", "jobs", "web", "db", "frontend-ass
 // tags leave out.
 func TestLayoutImports(t *testing.T) {
 	files := goFiles(t, moduleRoot(t))
-	if !slices.ContainsFunc(files, func(f goFile) bool { return f.path == "cmd/tallygate/layout_test.go" }) {
+	if !slices.ContainsFunc(files, func(f goFile) bool { return f.path == "cmd/internal/repository/layout_test.go" }) {
 		t.Fatalf("this very file is not among the %d files found", len(files))
 	}
 
