@@ -20,7 +20,7 @@ build: ## Build the program as bin/tallygate
 generate: ## Generate the GraphQL server's code, the tests' client, and docs/configuration.md
 	go tool gqlgen generate
 	go tool genqlient graph/test/typedclient/genqlient.yaml
-	go test -run '^TestConfigurationPage$$' ./cmd/tallygate -update
+	go test -run '^TestConfigurationPage$$' ./cmd/tallygate/command -update
 
 .PHONY: assets
 assets: ## Build frontend-assets/dist from its sources
