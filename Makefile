@@ -20,7 +20,7 @@ build: ## Build the program as bin/tallygate
 generate: ## Generate the GraphQL server's code, the tests' client, and docs/configuration.md
 	go tool gqlgen generate
 	go tool genqlient graph/test/typedclient/genqlient.yaml
-	go test -run '^TestConfigurationPage$$' ./cmd/tallygate -update
+	go test -run '^TestConfigurationPage$$' ./cmd/tallygate/command -update
 
 .PHONY: assets
 assets: ## Build frontend-assets/dist from its sources
@@ -97,7 +97,7 @@ check: generate ## Check that generated files, assets and go.mod are current, li
 	go run -buildvcs=false ./frontend-assets/build -check
 	go mod tidy -diff
 	@$(MAKE) --no-print-directory lint
-	go test -run '^TestLayout' ./cmd/tallygate
+	go test -run '^TestLayout' ./cmd/internal/repository
 	@$(MAKE) --no-print-directory words
 
 .PHONY: words
