@@ -8,10 +8,10 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// CreateOwnersSite is CreateSite for an owner who is not the operator: the account has at most
+// CreateOwnersSite is CreateSite for an owner who is not the operator. The account may have
 // model.DefaultSiteLimit sites on the plan of the new one, or as many as the operator permits (see
-// SetSiteLimit). Sites that the operator has put on another plan do not count. One more is the
-// Conflict too_many_sites.
+// SetSiteLimit). Sites on another plan do not count. A site over the limit fails with the Conflict
+// too_many_sites.
 func (s *Store) CreateOwnersSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	return s.createSite(ctx, site, checkSiteLimit)
 }
@@ -29,7 +29,7 @@ func checkSiteLimit(ctx context.Context, tx *db.Tx, site *model.Site) error {
 }
 
 // SetSiteLimit sets how many sites an account may have on the plan of new sites, 1 to
-// model.MaxSites. Sites beyond it stay.
+// model.MaxSites. Existing sites over the limit stay.
 func (s *Store) SetSiteLimit(ctx context.Context, accountID, limit int64) error {
 	if limit < 1 || limit > model.MaxSites {
 		return model.InvalidField("sites", "invalid_volume", fmt.Sprintf("Use a number from 1 to %d.", model.MaxSites))

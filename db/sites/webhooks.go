@@ -9,10 +9,10 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// SetConversionWebhook sets the address that is called for key events, and the secret that its
-// calls are signed with. An empty address takes the webhook away. A nil secret leaves the one there
-// is; an empty one takes it away. The caller has checked the address with model.CheckWebhookURL;
-// here only its form is. The account's owners are mailed when the address changes.
+// SetConversionWebhook sets the address that is called for key events, and the secret that signs
+// its calls. An empty address removes the webhook. A nil secret keeps the current one; an empty one
+// removes it. The caller must have checked the address with model.CheckWebhookURL; only its form is
+// checked here. The account's owners are mailed when the address changes.
 func (s *Store) SetConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
 ) error {
@@ -55,9 +55,9 @@ func (s *Store) setConversionWebhook(
 	})
 }
 
-// SetDailyExportWebhook sets the address that each day's events are sent to when the day is over,
-// beginning with the day of by.At. An empty address ends that. Its calls are signed with the
-// conversion webhook's secret. The address is checked, and the owners are mailed, as with
+// SetDailyExportWebhook sets the address that each day's events are sent to after the day has
+// ended, starting with the day of by.At. An empty address ends the exports. Calls are signed with
+// the conversion webhook's secret. The address is checked and the owners are mailed as with
 // SetConversionWebhook.
 func (s *Store) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy) error {
 	if err := checkURL(address); err != nil {
@@ -81,8 +81,8 @@ func (s *Store) SetDailyExportWebhook(ctx context.Context, accountID, siteID int
 }
 
 // mailWebhookChange writes the mails about a changed address to the account's owners, in the
-// transaction of the change. Of the changes of a site on one day the first model.MaxWebhookMails
-// are mailed, and the last of these mails says so.
+// transaction of the change. Only the first model.MaxWebhookMails changes of a site per day are
+// mailed. The last of these mails says so.
 func (s *Store) mailWebhookChange(
 	ctx context.Context, tx *db.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
 ) error {
