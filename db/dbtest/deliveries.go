@@ -15,7 +15,7 @@ type DeliveryLog struct {
 	Attempts []*model.DeliveryAttempt
 }
 
-// Deliveries returns at most limit deliveries of a site, the newest first, beginning below the id
+// Deliveries returns at most limit deliveries of a site, the newest first, starting below the id
 // before (0 for the newest).
 func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error) {
 	var deliveries []*model.Delivery
@@ -44,8 +44,8 @@ func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error
 	return logs, nil
 }
 
-// RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that says
-// "planted", until repair is called.
+// RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that
+// contains "planted", until repair is called.
 func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func()) {
 	tb.Helper()
 

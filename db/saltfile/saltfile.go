@@ -1,4 +1,4 @@
-// Package saltfile keeps the salts of days in files beside a SQLite database.
+// Package saltfile keeps the salts of days in files next to a SQLite database.
 //
 // A day's salt must be unreadable once it is destroyed. A row of a table stays in free pages, in
 // the write-ahead log and in copies made with VACUUM INTO. A file of its own is in none of them,
@@ -25,7 +25,7 @@ const Size = 32
 // unfinished is the suffix of a salt's file until it is written.
 const unfinished = ".new"
 
-// Folder is the folder of the salts of one database.
+// Folder is the folder that holds the salts of one database.
 type Folder struct {
 	database string // file
 }
@@ -34,7 +34,7 @@ type Folder struct {
 // created, or its link changed, in between.
 func Of(database string) Folder { return Folder{database: database} }
 
-// path is the same for every path that leads to the database.
+// path returns the same folder for every path that leads to the database.
 func (f Folder) path() string {
 	database := f.database
 	if resolved, err := filepath.EvalSymlinks(database); err == nil {
