@@ -13,41 +13,41 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The time on which deletions rely. PostgreSQL's server has a clock that all processes share;
-// SQLite has only the machine's. Either can be set wrongly, so TrustedNow also compares it with the
-// time that it returned last.
+// The time that deletions rely on. On PostgreSQL it is the server's clock, which all processes
+// share; on SQLite it is the machine's. Either can be set wrongly, so TrustedNow compares it with
+// the last time that it returned.
 
 const (
-	// clockStep is how far the clock may move between two calls of TrustedNow, of any process,
-	// without being a jump. It is longer than the pause between two tasks of housekeeping and than
-	// a restart.
+	// clockStep is how far the clock may advance between two calls of TrustedNow, by any processes,
+	// without counting as a jump. It is longer than the pause between two housekeeping tasks and
+	// than a restart.
 	clockStep = 10 * time.Minute
 
-	// clockSlack is how far the clock may move back, or away from the time that a process measures
-	// itself, without being a jump.
+	// clockSlack is how far the clock may move back, or deviate from a process's uptime, without
+	// counting as a jump.
 	clockSlack = time.Minute
 
-	// LongJump is the size from which a jump of the clock is a fault to report and not, probably, a
-	// machine that was off.
+	// LongJump is the size from which a jump of the clock is reported as a fault. A shorter one is
+	// probably a machine that was switched off.
 	LongJump = 24 * time.Hour
 
 	// settleShort and settleLong are how long the clock must run without another jump before it is
-	// trusted again. settleShort is longer than model.SpentRetention: what a challenge or token is worth
-	// is then decided on either side of the jump.
+	// trusted again, after a short and after a long jump. settleShort is longer than
+	// model.SpentRetention: no challenge or token is valid both before and after that pause.
 	settleShort = model.SpentRetention + 10*time.Minute
 	settleLong  = 24 * time.Hour
 
-	// clockNoted is how old the stored time may become before it is written again.
+	// clockNoted is the age at which the stored time is written again.
 	clockNoted = time.Minute
 
 	clockSetting = "trusted_clock"
 )
 
-// Clock is where a DB takes the time from, and what it remembers of it.
+// Clock is the source of a DB's time, with this process's last readings of it.
 type Clock struct {
 	mu     sync.Mutex
 	now    func() time.Time     // nil: the server's clock on PostgreSQL, the machine's on SQLite; tests set it
-	uptime func() time.Duration // runs on whatever happens to the clock
+	uptime func() time.Duration // of this process; independent of the clock
 	agreed reading              // when TrustedNow last returned a time
 	seen   reading              // when TrustedNow last refused one
 }
@@ -58,7 +58,7 @@ type reading struct {
 	uptime time.Duration
 }
 
-// leadsTo reports whether the time that has passed since the reading explains a later one.
+// leadsTo reports whether the uptime between two readings explains the difference of their times.
 func (r reading) leadsTo(later reading) bool {
 	if r.at == 0 {
 		return false
@@ -72,8 +72,8 @@ func newClock() *Clock {
 	return &Clock{uptime: func() time.Duration { return time.Since(began) }}
 }
 
-// Set replaces the sources of the time and of the uptime, for a simulated clock. trusted makes
-// TrustedNow trust the time as it is now; otherwise it is as after a start.
+// Set replaces the sources of the time and of the uptime, for a simulated clock. With trusted,
+// TrustedNow trusts the current time; without, it starts as after a restart.
 func (c *Clock) Set(now func() time.Time, uptime func() time.Duration, trusted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *Clock) Set(now func() time.Time, uptime func() time.Duration, trusted b
 	}
 }
 
-// Now returns the database's time: of PostgreSQL's server, or of this machine with SQLite.
+// Now returns the database's time: the clock of PostgreSQL's server, or this machine's on SQLite.
 func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 	d.Clock.mu.Lock()
 	now := d.Clock.now
@@ -100,7 +100,7 @@ func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 
 	var at model.Instant
 	if err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
-		return 0, fmt.Errorf("ask the database for the time: %w", err)
+		return 0, fmt.Errorf("read the database's clock: %w", err)
 	}
 
 	return at, nil
@@ -110,7 +110,7 @@ func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 const MaxClockDifference = time.Minute
 
 // CompareClock returns the database's time, and by how much a process's clock is ahead of it, or
-// behind when negative. What the question itself takes does not count.
+// behind when negative. The duration of the query is not counted as a difference.
 func (d *DB) CompareClock(ctx context.Context, clock func() time.Time) (now model.Instant, ahead time.Duration, err error) {
 	before := clock()
 
@@ -130,10 +130,10 @@ func (d *DB) CompareClock(ctx context.Context, clock func() time.Time) (now mode
 	return now, ahead, nil
 }
 
-// ClockJump is the error of TrustedNow while the clock has jumped and not run on for long enough
+// ClockJump is the error of TrustedNow after the clock has jumped, until it has run for long enough
 // since.
 type ClockJump struct {
-	From  model.Instant // the last trusted time; 0: there is none, but rows that are older than Since
+	From  model.Instant // the last trusted time; 0: there is none, but there are rows older than Since
 	Since model.Instant // when the jump was noticed, on the new time
 	Until model.Instant // when the new time is trusted unless it jumps again
 }
@@ -160,10 +160,11 @@ func (j *ClockJump) By() time.Duration {
 func (j *ClockJump) IsLong() bool { return j.By().Abs() > LongJump }
 
 // TrustedNow returns the database's time for deletions, or a *ClockJump. A time is trusted when it
-// continues the last trusted one: by at most 10 minutes, or by as much as this process has run
-// meanwhile. After a jump the clock must run on for 70 minutes, after one of more than a day for 24
-// hours; a clock that is put right again is trusted at once. The state is stored, so that it holds
-// for all processes and across restarts.
+// follows the last trusted one by at most 10 minutes, or by this process's uptime since then. After
+// a jump the clock must run for 70 minutes, after one of more than a day for 24 hours. A clock that
+// is set back to the correct time is trusted at once. The state is stored, so that it holds for all
+// processes and across restarts. newest returns the time of the newest row; it is called when no
+// state is stored yet.
 func (d *DB) TrustedNow(
 	ctx context.Context, newest func(context.Context, bun.IDB) (model.Instant, error),
 ) (model.Instant, error) {
@@ -201,7 +202,7 @@ func (d *DB) TrustedNow(
 	return at, nil
 }
 
-// advanceClock compares a time with the stored one and stores what follows from it.
+// advanceClock compares a time with the stored state, and stores the new state.
 func (d *DB) advanceClock(
 	ctx context.Context, now reading, newest func(context.Context, bun.IDB) (model.Instant, error),
 ) (clockMark, error) {
@@ -220,8 +221,8 @@ func (d *DB) advanceClock(
 			return err
 		}
 
-		// The first call of an installation. One that was filled by an earlier release may have
-		// been filled on another time.
+		// This is the first call in an installation. An earlier release may have filled it while
+		// the clock was wrong.
 		if mark == (clockMark{}) {
 			last, err := newest(ctx, tx)
 			if err != nil {
@@ -251,9 +252,9 @@ type clockMark struct {
 	seen    model.Instant // the last time after the jump
 }
 
-// advance returns the state after a reading of the clock. agreed and seen report that the uptime of
-// the process explains the reading after its last trusted one, and after its last one since the
-// jump.
+// advance returns the state after a reading of the clock. agreed reports whether the process's
+// uptime explains the reading after its last trusted one; seen reports the same for its last one
+// since the jump.
 func (m clockMark) advance(now model.Instant, agreed, seen bool) clockMark {
 	switch {
 	case agreed || follows(m.trusted, now):
@@ -276,13 +277,13 @@ func (m clockMark) jump() *ClockJump {
 	return jump
 }
 
-// follows reports whether a time may be the next one that any process reads.
+// follows reports whether the time now may follow last in any process without a jump.
 func follows(last, now model.Instant) bool {
 	passed := now.Sub(last)
 	return last != 0 && passed >= -clockSlack && passed <= clockStep
 }
 
-// String is how the state is stored.
+// String returns the stored form of the state.
 func (m clockMark) String() string { return fmt.Sprintf("%d %d %d", m.trusted, m.since, m.seen) }
 
 func readClockMark(ctx context.Context, idb bun.IDB) (m clockMark, err error) {

@@ -17,9 +17,8 @@ import (
 //go:embed migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrationFiles embed.FS
 
-// Migrate applies every migration that the database does not have yet. Each runs in one transaction
-// together with its record, under a lock that a crash releases, so that any number of processes may
-// start at once.
+// Migrate applies every pending migration. Each runs in one transaction together with its record,
+// under a lock that a crash releases, so that any number of processes may start at once.
 func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 	if err := repeatUntil(ctx, func() error { return d.createMigrationTable(ctx) }); err != nil {
 		return fmt.Errorf("create schema_migrations: %w", err)
@@ -34,26 +33,26 @@ func (d *DB) Migrate(ctx context.Context, now func() time.Time) error {
 	return nil
 }
 
-// truncateLog removes what SQLite's log has of content that a migration deleted. Another process's
-// reader may keep it from that: then the log is written over in time, and removed when the last
-// process closes the database.
+// truncateLog removes deleted content from SQLite's log after a migration. A reader in another
+// process may prevent it. Then the log is overwritten in time, and removed when the last process
+// closes the database.
 func (d *DB) truncateLog(ctx context.Context) {
 	if !d.IsPostgres() {
 		_, _ = d.Write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 }
 
-// beforeMigration has what a migration needs that SQL cannot do. It runs in the migration's
-// transaction and may run again.
+// beforeMigration holds the steps of migrations that SQL cannot express. A step runs in the
+// migration's transaction and may run again.
 var beforeMigration = map[string]func(context.Context, *DB, *Tx) error{
 	"20261122_000012_salts": moveSalts,
 }
 
-// migratePatience bounds how long a start waits for others that migrate at the same moment.
+// migratePatience bounds how long a start waits for other processes that migrate at the same time.
 const migratePatience = 30 * time.Second
 
-// repeatUntil runs what others may have kept from running, until it succeeds, fails for another
-// reason, or patience ends. SQLite needs it: while several processes turn a new file to write-ahead
+// repeatUntil repeats run while other processes keep it from succeeding, for at most
+// migratePatience. SQLite needs it: while several processes switch a new file to write-ahead
 // logging, some are refused without having waited.
 func repeatUntil(ctx context.Context, run func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, migratePatience)
@@ -73,8 +72,8 @@ func repeatUntil(ctx context.Context, run func() error) error {
 	}
 }
 
-// createMigrationTable makes the list of applied migrations. Under the lock, too: in PostgreSQL two
-// CREATE TABLE IF NOT EXISTS that meet are an error for one of them.
+// createMigrationTable creates the list of applied migrations. It takes the lock: of two concurrent
+// CREATE TABLE IF NOT EXISTS, one can fail on PostgreSQL.
 func (d *DB) createMigrationTable(ctx context.Context) error {
 	return d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
 		if err := tx.LockKey(ctx, MigrationLock); err != nil {
@@ -108,8 +107,8 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 			}
 		}
 
-		// Tx.Tx.Tx is the plain database/sql transaction: bun would look for its own placeholders in
-		// the script.
+		// Use the plain database/sql transaction: bun would look for its own placeholders in the
+		// script.
 		if _, err := tx.Tx.Tx.ExecContext(ctx, string(script)); err != nil {
 			return err
 		}
@@ -124,8 +123,8 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 	return err
 }
 
-// PendingMigrations lists the migrations this program has and the database has not. It fails while
-// the database is away or was never migrated.
+// PendingMigrations lists the migrations of this program that the database does not have. It fails
+// while the database is unavailable or was never migrated.
 func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
 	var applied []string
 	if err := d.Read.NewSelect().Table("schema_migrations").Column("name").Scan(ctx, &applied); err != nil {
@@ -150,7 +149,7 @@ func (d *DB) PendingMigrations(ctx context.Context) ([]string, error) {
 func (d *DB) migrationNames() []string {
 	paths, err := fs.Glob(migrationFiles, "migrations/"+d.Dialect()+"/*.sql")
 	if err != nil {
-		// the pattern is a constant
+		// The pattern is a constant, so it is never malformed.
 		panic(err)
 	}
 

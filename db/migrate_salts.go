@@ -7,8 +7,9 @@ import (
 	"github.com/tallygate/tallygate/db/saltfile"
 )
 
-// moveSalts copies the salts of the last two days out of the table that earlier releases kept them
-// in, before a migration drops it. On PostgreSQL the migration itself does.
+// moveSalts copies the salts of the last two days out of the table of earlier releases, before a
+// migration drops that table. It does nothing on PostgreSQL, where the migration itself copies
+// them.
 func moveSalts(ctx context.Context, d *DB, tx *Tx) error {
 	if d.IsPostgres() {
 		return nil
