@@ -99,7 +99,8 @@ func (d *DB) Now(ctx context.Context) (model.Instant, error) {
 	}
 
 	var at model.Instant
-	if err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
+	if err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").
+		Scan(ctx, &at); err != nil {
 		return 0, fmt.Errorf("read the database's clock: %w", err)
 	}
 
@@ -111,7 +112,9 @@ const MaxClockDifference = time.Minute
 
 // CompareClock returns the database's time, and by how much a process's clock is ahead of it, or
 // behind when negative. The duration of the query is not counted as a difference.
-func (d *DB) CompareClock(ctx context.Context, clock func() time.Time) (now model.Instant, ahead time.Duration, err error) {
+func (d *DB) CompareClock(
+	ctx context.Context, clock func() time.Time,
+) (now model.Instant, ahead time.Duration, err error) {
 	before := clock()
 
 	if now, err = d.Now(ctx); err != nil {
@@ -233,7 +236,8 @@ func (d *DB) advanceClock(
 		}
 
 		mark = mark.advance(now.at, agreed, seen)
-		_, err = tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		_, err = tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) "+
+			"ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 			clockSetting, mark.String())
 
 		return err

@@ -79,7 +79,8 @@ func (d *DB) createMigrationTable(ctx context.Context) error {
 		if err := tx.LockKey(ctx, MigrationLock); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_migrations (name text PRIMARY KEY, applied_at bigint NOT NULL)")
+		_, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_migrations "+
+			"(name text PRIMARY KEY, applied_at bigint NOT NULL)")
 		return err
 	})
 }
@@ -113,7 +114,8 @@ func (d *DB) applyMigration(ctx context.Context, name string, now func() time.Ti
 			return err
 		}
 
-		_, err = tx.ExecContext(ctx, "INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", name, now().UnixMicro())
+		_, err = tx.ExecContext(ctx, "INSERT INTO schema_migrations (name, applied_at) VALUES (?, ?)", name,
+			now().UnixMicro())
 		return err
 	})
 	if err == nil && step != nil {

@@ -19,7 +19,8 @@ func moveSalts(ctx context.Context, d *DB, tx *Tx) error {
 		Day  model.Day
 		Salt []byte
 	}
-	if err := tx.NewSelect().Table("day_salts").Column("day", "salt").OrderExpr("day DESC").Limit(2).Scan(ctx, &rows); err != nil {
+	if err := tx.NewSelect().Table("day_salts").Column("day", "salt").OrderExpr("day DESC").Limit(2).
+		Scan(ctx, &rows); err != nil {
 		return err
 	}
 

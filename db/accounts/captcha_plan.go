@@ -26,8 +26,10 @@ WHERE a.id = ?`, month, accountID).Scan(ctx, &row)
 		return nil, db.OrNotFound(err)
 	}
 
-	return &model.CaptchaUsage{Quota: row.Plan.QuotaOrUnlimited(), Used: row.Used, ReserveFrom: model.Instant(row.ReserveFrom),
-		OverQuota: row.OverQuota, Noticed: row.Noticed}, nil
+	return &model.CaptchaUsage{
+		Quota: row.Plan.QuotaOrUnlimited(), Used: row.Used, ReserveFrom: model.Instant(row.ReserveFrom),
+		OverQuota: row.OverQuota, Noticed: row.Noticed,
+	}, nil
 }
 
 // SetCaptchaPlan puts an account on a captcha plan, from its next verification on. The caller must

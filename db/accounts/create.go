@@ -20,7 +20,9 @@ var ErrSignupsClosed = &model.Error{
 // SignUp stores an account and its first user, and returns the user with the account and both ids.
 // The first user of an installation becomes its operator. An account without a captcha plan gets
 // the free one. It fails with ErrSignupsClosed, or with the Conflict email_taken.
-func (s *Store) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
+func (s *Store) SignUp(
+	ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User,
+) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockInstallation(ctx); err != nil {
@@ -44,7 +46,9 @@ func (s *Store) SignUp(ctx context.Context, policy model.SignupPolicy, account m
 // createAccount stores an account and its owner. The owner becomes the operator when there are no
 // other users. The caller must have taken the installation's lock in tx. It fails with
 // ErrSignupsClosed when the policy does not admit the account.
-func createAccount(ctx context.Context, tx *db.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User) error {
+func createAccount(
+	ctx context.Context, tx *db.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User,
+) error {
 	anybody, err := hasUsers(ctx, tx)
 	if err != nil {
 		return err

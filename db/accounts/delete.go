@@ -19,7 +19,8 @@ var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
 // ErrLastOperator prevents removing the only operator while the installation has other accounts.
 var ErrLastOperator = &model.Error{
-	Kind: model.Conflict, Code: "last_operator", Message: "This is the installation's only operator, and there are other accounts.",
+	Kind: model.Conflict, Code: "last_operator",
+	Message: "This is the installation's only operator, and there are other accounts.",
 }
 
 // DeleteAccount deletes the account of one of its users, with its users, sites and everything that
@@ -42,13 +43,15 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 			return err
 		}
 
-		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").Exists(ctx)
+		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").
+			Exists(ctx)
 		if err != nil {
 			return err
 		}
 
 		if operates {
-			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("account_id <> ?", accountID) }); err != nil {
+			others := func(q *bun.SelectQuery) { q.Where("account_id <> ?", accountID) }
+			if err := needOtherOperator(ctx, tx, others); err != nil {
 				return err
 			}
 		}

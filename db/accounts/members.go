@@ -34,7 +34,8 @@ func (s *Store) Member(ctx context.Context, accountID, id int64) (*model.User, e
 
 // ErrLastOwner prevents removing an account's last owner.
 var ErrLastOwner = &model.Error{
-	Kind: model.Conflict, Code: "last_owner", Field: "userId", Message: "An account needs an owner: make another member an owner first.",
+	Kind: model.Conflict, Code: "last_owner", Field: "userId",
+	Message: "An account needs an owner: make another member an owner first.",
 }
 
 // SetMemberRole changes the role of a user of the account. It fails with ErrLastOwner for the last
@@ -73,7 +74,9 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 // changeMember runs a change under the lock on the account's members. It fails with ErrLastOwner if
 // the change would leave no owner. becomes is the user's new role; it is empty when the user is
 // deleted.
-func (s *Store) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx *db.Tx) error) error {
+func (s *Store) changeMember(
+	ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx *db.Tx) error,
+) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if becomes == "" {
 			if err := tx.LockInstallation(ctx); err != nil {
@@ -85,7 +88,8 @@ func (s *Store) changeMember(ctx context.Context, accountID, userID int64, becom
 			return err
 		}
 
-		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).Exists(ctx)
+		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).
+			Exists(ctx)
 		if err != nil {
 			return err
 		}
@@ -156,7 +160,8 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 		return err
 	}
 	if member {
-		return &model.Error{Kind: model.Conflict, Code: "already_member", Field: "email", Message: "This person is a member already."}
+		return &model.Error{Kind: model.Conflict, Code: "already_member", Field: "email",
+			Message: "This person is a member already."}
 	}
 
 	_, err = tx.NewDelete().Model((*model.Invitation)(nil)).Where("account_id = ?", invitation.AccountID).
@@ -166,7 +171,8 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 	}
 
 	var n int
-	err = tx.NewRaw("SELECT (SELECT count(*) FROM users WHERE account_id = ?) + (SELECT count(*) FROM invitations WHERE account_id = ?)",
+	err = tx.NewRaw("SELECT (SELECT count(*) FROM users WHERE account_id = ?) + "+
+		"(SELECT count(*) FROM invitations WHERE account_id = ?)",
 		invitation.AccountID, invitation.AccountID).Scan(ctx, &n)
 	if err == nil && n >= model.MaxMembers {
 		err = &model.Error{
@@ -181,7 +187,8 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 // Invitations returns the account's valid invitations in the order of their ids.
 func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
 	var list []*model.Invitation
-	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").Scan(ctx)
+	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list invitations of account %d: %w", accountID, err)
 	}
@@ -207,7 +214,8 @@ func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*mod
 			return err
 		}
 
-		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").Scan(ctx)
+		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").
+			Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
@@ -224,13 +232,16 @@ func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*mod
 // ErrInvalidToken is returned for a mailed secret that is wrong, consumed or expired. It does not
 // reveal which of the three.
 var ErrInvalidToken = &model.Error{
-	Kind: model.Invalid, Code: "invalid_token", Field: "token", Message: "This link is wrong, was used already, or is too old.",
+	Kind: model.Invalid, Code: "invalid_token", Field: "token",
+	Message: "This link is wrong, was used already, or is too old.",
 }
 
 // Accept consumes an invitation: it adds a member to the account, and returns the new user with the
 // account. It fails with ErrInvalidToken for an invalid secret, and with the Conflict email_taken
 // when a user of any account has the address.
-func (s *Store) Accept(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) (*model.User, error) {
+func (s *Store) Accept(
+	ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant,
+) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		var invitation model.Invitation
@@ -248,7 +259,8 @@ func (s *Store) Accept(ctx context.Context, tokenHash []byte, passwordHash strin
 		}
 
 		row := &model.User{
-			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash, CreatedAt: now,
+			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash,
+			CreatedAt: now,
 		}
 		if _, err := tx.NewInsert().Model(row).Exec(ctx); err != nil {
 			return err

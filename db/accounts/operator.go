@@ -60,7 +60,8 @@ func (s *Store) StorePasswordReset(
 			return err
 		}
 
-		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", tokenHash, user.ID, expires)
+		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)",
+			tokenHash, user.ID, expires)
 		if err != nil || !notify {
 			return err
 		}

@@ -23,7 +23,9 @@ const noID = math.MaxInt64
 // runs the same statements and commits a mail without a recipient, which is not sent and does not
 // contain the address. So the response time does not reveal which addresses have accounts. It sets
 // the mail's AccountID and Recipient.
-func (s *Store) RequestPasswordReset(ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail) error {
+func (s *Store) RequestPasswordReset(
+	ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail,
+) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mail := mail
 		user, err := lockUser(ctx, tx, "email", email)
@@ -42,7 +44,8 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, tokenHas
 			return err
 		}
 
-		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) SELECT ?, id, ? FROM users WHERE id = ?",
+		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) "+
+			"SELECT ?, id, ? FROM users WHERE id = ?",
 			tokenHash, expires, user.ID)
 		if err != nil {
 			return err
@@ -86,7 +89,8 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 			return err
 		}
 
-		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, change.At).
+		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id",
+			tokenHash, change.At).
 			Scan(ctx, &userID)
 		if err != nil {
 			return db.OrNotFound(err)
@@ -108,7 +112,9 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 // ChangePassword changes a user's password, ends all sessions, mails the user, and returns the API
 // tokens that stay valid. The caller must have checked the old password, whose hash is was. It
 // fails with model.ErrStale when the hash has changed since.
-func (s *Store) ChangePassword(ctx context.Context, userID int64, was string, change PasswordChange) ([]*model.APIToken, error) {
+func (s *Store) ChangePassword(
+	ctx context.Context, userID int64, was string, change PasswordChange,
+) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, was)
@@ -128,9 +134,12 @@ func (s *Store) ChangePassword(ctx context.Context, userID int64, was string, ch
 
 // changePassword changes the password of a user whose row is locked. It deletes the user's password
 // resets. The new generation also invalidates what browsers remember of earlier sign-ins.
-func changePassword(ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange) ([]*model.APIToken, error) {
+func changePassword(
+	ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange,
+) ([]*model.APIToken, error) {
 	for _, statement := range []*bun.RawQuery{
-		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?", change.Hash, user.ID),
+		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?",
+			change.Hash, user.ID),
 		tx.NewRaw("DELETE FROM sessions WHERE user_id = ?", user.ID),
 		tx.NewRaw("DELETE FROM password_resets WHERE user_id = ?", user.ID),
 	} {
@@ -153,7 +162,9 @@ func changePassword(ctx context.Context, tx *db.Tx, user *model.User, change Pas
 
 // mailPasswordChange mails the user about the new password and the API tokens that stay valid, at
 // most model.MaxPasswordMails times an hour.
-func mailPasswordChange(ctx context.Context, tx *db.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange) error {
+func mailPasswordChange(
+	ctx context.Context, tx *db.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange,
+) error {
 	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
 		Where("recipient = ?", user.Email).Where("kind = ?", model.MailPasswordChanged).
 		Where("created_at > ?", change.At.Add(-time.Hour)).Count(ctx)
@@ -172,7 +183,8 @@ func mailPasswordChange(ctx context.Context, tx *db.Tx, user *model.User, tokens
 	}
 
 	return outbox.QueueMails(ctx, tx, []model.Mail{{
-		AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailPasswordChanged, Data: string(text), CreatedAt: change.At,
+		AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailPasswordChanged,
+		Data: string(text), CreatedAt: change.At,
 	}})
 }
 

@@ -143,7 +143,8 @@ func (s *Store) Session(ctx context.Context, userID int64, idHash []byte, now mo
 // DeleteUserSession ends a session of the user. It fails with model.ErrNotFound for a session of
 // another user.
 func (s *Store) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
-	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Where("id_hash = ?", idHash).Exec(ctx)
+	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
+		Where("id_hash = ?", idHash).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("delete a session of user %d: %w", userID, err)
 	}

@@ -70,7 +70,9 @@ func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 //
 // An attempt that must wait is refused by a plain read: it writes nothing and does not wait for
 // other writers.
-func (s *Store) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignInLimit) (wait time.Duration, err error) {
+func (s *Store) BeginSignIn(
+	ctx context.Context, now model.Instant, limits ...SignInLimit,
+) (wait time.Duration, err error) {
 	if len(limits) == 0 {
 		return 0, nil
 	}
@@ -92,7 +94,9 @@ func (s *Store) BeginSignIn(ctx context.Context, now model.Instant, limits ...Si
 }
 
 // signInWait returns how long an attempt must wait, and how many of the limits have no row yet.
-func (s *Store) signInWait(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, missing int, err error) {
+func (s *Store) signInWait(
+	ctx context.Context, now model.Instant, limits []SignInLimit,
+) (wait time.Duration, missing int, err error) {
 	keys := make([][]byte, len(limits))
 	for i, l := range limits {
 		keys[i] = l.Key
@@ -136,7 +140,9 @@ func (s *Store) clampSignInFailures(ctx context.Context, now model.Instant, keys
 
 // countSignIn counts an attempt on every limit, or returns how long it must wait. Attempts that
 // were read at the same time are counted one after another.
-func (s *Store) countSignIn(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, err error) {
+func (s *Store) countSignIn(
+	ctx context.Context, now model.Instant, limits []SignInLimit,
+) (wait time.Duration, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		rows, err := lockSignInFailures(ctx, tx, now, limits)
 		if err != nil {
@@ -178,14 +184,17 @@ var errWait = errors.New("wait")
 
 // lockSignInFailures inserts the missing rows of the limits, locks all of them until the
 // transaction ends, and returns them in the order of the limits.
-func lockSignInFailures(ctx context.Context, tx *db.Tx, now model.Instant, limits []SignInLimit) ([]signInFailures, error) {
+func lockSignInFailures(
+	ctx context.Context, tx *db.Tx, now model.Instant, limits []SignInLimit,
+) ([]signInFailures, error) {
 	rows := make([]signInFailures, len(limits))
 	for i, l := range limits {
 		rows[i] = signInFailures{Key: l.Key, LastAt: now}
 
 		// Insert or lock the row with one statement: between two of them a success could delete the
 		// row. The update changes nothing.
-		err := tx.NewInsert().Model(&rows[i]).On("CONFLICT (key) DO UPDATE").Set("key = EXCLUDED.key").Returning("*").Scan(ctx)
+		err := tx.NewInsert().Model(&rows[i]).On("CONFLICT (key) DO UPDATE").Set("key = EXCLUDED.key").Returning("*").
+			Scan(ctx)
 		if err != nil {
 			return nil, err
 		}

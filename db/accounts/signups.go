@@ -85,7 +85,8 @@ func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instan
 	newest := tx.NewSelect().Model((*model.PendingSignUp)(nil)).Column("id").Where("email = ?", email).
 		Order("id DESC").Limit(maxPendingSignUpsAddress - 1)
 
-	_, err = tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", email).Where("id NOT IN (?)", newest).Exec(ctx)
+	_, err = tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", email).Where("id NOT IN (?)", newest).
+		Exec(ctx)
 	return err
 }
 
@@ -93,7 +94,8 @@ func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instan
 // secret that is wrong, consumed or expired.
 func (s *Store) PendingSignUp(ctx context.Context, tokenHash []byte, now model.Instant) (*model.PendingSignUp, error) {
 	var signUp model.PendingSignUp
-	err := db.OrNotFound(s.db.Read.NewSelect().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Scan(ctx))
+	err := db.OrNotFound(s.db.Read.NewSelect().Model(&signUp).Where("token_hash = ?", tokenHash).
+		Where("expires_at > ?", now).Scan(ctx))
 	switch {
 	case errors.Is(err, model.ErrNotFound):
 		return nil, ErrInvalidToken
@@ -119,7 +121,8 @@ func (s *Store) ConfirmSignUp(
 		}
 
 		var signUp model.PendingSignUp
-		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Returning("*").Scan(ctx)
+		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Returning("*").
+			Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
@@ -130,7 +133,8 @@ func (s *Store) ConfirmSignUp(
 			return err
 		}
 
-		if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", signUp.Email).Exec(ctx); err != nil {
+		if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", signUp.Email).
+			Exec(ctx); err != nil {
 			return err
 		}
 

@@ -82,7 +82,9 @@ func (s *Store) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.AP
 
 // APITokenUser returns the token with this hash and its user, with the account, and records the use
 // of the token. It returns model.ErrNotFound for an unknown hash.
-func (s *Store) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (*model.APIToken, *model.User, error) {
+func (s *Store) APITokenUser(
+	ctx context.Context, hash []byte, now model.Instant,
+) (*model.APIToken, *model.User, error) {
 	var token model.APIToken
 	if err := s.db.Read.NewSelect().Model(&token).Where("token_hash = ?", hash).Scan(ctx); err != nil {
 		return nil, nil, db.OrNotFound(err)

@@ -36,7 +36,8 @@ func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 // model.ErrNotFound.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*model.User, error) {
 	var user model.User
-	if err := s.db.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx); err != nil {
+	if err := s.db.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).
+		Scan(ctx); err != nil {
 		// Leave the address out: errors are logged.
 		return nil, db.OrNotFound(err)
 	}

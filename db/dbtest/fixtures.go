@@ -106,14 +106,16 @@ func OutboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	}
 
 	site, err := sites.New(d).CreateSite(t.Context(), model.Site{
-		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Noon,
+		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+		Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Noon,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	secret := "the secret of " + domain
-	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret, model.ChangedBy{}); err != nil {
+	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret,
+		model.ChangedBy{}); err != nil {
 		t.Fatal(err)
 	}
 

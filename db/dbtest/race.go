@@ -96,7 +96,8 @@ func awaitLock(t *testing.T, d *db.DB, ended <-chan struct{}) {
 
 // isWaiting reports whether a transaction of PostgreSQL waits for another one's lock.
 func isWaiting(d *db.DB) (waiting bool, err error) {
-	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").
+	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity "+
+		"WHERE datname = current_database() AND wait_event_type = 'Lock')").
 		Scan(context.Background(), &waiting)
 	return waiting, err
 }

@@ -109,8 +109,10 @@ func Tables(d *db.DB) (map[string][]string, error) {
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
 
 	if d.IsPostgres() {
-		query = `SELECT c.relname AS table_name, a.attname AS column_name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped`
+		query = `SELECT c.relname AS table_name, a.attname AS column_name
+FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
+AND a.attnum > 0 AND NOT a.attisdropped`
 	}
 
 	rows, err := Rows[struct{ TableName, ColumnName string }](d, query)

@@ -149,7 +149,8 @@ WHERE s.account_id = k.account_id AND s.issued_at = k.issued_at AND s.id = k.id`
 
 	newNotices = insertMissing(tables.Table[QuotaNotice]{
 		Name: "quota_notices",
-		Columns: tables.Within(func(n *QuotaNotice) *model.CaptchaUsageKey { return &n.CaptchaUsageKey }, tables.CaptchaUsageKey).With(
+		Columns: tables.Within(func(n *QuotaNotice) *model.CaptchaUsageKey { return &n.CaptchaUsageKey },
+			tables.CaptchaUsageKey).With(
 			tables.ConstantText[QuotaNotice]("product", model.ProductCaptcha),
 			tables.Integer("threshold", func(n *QuotaNotice) *int { return &n.Threshold }),
 			tables.Bigint("created_at", func(n *QuotaNotice) *model.Instant { return &n.CreatedAt }),

@@ -100,7 +100,8 @@ func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 
 	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), needless)
 	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), needless)
-	k.Viewed = slices.DeleteFunc(slices.Clone(k.Viewed), func(key model.ViewKey) bool { return closed[key.Visitor.SiteID] })
+	k.Viewed = slices.DeleteFunc(slices.Clone(k.Viewed),
+		func(key model.ViewKey) bool { return closed[key.Visitor.SiteID] })
 
 	return k
 }

@@ -38,7 +38,8 @@ func DeleteAll(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64,
 		return err
 	}
 
-	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) SELECT id, ? FROM sites WHERE account_id = ?", now, accountID)
+	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) "+
+		"SELECT id, ? FROM sites WHERE account_id = ?", now, accountID)
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,14 @@ func (s *Store) CreateOwnersSite(ctx context.Context, site model.Site) (*model.S
 
 func checkSiteLimit(ctx context.Context, tx *db.Tx, site *model.Site) error {
 	var row struct{ Used, Limit int64 }
-	err := tx.NewRaw(`SELECT (SELECT count(*) FROM sites WHERE account_id = ? AND plan = ?) AS used, coalesce(site_limit, ?) AS "limit" FROM accounts WHERE id = ?`,
+	err := tx.NewRaw(`
+SELECT (SELECT count(*) FROM sites WHERE account_id = ? AND plan = ?) AS used, coalesce(site_limit, ?) AS "limit"
+FROM accounts WHERE id = ?`,
 		site.AccountID, site.Plan, model.DefaultSiteLimit, site.AccountID).Scan(ctx, &row)
 	if err == nil && row.Used > row.Limit {
 		err = &model.Error{Kind: model.Conflict, Code: "too_many_sites", Message: fmt.Sprintf(
-			"This account has at most %d sites on the plan %s. Delete one first, or ask the operator for more.", row.Limit, site.Plan)}
+			"This account has at most %d sites on the plan %s. Delete one first, or ask the operator for more.",
+			row.Limit, site.Plan)}
 	}
 
 	return err

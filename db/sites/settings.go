@@ -44,9 +44,11 @@ func (s *Store) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, d
 func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	switch {
 	case !model.IsEventName(name):
-		return model.InvalidField("name", "invalid_event_name", "Use a name of 1 to 48 lower-case letters, digits, underscores and hyphens.")
+		return model.InvalidField("name", "invalid_event_name",
+			"Use a name of 1 to 48 lower-case letters, digits, underscores and hyphens.")
 	case model.IsReservedEvent(name):
-		return model.InvalidField("name", "reserved_event_name", "This name has a meaning of its own and cannot be registered.")
+		return model.InvalidField("name", "reserved_event_name",
+			"This name has a meaning of its own and cannot be registered.")
 	}
 
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
@@ -60,7 +62,8 @@ func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name
 // UnregisterEvent removes a custom event name from the site, and its mark as a key event.
 func (s *Store) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
-		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil || model.IsReservedEvent(name) {
+		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil ||
+			model.IsReservedEvent(name) {
 			// A reserved name was never registered, so its mark stays.
 			return err
 		}
@@ -77,7 +80,8 @@ func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name 
 		}
 
 		if !model.IsAutomaticEvent(name) && !model.IsEcommerceEvent(name) {
-			registered, err := tx.NewSelect().Table("registered_events").Where("site_id = ?", siteID).Where("name = ?", name).Exists(ctx)
+			registered, err := tx.NewSelect().Table("registered_events").Where("site_id = ?", siteID).Where("name = ?", name).
+				Exists(ctx)
 			if err != nil {
 				return err
 			}
@@ -86,7 +90,8 @@ func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name 
 			}
 		}
 
-		_, err := tx.ExecContext(ctx, "INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING", siteID, name)
+		_, err := tx.ExecContext(ctx, "INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
+			siteID, name)
 		return err
 	})
 }
@@ -139,11 +144,13 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 		setIfGiven(&site.AutomaticEvents, u.AutomaticEvents)
 
 		_, err := tx.NewUpdate().Model(site).WherePK().
-			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events").Exec(ctx)
+			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events").
+			Exec(ctx)
 		if err != nil || u.ExcludedAddresses == nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID); err != nil || len(networks) == 0 {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID); err != nil ||
+			len(networks) == 0 {
 			return err
 		}
 
@@ -180,7 +187,8 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 	for i, network := range networks {
 		network = model.UnmapNetwork(network).Masked()
 		if !network.IsValid() {
-			wrong = append(wrong, model.InvalidItem(field, i, "invalid_network", "Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more."))
+			wrong = append(wrong, model.InvalidItem(field, i, "invalid_network",
+				"Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more."))
 			if len(wrong) == model.MaxListErrors {
 				break
 			}
@@ -228,9 +236,11 @@ func (s *Store) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, 
 	case !fixed && plan != model.PlanEnterprise:
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
 	case !fixed && (monthlyPageviews < 1 || monthlyPageviews > model.MaxMonthlyPageviews):
-		return model.InvalidField("monthlyPageviews", "invalid_volume", "An Enterprise plan needs the agreed number of page views a month, from 1 to 2^53.")
+		return model.InvalidField("monthlyPageviews", "invalid_volume",
+			"An Enterprise plan needs the agreed number of page views a month, from 1 to 2^53.")
 	case fixed && monthlyPageviews != 0 && monthlyPageviews != volume:
-		return model.InvalidField("monthlyPageviews", "invalid_volume", fmt.Sprintf("This plan has %d page views a month.", volume))
+		return model.InvalidField("monthlyPageviews", "invalid_volume",
+			fmt.Sprintf("This plan has %d page views a month.", volume))
 	case !fixed:
 		volume = monthlyPageviews
 	}
@@ -249,7 +259,9 @@ func updateColumns(ctx context.Context, tx *db.Tx, site *model.Site, columns ...
 
 // changeSite changes a site of the account in a transaction that locks the site's row, and notifies
 // the watchers.
-func (s *Store) changeSite(ctx context.Context, accountID, siteID int64, change func(tx *db.Tx, site *model.Site) error) error {
+func (s *Store) changeSite(
+	ctx context.Context, accountID, siteID int64, change func(tx *db.Tx, site *model.Site) error,
+) error {
 	return s.change(ctx, siteID, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID) }, change)
 }
 
@@ -285,7 +297,9 @@ func (s *Store) change(
 
 // addToSite adds a value to one of the site's lists. It returns full when the list has limit values
 // already.
-func addToSite(ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string, limit int64, full error) error {
+func addToSite(
+	ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string, limit int64, full error,
+) error {
 	result, err := tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
 		bun.Ident(table), bun.Ident(column), siteID, value)
 	if err != nil {
@@ -305,6 +319,7 @@ func addToSite(ctx context.Context, tx *db.Tx, table, column string, siteID int6
 }
 
 func removeFromSite(ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID, bun.Ident(column), value)
+	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID,
+		bun.Ident(column), value)
 	return err
 }

@@ -19,7 +19,9 @@ func (s *Store) CreateSite(ctx context.Context, site model.Site) (*model.Site, e
 
 // createSite is CreateSite with one more check, which runs in the same transaction after the site
 // was stored.
-func (s *Store) createSite(ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error) (*model.Site, error) {
+func (s *Store) createSite(
+	ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error,
+) (*model.Site, error) {
 	site.AutomaticEvents = true
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", site.AccountID); err != nil {
@@ -58,7 +60,8 @@ func (s *Store) createSite(ctx context.Context, site model.Site, check func(cont
 func atMost(ctx context.Context, tx *db.Tx, table string, accountID, limit int64, code string) error {
 	n, err := tx.NewSelect().Table(table).Where("account_id = ?", accountID).Count(ctx)
 	if err == nil && n > limit {
-		err = &model.Error{Kind: model.Conflict, Code: code, Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
+		err = &model.Error{Kind: model.Conflict, Code: code,
+			Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
 	}
 	return err
 }

@@ -20,7 +20,9 @@ import (
 // model.ParseDomain; without any it is not bound). It returns the sitekey with its secret, which is
 // not stored and cannot be read again. It fails with the Conflict too_many_sitekeys beyond
 // model.MaxSitekeys.
-func (s *Store) CreateSitekey(ctx context.Context, accountID int64, name string, domains []string, now model.Instant) (*model.Sitekey, string, error) {
+func (s *Store) CreateSitekey(
+	ctx context.Context, accountID int64, name string, domains []string, now model.Instant,
+) (*model.Sitekey, string, error) {
 	key := model.Sitekey{AccountID: accountID, Sitekey: model.NewSitekey(), CreatedAt: now}
 	if err := describeSitekey(&key, &name, &domains); err != nil {
 		return nil, "", err
@@ -92,7 +94,9 @@ func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 
 // changeSitekey runs a change in a transaction that locks the sitekey's row, and notifies the
 // watchers.
-func (s *Store) changeSitekey(ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error) (*model.Sitekey, error) {
+func (s *Store) changeSitekey(
+	ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error,
+) (*model.Sitekey, error) {
 	var key model.Sitekey
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&key).Where("id = ?", id).Where("account_id = ?", accountID)
@@ -150,7 +154,9 @@ func giveSecret(key *model.Sitekey) string {
 
 // SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
 func (s *Store) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
-	return findSitekey(ctx, s.db.Read, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID).Where("id = ?", id) })
+	return findSitekey(ctx, s.db.Read, func(q *bun.SelectQuery) {
+		q.Where("account_id = ?", accountID).Where("id = ?", id)
+	})
 }
 
 // SitekeyByKey returns the sitekey with this public text, or model.ErrNotFound.

@@ -59,7 +59,9 @@ func (s *Store) setConversionWebhook(
 // ended, starting with the day of by.At. An empty address ends the exports. Calls are signed with
 // the conversion webhook's secret. The address is checked and the owners are mailed as with
 // SetConversionWebhook.
-func (s *Store) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy) error {
+func (s *Store) SetDailyExportWebhook(
+	ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy,
+) error {
 	if err := checkURL(address); err != nil {
 		return err
 	}
@@ -92,7 +94,8 @@ func (s *Store) mailWebhookChange(
 
 	var changes int
 	err := tx.NewRaw(`INSERT INTO webhook_notices (site_id, day, changes) VALUES (?, ?, 1)
-ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 RETURNING changes`, site.ID, by.At.Day()).Scan(ctx, &changes)
+ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 RETURNING changes`,
+		site.ID, by.At.Day()).Scan(ctx, &changes)
 	if err != nil || changes > model.MaxWebhookMails {
 		return err
 	}
@@ -105,7 +108,8 @@ ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 R
 
 func checkURL(address string) error {
 	if address != "" && !model.IsWebhookURL(address) {
-		return model.InvalidField("url", "invalid_url", "Enter an address such as https://example.com/hook, without user name or password.")
+		return model.InvalidField("url", "invalid_url",
+			"Enter an address such as https://example.com/hook, without user name or password.")
 	}
 	return nil
 }

@@ -40,7 +40,9 @@ func Smallint[Row any, T ~int16 | ~int](name string, field func(*Row) *T) Column
 	return integerColumn(name, "smallint", field, func(v T) int16 { return int16(v) })
 }
 
-func integerColumn[Row any, T, Element integer](name, pgType string, field func(*Row) *T, element func(T) Element) Column[Row] {
+func integerColumn[Row any, T, Element integer](
+	name, pgType string, field func(*Row) *T, element func(T) Element,
+) Column[Row] {
 	return Column[Row]{
 		Name:   name,
 		pgType: pgType,
