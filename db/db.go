@@ -253,6 +253,16 @@ func (d *DB) Dialect() string {
 	return "sqlite"
 }
 
+// UseApplicationKey sets the installation's application key, and the previous keys that may have
+// sealed some of the stored secrets. It must be called once, before the database is used. Package
+// keys seals and derives with them.
+func (d *DB) UseApplicationKey(key model.ApplicationKey, previous ...model.ApplicationKey) {
+	d.applicationKeys = append([]model.ApplicationKey{key}, previous...)
+}
+
+// ApplicationKeys returns the keys set by UseApplicationKey, the current one first.
+func (d *DB) ApplicationKeys() []model.ApplicationKey { return d.applicationKeys }
+
 // Ping reports whether the database answers.
 func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }
 
@@ -266,6 +276,12 @@ func (d *DB) LongRead(ctx context.Context, read func() error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// WithSQLiteConn runs fn with the writing connection, which no other caller uses until fn returns.
+// It is served before InTx.
+func (d *DB) WithSQLiteConn(ctx context.Context, fn func(*SQLiteConn) error) error {
+	return withSQLiteConn(ctx, d.DataWrite.DB, fn)
 }
 
 // Close closes all connections.

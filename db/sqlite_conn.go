@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"io"
@@ -57,30 +56,6 @@ func (c *SQLiteConn) Close() error {
 		_ = statements.Close()
 	}
 	return c.DriverConn.Close()
-}
-
-// WithSQLiteConn runs fn with the writing connection, which no other caller uses until fn returns.
-// It is served before InTx.
-func (d *DB) WithSQLiteConn(ctx context.Context, fn func(*SQLiteConn) error) error {
-	return withSQLiteConn(ctx, d.DataWrite.DB, fn)
-}
-
-func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*SQLiteConn) error) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-
-	err = conn.Raw(func(c any) error {
-		borrowed := c.(*borrowedConn)
-		// A panic in fn leaves a transaction open, so mark the connection until fn has returned.
-		borrowed.bad = true
-		err := fn(borrowed.SQLiteConn)
-		borrowed.bad = errors.Is(err, driver.ErrBadConn)
-		return err
-	})
-
-	return errors.Join(err, conn.Close())
 }
 
 // InTx runs fn in a transaction.

@@ -228,3 +228,22 @@ func (w *sqliteWriter) close() (err error) {
 
 	return err
 }
+
+// withSQLiteConn runs fn with the writing connection, borrowed through one of its pools.
+func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*SQLiteConn) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+
+	err = conn.Raw(func(c any) error {
+		borrowed := c.(*borrowedConn)
+		// A panic in fn leaves a transaction open, so mark the connection until fn has returned.
+		borrowed.bad = true
+		err := fn(borrowed.SQLiteConn)
+		borrowed.bad = errors.Is(err, driver.ErrBadConn)
+		return err
+	})
+
+	return errors.Join(err, conn.Close())
+}

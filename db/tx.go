@@ -52,7 +52,7 @@ func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context
 		})
 	})
 	if err == nil {
-		d.tellWatchers(changes)
+		d.watchers.report(changes)
 	}
 
 	return err

@@ -4,27 +4,16 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 )
 
-// Channel names a kind of changes that Watch reports. It is a channel of PostgreSQL's LISTEN.
-type Channel string
-
-// The channels.
-const (
-	SiteChanges    Channel = "tallygate_site"
-	SitekeyChanges Channel = "tallygate_sitekey"
-)
-
 const (
 	// A connection without notifications is checked after watchSilence: a host or firewall may have
 	// dropped it without closing it.
 	watchSilence = 3 * time.Second
-	watchAnswer  = 2 * time.Second
 
 	watchPauseMin = 100 * time.Millisecond
 	watchPauseMax = 2 * time.Second
@@ -126,12 +115,6 @@ func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	return 0, conn.Ping(answer)
 }
 
-// notice is a change that a transaction announces.
-type notice struct {
-	channel Channel
-	id      int64
-}
-
 // Notify announces changes of rows to every process that watches the channel, when tx commits.
 func (tx *Tx) Notify(ctx context.Context, channel Channel, ids ...int64) error {
 	if len(ids) == 0 {
@@ -148,49 +131,4 @@ func (tx *Tx) Notify(ctx context.Context, channel Channel, ids ...int64) error {
 		tx.changes = append(tx.changes, notice{channel, id})
 	}
 	return tx.noteChanges(ctx, channel, ids)
-}
-
-// watchers holds the functions that changes made through this DB are reported to, on SQLite.
-type watchers struct {
-	mu      sync.RWMutex
-	next    int
-	changed map[int]watcher
-}
-
-type watcher struct {
-	channel Channel
-	changed func(id int64)
-}
-
-func (w *watchers) add(channel Channel, changed func(int64)) (remove func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-
-	if w.changed == nil {
-		w.changed = make(map[int]watcher)
-	}
-
-	id := w.next
-	w.next++
-	w.changed[id] = watcher{channel, changed}
-
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.changed, id)
-	}
-}
-
-// report reports committed changes of this DB.
-func (d *DB) tellWatchers(changes []notice) {
-	d.watchers.mu.RLock()
-	defer d.watchers.mu.RUnlock()
-
-	for _, change := range changes {
-		for _, w := range d.watchers.changed {
-			if w.channel == change.channel {
-				w.changed(change.id)
-			}
-		}
-	}
 }

@@ -10,6 +10,9 @@ const (
 	// takes about 20 µs.
 	watchPoll = 250 * time.Millisecond
 
+	// watchAnswer bounds the wait for the database's answer to a query of a watcher.
+	watchAnswer = 2 * time.Second
+
 	// keptChanges is how many changes are kept. A process that missed more must assume that
 	// everything has changed.
 	keptChanges = 1000
