@@ -53,10 +53,10 @@ func (w *watchers) report(changes []notice) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 
-	for _, change := range changes {
+	for _, made := range changes {
 		for _, watcher := range w.changed {
-			if watcher.channel == change.channel {
-				watcher.changed(change.id)
+			if watcher.channel == made.channel {
+				watcher.changed(made.id)
 			}
 		}
 	}

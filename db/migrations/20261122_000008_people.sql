@@ -3,11 +3,11 @@
 -- A sign-up is a row for 24 hours before it is an account. It reserves nothing: the address may have several, and may get an
 -- account in another way.
 CREATE TABLE pending_sign_ups (
-  id            integer PRIMARY KEY AUTOINCREMENT,
+  id            {{.Identity}},
   email         text   NOT NULL,
   account_name  text   NOT NULL,
   password_hash text   NOT NULL,
-  token_hash    blob  NOT NULL, -- SHA-256 of the mailed secret
+  token_hash    {{.Bytes}}  NOT NULL, -- SHA-256 of the mailed secret
   created_at    bigint NOT NULL,
   expires_at    bigint NOT NULL
 );

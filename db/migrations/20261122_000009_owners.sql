@@ -4,7 +4,7 @@ CREATE TABLE webhook_notices (
   day     integer NOT NULL,
   changes integer NOT NULL,
   PRIMARY KEY (site_id, day)
-) WITHOUT ROWID;
+){{.WithoutRowID}};
 
 -- How often the password was changed. What a browser remembers of a sign-in counts for one generation.
 ALTER TABLE users ADD COLUMN password_generation integer NOT NULL DEFAULT 0;
@@ -14,9 +14,9 @@ UPDATE delivery_attempts SET error = 'no_address' WHERE error IN ('blocked', 'dn
 
 -- Requests to erase all that was stored of one pseudonymous user id of a site. A job goes through the site's visits.
 CREATE TABLE user_erasures (
-  id           integer PRIMARY KEY AUTOINCREMENT,
+  id           {{.Identity}},
   site_id      bigint  NOT NULL,
-  subject      blob   NOT NULL, -- the keyed hash that visits have as their user_id
+  subject      {{.Bytes}}   NOT NULL, -- the keyed hash that visits have as their user_id
   requested_at bigint  NOT NULL, -- visits that began later stay
   last_visit   bigint  NOT NULL DEFAULT 0, -- id of the last visit that the job has gone through
   visits       bigint  NOT NULL DEFAULT 0, -- rows erased so far

@@ -3,12 +3,12 @@
 ALTER TABLE accounts ADD COLUMN captcha_plan text NOT NULL DEFAULT 'FREE';
 
 CREATE TABLE sitekeys (
-  id          integer PRIMARY KEY AUTOINCREMENT,
+  id          {{.Identity}},
   account_id  bigint NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   sitekey     text   NOT NULL,
   name        text   NOT NULL,
   domains     text   NOT NULL, -- JSON array of domains; [] for a key that works everywhere
-  secret_hash blob   NOT NULL, -- SHA-256
+  secret_hash {{.Bytes}}   NOT NULL, -- SHA-256
   secret_hint text   NOT NULL, -- the last characters, for the owner to recognise it by
   created_at  bigint NOT NULL
 );
@@ -25,16 +25,24 @@ CREATE TABLE captcha_usage (
   over_quota   bigint   NOT NULL DEFAULT 0, -- the quota that reserve_from is about
   noticed      smallint NOT NULL DEFAULT 0, -- the highest threshold in percent with a row in quota_notices
   PRIMARY KEY (account_id, month)
+{{if .Postgres -}}
+) WITH (fillfactor = 20);
+{{- else -}}
 ) WITHOUT ROWID;
+{{- end}}
 
 -- Challenges and tokens that are used up. The moment of issue stands before the random id, so that new rows come at the end
 -- of an account's part of the key, and old ones are found without an index of their own. The test sitekey's account is 0.
 CREATE TABLE captcha_spent (
   account_id bigint NOT NULL,
   issued_at  bigint NOT NULL,
-  id         blob   NOT NULL,
+  id         {{.Bytes}}   NOT NULL,
   PRIMARY KEY (account_id, issued_at, id)
+{{if .Postgres -}}
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.5);
+{{- else -}}
 ) WITHOUT ROWID;
+{{- end}}
 
 -- A quota that was used to a part, once per month and part.
 CREATE TABLE quota_notices (
@@ -46,5 +54,5 @@ CREATE TABLE quota_notices (
   created_at bigint  NOT NULL,
   mailed_at  bigint  NOT NULL DEFAULT 0, -- 0: the mails are still to be written
   PRIMARY KEY (account_id, site_id, product, month, threshold)
-) WITHOUT ROWID;
+){{.WithoutRowID}};
 CREATE INDEX quota_notices_new ON quota_notices (created_at) WHERE mailed_at = 0; -- the mailer

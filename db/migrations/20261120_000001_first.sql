@@ -7,13 +7,13 @@ CREATE TABLE settings (
 );
 
 CREATE TABLE accounts (
-  id         integer PRIMARY KEY AUTOINCREMENT,
+  id         {{.Identity}},
   name       text   NOT NULL,
   created_at bigint NOT NULL
 );
 
 CREATE TABLE users (
-  id            integer PRIMARY KEY AUTOINCREMENT,
+  id            {{.Identity}},
   account_id    bigint  NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   email         text    NOT NULL,
   password_hash text    NOT NULL,
@@ -24,7 +24,7 @@ CREATE UNIQUE INDEX users_email ON users (email);
 CREATE INDEX users_account ON users (account_id, id); -- members of an account
 
 CREATE TABLE sessions (
-  id_hash      blob  PRIMARY KEY,
+  id_hash      {{.Bytes}}  PRIMARY KEY,
   user_id      bigint NOT NULL REFERENCES users (id) ON DELETE CASCADE,
   created_at   bigint NOT NULL,
   last_seen_at bigint NOT NULL,
@@ -35,14 +35,14 @@ CREATE INDEX sessions_expiry ON sessions (expires_at); -- housekeeping
 
 -- Failed sign-ins by keyed hash of what was tried (an e-mail address, a network), so that nothing personal is kept.
 CREATE TABLE signin_failures (
-  key           blob   PRIMARY KEY,
+  key           {{.Bytes}}   PRIMARY KEY,
   failures      integer NOT NULL,
   last_at       bigint  NOT NULL
 );
 CREATE INDEX signin_failures_age ON signin_failures (last_at); -- housekeeping
 
 CREATE TABLE sites (
-  id                         integer PRIMARY KEY AUTOINCREMENT,
+  id                         {{.Identity}},
   account_id                 bigint  NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
   site_key                   text    NOT NULL,
   domain                     text    NOT NULL,
@@ -53,7 +53,7 @@ CREATE TABLE sites (
   measure_ecommerce          boolean NOT NULL DEFAULT false,
   allow_pseudonymous_user_id boolean NOT NULL DEFAULT false,
   automatic_events           boolean NOT NULL DEFAULT true,
-  server_secret_hash         blob,          -- SHA-256
+  server_secret_hash         {{.Bytes}},          -- SHA-256
   server_secret_hint         text,           -- the last characters, for the owner to recognise it by
   conversion_webhook_url     text,
   created_at                 bigint  NOT NULL
@@ -68,33 +68,33 @@ CREATE TABLE site_domains (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   domain  text   NOT NULL,
   PRIMARY KEY (site_id, domain)
-) WITHOUT ROWID;
+){{.WithoutRowID}};
 
 -- The site's own event names.
 CREATE TABLE registered_events (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   name    text   NOT NULL,
   PRIMARY KEY (site_id, name)
-) WITHOUT ROWID;
+){{.WithoutRowID}};
 
 -- Events that call the conversion webhook. A purchase always does and needs no row.
 CREATE TABLE key_events (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   name    text   NOT NULL,
   PRIMARY KEY (site_id, name)
-) WITHOUT ROWID;
+){{.WithoutRowID}};
 
 -- Addresses whose hits are not stored, as networks in CIDR form.
 CREATE TABLE excluded_addresses (
   site_id bigint NOT NULL REFERENCES sites (id) ON DELETE CASCADE,
   network text   NOT NULL,
   PRIMARY KEY (site_id, network)
-) WITHOUT ROWID;
+){{.WithoutRowID}};
 
 -- The random part of a day's visitor key. Destroyed after the day, so that ids cannot be computed again.
 CREATE TABLE day_salts (
   day  integer PRIMARY KEY,
-  salt blob   NOT NULL
+  salt {{.Bytes}}   NOT NULL
 );
 
 -- Page views and events per site and UTC month. Its row is also the lock that writers of one site take turns on.
@@ -103,7 +103,11 @@ CREATE TABLE site_usage (
   month   integer NOT NULL,
   used    bigint  NOT NULL,
   PRIMARY KEY (site_id, month)
+{{if .Postgres -}}
+) WITH (fillfactor = 20);
+{{- else -}}
 ) WITHOUT ROWID;
+{{- end}}
 
 -- Calls that were refused or ignored, by day, endpoint and code. Added up in memory and flushed.
 CREATE TABLE rejections (
@@ -113,17 +117,24 @@ CREATE TABLE rejections (
   code     text    NOT NULL,
   count    bigint  NOT NULL,
   PRIMARY KEY (site_id, day, endpoint, code)
+{{if .Postgres -}}
+) WITH (fillfactor = 50);
+{{- else -}}
 ) WITHOUT ROWID;
+{{- end}}
 
+{{if .Postgres -}}
+-- Visits, page views and events are cut by month: old months are dropped as a whole, and an index never holds more than a
+-- month. Months are made ahead; the default parts are the guard and stay empty.{{end}}
 CREATE TABLE visits (
   site_id          bigint  NOT NULL,
   id               bigint  NOT NULL, -- grows with time: microseconds since 2020 * 4096 + random
-  visitor          blob   NOT NULL,
+  visitor          {{.Bytes}}   NOT NULL,
   started_at       bigint  NOT NULL,
   last_pageview_at bigint  NOT NULL, -- 0: only events so far
   pageviews        integer NOT NULL,
   channel          text    NOT NULL,
-  user_id          blob,            -- keyed hash of the owner's pseudonymous id
+  user_id          {{.Bytes}},            -- keyed hash of the owner's pseudonymous id
   referrer         text,
   utm_source       text,
   utm_medium       text,
@@ -136,8 +147,13 @@ CREATE TABLE visits (
   fbclid           text,
   msclkid          text,
   PRIMARY KEY (site_id, id)
+{{if .Postgres -}}
+) PARTITION BY RANGE (id);
+CREATE INDEX visits_visitor ON visits (visitor, id); -- the visitor's current visit, on every page view
+{{- else -}}
 ) WITHOUT ROWID;
 CREATE INDEX visits_visitor ON visits (site_id, visitor); -- the visitor's current visit, on every page view
+{{- end}}
 
 CREATE TABLE pageviews (
   site_id     bigint   NOT NULL,
@@ -151,8 +167,13 @@ CREATE TABLE pageviews (
   path        text     NOT NULL,
   language    text,
   PRIMARY KEY (site_id, at, id) -- the order of the export
+{{if .Postgres -}}
+) PARTITION BY RANGE (at);
+CREATE INDEX pageviews_id ON pageviews (id, at); -- engagement finds its page view, the newest with that id
+{{- else -}}
 ) WITHOUT ROWID;
 CREATE INDEX pageviews_id ON pageviews (site_id, id, at); -- engagement finds its page view, the newest with that id
+{{- end}}
 
 CREATE TABLE events (
   site_id        bigint NOT NULL,
@@ -166,7 +187,11 @@ CREATE TABLE events (
   transaction_id text,
   properties     text,             -- JSON as sent, without what has a column
   PRIMARY KEY (site_id, at, id)    -- the order of the export
+{{if .Postgres -}}
+) PARTITION BY RANGE (at);
+{{- else -}}
 ) WITHOUT ROWID;
+{{- end}}
 
 -- Purchases and refunds that are recorded. Not cut by month, so that an id is unique for good.
 CREATE TABLE transactions (
@@ -175,7 +200,7 @@ CREATE TABLE transactions (
   event          text   NOT NULL, -- purchase or refund
   at             bigint NOT NULL,
   PRIMARY KEY (site_id, transaction_id)
-) WITHOUT ROWID;
+){{.WithoutRowID}};
 
 -- What has to be sent to owners: written with the fact itself, sent by the worker.
 CREATE TABLE deliveries (
@@ -191,3 +216,8 @@ CREATE TABLE deliveries (
   PRIMARY KEY (site_id, id)
 );
 CREATE INDEX deliveries_due ON deliveries (next_attempt_at) WHERE state = 'pending'; -- the sweeper
+
+{{if .Postgres}}CREATE TABLE visits_default    PARTITION OF visits    DEFAULT;
+CREATE TABLE pageviews_default PARTITION OF pageviews DEFAULT;
+CREATE TABLE events_default    PARTITION OF events    DEFAULT;
+{{- end}}

@@ -4,5 +4,5 @@
 -- events have named but that have not arrived.
 
 ALTER TABLE visits ADD COLUMN n smallint NOT NULL DEFAULT 1;
-ALTER TABLE visits ADD COLUMN recent bytea;
-ALTER TABLE visits ADD COLUMN awaited bytea;
+ALTER TABLE visits ADD COLUMN recent {{.Bytes}};
+ALTER TABLE visits ADD COLUMN awaited {{.Bytes}};

@@ -1,0 +1,79 @@
+package scan
+
+import (
+	"slices"
+
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// filter returns which visits every filter keeps; nil keeps all. Each filter is evaluated once per
+// text of a dictionary, then by index.
+func (p *pass) filter() []bool {
+	if len(p.query.Filters) == 0 {
+		return nil
+	}
+
+	keep := slices.Repeat([]bool{true}, len(p.g.New))
+	for i := range p.query.Filters {
+		f := &p.query.Filters[i]
+		has := p.test(f)
+		for visit, kept := range keep {
+			keep[visit] = kept && has(visit) != f.Not
+		}
+	}
+	return keep
+}
+
+// test returns whether a visit has a value that the filter matches.
+func (p *pass) test(f *Filter) func(visit int) bool {
+	g := p.g
+
+	switch f.By {
+	case Page:
+		match, path := p.matches(segment.Path, f), &g.Columns[segment.Path]
+		return func(visit int) bool {
+			return anyIn(g.Views, visit, func(v int) bool { return match[path.At(v)] })
+		}
+	case Event:
+		match, name := p.matches(segment.EventName, f), &g.Columns[segment.EventName]
+		return func(visit int) bool {
+			return anyIn(g.Events, visit, func(e int) bool { return match[name.At(e)] })
+		}
+	case Property:
+		match := p.matches(segment.PropValue, f)
+		property, known := p.id(segment.PropName, f.Property)
+		return func(visit int) bool {
+			return known && anyIn(g.Events, visit, func(e int) bool {
+				value, carried := p.valueOf(e, property, f.Event)
+				return carried && match[value]
+			})
+		}
+	case DayOfWeek, HourOfDay:
+		clock := newClock(p.query.Zone, p.first, f.By)
+		return func(visit int) bool { return f.Match(clock.text(clock.slot(g.Start[visit]))) }
+	default:
+		match, column := p.matches(fields[f.By], f), &g.Columns[fields[f.By]]
+		return func(visit int) bool { return match[column.At(visit)] }
+	}
+}
+
+// matches evaluates the filter on a dictionary.
+func (p *pass) matches(field segment.Field, f *Filter) []bool {
+	texts := p.g.Texts[field.Domain()]
+	match := make([]bool, len(texts))
+	for id, text := range texts {
+		match[id] = f.Match(text)
+	}
+	return match
+}
+
+// anyIn reports whether one of the rows that belong to i is wanted.
+func anyIn(of func(i int) (from, to uint32), i int, wanted func(row int) bool) bool {
+	from, to := of(i)
+	for row := from; row < to; row++ {
+		if wanted(int(row)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+// Package scan counts reports from segments. Its definitions are those of docs/reports.md; each is
+// tested against a naive count of the same rows.
+//
+//   - A day is a day of the site's time zone. Page views and events count at their own time, visits
+//     at their start.
+//   - Visitors of a day are the distinct visitors with a page view on it; those of a longer period
+//     are its days added up. A user id counts once in the period, in a row and in a point.
+//   - A visit has at least one page view. Visits that only server events opened count in figures of
+//     events alone.
+//   - A filter keeps or drops whole visits, so that all figures of a page speak of the same visits.
+//
+// A Scanner takes one segment at a time and needs memory for one segment and for the values that it
+// found. The package never reads a database, a clock or the network.
+package scan
+
+import (
+	"sort"
+	"time"
+
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/reports/segment"
+)
+
+// Dimension is what visits, page views or events are broken down by.
+type Dimension uint8
+
+// The dimensions. Those up to Width are of the visit.
+const (
+	EntryPage Dimension = iota
+	ExitPage
+	Channel
+	Source
+	Referrer
+	UTMSource
+	UTMMedium
+	UTMCampaign
+	UTMContent
+	UTMTerm
+	ClickID
+	Language
+	Width
+	Page
+	Event
+	Property // of Breakdown.Property, of events named Breakdown.Event or of all
+	DayOfWeek
+	HourOfDay
+)
+
+// fields are the columns of the visit's dimensions.
+var fields = [...]segment.Field{
+	EntryPage: segment.Entry, ExitPage: segment.Exit, Channel: segment.Channel, Source: segment.Source,
+	Referrer: segment.Referrer, UTMSource: segment.UTMSource, UTMMedium: segment.UTMMedium,
+	UTMCampaign: segment.UTMCampaign, UTMContent: segment.UTMContent, UTMTerm: segment.UTMTerm,
+	ClickID: segment.ClickID, Language: segment.Language, Width: segment.Width,
+}
+
+// Breakdown asks for one row per value of a dimension.
+type Breakdown struct {
+	By       Dimension
+	Property string // of Property: its name
+	Event    string // of Property: only of events of this name; empty for all
+}
+
+// Filter keeps the visits whose value matches, or with Not those whose value does not. Page, Event
+// and Property keep a visit in which such a page view or event happened, whenever in the visit.
+type Filter struct {
+	Breakdown
+	Not   bool
+	Match func(value string) bool
+}
+
+// Query is what to count.
+type Query struct {
+	Zone *time.Location
+	// From and To are the first and the last local day.
+	From, To Date
+	// Until leaves out what happened at this time and later, to compare with an unfinished day.
+	// Zero leaves out nothing.
+	Until time.Time
+
+	Filters    []Filter
+	KeyEvents  map[string]bool // names of the events that are conversions
+	Points     []time.Time     // starts of the series' points, ascending; the last one ends the series
+	Breakdowns []Breakdown
+	Funnels    []Funnel
+	Properties *PropertyNames // which properties to list; nil for none
+}
+
+// Date is a day of the calendar in the query's time zone.
+type Date struct {
+	Year  int
+	Month time.Month
+	Day   int
+}
+
+// DateOf returns the date of a time in its own location.
+func DateOf(t time.Time) Date {
+	y, m, d := t.Date()
+	return Date{y, m, d}
+}
+
+// Start returns the first time that belongs to the day or to a later one: midnight, or the end of
+// the gap where the zone skips midnight or the whole day.
+func (d Date) Start(zone *time.Location) time.Time {
+	midnight := time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, zone)
+	if DateOf(midnight) == d.normal() && DateOf(midnight.Add(-time.Second)) != d.normal() {
+		return midnight
+	}
+
+	// Midnight was skipped or came twice. No zone is 36 hours away from UTC.
+	const reach = 36 * 60 * 60
+	earliest := d.utc().Add(-reach * time.Second)
+	seconds := sort.Search(2*reach, func(n int) bool {
+		return DateOf(earliest.Add(time.Duration(n)*time.Second).In(zone)).Compare(d) >= 0
+	})
+	return earliest.Add(time.Duration(seconds) * time.Second).In(zone)
+}
+
+// normal returns the date with its month and day in range, so that Date{2026, 1, 32} is 1 February.
+func (d Date) normal() Date { return DateOf(d.utc()) }
+
+// AddDays returns the date n days later.
+func (d Date) AddDays(n int) Date { return Date{d.Year, d.Month, d.Day + n}.normal() }
+
+// Compare orders dates.
+func (d Date) Compare(other Date) int {
+	return d.utc().Compare(other.utc())
+}
+
+func (d Date) utc() time.Time { return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC) }
+
+// PropertyNames asks for the names of the properties that events carried.
+type PropertyNames struct {
+	Event string // only of events of this name; empty for all
+}
+
+// Funnel asks how many visitors went through steps in this order within a UTC day.
+type Funnel struct {
+	Steps []Step
+}
+
+// Step is a page view whose path matches, or an event of a name.
+type Step struct {
+	Page  func(path string) bool // nil for an event
+	Event string
+}
+
+// UTCDays returns the UTC days whose segments the query reads.
+func (q *Query) UTCDays() (first, last model.Day) {
+	return model.At(q.From.Start(q.Zone)).Day(), model.At(q.To.AddDays(1).Start(q.Zone).Add(-time.Microsecond)).Day()
+}
