@@ -1,53 +1,21 @@
 package db
 
 import (
-	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// The time on which deletions rely. PostgreSQL's server has a clock that all processes share;
-// SQLite has only the machine's. Either can be set wrongly, so TrustedNow also compares it with the
-// time that it returned last.
+// clockSlack is how far the clock may move back, or deviate from a process's uptime, without
+// counting as a jump.
+const clockSlack = time.Minute
 
-const (
-	// clockStep is how far the clock may move between two calls of TrustedNow, of any process,
-	// without being a jump. It is longer than the pause between two tasks of housekeeping and than
-	// a restart.
-	clockStep = 10 * time.Minute
-
-	// clockSlack is how far the clock may move back, or away from the time that a process measures
-	// itself, without being a jump.
-	clockSlack = time.Minute
-
-	// LongJump is the size from which a jump of the clock is a fault to report and not, probably, a
-	// machine that was off.
-	LongJump = 24 * time.Hour
-
-	// settleShort and settleLong are how long the clock must run without another jump before it is
-	// trusted again. settleShort is longer than model.SpentRetention: what a challenge or token is worth
-	// is then decided on either side of the jump.
-	settleShort = model.SpentRetention + 10*time.Minute
-	settleLong  = 24 * time.Hour
-
-	// clockNoted is how old the stored time may become before it is written again.
-	clockNoted = time.Minute
-
-	clockSetting = "trusted_clock"
-)
-
-// Clock is where a DB takes the time from, and what it remembers of it.
+// Clock is the source of a DB's time, with this process's last readings of it.
 type Clock struct {
 	mu     sync.Mutex
 	now    func() time.Time     // nil: the server's clock on PostgreSQL, the machine's on SQLite; tests set it
-	uptime func() time.Duration // runs on whatever happens to the clock
+	uptime func() time.Duration // of this process; independent of the clock
 	agreed reading              // when TrustedNow last returned a time
 	seen   reading              // when TrustedNow last refused one
 }
@@ -58,7 +26,7 @@ type reading struct {
 	uptime time.Duration
 }
 
-// leadsTo reports whether the time that has passed since the reading explains a later one.
+// leadsTo reports whether the uptime between two readings explains the difference of their times.
 func (r reading) leadsTo(later reading) bool {
 	if r.at == 0 {
 		return false
@@ -72,8 +40,8 @@ func newClock() *Clock {
 	return &Clock{uptime: func() time.Duration { return time.Since(began) }}
 }
 
-// Set replaces the sources of the time and of the uptime, for a simulated clock. trusted makes
-// TrustedNow trust the time as it is now; otherwise it is as after a start.
+// Set replaces the sources of the time and of the uptime, for a simulated clock. With trusted,
+// TrustedNow trusts the current time; without, it starts as after a restart.
 func (c *Clock) Set(now func() time.Time, uptime func() time.Duration, trusted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,221 +51,4 @@ func (c *Clock) Set(now func() time.Time, uptime func() time.Duration, trusted b
 	if trusted {
 		c.agreed = reading{model.At(now()), uptime()}
 	}
-}
-
-// Now returns the database's time: of PostgreSQL's server, or of this machine with SQLite.
-func (d *DB) Now(ctx context.Context) (model.Instant, error) {
-	d.Clock.mu.Lock()
-	now := d.Clock.now
-	d.Clock.mu.Unlock()
-
-	switch {
-	case now != nil:
-		return model.At(now()), nil
-	case !d.IsPostgres():
-		return model.At(time.Now()), nil
-	}
-
-	var at model.Instant
-	if err := d.Read.NewRaw("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(ctx, &at); err != nil {
-		return 0, fmt.Errorf("ask the database for the time: %w", err)
-	}
-
-	return at, nil
-}
-
-// MaxClockDifference is how far a process's clock may be from the database's.
-const MaxClockDifference = time.Minute
-
-// CompareClock returns the database's time, and by how much a process's clock is ahead of it, or
-// behind when negative. What the question itself takes does not count.
-func (d *DB) CompareClock(ctx context.Context, clock func() time.Time) (now model.Instant, ahead time.Duration, err error) {
-	before := clock()
-
-	if now, err = d.Now(ctx); err != nil {
-		return 0, 0, err
-	}
-
-	after := clock()
-
-	// The database answered somewhere between the two readings.
-	if at := now.Time(); at.Before(before) {
-		ahead = before.Sub(at)
-	} else if at.After(after) {
-		ahead = after.Sub(at)
-	}
-
-	return now, ahead, nil
-}
-
-// ClockJump is the error of TrustedNow while the clock has jumped and not run on for long enough
-// since.
-type ClockJump struct {
-	From  model.Instant // the last trusted time; 0: there is none, but rows that are older than Since
-	Since model.Instant // when the jump was noticed, on the new time
-	Until model.Instant // when the new time is trusted unless it jumps again
-}
-
-// Error implements error.
-func (j *ClockJump) Error() string {
-	if j.From == 0 {
-		return fmt.Sprintf("the database's clock is trusted from %s on", j.Until.Time().Format(time.RFC3339))
-	}
-	return fmt.Sprintf("the database's clock jumped by %v to %s and is trusted from %s on", j.By().Round(time.Second),
-		j.Since.Time().Format(time.RFC3339), j.Until.Time().Format(time.RFC3339))
-}
-
-// By returns the size of the jump, negative when the clock was set back; 0 when there was no
-// trusted time before.
-func (j *ClockJump) By() time.Duration {
-	if j.From == 0 {
-		return 0
-	}
-	return j.Since.Sub(j.From)
-}
-
-// IsLong reports whether the clock jumped by more than LongJump, in either direction.
-func (j *ClockJump) IsLong() bool { return j.By().Abs() > LongJump }
-
-// TrustedNow returns the database's time for deletions, or a *ClockJump. A time is trusted when it
-// continues the last trusted one: by at most 10 minutes, or by as much as this process has run
-// meanwhile. After a jump the clock must run on for 70 minutes, after one of more than a day for 24
-// hours; a clock that is put right again is trusted at once. The state is stored, so that it holds
-// for all processes and across restarts.
-func (d *DB) TrustedNow(
-	ctx context.Context, newest func(context.Context, bun.IDB) (model.Instant, error),
-) (model.Instant, error) {
-	d.Clock.mu.Lock()
-	uptime := d.Clock.uptime()
-	d.Clock.mu.Unlock()
-
-	at, err := d.Now(ctx)
-	if err != nil {
-		return 0, err
-	}
-
-	now := reading{at, uptime}
-
-	mark, err := readClockMark(ctx, d.Read)
-	if err != nil {
-		return 0, err
-	}
-
-	if age := at.Sub(mark.trusted); mark.since != 0 || age < 0 || age >= clockNoted {
-		if mark, err = d.advanceClock(ctx, now, newest); err != nil {
-			return 0, err
-		}
-	}
-
-	d.Clock.mu.Lock()
-	defer d.Clock.mu.Unlock()
-
-	if mark.since != 0 {
-		d.Clock.seen = now
-		return 0, mark.jump()
-	}
-
-	d.Clock.agreed = now
-	return at, nil
-}
-
-// advanceClock compares a time with the stored one and stores what follows from it.
-func (d *DB) advanceClock(
-	ctx context.Context, now reading, newest func(context.Context, bun.IDB) (model.Instant, error),
-) (clockMark, error) {
-	d.Clock.mu.Lock()
-	agreed, seen := d.Clock.agreed.leadsTo(now), d.Clock.seen.leadsTo(now)
-	d.Clock.mu.Unlock()
-
-	var mark clockMark
-	err := d.InTx(ctx, func(ctx context.Context, tx *Tx) error {
-		if err := tx.LockKey(ctx, ClockLock); err != nil {
-			return err
-		}
-
-		var err error
-		if mark, err = readClockMark(ctx, tx); err != nil {
-			return err
-		}
-
-		// The first call of an installation. One that was filled by an earlier release may have
-		// been filled on another time.
-		if mark == (clockMark{}) {
-			last, err := newest(ctx, tx)
-			if err != nil {
-				return err
-			}
-
-			agreed = agreed || last == 0 || follows(last, now.at)
-		}
-
-		mark = mark.advance(now.at, agreed, seen)
-		_, err = tx.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-			clockSetting, mark.String())
-
-		return err
-	})
-	if err != nil {
-		return clockMark{}, fmt.Errorf("compare the clock with the last trusted time: %w", err)
-	}
-
-	return mark, nil
-}
-
-// clockMark is the stored state of TrustedNow.
-type clockMark struct {
-	trusted model.Instant // the last trusted time; 0: none yet
-	since   model.Instant // when a jump was noticed, on the new time; 0: the clock is trusted
-	seen    model.Instant // the last time after the jump
-}
-
-// advance returns the state after a reading of the clock. agreed and seen report that the uptime of
-// the process explains the reading after its last trusted one, and after its last one since the
-// jump.
-func (m clockMark) advance(now model.Instant, agreed, seen bool) clockMark {
-	switch {
-	case agreed || follows(m.trusted, now):
-		return clockMark{trusted: now}
-	case m.since == 0 || !seen && !follows(m.seen, now):
-		return clockMark{trusted: m.trusted, since: now, seen: now}
-	case now >= m.jump().Until:
-		return clockMark{trusted: now}
-	}
-
-	return clockMark{trusted: m.trusted, since: m.since, seen: now}
-}
-
-func (m clockMark) jump() *ClockJump {
-	jump := &ClockJump{From: m.trusted, Since: m.since}
-	jump.Until = m.since.Add(settleShort)
-	if jump.IsLong() {
-		jump.Until = m.since.Add(settleLong)
-	}
-	return jump
-}
-
-// follows reports whether a time may be the next one that any process reads.
-func follows(last, now model.Instant) bool {
-	passed := now.Sub(last)
-	return last != 0 && passed >= -clockSlack && passed <= clockStep
-}
-
-// String is how the state is stored.
-func (m clockMark) String() string { return fmt.Sprintf("%d %d %d", m.trusted, m.since, m.seen) }
-
-func readClockMark(ctx context.Context, idb bun.IDB) (m clockMark, err error) {
-	var stored string
-	err = idb.NewSelect().Table("settings").Column("value").Where("name = ?", clockSetting).Scan(ctx, &stored)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return m, nil
-	case err != nil:
-		return m, fmt.Errorf("read the last trusted time: %w", err)
-	}
-
-	if _, err := fmt.Sscanf(stored, "%d %d %d", &m.trusted, &m.since, &m.seen); err != nil {
-		return m, fmt.Errorf("the setting %s is %q: %w", clockSetting, stored, err)
-	}
-
-	return m, nil
 }

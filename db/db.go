@@ -1,11 +1,12 @@
 // Package db is the core of storage on SQLite and PostgreSQL: connections, transactions with their
 // locks and retries, errors, notifications of changes, migrations, and the database's clock. It
-// knows no subject; these have packages of their own, each with a Store made from a DB:
+// contains no subject of the product. Each subject has a package of its own, with a Store made from
+// a DB:
 //
 //	retention      old, deleted and erased rows; partitions
 //	accounts       users, members, sessions, passwords, API tokens
 //	sites          sites with their settings, captcha sitekeys
-//	outbox         webhook deliveries, mails, daily exports, notices of quotas
+//	outbox         webhook deliveries, mails, daily exports, quota notices
 //	ingest         batches of hits and captcha claims
 //	exports        raw rows for owners
 //	keys           the application key and the key of ids
@@ -14,10 +15,11 @@
 //	tables         columns of the tables that batches write; sqlitestmt and saltfile are leaves, too
 //	model          entities and their rules, without SQL
 //
-// A package imports only those below it; ingest, exports, keys and files do not import each other.
-// SQL and bun stay under db. The control plane, the data plane, the jobs and the command line make
-// the stores that they use from the one DB they are given. They keep them as concrete types: an
-// interface would have one implementation and dozens of methods. Tests use real databases.
+// A package imports only packages below it; ingest, exports, keys and files do not import each
+// other. SQL and bun are used only under db. The control plane, the data plane, the jobs and the
+// command line make their stores from the one DB they are given. They keep the stores as concrete
+// types: an interface would have one implementation and dozens of methods. Tests use real
+// databases.
 package db
 
 import (
@@ -48,20 +50,20 @@ type DB struct {
 	Read  *bun.DB
 
 	// The data plane has pools of its own, so that owners and workers cannot use up its connections.
-	DataWrite *bun.DB // SQLite: the one writing connection, ahead of Write; PostgreSQL: the same pool as DataRead
+	DataWrite *bun.DB // SQLite: the one writing connection, before Write; PostgreSQL: the same pool as DataRead
 	DataRead  *bun.DB
 
 	sqlite *sqliteWriter   // nil on PostgreSQL
 	pg     *pgx.ConnConfig // nil on SQLite
 
-	SQLitePath string // of the database file; empty on PostgreSQL
+	SQLitePath string // path of the database file; empty on PostgreSQL
 
-	watchers        watchers               // of SQLite; PostgreSQL notifies every process itself
-	source          int64                  // of changes in SQLite: random, to recognise this DB's own
+	watchers        watchers               // on SQLite; PostgreSQL notifies every process itself
+	source          int64                  // of changes on SQLite; random, identifies this DB's own
 	applicationKeys []model.ApplicationKey // the current one first
 	Clock           *Clock
 
-	longReads chan struct{} // one for each read of LongRead
+	longReads chan struct{} // holds one value for each running LongRead
 }
 
 const (
@@ -69,19 +71,19 @@ const (
 	sqliteReaders   = 8
 	maxLongReads    = sqliteReaders / 2
 	postgresPool    = 16
-	dataPool        = 4 // connections with which the data plane looks up sites, sitekeys and salts, and stores counts
+	dataPool        = 4 // connections for the data plane's lookups of sites, sitekeys and salts, and for its counts
 	pingAfter       = 50 * time.Millisecond
 	sqliteScheme    = "sqlite:"
 	defaultDatabase = "tallygate.sqlite"
 )
 
-// EmbeddedURL is the database used when none is configured: one SQLite file in the data directory.
+// EmbeddedURL returns the URL used when none is configured: one SQLite file in the data directory.
 func EmbeddedURL(dataDir string) string {
 	return sqliteScheme + filepath.Join(dataDir, defaultDatabase)
 }
 
-// Open prepares a database from "sqlite:<path>" or "postgres://…". It does not wait for a server to
-// answer: see Ping.
+// Open prepares a database from "sqlite:<path>" or "postgres://…". It does not connect to a server;
+// see Ping.
 func Open(rawURL string) (*DB, error) {
 	switch {
 	case strings.HasPrefix(rawURL, sqliteScheme):
@@ -92,7 +94,7 @@ func Open(rawURL string) (*DB, error) {
 	return nil, errors.New("the database URL is neither a postgres nor a sqlite address")
 }
 
-// SQLiteFile returns the file of an embedded database; ok is false for another one.
+// SQLiteFile returns the file of an embedded database. ok is false for any other database.
 func SQLiteFile(rawURL string) (path string, ok bool) {
 	return strings.CutPrefix(rawURL, sqliteScheme)
 }
@@ -144,9 +146,9 @@ func openSQLiteReaders(path string, connections int) (*bun.DB, error) {
 	return bun.NewDB(read, sqlitedialect.New()), nil
 }
 
-// protectSQLiteFiles sees to it that only the owner can read the database: its files hold password
-// hashes and visits. SQLite gives its log and index the mode of the database file, so that is made
-// here, whatever the umask.
+// protectSQLiteFiles makes the database readable by its owner only: its files hold password hashes
+// and visits. SQLite gives its log and index the mode of the database file, so the file is created
+// here, independently of the umask.
 func protectSQLiteFiles(path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err == nil {
@@ -165,7 +167,7 @@ func protectSQLiteFiles(path string) error {
 			err = os.Chmod(name, info.Mode().Perm()&^0o077)
 		}
 
-		// another user's file: Exposed reports it
+		// Another user owns the file. Exposed of package files reports it.
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
@@ -174,14 +176,17 @@ func protectSQLiteFiles(path string) error {
 	return nil
 }
 
-// sqliteDSN carries every option in the address, so that each pooled connection has them. Writers
+// sqliteDSN returns the address with every option, so that each pooled connection has them. Writers
 // take the lock when they begin: a transaction that upgrades from reading to writing fails at once
 // instead of waiting its turn. FULL makes a commit survive a power cut, not only a crash. A log of
 // 16,000 pages, 64 MB, is more than WriteBack leaves to the writer.
 func sqliteDSN(path, txlock string) string {
 	q := url.Values{
 		"_txlock": {txlock},
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-16000)", "wal_autocheckpoint(16000)"},
+		"_pragma": {
+			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+			"cache_size(-16000)", "wal_autocheckpoint(16000)",
+		},
 	}
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
@@ -189,7 +194,7 @@ func sqliteDSN(path, txlock string) string {
 func openPostgres(rawURL string) (*DB, error) {
 	cfg, err := pgx.ParseConfig(rawURL)
 	if err != nil {
-		// pgx's own error could repeat the password
+		// Drop pgx's own error: it could repeat the password.
 		return nil, errors.New("the database URL cannot be read")
 	}
 
@@ -206,13 +211,17 @@ func openPostgres(rawURL string) (*DB, error) {
 	// caches.
 	pool.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	write, data := openPostgresPool(pool, postgresPool), openPostgresPool(pool, dataPool)
-	return &DB{Write: write, Read: write, DataWrite: data, DataRead: data, pg: cfg, Clock: newClock(), longReads: make(chan struct{}, maxLongReads)}, nil
+
+	return &DB{
+		Write: write, Read: write, DataWrite: data, DataRead: data,
+		pg: cfg, Clock: newClock(), longReads: make(chan struct{}, maxLongReads),
+	}, nil
 }
 
 func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
-	// A connection that rested may have lost its server. pgx tells database/sql so, which then
-	// takes another one, only where it asks first: without that, a restarted server would cost one
-	// failed statement for each resting connection.
+	// The server of an idle connection may have been restarted. database/sql then takes another
+	// connection, but only if the driver checks the old one first. Without this check, a restart
+	// would cost one failed statement for each idle connection.
 	sqlDB := stdlib.OpenDB(*cfg, stdlib.OptionShouldPing(func(_ context.Context, p stdlib.ShouldPingParams) bool {
 		return p.IdleDuration > pingAfter
 	}))
@@ -227,8 +236,8 @@ func openPostgresPool(cfg *pgx.ConnConfig, connections int) *bun.DB {
 // IsPostgres reports whether the database is PostgreSQL; otherwise it is SQLite.
 func (d *DB) IsPostgres() bool { return d.pg != nil }
 
-// Postgres returns the configuration for a connection of the caller's own, which the caller may
-// change; nil on SQLite.
+// Postgres returns a copy of the configuration, for connections outside of the pools; nil on
+// SQLite.
 func (d *DB) Postgres() *pgx.ConnConfig {
 	if d.pg == nil {
 		return nil
@@ -236,7 +245,7 @@ func (d *DB) Postgres() *pgx.ConnConfig {
 	return d.pg.Copy()
 }
 
-// Dialect is "sqlite" or "postgres".
+// Dialect returns "sqlite" or "postgres".
 func (d *DB) Dialect() string {
 	if d.IsPostgres() {
 		return "postgres"
@@ -244,11 +253,21 @@ func (d *DB) Dialect() string {
 	return "sqlite"
 }
 
+// UseApplicationKey sets the installation's application key, and the previous keys that may have
+// sealed some of the stored secrets. It must be called once, before the database is used. Package
+// keys seals and derives with them.
+func (d *DB) UseApplicationKey(key model.ApplicationKey, previous ...model.ApplicationKey) {
+	d.applicationKeys = append([]model.ApplicationKey{key}, previous...)
+}
+
+// ApplicationKeys returns the keys set by UseApplicationKey, the current one first.
+func (d *DB) ApplicationKeys() []model.ApplicationKey { return d.applicationKeys }
+
 // Ping reports whether the database answers.
 func (d *DB) Ping(ctx context.Context) error { return d.Read.PingContext(ctx) }
 
 // LongRead runs a read that may hold its connection for long, such as a page of an export. At most
-// four run at once and the others wait, so that connections are left for reads that are quick.
+// four run at once and further ones wait, so that connections are left for short reads.
 func (d *DB) LongRead(ctx context.Context, read func() error) error {
 	select {
 	case d.longReads <- struct{}{}:
@@ -259,10 +278,16 @@ func (d *DB) LongRead(ctx context.Context, read func() error) error {
 	}
 }
 
+// WithSQLiteConn runs fn with the writing connection, which no other caller uses until fn returns.
+// It is served before InTx.
+func (d *DB) WithSQLiteConn(ctx context.Context, fn func(*SQLiteConn) error) error {
+	return withSQLiteConn(ctx, d.DataWrite.DB, fn)
+}
+
 // Close closes all connections.
 func (d *DB) Close() error {
 	err := errors.Join(d.Write.Close(), d.DataWrite.Close())
-	// else the pools for reading are the same
+	// On PostgreSQL the pools for reading are the same ones.
 	if d.sqlite != nil {
 		err = errors.Join(err, d.Read.Close(), d.DataRead.Close(), d.sqlite.close())
 	}

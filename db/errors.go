@@ -25,8 +25,8 @@ func OrNotFound(err error) error {
 	return err
 }
 
-// Wrap adds the failed operation to an error. A model.Error stays as it is: it is shown to the
-// caller.
+// Wrap adds the failed operation to an error. It returns a model.Error unchanged, because that is
+// shown to the caller.
 func Wrap(err error, format string, args ...any) error {
 	if _, shown := errors.AsType[*model.Error](err); shown {
 		return err
@@ -34,7 +34,7 @@ func Wrap(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// IsUnique reports whether err is a violated unique or primary key.
+// IsUnique reports whether err is a violation of a unique or primary key.
 func IsUnique(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "23505"
@@ -43,8 +43,8 @@ func IsUnique(err error) bool {
 	return code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 }
 
-// IsBadData reports whether the database refused the values themselves, so that the same statement
-// can never succeed with them while it may without: SQLSTATE classes 21, 22 and 23, SQLite's
+// IsBadData reports whether the database refused the values of a statement. The statement can never
+// succeed with these values, but may with others: SQLSTATE classes 21, 22 and 23, SQLite's
 // CONSTRAINT, MISMATCH, TOOBIG and RANGE.
 func IsBadData(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -59,7 +59,7 @@ func IsBadData(err error) bool {
 	return false
 }
 
-// IsRetryable reports a transaction that lost to another one and may simply run again:
+// IsRetryable reports whether a transaction lost a conflict with another one and can run again:
 // serialization failure, deadlock, SQLite busy.
 func IsRetryable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -68,13 +68,13 @@ func IsRetryable(err error) bool {
 	return sqliteCode(err)&0xff == sqlite3.SQLITE_BUSY
 }
 
-// IsUnavailable reports whether the database cannot answer for a while, through no fault of the
-// statement: the server is away, restarts or has no connections left, the connection was lost,
-// another process holds SQLite's lock, or the disk is full or broken. What a lost connection was
-// committing may be stored or not.
+// IsUnavailable reports whether the database cannot answer for a while, for a reason outside of the
+// statement. The server is down, restarts or has no connections left, the connection was lost,
+// another process holds SQLite's lock, or the disk is full or broken. A commit that was in flight
+// on a lost connection may be stored or not.
 func IsUnavailable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// 25006: a standby took over
+		// 25006: the server has become a standby.
 		for _, class := range []string{"08", "53", "57", "58", "25006", "55P03"} {
 			if strings.HasPrefix(pg.Code, class) {
 				return true

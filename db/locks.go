@@ -21,21 +21,21 @@ import (
 
 // The keys of PostgreSQL's advisory locks.
 const (
-	// MigrationLock is held by a start that migrates.
+	// MigrationLock is held while migrations are applied.
 	MigrationLock = 7_211_906_114
 
-	// installationLock is held by sign-ups, so that exactly one finds the installation empty, and by
-	// changes that could remove the last operator.
+	// installationLock is held by sign-ups, so that exactly one is the first of the installation,
+	// and by changes that could remove the last operator.
 	installationLock = 7_211_906_115
 
-	// PartitionLock is held by changes of partitions.
+	// PartitionLock is held while partitions are created, attached, detached or dropped.
 	PartitionLock = 7_211_906_116
 
 	// ClockLock is held while the stored time is compared and replaced.
 	ClockLock = 7_211_906_117
 
-	// SaltLock is held while a day's salt is created: two CREATE TABLE IF NOT EXISTS at once are an
-	// error for one of them.
+	// SaltLock is held while a day's salt is created: of two concurrent CREATE TABLE IF NOT EXISTS
+	// one can fail.
 	SaltLock = 7_211_906_118
 )
 
@@ -53,14 +53,14 @@ func (tx *Tx) LockKey(ctx context.Context, key int64) error {
 // and changes that could remove the last operator.
 func (tx *Tx) LockInstallation(ctx context.Context) error { return tx.LockKey(ctx, installationLock) }
 
-// LockRow locks a row, so that transactions that count or change the rows below it take turns. It
-// fails with model.ErrNotFound when there is no such row.
+// LockRow locks a row, so that transactions that count or change its child rows run one after the
+// other. It fails with model.ErrNotFound when there is no such row.
 func (tx *Tx) LockRow(ctx context.Context, table string, id int64) error {
 	return tx.LockRowFor(ctx, "NO KEY UPDATE", table, id)
 }
 
-// LockRowFor is LockRow with another strength of PostgreSQL: UPDATE also keeps others from
-// inserting rows with a foreign key to this one.
+// LockRowFor is LockRow with another lock strength of PostgreSQL. UPDATE also blocks inserts of
+// rows with a foreign key to this one.
 func (tx *Tx) LockRowFor(ctx context.Context, strength, table string, id int64) error {
 	var found int64
 	q := tx.NewSelect().Table(table).Column("id").Where("id = ?", id)

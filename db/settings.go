@@ -2,10 +2,11 @@ package db
 
 import "context"
 
-// Setting returns the value stored under name. When there is none yet, it stores initial and
-// returns that. All of several processes at once get the value of the first one.
+// Setting returns the value stored under name. When there is none, it stores initial and returns
+// that. Concurrent processes all get the value that was stored first.
 func (d *DB) Setting(ctx context.Context, name, initial string) (stored string, err error) {
-	_, err = d.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", name, initial)
+	_, err = d.Write.ExecContext(ctx, "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING",
+		name, initial)
 	if err != nil {
 		return "", err
 	}

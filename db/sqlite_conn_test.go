@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSQLiteIsDurable: the writing connection waits for the disk at each commit. A test that kills
-// processes cannot show it: what they wrote survives them.
+// TestSQLiteIsDurable checks that the writing connection waits for the disk at each commit. A test
+// that kills processes cannot show this: what they wrote survives them.
 func TestSQLiteIsDurable(t *testing.T) {
 	d, err := Open(sqliteScheme + filepath.Join(t.TempDir(), "x.sqlite"))
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"modernc.org/sqlite"
 )
 
-// sqliteWriter is SQLite's one writing connection and the queue in front of it. Two pools of
+// sqliteWriter is SQLite's one writing connection with a queue of callers. Two pools of
 // database/sql borrow the connection for each use: the urgent one, whose batches visitors wait for,
-// goes ahead of the ordinary one. A pool's own queue could not do that: it picks one of those that
-// wait at random.
+// is served before the ordinary one. The queue of a pool itself could not do that: it picks a
+// waiting caller at random.
 type sqliteWriter struct {
 	connector driver.Connector
 
@@ -28,7 +28,7 @@ type sqliteWriter struct {
 	waiting  [2][]*sqliteTurn // by urgency, oldest first
 }
 
-// sqliteTurn is one caller that waits for the connection.
+// sqliteTurn is a caller that waits for the connection.
 type sqliteTurn struct {
 	since time.Time
 	ready chan error // gets nil with the connection, or errWriterClosed
@@ -40,14 +40,14 @@ const (
 	urgentWrite
 )
 
-// maxYield bounds how long ordinary writes give way to urgent ones. After that one of them goes
-// first, never two in a row: a batch of hits waits for two ordinary writes at most, the one in
-// progress included.
+// maxYield bounds how long ordinary writes wait for urgent ones. After that one of them is served
+// first, never two in a row: a batch of hits waits for at most two ordinary writes, including the
+// one in progress.
 const maxYield = 100 * time.Millisecond
 
 var errWriterClosed = errors.New("the database is closed")
 
-// newSQLiteWriter prepares the writing connection of a database, which is opened by its first use.
+// newSQLiteWriter prepares the writing connection of a database. The first use opens it.
 func newSQLiteWriter(dsn string) (*sqliteWriter, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -56,8 +56,8 @@ func newSQLiteWriter(dsn string) (*sqliteWriter, error) {
 	return &sqliteWriter{connector: connector}, nil
 }
 
-// pool returns a pool that borrows the connection. It keeps none, so that each use passes the
-// queue.
+// pool returns a pool that borrows the connection. It keeps no idle connection, so that each use
+// goes through the queue.
 func (w *sqliteWriter) pool(urgency int) *sql.DB {
 	pool := sql.OpenDB(sqliteBorrower{writer: w, urgency: urgency})
 	pool.SetMaxIdleConns(-1)
@@ -70,7 +70,7 @@ type sqliteBorrower struct {
 	urgency int
 }
 
-// Connect waits for the connection, until ctx ends.
+// Connect waits for the connection until ctx ends.
 func (b sqliteBorrower) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := b.writer.take(ctx, b.urgency); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ type borrowedConn struct {
 	bad      bool // must not be used again
 }
 
-// Close gives the connection back.
+// Close returns the connection to the writer.
 func (c *borrowedConn) Close() error {
 	return c.borrower.writer.giveBack(c.borrower.urgency, c.bad || !c.IsValid())
 }
@@ -124,7 +124,7 @@ func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
 	case <-ctx.Done():
 	}
 
-	// the turn came at the same time
+	// The connection was assigned when ctx ended: pass it on.
 	if !w.leave(turn, urgency) {
 		if err := <-turn.ready; err == nil {
 			_ = w.giveBack(urgency, false)
@@ -134,7 +134,7 @@ func (w *sqliteWriter) take(ctx context.Context, urgency int) error {
 	return ctx.Err()
 }
 
-// leave removes a turn from the queue. It is false when the turn has come already.
+// leave removes a turn from the queue. It is false when the turn is no longer queued.
 func (w *sqliteWriter) leave(turn *sqliteTurn, urgency int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *sqliteWriter) leave(turn *sqliteTurn, urgency int) bool {
 	return true
 }
 
-// open returns the connection to the caller whose turn it is.
+// open returns the connection, and opens it if necessary. The caller must have taken it.
 func (w *sqliteWriter) open(ctx context.Context) (*SQLiteConn, error) {
 	if w.conn != nil {
 		return w.conn, nil
@@ -161,14 +161,15 @@ func (w *sqliteWriter) open(ctx context.Context) (*SQLiteConn, error) {
 
 	able, ok := conn.(DriverConn)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("SQLite's connections are %T, which cannot do what is asked of them", conn), conn.Close())
+		return nil, errors.Join(fmt.Errorf("SQLite's connections are %T, which lacks an interface of the driver", conn),
+			conn.Close())
 	}
 
 	w.conn = &SQLiteConn{DriverConn: able}
 	return w.conn, nil
 }
 
-// giveBack ends a use and gives the connection to the next caller. A broken connection is closed:
+// giveBack ends a use and assigns the connection to the next caller. A broken connection is closed;
 // the next use opens another.
 func (w *sqliteWriter) giveBack(urgency int, broken bool) (err error) {
 	w.mu.Lock()
@@ -193,7 +194,7 @@ func (w *sqliteWriter) giveBack(urgency int, broken bool) (err error) {
 	return err
 }
 
-// next returns the urgency of the caller that is served next. It is false when no caller waits.
+// next returns the urgency of the next caller to serve. It is false when no caller waits.
 func (w *sqliteWriter) next() (urgency int, ok bool) {
 	ordinary, urgent := w.waiting[ordinaryWrite], w.waiting[urgentWrite]
 	switch {
@@ -206,7 +207,7 @@ func (w *sqliteWriter) next() (urgency int, ok bool) {
 	return urgentWrite, true
 }
 
-// close closes the connection, or has it closed by its last use, and refuses those that wait.
+// close closes the connection now or at the end of its current use, and refuses waiting callers.
 func (w *sqliteWriter) close() (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,4 +227,23 @@ func (w *sqliteWriter) close() (err error) {
 	}
 
 	return err
+}
+
+// withSQLiteConn runs fn with the writing connection, borrowed through one of its pools.
+func withSQLiteConn(ctx context.Context, db *sql.DB, fn func(*SQLiteConn) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+
+	err = conn.Raw(func(c any) error {
+		borrowed := c.(*borrowedConn)
+		// A panic in fn leaves a transaction open, so mark the connection until fn has returned.
+		borrowed.bad = true
+		err := fn(borrowed.SQLiteConn)
+		borrowed.bad = errors.Is(err, driver.ErrBadConn)
+		return err
+	})
+
+	return errors.Join(err, conn.Close())
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// awaitTurns waits until so many ordinary and urgent callers wait for the connection.
+// awaitTurns waits until the given numbers of ordinary and urgent callers wait for the connection.
 func (w *sqliteWriter) awaitTurns(t *testing.T, ordinary, urgent int) {
 	t.Helper()
 
@@ -33,9 +33,9 @@ func (w *sqliteWriter) awaitTurns(t *testing.T, ordinary, urgent int) {
 	}
 }
 
-// TestHitsGoAheadOfOtherWrites: on a real database, a batch of hits that comes after a queue of
-// changes is stored before them.
-func TestHitsGoAheadOfOtherWrites(t *testing.T) {
+// TestUrgentWritesAreServedFirst checks on a real database that a batch of hits, queued behind
+// changes, is stored before them.
+func TestUrgentWritesAreServedFirst(t *testing.T) {
 	d, err := Open(sqliteScheme + filepath.Join(t.TempDir(), "x.sqlite"))
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 
 	ahead := int64(-1)
 	writes.Go(func() {
-		// A batch borrows the connection in the same way. Nothing else is stored meanwhile.
+		// A batch borrows the connection in the same way. Nothing else is stored in the meantime.
 		err := d.WithSQLiteConn(t.Context(), func(*SQLiteConn) error {
 			n, err := d.Read.NewSelect().Table("arrivals").Count(t.Context())
 			ahead = n
@@ -81,7 +81,7 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 
 	d.sqlite.awaitTurns(t, changes, 1)
 
-	// However slow the machine, none of the changes has waited too long.
+	// Reset the waiting times, so that on a slow machine no change exceeds maxYield.
 	d.sqlite.mu.Lock()
 	for _, turn := range d.sqlite.waiting[ordinaryWrite] {
 		turn.since = time.Now().Add(time.Hour)
@@ -103,8 +103,9 @@ func TestHitsGoAheadOfOtherWrites(t *testing.T) {
 	}
 }
 
-// TestWritesTakeTurns: urgent writes go first, and an ordinary one gives way for a bounded time.
-func TestWritesTakeTurns(t *testing.T) {
+// TestOrdinaryWritesWaitBoundedly checks that urgent writes are served first, and that an ordinary
+// one waits for them for a bounded time.
+func TestOrdinaryWritesWaitBoundedly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &sqliteWriter{}
 		var order []string
@@ -119,7 +120,7 @@ func TestWritesTakeTurns(t *testing.T) {
 				_ = w.giveBack(urgency, false)
 			})
 
-			// in this order
+			// Queue the writes in this order.
 			synctest.Wait()
 		}
 
@@ -142,9 +143,9 @@ func TestWritesTakeTurns(t *testing.T) {
 	})
 }
 
-// TestWritersThatLeave: a caller whose context ends while it waits does not keep the others
-// waiting, and close refuses those that wait.
-func TestWritersThatLeave(t *testing.T) {
+// TestCancelledWriters checks that a caller whose context ends while it waits does not block the
+// others, and that close refuses waiting callers.
+func TestCancelledWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &sqliteWriter{}
 		if err := w.take(t.Context(), urgentWrite); err != nil {

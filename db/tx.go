@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// retryFor bounds the retries of a transaction by time: after it, the transaction has waited out SQLite's busy_timeout already.
+	// retryFor bounds the retries of a transaction by time. A transaction that ran longer has
+	// already waited for SQLite's busy_timeout.
 	retryFor = 4 * time.Second
 
 	// retryAttempts bounds how often a transaction is run.
@@ -17,7 +18,7 @@ const (
 )
 
 // Tx is a transaction of InTx or InDataTx. Functions that also run outside of one take a bun.IDB,
-// which a Tx is.
+// which Tx implements.
 type Tx struct {
 	bun.Tx
 
@@ -25,14 +26,14 @@ type Tx struct {
 	changes []notice // of this process, for SQLite's watchers after the commit
 }
 
-// InTx runs fn in one transaction and commits it. A transaction that lost to another one, by a
-// serialization failure, a deadlock or a busy database, runs again, up to 4 times: fn must set its
-// results again each time. The order of locks is in locks.go.
+// InTx runs fn in one transaction and commits it. A transaction that loses a conflict with another
+// one (a serialization failure, a deadlock or a busy database) runs again, up to 4 times in all: fn
+// must set its results again each time. The order of locks is in locks.go.
 func (d *DB) InTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	return d.inTx(ctx, d.Write, fn)
 }
 
-// InDataTx is InTx with the data plane's connections. On SQLite it goes ahead of InTx.
+// InDataTx is InTx with the data plane's connections. On SQLite it is served before InTx.
 func (d *DB) InDataTx(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	return d.inTx(ctx, d.DataWrite, fn)
 }
@@ -51,20 +52,20 @@ func (d *DB) inTx(ctx context.Context, pool *bun.DB, fn func(ctx context.Context
 		})
 	})
 	if err == nil {
-		d.tellWatchers(changes)
+		d.watchers.report(changes)
 	}
 
 	return err
 }
 
-// RetryNewIDs runs a transaction again when it lost to another one. A violated unique key counts as
-// a loss: ids are partly random, and each run makes new ones.
+// RetryNewIDs runs a transaction again when it lost a conflict with another one. A violated unique
+// key counts as one: ids are partly random, and each run makes new ones.
 func RetryNewIDs(transaction func() error) error {
 	return Retry(func(err error) bool { return IsRetryable(err) || IsUnique(err) }, transaction)
 }
 
-// Retry runs a transaction again, up to 4 times in all, while lost reports that its error is a loss
-// to another transaction.
+// Retry runs a transaction up to 4 times in all, while lost reports that its error is a lost
+// conflict with another transaction.
 func Retry(lost func(error) bool, transaction func() error) error {
 	var err error
 	for range retryAttempts {

@@ -4,32 +4,25 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 )
 
-// Channel names a kind of changes that Watch reports. It is a channel of PostgreSQL's LISTEN.
-type Channel string
-
-// The channels.
 const (
-	SiteChanges    Channel = "tallygate_site"
-	SitekeyChanges Channel = "tallygate_sitekey"
-)
-
-const (
-	// A listening connection that says nothing is asked for a sign of life: a host or firewall may
-	// have forgotten it without a word.
+	// A connection without notifications is checked after watchSilence: a host or firewall may have
+	// dropped it without closing it.
 	watchSilence = 3 * time.Second
-	watchAnswer  = 2 * time.Second
 
 	watchPauseMin = 100 * time.Millisecond
 	watchPauseMax = 2 * time.Second
 )
 
+// Watch calls changed with the id of every row whose change was announced on the channel with
+// Notify, by this or another process. It returns ctx's error when ctx ends. It calls synced(nil)
+// when it reports every later change, and synced with an error when it loses the database.
+// WatchSites of package sites describes the guarantees.
 func (d *DB) Watch(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
 	if !d.IsPostgres() {
 		return d.watchSQLite(ctx, channel, changed, synced)
@@ -38,17 +31,18 @@ func (d *DB) Watch(ctx context.Context, channel Channel, changed func(id int64),
 	config := d.pg.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 
-	// tells an operator why it is idle
+	// Show in the server's list of connections why this one is idle.
 	config.RuntimeParams["application_name"] += " watch"
-	pause, told := watchPauseMin, false
+
+	pause, reported := watchPauseMin, false
 	began := func() {
-		pause, told = watchPauseMin, false
+		pause, reported = watchPauseMin, false
 		synced(nil)
 	}
 
 	failed := func(err error) {
-		if !told && ctx.Err() == nil {
-			told = true
+		if !reported && ctx.Err() == nil {
+			reported = true
 			synced(err)
 		}
 	}
@@ -59,15 +53,18 @@ func (d *DB) Watch(ctx context.Context, channel Channel, changed func(id int64),
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(pause/2 + rand.N(pause/2)):
-			// many processes lose a database at once
+			// Many processes lose a database at the same time: spread their attempts.
 			pause = min(2*pause, watchPauseMax)
 		}
 	}
 }
 
-// listen tells changes over one connection until that breaks or ctx ends. It calls began when it
-// listens and, if it did, lost as soon as the connection broke: closing it can take a while.
-func listen(ctx context.Context, config *pgx.ConnConfig, channel Channel, changed func(int64), began func(), lost func(error)) error {
+// listen reports changes over one connection until that breaks or ctx ends. It calls began when it
+// listens. After that it calls lost as soon as the connection breaks, because closing the
+// connection can take a while.
+func listen(
+	ctx context.Context, config *pgx.ConnConfig, channel Channel, changed func(int64), began func(), lost func(error),
+) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -75,7 +72,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, channel Channel, change
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), watchAnswer)
 		defer cancel()
-		// usually broken already
+		// The connection is usually broken already.
 		_ = conn.Close(ctx)
 	}()
 
@@ -98,8 +95,8 @@ func listen(ctx context.Context, config *pgx.ConnConfig, channel Channel, change
 	}
 }
 
-// nextChange returns the id of the next changed site, or 0 when there was none for a while and the
-// connection is well.
+// nextChange returns the id of the next changed row. It returns 0 when there was none for a while
+// and the connection still works.
 func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	wait, cancel := context.WithTimeout(ctx, watchSilence)
 	defer cancel()
@@ -118,12 +115,6 @@ func nextChange(ctx context.Context, conn *pgx.Conn) (int64, error) {
 	return 0, conn.Ping(answer)
 }
 
-// notice is a change that a transaction announces.
-type notice struct {
-	channel Channel
-	id      int64
-}
-
 // Notify announces changes of rows to every process that watches the channel, when tx commits.
 func (tx *Tx) Notify(ctx context.Context, channel Channel, ids ...int64) error {
 	if len(ids) == 0 {
@@ -131,7 +122,8 @@ func (tx *Tx) Notify(ctx context.Context, channel Channel, ids ...int64) error {
 	}
 
 	if tx.db.IsPostgres() {
-		_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM unnest(ARRAY[?]::bigint[]) AS id", string(channel), bun.List(ids))
+		_, err := tx.ExecContext(ctx, "SELECT pg_notify(?, id::text) FROM unnest(ARRAY[?]::bigint[]) AS id",
+			string(channel), bun.List(ids))
 		return err
 	}
 
@@ -139,49 +131,4 @@ func (tx *Tx) Notify(ctx context.Context, channel Channel, ids ...int64) error {
 		tx.changes = append(tx.changes, notice{channel, id})
 	}
 	return tx.noteChanges(ctx, channel, ids)
-}
-
-// watchers are the functions that changes made through this DB are reported to, with SQLite.
-type watchers struct {
-	mu      sync.RWMutex
-	next    int
-	changed map[int]watcher
-}
-
-type watcher struct {
-	channel Channel
-	changed func(id int64)
-}
-
-func (w *watchers) add(channel Channel, changed func(int64)) (remove func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-
-	if w.changed == nil {
-		w.changed = make(map[int]watcher)
-	}
-
-	id := w.next
-	w.next++
-	w.changed[id] = watcher{channel, changed}
-
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.changed, id)
-	}
-}
-
-// tellWatchers reports committed changes of this DB.
-func (d *DB) tellWatchers(changes []notice) {
-	d.watchers.mu.RLock()
-	defer d.watchers.mu.RUnlock()
-
-	for _, change := range changes {
-		for _, w := range d.watchers.changed {
-			if w.channel == change.channel {
-				w.changed(change.id)
-			}
-		}
-	}
 }

@@ -6,21 +6,24 @@ import (
 )
 
 const (
-	// watchPoll is how often a process asks SQLite for the changes of others. One question takes
-	// some 20 µs.
+	// watchPoll is how often a process reads the changes of other processes from SQLite. One query
+	// takes about 20 µs.
 	watchPoll = 250 * time.Millisecond
 
-	// keptChanges is how many changes are kept. A process that missed more takes it that everything
-	// has changed.
+	// watchAnswer bounds the wait for the database's answer to a query of a watcher.
+	watchAnswer = 2 * time.Second
+
+	// keptChanges is how many changes are kept. A process that missed more must assume that
+	// everything has changed.
 	keptChanges = 1000
 )
 
 // change is a committed change of a site or sitekey.
 type change struct {
-	Seq     int64 // without gaps
+	Seq     int64 // contiguous
 	Channel Channel
 	ID      int64
-	Source  int64 // DB.source of the process that made it
+	Source  int64 // DB.source of the process that wrote it
 }
 
 // noteChanges stores changes for the watchers of other processes on this SQLite file.
@@ -42,7 +45,7 @@ func pruneChanges(ctx context.Context, tx *Tx) error {
 	return err
 }
 
-// watchSQLite is watch on SQLite. Changes made through this DB arrive through the watchers, others
+// watchSQLite is Watch on SQLite. Changes made through this DB arrive through the watchers, others
 // through the table.
 func (d *DB) watchSQLite(ctx context.Context, channel Channel, changed func(id int64), synced func(error)) error {
 	remove := d.watchers.add(channel, changed)
@@ -63,19 +66,18 @@ func (d *DB) watchSQLite(ctx context.Context, channel Channel, changed func(id i
 	}
 }
 
-// changePoll reads the changes of other processes.
-//
-// It asks the table itself, not PRAGMA data_version: that moves with every commit of hits, also
-// with this process's own, and costs the same read transaction.
+// changePoll reads the changes of other processes. It queries the table and not PRAGMA
+// data_version: that changes with every commit of hits, including this process's own, and costs the
+// same read transaction.
 type changePoll struct {
 	db      *DB
 	channel Channel
 	changed func(id int64)
 	synced  func(error)
 
-	last   int64 // the newest change that was read; all later ones are still to come
-	inSync bool
-	told   bool // that the database does not answer
+	last     int64 // Seq of the newest change that was read
+	inSync   bool
+	reported bool // that the database does not answer
 }
 
 func (p *changePoll) run(ctx context.Context) {
@@ -88,8 +90,8 @@ func (p *changePoll) run(ctx context.Context) {
 	}
 
 	p.inSync = false
-	if !p.told {
-		p.told = true
+	if !p.reported {
+		p.reported = true
 		p.synced(err)
 	}
 }
@@ -105,7 +107,7 @@ func (p *changePoll) read(ctx context.Context) error {
 		return err
 	}
 
-	// some are deleted already
+	// Some changes were deleted before they were read.
 	if len(changes) > 0 && changes[0].Seq != p.last+1 {
 		return p.sync(ctx)
 	}
@@ -119,12 +121,12 @@ func (p *changePoll) read(ctx context.Context) error {
 	return nil
 }
 
-// sync begins with the changes that come from now on.
+// sync starts with the changes that follow from now on.
 func (p *changePoll) sync(ctx context.Context) error {
 	if err := p.db.DataRead.NewRaw("SELECT coalesce(max(seq), 0) FROM changes").Scan(ctx, &p.last); err != nil {
 		return err
 	}
-	p.inSync, p.told = true, false
+	p.inSync, p.reported = true, false
 	p.synced(nil)
 	return nil
 }

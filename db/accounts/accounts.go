@@ -13,8 +13,8 @@ import (
 type Store struct {
 	db *db.DB
 
-	newSignInFailures atomic.Int64 // rows since this process last looked at their bound
+	newSignInFailures atomic.Int64 // rows inserted by this process since it last checked the table's bound
 }
 
-// New returns the accounts of a database.
+// New returns the store of a database's accounts.
 func New(d *db.DB) *Store { return &Store{db: d} }

@@ -8,8 +8,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// CaptchaUsage returns what the account used of its captcha quota in a UTC month. Without any
-// verification all counts are 0.
+// CaptchaUsage returns the account's use of its captcha quota in a UTC month. All counts are 0 for
+// a month without verifications.
 func (s *Store) CaptchaUsage(ctx context.Context, accountID int64, month model.Month) (*model.CaptchaUsage, error) {
 	var row struct {
 		Plan                         model.CaptchaPlan
@@ -26,13 +26,15 @@ WHERE a.id = ?`, month, accountID).Scan(ctx, &row)
 		return nil, db.OrNotFound(err)
 	}
 
-	return &model.CaptchaUsage{Quota: row.Plan.QuotaOrUnlimited(), Used: row.Used, ReserveFrom: model.Instant(row.ReserveFrom),
-		OverQuota: row.OverQuota, Noticed: row.Noticed}, nil
+	return &model.CaptchaUsage{
+		Quota: row.Plan.QuotaOrUnlimited(), Used: row.Used, ReserveFrom: model.Instant(row.ReserveFrom),
+		OverQuota: row.OverQuota, Noticed: row.Noticed,
+	}, nil
 }
 
-// SetCaptchaPlan puts an account on a captcha plan, from its next verification on; the caller has
-// made sure that the operator asks. It fails with model.ErrNotFound, or Invalid for an unknown
-// plan.
+// SetCaptchaPlan puts an account on a captcha plan, from its next verification on. The caller must
+// have checked that the user is an operator. It fails with model.ErrNotFound for an unknown
+// account, and with Invalid for an unknown plan.
 func (s *Store) SetCaptchaPlan(ctx context.Context, accountID int64, plan model.CaptchaPlan) error {
 	if _, ok := plan.Quota(); !ok {
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")

@@ -38,13 +38,15 @@ func TestSetCaptchaPlan(t *testing.T) {
 		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account, "PRO_2M"); model.KindOf(err) != model.Invalid {
 			t.Errorf("an unknown plan: %v", err)
 		}
-		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account+100, model.CaptchaPlanFree); !errors.Is(err, model.ErrNotFound) {
-			t.Errorf("nobody's plan: %v", err)
+		if err := accounts.New(d).SetCaptchaPlan(t.Context(), account+100,
+			model.CaptchaPlanFree); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("plan of an unknown account: %v", err)
 		}
 
 		quota(model.Unlimited)
 
-		if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = 'OF_A_NEWER_PROGRAM' WHERE id = ?", account); err != nil {
+		if err := dbtest.Exec(d, "UPDATE accounts SET captcha_plan = 'OF_A_NEWER_PROGRAM' WHERE id = ?",
+			account); err != nil {
 			t.Fatal(err)
 		}
 
@@ -52,12 +54,13 @@ func TestSetCaptchaPlan(t *testing.T) {
 	})
 }
 
-// TestOldCaptchaRecords: counts go after two years.
+// TestOldCaptchaRecords checks that counts are deleted after two years.
 func TestOldCaptchaRecords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
 		for _, month := range []model.Month{202410, 202411, 202611} {
-			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account, month); err != nil {
+			if err := dbtest.Exec(d, "INSERT INTO captcha_usage (account_id, month, used) VALUES (?, ?, 1)", account,
+				month); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// ErrSignupsClosed is returned by SignUp while the policy admits nobody.
+// ErrSignupsClosed is returned by SignUp when the sign-up policy admits no new account.
 var ErrSignupsClosed = &model.Error{
 	Kind: model.Forbidden, Code: "signups_closed", Message: "This installation does not take new accounts.",
 }
@@ -20,7 +20,9 @@ var ErrSignupsClosed = &model.Error{
 // SignUp stores an account and its first user, and returns the user with the account and both ids.
 // The first user of an installation becomes its operator. An account without a captcha plan gets
 // the free one. It fails with ErrSignupsClosed, or with the Conflict email_taken.
-func (s *Store) SignUp(ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User) (*model.User, error) {
+func (s *Store) SignUp(
+	ctx context.Context, policy model.SignupPolicy, account model.Account, user model.User,
+) (*model.User, error) {
 	account.CaptchaPlan = cmp.Or(account.CaptchaPlan, model.CaptchaPlanFree)
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockInstallation(ctx); err != nil {
@@ -30,7 +32,7 @@ func (s *Store) SignUp(ctx context.Context, policy model.SignupPolicy, account m
 	})
 	switch {
 	case db.IsUnique(err):
-		// the only unique key besides the generated ids
+		// The e-mail address is the only unique key that is not generated.
 		return nil, emailTaken("email", err)
 	case errors.Is(err, ErrSignupsClosed):
 		return nil, err
@@ -41,9 +43,12 @@ func (s *Store) SignUp(ctx context.Context, policy model.SignupPolicy, account m
 	return &user, nil
 }
 
-// createAccount stores an account and its owner, who is the operator when there are no other users.
-// tx holds the installation. It is ErrSignupsClosed when the policy does not admit the account.
-func createAccount(ctx context.Context, tx *db.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User) error {
+// createAccount stores an account and its owner. The owner becomes the operator when there are no
+// other users. The caller must have taken the installation's lock in tx. It fails with
+// ErrSignupsClosed when the policy does not admit the account.
+func createAccount(
+	ctx context.Context, tx *db.Tx, policy model.SignupPolicy, account *model.Account, owner *model.User,
+) error {
 	anybody, err := hasUsers(ctx, tx)
 	if err != nil {
 		return err
@@ -70,7 +75,7 @@ func emailTaken(field string, cause error) error {
 	}
 }
 
-// HasUsers reports whether there is any account.
+// HasUsers reports whether the installation has any user.
 func (s *Store) HasUsers(ctx context.Context) (bool, error) {
 	anybody, err := hasUsers(ctx, s.db.Read)
 	if err != nil {
@@ -79,7 +84,8 @@ func (s *Store) HasUsers(ctx context.Context) (bool, error) {
 	return anybody, nil
 }
 
-// SignupsOpen reports whether the policy would admit a sign-up now. SignUp decides in the end.
+// SignupsOpen reports whether the policy would admit a sign-up now. The answer can be out of date
+// when SignUp runs, which checks again.
 func (s *Store) SignupsOpen(ctx context.Context, policy model.SignupPolicy) (bool, error) {
 	if policy != model.SignupsFirstOnly {
 		return admits(policy, true), nil
@@ -96,8 +102,8 @@ func hasUsers(ctx context.Context, idb bun.IDB) (bool, error) {
 	return idb.NewSelect().Model((*model.User)(nil)).Exists(ctx)
 }
 
-// SetPasswordHash replaces a user's password hash and reports whether it did: not when the hash is
-// no longer the one that was read.
+// SetPasswordHash replaces a user's password hash if it is still was. It reports whether it
+// replaced the hash.
 func (s *Store) SetPasswordHash(ctx context.Context, userID int64, was, hash string) (bool, error) {
 	res, err := s.db.Write.NewUpdate().Model((*model.User)(nil)).Set("password_hash = ?", hash).
 		Where("id = ?", userID).Where("password_hash = ?", was).Exec(ctx)

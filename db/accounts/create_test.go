@@ -36,7 +36,7 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 			}
 		}
 
-		if _, err := accounts.New(d).UserByEmail(t.Context(), "nobody@example.com"); !errors.Is(err, model.ErrNotFound) {
+		if _, err := accounts.New(d).UserByEmail(t.Context(), "unknown@example.com"); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("unknown address: %v, want not found", err)
 		}
 		if _, err := accounts.New(d).Member(t.Context(), second.AccountID, 1<<40); !errors.Is(err, model.ErrNotFound) {
@@ -48,10 +48,12 @@ func TestSignUpStoresUserAndAccount(t *testing.T) {
 func TestSignUpTwiceWithOneAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "owner@example.com")
-		_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: "again", CreatedAt: dbtest.Start},
+		_, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen,
+			model.Account{Name: "again", CreatedAt: dbtest.Start},
 			model.User{Email: "owner@example.com", PasswordHash: "other", CreatedAt: dbtest.Start})
 		dbtest.WantCode(t, err, model.Conflict, "email_taken", "email")
-		if got, err := accounts.New(d).UserByEmail(t.Context(), "owner@example.com"); err != nil || got.PasswordHash != "hash" {
+		if got, err := accounts.New(d).UserByEmail(t.Context(), "owner@example.com"); err != nil ||
+			got.PasswordHash != "hash" {
 			t.Errorf("got user %+v, error %v; want the first one untouched", got, err)
 		}
 	})

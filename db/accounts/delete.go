@@ -10,23 +10,24 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// accountRows are the tables with rows of an account that do not go with the account's own row.
-// They come after it and in this order, which is that of those who write them: a mail is written
-// with a lock on its user, a notice of the captcha with one on the month's usage. Of captcha_spent,
-// which may be large, nothing is kept for longer than model.SpentRetention anyway: DeleteSpent deletes
-// those rows like all others.
+// accountRows are the tables whose rows refer to an account without a foreign key that deletes
+// them. DeleteAccount empties them after it deleted the account's row, in this order. It is the
+// lock order of their writers: a mail is written under a lock on its user, a captcha quota notice
+// under one on the month's usage. captcha_spent is not listed because it may be large: DeleteSpent
+// deletes its rows within model.SpentRetention.
 var accountRows = []string{"mails", "captcha_usage", "quota_notices"}
 
-// ErrLastOperator keeps an installation from having accounts and no operator.
+// ErrLastOperator prevents removing the only operator while the installation has other accounts.
 var ErrLastOperator = &model.Error{
-	Kind: model.Conflict, Code: "last_operator", Message: "This is the installation's only operator, and there are other accounts.",
+	Kind: model.Conflict, Code: "last_operator",
+	Message: "This is the installation's only operator, and there are other accounts.",
 }
 
-// DeleteAccount deletes the account of one of its users, with its users, sites and all that belongs
-// to them; as with DeleteSite, hits follow. The user is as the caller has found them, with the
-// password checked: when the password has changed since it is model.ErrStale, and for one who
-// may not manage the account any more, model.ErrForbidden. The only operator's account stays while
-// there are others: ErrLastOperator.
+// DeleteAccount deletes the account of one of its users, with its users, sites and everything that
+// belongs to them. Hits are deleted later, as with DeleteSite. The caller must have read the user
+// and checked the password. It fails with model.ErrStale when the password has changed since, with
+// model.ErrForbidden when the user no longer has the right to manage the account, and with
+// ErrLastOperator for the only operator while there are other accounts.
 func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Instant) error {
 	accountID := by.AccountID
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -34,7 +35,7 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 			return err
 		}
 
-		// no site may be added after lockIDs
+		// Lock the account so that no site can be added after lockIDs.
 		if err := tx.LockRowFor(ctx, "UPDATE", "accounts", accountID); err != nil {
 			return err
 		}
@@ -42,13 +43,15 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 			return err
 		}
 
-		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").Exists(ctx)
+		operates, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("operator").
+			Exists(ctx)
 		if err != nil {
 			return err
 		}
 
 		if operates {
-			if err := needOtherOperator(ctx, tx, func(q *bun.SelectQuery) { q.Where("account_id <> ?", accountID) }); err != nil {
+			others := func(q *bun.SelectQuery) { q.Where("account_id <> ?", accountID) }
+			if err := needOtherOperator(ctx, tx, others); err != nil {
 				return err
 			}
 		}
@@ -89,7 +92,7 @@ func (s *Store) DeleteAccount(ctx context.Context, by *model.User, now model.Ins
 	return nil
 }
 
-// mayDelete looks once more, now that nobody can change the account's members, whether the user may
+// mayDelete checks again, under the lock on the account's members, that the user has the right to
 // delete the account.
 func (s *Store) mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error {
 	user, err := lockUnchanged(ctx, tx, by.ID, by.PasswordHash)
@@ -103,7 +106,7 @@ func (s *Store) mayDelete(ctx context.Context, tx *db.Tx, by *model.User) error 
 	return nil
 }
 
-// lockIDs locks the rows that an account has in a table, and returns their ids.
+// lockIDs locks the account's rows in a table, and returns their ids.
 func lockIDs(ctx context.Context, tx *db.Tx, table string, accountID int64) (ids []int64, err error) {
 	q := tx.NewSelect().Table(table).Column("id").Where("account_id = ?", accountID).Order("id")
 	tx.Lock(q, "NO KEY UPDATE")
@@ -111,7 +114,8 @@ func lockIDs(ctx context.Context, tx *db.Tx, table string, accountID int64) (ids
 	return ids, err
 }
 
-// needOtherOperator fails unless an operator is among the other users, or there are no other users.
+// needOtherOperator fails unless one of the other users is an operator, or there are no other
+// users.
 func needOtherOperator(ctx context.Context, tx *db.Tx, others func(*bun.SelectQuery)) error {
 	count := func(operators bool) (int64, error) {
 		q := tx.NewSelect().Model((*model.User)(nil))

@@ -14,15 +14,16 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// An owner makes 50 sites on the plan of new sites, also when many are made at once; the operator's
-// word and other plans make room for more.
+// TestSitesOfAnAccountAreBounded checks that an owner can create 50 sites on the plan of new sites,
+// also concurrently, and more if the operator permits them or puts sites on other plans.
 func TestSitesOfAnAccountAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "operator@example.com")
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		create := func(account int64, plan model.Plan, name string) (*model.Site, error) {
 			return sites.New(d).CreateOwnersSite(t.Context(), model.Site{
-				AccountID: account, SiteKey: model.NewSiteKey(), Domain: name + ".example", Name: name, Plan: plan, MonthlyPageviews: 10_000, CreatedAt: dbtest.Start,
+				AccountID: account, SiteKey: model.NewSiteKey(), Domain: name +
+					".example", Name: name, Plan: plan, MonthlyPageviews: 10_000, CreatedAt: dbtest.Start,
 			})
 		}
 
@@ -72,15 +73,16 @@ func TestSitesOfAnAccountAreBounded(t *testing.T) {
 		dbtest.WantCode(t, err, model.Conflict, "too_many_sites", "")
 
 		for _, limit := range []int64{-1, 0, model.MaxSites + 1} {
-			dbtest.WantCode(t, sites.New(d).SetSiteLimit(t.Context(), owner.AccountID, limit), model.Invalid, "invalid_volume", "sites")
+			dbtest.WantCode(t, sites.New(d).SetSiteLimit(t.Context(), owner.AccountID, limit), model.Invalid,
+				"invalid_volume", "sites")
 		}
 
 		dbtest.WantCode(t, sites.New(d).SetSiteLimit(t.Context(), 987_654, 60), model.NotFound, "not_found", "")
 	})
 }
 
-// The notices of an account are 1,000 mails a day, to all members together. Another account and the
-// next day have theirs.
+// TestNoticesOfAnAccountAreBounded checks that an account gets at most 1,000 notice mails a day,
+// over all members. Other accounts and the next day have their own limit.
 func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		noisy, quiet := dbtest.NewUser(t, d, "noisy@example.com"), dbtest.NewUser(t, d, "quiet@example.com")
@@ -110,7 +112,7 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 			return rows[0].N
 		}
 
-		// 1,200 mails
+		// Cause 1,200 mails.
 		for i := range int64(40) {
 			notice(noisy.AccountID, i+1, dbtest.Start)
 		}
@@ -121,7 +123,8 @@ func TestNoticesOfAnAccountAreBounded(t *testing.T) {
 			t.Fatalf("%d notices, %v", n, err)
 		}
 		if mailed(noisy.AccountID) != 1_000 || mailed(quiet.AccountID) != 1 {
-			t.Errorf("%d mails of the noisy account, %d of the quiet one; want 1000 and 1", mailed(noisy.AccountID), mailed(quiet.AccountID))
+			t.Errorf("%d mails of the noisy account, %d of the quiet one; want 1000 and 1", mailed(noisy.AccountID),
+				mailed(quiet.AccountID))
 		}
 
 		notice(noisy.AccountID, 50, dbtest.Start)

@@ -16,9 +16,9 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// Two transactions that wait for each other: the database ends one of them, and that one runs
-// again.
-func TestATransactionThatLostRunsAgain(t *testing.T) {
+// TestDeadlockedTransactionRunsAgain checks that of two transactions that wait for each other, the
+// database ends one, and that one runs again.
+func TestDeadlockedTransactionRunsAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "a@example.com")
 		dbtest.NewUser(t, d, "b@example.com")
@@ -34,13 +34,15 @@ func TestATransactionThatLostRunsAgain(t *testing.T) {
 		}
 
 		names, err := dbtest.Rows[struct{ Name string }](d, "SELECT name FROM accounts ORDER BY id")
-		if err != nil || len(names) != 2 || len(names[0].Name) != len("a@example.com")+2 || len(names[1].Name) != len("b@example.com")+2 {
+		if err != nil || len(names) != 2 || len(names[0].Name) != len("a@example.com")+2 ||
+			len(names[1].Name) != len("b@example.com")+2 {
 			t.Errorf("the accounts are %v, %v; want both changes in each, once", names, err)
 		}
 	})
 }
 
-// lockWorld is an account with an owner, a member, and all that a transaction may lock below them.
+// lockWorld is an account with an owner, a member, and everything that a transaction may lock below
+// them.
 type lockWorld struct {
 	db            *db.DB
 	store         *accounts.Store
@@ -60,7 +62,8 @@ func newLockWorld(t *testing.T, d *db.DB) *lockWorld {
 	w.member = addMember(t, d, w.owner.AccountID, "member@example.com", model.RoleMember)
 	w.session = newSession(t, d, w.member, "session", dbtest.Start)
 	for _, secret := range [][]byte{firstReset, secondReset} {
-		if err := dbtest.Exec(d, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", secret, w.member.ID, later); err != nil {
+		if err := dbtest.Exec(d, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", secret,
+			w.member.ID, later); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +85,7 @@ func invite(t *testing.T, d *db.DB, accountID int64, email string, role model.Ro
 	return invitation
 }
 
-// addMember invites somebody, who accepts.
+// addMember invites a user, who accepts.
 func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model.Role) *model.User {
 	t.Helper()
 	secret := model.HashToken(email)
@@ -96,15 +99,17 @@ func addMember(t *testing.T, d *db.DB, accountID int64, email string, role model
 	return user
 }
 
-// later is when the secrets of the tests end.
+// later is when the secrets of the tests expire.
 var later = dbtest.Start.Add(time.Hour)
 
 func linkMail(accountID int64, kind, recipient string) model.Mail {
-	return model.Mail{AccountID: accountID, Kind: kind, Recipient: recipient, Data: `{"url":"secret"}`, State: model.MailPending, CreatedAt: dbtest.Start, NextAttemptAt: dbtest.Start}
+	return model.Mail{AccountID: accountID, Kind: kind, Recipient: recipient, Data: `{"url":"secret"}`,
+		State: model.MailPending, CreatedAt: dbtest.Start, NextAttemptAt: dbtest.Start}
 }
 
-// Each pair locks the same rows and begins from other ones: neither waits for the other in turn,
-// and what comes too late is told so.
+// TestTransactionsOnAccountsLockInOneOrder runs pairs of transactions that lock the same rows but
+// start from different ones. It checks that they never deadlock, and that the second one fails with
+// the right error.
 func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	type step func(w *lockWorld, ctx context.Context) error
 	reset := func(secret []byte) step {
@@ -120,11 +125,13 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	}
 
 	request := func(w *lockWorld, ctx context.Context) error {
-		return w.store.RequestPasswordReset(ctx, w.member.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
+		return w.store.RequestPasswordReset(ctx, w.member.Email, model.HashToken("third"), later,
+			linkMail(0, model.MailPasswordReset, ""))
 	}
 
 	signIn := func(w *lockWorld, ctx context.Context) error {
-		return w.store.CreateSession(ctx, model.Session{IDHash: []byte("next"), UserID: w.member.ID, CreatedAt: dbtest.Start}, "hash", w.session)
+		return w.store.CreateSession(ctx, model.Session{IDHash: []byte("next"), UserID: w.member.ID,
+			CreatedAt: dbtest.Start}, "hash", w.session)
 	}
 
 	accept := func(w *lockWorld, ctx context.Context) error {
@@ -146,9 +153,9 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	}
 	tests := []struct {
 		name          string
-		at            string // where first is when second begins
+		at            string // the statement of first before which second starts
 		first, second step
-		tooLate       error // of second, which finds what first did
+		tooLate       error // error of second, after the changes of first
 	}{
 		{"a reset, a change", "UPDATE users", reset(firstReset), change, model.ErrStale},
 		{"two resets", "UPDATE users", reset(firstReset), reset(secondReset), accounts.ErrInvalidToken},
@@ -177,7 +184,8 @@ func TestTransactionsOnAccountsLockInOneOrder(t *testing.T) {
 	}
 }
 
-// Two operators who go at once, in whatever way: one of them stays.
+// TestTheLastOperatorStays checks that of two operators who are removed at the same time, in any
+// way, one stays.
 func TestTheLastOperatorStays(t *testing.T) {
 	type step func(d *db.DB, ctx context.Context, user *model.User) error
 	deleteAccount := func(d *db.DB, ctx context.Context, user *model.User) error {
@@ -227,9 +235,9 @@ func TestTheLastOperatorStays(t *testing.T) {
 	}
 }
 
-// An invitation that is taken back while somebody accepts it: one of the two is told that it came
-// too late.
-func TestARevocationMeetsAnAcceptance(t *testing.T) {
+// TestRevocationMeetsAcceptance checks that of revoking and accepting an invitation at the same
+// time, one fails.
+func TestRevocationMeetsAcceptance(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		revoked, accepted := dbtest.RaceInOrder(t, d, `DELETE FROM "mails"`,
@@ -244,17 +252,20 @@ func TestARevocationMeetsAnAcceptance(t *testing.T) {
 		if revoked != nil || !errors.Is(accepted, accounts.ErrInvalidToken) {
 			t.Errorf("errors %v and %v, want none and that the link is not good any more", revoked, accepted)
 		}
-		if _, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID, w.invitation.ID); !errors.Is(err, model.ErrNotFound) {
+		if _, err := accounts.New(d).DeleteInvitation(t.Context(), w.owner.AccountID,
+			w.invitation.ID); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("a second time: %v", err)
 		}
 	})
 }
 
-// What is written while an account is deleted goes with it, or is not written.
+// TestNothingOutlivesItsAccount checks that rows written while an account is deleted are deleted
+// with it, or are not written.
 func TestNothingOutlivesItsAccount(t *testing.T) {
 	type step func(t *testing.T, d *db.DB, owner *model.User) error
 	request := func(t *testing.T, d *db.DB, owner *model.User) error {
-		return accounts.New(d).RequestPasswordReset(t.Context(), owner.Email, model.HashToken("third"), later, linkMail(0, model.MailPasswordReset, ""))
+		return accounts.New(d).RequestPasswordReset(t.Context(), owner.Email, model.HashToken("third"), later,
+			linkMail(0, model.MailPasswordReset, ""))
 	}
 
 	mailNotices := func(t *testing.T, d *db.DB, _ *model.User) error {
@@ -263,14 +274,16 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 	}
 
 	createSite := func(t *testing.T, d *db.DB, owner *model.User) error {
-		site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: owner.AccountID, SiteKey: "new", Domain: "new.example", CreatedAt: dbtest.Start})
+		site, err := sites.New(d).CreateSite(t.Context(),
+			model.Site{AccountID: owner.AccountID, SiteKey: "new", Domain: "new.example", CreatedAt: dbtest.Start})
 		if err == nil {
-			if rows, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM deleted_sites WHERE site_id = ?", site.ID); err != nil || len(rows) != 1 {
+			if rows, err := dbtest.Rows[struct{ SiteID int64 }](d, "SELECT site_id FROM deleted_sites WHERE site_id = ?",
+				site.ID); err != nil || len(rows) != 1 {
 				t.Errorf("the new site was deleted without a trace: %v, %v", rows, err)
 			}
 		}
 
-		// it may come too late
+		// The account may have been deleted first.
 		return nil
 	}
 
@@ -280,18 +293,19 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 			defer store.Close()
 
 			key := model.CaptchaUsageKey{AccountID: owner.AccountID, Month: month}
-			return store.Update(t.Context(), ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{key}}, func(state *ingest.ClaimState) *ingest.ClaimChanges {
-				changes := &ingest.ClaimChanges{Usage: state.Usage}
-				if _, ok := state.Usage[key]; ok {
-					changes.Notices = []ingest.QuotaNotice{{CaptchaUsageKey: key, Threshold: 100, CreatedAt: dbtest.Start}}
-				}
-				return changes
-			})
+			return store.Update(t.Context(), ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{key}},
+				func(state *ingest.ClaimState) *ingest.ClaimChanges {
+					changes := &ingest.ClaimChanges{Usage: state.Usage}
+					if _, ok := state.Usage[key]; ok {
+						changes.Notices = []ingest.QuotaNotice{{CaptchaUsageKey: key, Threshold: 100, CreatedAt: dbtest.Start}}
+					}
+					return changes
+				})
 		}
 	}
 
 	tests := []struct {
-		name, at string // where the deletion is
+		name, at string // the statement of the deletion before which the write starts
 		step     step
 	}{
 		{"a request for a reset", "DELETE FROM accounts", request},
@@ -326,7 +340,8 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 				}
 
 				for _, table := range []string{"users", "sites", "mails", "captcha_usage", "quota_notices"} {
-					rows, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM "+table+" WHERE account_id = ?", owner.AccountID)
+					rows, err := dbtest.Rows[struct{ AccountID int64 }](d, "SELECT account_id FROM "+table+" WHERE account_id = ?",
+						owner.AccountID)
 					if err != nil || len(rows) > 0 {
 						t.Errorf("%s: %d rows are left, %v", table, len(rows), err)
 					}
@@ -340,19 +355,20 @@ func TestNothingOutlivesItsAccount(t *testing.T) {
 	}
 }
 
-// Only who is an owner, with the password that was checked, at the moment of the deletion deletes
-// an account.
-func TestTheOwnerWhoDeletesIsLookedAtAgain(t *testing.T) {
+// TestDeleteAccountChecksTheOwnerAgain checks that an account is deleted only by a user who is
+// still an owner, with the checked password, under the deletion's locks.
+func TestDeleteAccountChecksTheOwnerAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newLockWorld(t, d)
 		second := addMember(t, d, w.owner.AccountID, "second@example.com", model.RoleOwner)
 
 		third := addMember(t, d, w.owner.AccountID, "third@example.com", model.RoleOwner)
-		if _, err := accounts.New(d).ChangePassword(t.Context(), third.ID, "hash", accounts.PasswordChange{Hash: "changed", At: dbtest.Start}); err != nil {
+		if _, err := accounts.New(d).ChangePassword(t.Context(), third.ID, "hash",
+			accounts.PasswordChange{Hash: "changed", At: dbtest.Start}); err != nil {
 			t.Fatal(err)
 		}
 
-		// The second is made a viewer while the deletion is on its way.
+		// Make the second user a viewer while the deletion is in progress.
 		demoted, deleted := dbtest.RaceInOrder(t, d, `UPDATE "users"`,
 			func() error {
 				return accounts.New(d).SetMemberRole(t.Context(), w.owner.AccountID, second.ID, model.RoleViewer)

@@ -15,8 +15,8 @@ import (
 	"github.com/tallygate/tallygate/db/retention"
 )
 
-// mails returns state, recipient, kind and data of all mails but those about a changed password, in
-// the order of their ids.
+// mails returns state, recipient, kind and data of all mails except those about a changed password,
+// in the order of their ids.
 func mails(t *testing.T, d *db.DB) string {
 	t.Helper()
 	rows, err := dbtest.Rows[model.Mail](d, "SELECT * FROM mails WHERE kind <> ? ORDER BY id", model.MailPasswordChanged)
@@ -32,12 +32,13 @@ func mails(t *testing.T, d *db.DB) string {
 	return strings.Join(all, "; ")
 }
 
-// However a mail ends, its link goes with it; while it is tried, the link stays.
+// TestAnEndedMailHasNoLink checks that a mail's link is deleted when the mail ends in any way, and
+// stays between attempts.
 func TestAnEndedMailHasNoLink(t *testing.T) {
 	tests := []struct {
 		name   string
 		kind   string
-		claims int // whose workers die
+		claims int // by workers that crash
 		after  time.Duration
 		finish string
 		want   string
@@ -45,12 +46,16 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 		{"sent", model.MailPasswordReset, 0, 0, model.MailSent, "sent x@example.com password_reset {}"},
 		{"failed", model.MailPasswordReset, 0, 0, model.MailFailed, "failed x@example.com password_reset {}"},
 		{"skipped", model.MailInvitation, 0, 0, model.MailSkipped, "skipped x@example.com invitation {}"},
-		{"tried again", model.MailPasswordReset, 0, 0, model.MailPending, `pending x@example.com password_reset {"url":"secret"}`},
+		{"tried again", model.MailPasswordReset, 0, 0, model.MailPending,
+			`pending x@example.com password_reset {"url":"secret"}`},
 		{"given up", model.MailInvitation, model.MaxMailAttempts, 0, "", "failed x@example.com invitation {}"},
-		{"a reset, just in time", model.MailPasswordReset, 0, model.ResetLifetime - time.Second, model.MailPending, `pending x@example.com password_reset {"url":"secret"}`},
+		{"a reset, just in time", model.MailPasswordReset, 0, model.ResetLifetime - time.Second, model.MailPending,
+			`pending x@example.com password_reset {"url":"secret"}`},
 		{"a reset, too late", model.MailPasswordReset, 0, model.ResetLifetime, "", "failed x@example.com password_reset {}"},
-		{"an invitation, just in time", model.MailInvitation, 0, model.InvitationLifetime - time.Second, model.MailSent, "sent x@example.com invitation {}"},
-		{"an invitation, too late", model.MailInvitation, 0, model.InvitationLifetime, "", "failed x@example.com invitation {}"},
+		{"an invitation, just in time", model.MailInvitation, 0, model.InvitationLifetime - time.Second, model.MailSent,
+			"sent x@example.com invitation {}"},
+		{"an invitation, too late", model.MailInvitation, 0, model.InvitationLifetime, "",
+			"failed x@example.com invitation {}"},
 		{"without a link", model.MailTest, 0, 365 * 24 * time.Hour, model.MailSent, "sent x@example.com test {}"},
 	}
 
@@ -88,30 +93,35 @@ func TestAnEndedMailHasNoLink(t *testing.T) {
 	})
 }
 
-// A link that is void is not sent any more: neither one that another replaced, nor one that was
-// used, nor one to whom it no longer belongs.
-func TestVoidLinksAreNotSent(t *testing.T) {
+// TestInvalidLinksAreNotSent checks that no mail is sent with a link that was replaced, consumed,
+// or belongs to an address that the user no longer has.
+func TestInvalidLinksAreNotSent(t *testing.T) {
 	const secret = ` {"url":"secret"}`
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 
 		request := func(user *model.User, token string) error {
-			return accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken(token), later, linkMail(0, model.MailPasswordReset, ""))
+			return accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken(token), later,
+				linkMail(0, model.MailPasswordReset, ""))
 		}
 		for i, step := range []struct {
 			do   func(ctx context.Context) error
 			want string
 		}{
 			{func(context.Context) error { return request(other, "1") }, "pending other@example.com password_reset" + secret},
-			{func(context.Context) error { return request(owner, "2") }, "pending other@example.com password_reset" + secret + "; pending owner@example.com password_reset" + secret},
-			{func(context.Context) error { return request(owner, "3") }, "pending other@example.com password_reset" + secret + "; pending owner@example.com password_reset" + secret},
+			{func(context.Context) error { return request(owner, "2") },
+				"pending other@example.com password_reset" + secret + "; pending owner@example.com password_reset" + secret},
+			{func(context.Context) error { return request(owner, "3") },
+				"pending other@example.com password_reset" + secret + "; pending owner@example.com password_reset" + secret},
 			{func(ctx context.Context) error {
-				_, err := accounts.New(d).ResetPassword(ctx, model.HashToken("3"), accounts.PasswordChange{Hash: "new", At: dbtest.Start})
+				_, err := accounts.New(d).ResetPassword(ctx, model.HashToken("3"),
+					accounts.PasswordChange{Hash: "new", At: dbtest.Start})
 				return err
 			}, "pending other@example.com password_reset" + secret},
 			{func(ctx context.Context) error {
-				_, err := accounts.New(d).ChangePassword(ctx, other.ID, "hash", accounts.PasswordChange{Hash: "new", At: dbtest.Start})
+				_, err := accounts.New(d).ChangePassword(ctx, other.ID, "hash",
+					accounts.PasswordChange{Hash: "new", At: dbtest.Start})
 				return err
 			}, ""},
 			{func(context.Context) error {
@@ -143,13 +153,15 @@ func TestVoidLinksAreNotSent(t *testing.T) {
 	})
 }
 
-// A request for an address that nobody has leaves a row as well, and not the address.
-func TestAResetForNobodyIsAsMuchWork(t *testing.T) {
+// TestResetOfAnUnknownAddress checks that a request for an unknown address also writes a row, and
+// does not store the address.
+func TestResetOfAnUnknownAddress(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dbtest.NewUser(t, d, "owner@example.com")
 
 		for range 2 {
-			if err := accounts.New(d).RequestPasswordReset(t.Context(), "nobody@example.com", model.HashToken("1"), later, linkMail(0, model.MailPasswordReset, "")); err != nil {
+			if err := accounts.New(d).RequestPasswordReset(t.Context(), "unknown@example.com", model.HashToken("1"), later,
+				linkMail(0, model.MailPasswordReset, "")); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -32,12 +32,14 @@ func (s *Store) Member(ctx context.Context, accountID, id int64) (*model.User, e
 	return user, err
 }
 
-// ErrLastOwner keeps an account from being nobody's.
+// ErrLastOwner prevents removing an account's last owner.
 var ErrLastOwner = &model.Error{
-	Kind: model.Conflict, Code: "last_owner", Field: "userId", Message: "An account needs an owner: make somebody else one first.",
+	Kind: model.Conflict, Code: "last_owner", Field: "userId",
+	Message: "An account needs an owner: make another member an owner first.",
 }
 
-// SetMemberRole gives a user of the account another role. The last owner stays one: ErrLastOwner.
+// SetMemberRole changes the role of a user of the account. It fails with ErrLastOwner for the last
+// owner.
 func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role model.Role) error {
 	return s.changeMember(ctx, accountID, userID, role, func(tx *db.Tx) error {
 		_, err := tx.NewUpdate().Model((*model.User)(nil)).Set("role = ?", role).Where("id = ?", userID).Exec(ctx)
@@ -45,8 +47,8 @@ func (s *Store) SetMemberRole(ctx context.Context, accountID, userID int64, role
 	})
 }
 
-// DeleteMember deletes a user of the account with the sessions and API tokens. The last owner
-// stays: ErrLastOwner.
+// DeleteMember deletes a user of the account with the user's sessions and API tokens. It fails with
+// ErrLastOwner for the last owner.
 func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error {
 	return s.changeMember(ctx, accountID, userID, "", func(tx *db.Tx) error {
 		user, err := userByID(ctx, tx, userID)
@@ -64,14 +66,17 @@ func (s *Store) DeleteMember(ctx context.Context, accountID, userID int64) error
 			return err
 		}
 
-		// last: a mail to the user may have come before the user went
+		// Delete the mails last: one to the user may have been queued before the user was deleted.
 		return outbox.DeleteMailsTo(ctx, tx, accountID, user.Email)
 	})
 }
 
-// changeMember runs a change while nobody else changes the account's members, unless it leaves no
-// owner: becomes is the role that the user will have; empty: the user goes.
-func (s *Store) changeMember(ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx *db.Tx) error) error {
+// changeMember runs a change under the lock on the account's members. It fails with ErrLastOwner if
+// the change would leave no owner. becomes is the user's new role; it is empty when the user is
+// deleted.
+func (s *Store) changeMember(
+	ctx context.Context, accountID, userID int64, becomes model.Role, change func(tx *db.Tx) error,
+) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if becomes == "" {
 			if err := tx.LockInstallation(ctx); err != nil {
@@ -83,7 +88,8 @@ func (s *Store) changeMember(ctx context.Context, accountID, userID int64, becom
 			return err
 		}
 
-		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).Exists(ctx)
+		exists, err := tx.NewSelect().Model((*model.User)(nil)).Where("account_id = ?", accountID).Where("id = ?", userID).
+			Exists(ctx)
 		if err != nil {
 			return err
 		}
@@ -111,10 +117,10 @@ func (s *Store) changeMember(ctx context.Context, accountID, userID int64, becom
 	return nil
 }
 
-// Invite stores an invitation and the mail that carries its secret (nil for none), and returns it
-// with its id. An earlier one to the same address is void. Members and invitations are at most
-// model.MaxMembers. An account mails at most 100 invitations a day; one more is the RateLimited
-// rate_limited.
+// Invite stores an invitation and the mail that carries its secret (nil for none), and returns the
+// invitation with its id. It revokes an earlier invitation to the same address. An account has at
+// most model.MaxMembers members and invitations together. It mails at most 100 invitations a day;
+// another one fails with the RateLimited rate_limited.
 func (s *Store) Invite(ctx context.Context, invitation model.Invitation, mail *model.Mail) (*model.Invitation, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", invitation.AccountID); err != nil {
@@ -154,7 +160,8 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 		return err
 	}
 	if member {
-		return &model.Error{Kind: model.Conflict, Code: "already_member", Field: "email", Message: "This person is a member already."}
+		return &model.Error{Kind: model.Conflict, Code: "already_member", Field: "email",
+			Message: "This person is a member already."}
 	}
 
 	_, err = tx.NewDelete().Model((*model.Invitation)(nil)).Where("account_id = ?", invitation.AccountID).
@@ -164,7 +171,8 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 	}
 
 	var n int
-	err = tx.NewRaw("SELECT (SELECT count(*) FROM users WHERE account_id = ?) + (SELECT count(*) FROM invitations WHERE account_id = ?)",
+	err = tx.NewRaw("SELECT (SELECT count(*) FROM users WHERE account_id = ?) + "+
+		"(SELECT count(*) FROM invitations WHERE account_id = ?)",
 		invitation.AccountID, invitation.AccountID).Scan(ctx, &n)
 	if err == nil && n >= model.MaxMembers {
 		err = &model.Error{
@@ -176,17 +184,18 @@ func mayInvite(ctx context.Context, tx *db.Tx, invitation model.Invitation) erro
 	return err
 }
 
-// Invitations returns the account's invitations that can be accepted, in the order of their ids.
+// Invitations returns the account's valid invitations in the order of their ids.
 func (s *Store) Invitations(ctx context.Context, accountID int64, now model.Instant) ([]*model.Invitation, error) {
 	var list []*model.Invitation
-	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").Scan(ctx)
+	err := s.db.Read.NewSelect().Model(&list).Where("account_id = ?", accountID).Where("expires_at > ?", now).Order("id").
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list invitations of account %d: %w", accountID, err)
 	}
 	return list, nil
 }
 
-// Invitation returns an invitation of the account that can be accepted, or model.ErrNotFound.
+// Invitation returns a valid invitation of the account, or model.ErrNotFound.
 func (s *Store) Invitation(ctx context.Context, accountID, id int64, now model.Instant) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := s.db.Read.NewSelect().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).
@@ -197,7 +206,7 @@ func (s *Store) Invitation(ctx context.Context, accountID, id int64, now model.I
 	return &invitation, nil
 }
 
-// DeleteInvitation takes an invitation of the account back and returns it, or model.ErrNotFound.
+// DeleteInvitation revokes an invitation of the account and returns it, or model.ErrNotFound.
 func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*model.Invitation, error) {
 	var invitation model.Invitation
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -205,7 +214,8 @@ func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*mod
 			return err
 		}
 
-		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").Scan(ctx)
+		err := tx.NewDelete().Model(&invitation).Where("account_id = ?", accountID).Where("id = ?", id).Returning("*").
+			Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
@@ -219,15 +229,19 @@ func (s *Store) DeleteInvitation(ctx context.Context, accountID, id int64) (*mod
 	return &invitation, nil
 }
 
-// ErrInvalidToken is returned for a mailed secret that is wrong, used or too old. Which of them is
-// never told.
+// ErrInvalidToken is returned for a mailed secret that is wrong, consumed or expired. It does not
+// reveal which of the three.
 var ErrInvalidToken = &model.Error{
-	Kind: model.Invalid, Code: "invalid_token", Field: "token", Message: "This link is wrong, was used already, or is too old.",
+	Kind: model.Invalid, Code: "invalid_token", Field: "token",
+	Message: "This link is wrong, was used already, or is too old.",
 }
 
-// Accept makes a member of whoever has the invitation's secret, once, and returns the user with the
-// account. An address that belongs to a user of whatever account is the Conflict email_taken.
-func (s *Store) Accept(ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant) (*model.User, error) {
+// Accept consumes an invitation: it adds a member to the account, and returns the new user with the
+// account. It fails with ErrInvalidToken for an invalid secret, and with the Conflict email_taken
+// when a user of any account has the address.
+func (s *Store) Accept(
+	ctx context.Context, tokenHash []byte, passwordHash string, now model.Instant,
+) (*model.User, error) {
 	var user *model.User
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		var invitation model.Invitation
@@ -245,7 +259,8 @@ func (s *Store) Accept(ctx context.Context, tokenHash []byte, passwordHash strin
 		}
 
 		row := &model.User{
-			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash, CreatedAt: now,
+			AccountID: invitation.AccountID, Email: invitation.Email, Role: invitation.Role, PasswordHash: passwordHash,
+			CreatedAt: now,
 		}
 		if _, err := tx.NewInsert().Model(row).Exec(ctx); err != nil {
 			return err

@@ -10,10 +10,9 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// This file is what only the operator's command line does.
-
-// SetOperator makes the user with this address an operator, or no longer. The last one stays as
-// long as there is anybody else: ErrLastOperator.
+// SetOperator grants or revokes the operator role of the user with this address. Only the operator's
+// command line calls it. It fails with ErrLastOperator for the last operator while there are other
+// users.
 func (s *Store) SetOperator(ctx context.Context, email string, operator bool) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockInstallation(ctx); err != nil {
@@ -41,10 +40,10 @@ func (s *Store) SetOperator(ctx context.Context, email string, operator bool) er
 	return nil
 }
 
-// StorePasswordReset stores the hash of a secret that opens the account of this address until
-// expires; the operator hands the secret over. Earlier secrets expire, mailed or not. With notify
-// the user is mailed that there is such a secret, without it. It is model.ErrNotFound for an
-// unknown address.
+// StorePasswordReset stores the hash of a secret that resets the password of the user with this
+// address, until expires. The operator passes the secret on to the user. Earlier secrets are
+// revoked. With notify it also mails the user that a secret exists. It fails with model.ErrNotFound
+// for an unknown address.
 func (s *Store) StorePasswordReset(
 	ctx context.Context, email string, tokenHash []byte, now, expires model.Instant, notify bool,
 ) error {
@@ -61,7 +60,8 @@ func (s *Store) StorePasswordReset(
 			return err
 		}
 
-		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)", tokenHash, user.ID, expires)
+		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) VALUES (?, ?, ?)",
+			tokenHash, user.ID, expires)
 		if err != nil || !notify {
 			return err
 		}

@@ -15,15 +15,17 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// nobody is the id of no user and no account.
-const nobody = math.MaxInt64
+// noID is an id that no user and no account has.
+const noID = math.MaxInt64
 
-// RequestPasswordReset stores the hash of a secret that opens the account of this address for a
-// while, and the mail that carries it; an earlier secret is void. For an address that nobody has,
-// the same statements run, and there is a row to commit as well: a mail to nobody, which is not
-// sent and does not hold the address. So the time that all this takes tells nobody who has an
-// account. The mail's AccountID and Recipient are filled in here.
-func (s *Store) RequestPasswordReset(ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail) error {
+// RequestPasswordReset stores the hash of a secret that resets the password of the user with this
+// address, and the mail that carries it. It revokes an earlier secret. For an unknown address it
+// runs the same statements and commits a mail without a recipient, which is not sent and does not
+// contain the address. So the response time does not reveal which addresses have accounts. It sets
+// the mail's AccountID and Recipient.
+func (s *Store) RequestPasswordReset(
+	ctx context.Context, email string, tokenHash []byte, expires model.Instant, mail model.Mail,
+) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		mail := mail
 		user, err := lockUser(ctx, tx, "email", email)
@@ -31,7 +33,7 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, tokenHas
 		case err == nil:
 			mail.AccountID, mail.Recipient = user.AccountID, user.Email
 		case errors.Is(err, model.ErrNotFound):
-			user = &model.User{ID: nobody, AccountID: nobody}
+			user = &model.User{ID: noID, AccountID: noID}
 			mail.AccountID, mail.Recipient = 0, ""
 			mail.End(model.MailSkipped)
 		default:
@@ -42,7 +44,8 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, tokenHas
 			return err
 		}
 
-		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) SELECT ?, id, ? FROM users WHERE id = ?",
+		_, err = tx.ExecContext(ctx, "INSERT INTO password_resets (token_hash, user_id, expires_at) "+
+			"SELECT ?, id, ? FROM users WHERE id = ?",
 			tokenHash, expires, user.ID)
 		if err != nil {
 			return err
@@ -55,22 +58,23 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, tokenHas
 		return err
 	})
 	if err != nil {
-		// without the address: errors are logged
+		// Leave the address out: errors are logged.
 		return fmt.Errorf("request a password reset: %w", err)
 	}
 
 	return nil
 }
 
-// PasswordChange is a new password.
+// PasswordChange holds a new password and what the mail about it reports.
 type PasswordChange struct {
 	Hash string // argon2id in PHC string form
 	At   model.Instant
 	Page string // where the user signs in, for the mail
 }
 
-// ResetPassword changes the password of the user that the secret was made for, once. It ends all
-// sessions, mails the user, and returns the API tokens that stay valid. ErrInvalidToken otherwise.
+// ResetPassword consumes a secret and changes its user's password. It ends all sessions, mails the
+// user, and returns the API tokens that stay valid. It fails with ErrInvalidToken for an invalid
+// secret.
 func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change PasswordChange) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -85,7 +89,8 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 			return err
 		}
 
-		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id", tokenHash, change.At).
+		err = tx.NewRaw("DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id",
+			tokenHash, change.At).
 			Scan(ctx, &userID)
 		if err != nil {
 			return db.OrNotFound(err)
@@ -105,9 +110,11 @@ func (s *Store) ResetPassword(ctx context.Context, tokenHash []byte, change Pass
 }
 
 // ChangePassword changes a user's password, ends all sessions, mails the user, and returns the API
-// tokens that stay valid. The caller has checked the old password: was is its hash, and when it is
-// no longer that, the error is model.ErrStale.
-func (s *Store) ChangePassword(ctx context.Context, userID int64, was string, change PasswordChange) ([]*model.APIToken, error) {
+// tokens that stay valid. The caller must have checked the old password, whose hash is was. It
+// fails with model.ErrStale when the hash has changed since.
+func (s *Store) ChangePassword(
+	ctx context.Context, userID int64, was string, change PasswordChange,
+) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := lockUnchanged(ctx, tx, userID, was)
@@ -125,11 +132,14 @@ func (s *Store) ChangePassword(ctx context.Context, userID int64, was string, ch
 	return tokens, nil
 }
 
-// changePassword changes the password of a user who is locked. The mailed secrets expire with it:
-// they were for the old one. So does what browsers remember of earlier sign-ins, by the generation.
-func changePassword(ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange) ([]*model.APIToken, error) {
+// changePassword changes the password of a user whose row is locked. It deletes the user's password
+// resets. The new generation also invalidates what browsers remember of earlier sign-ins.
+func changePassword(
+	ctx context.Context, tx *db.Tx, user *model.User, change PasswordChange,
+) ([]*model.APIToken, error) {
 	for _, statement := range []*bun.RawQuery{
-		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?", change.Hash, user.ID),
+		tx.NewRaw("UPDATE users SET password_hash = ?, password_generation = password_generation + 1 WHERE id = ?",
+			change.Hash, user.ID),
 		tx.NewRaw("DELETE FROM sessions WHERE user_id = ?", user.ID),
 		tx.NewRaw("DELETE FROM password_resets WHERE user_id = ?", user.ID),
 	} {
@@ -150,9 +160,11 @@ func changePassword(ctx context.Context, tx *db.Tx, user *model.User, change Pas
 	return tokens, mailPasswordChange(ctx, tx, user, tokens, change)
 }
 
-// mailPasswordChange mails the user about a new password and of what still works without it,
-// model.MaxPasswordMails times an hour.
-func mailPasswordChange(ctx context.Context, tx *db.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange) error {
+// mailPasswordChange mails the user about the new password and the API tokens that stay valid, at
+// most model.MaxPasswordMails times an hour.
+func mailPasswordChange(
+	ctx context.Context, tx *db.Tx, user *model.User, tokens []*model.APIToken, change PasswordChange,
+) error {
 	mailed, err := tx.NewSelect().Model((*model.Mail)(nil)).Where("account_id = ?", user.AccountID).
 		Where("recipient = ?", user.Email).Where("kind = ?", model.MailPasswordChanged).
 		Where("created_at > ?", change.At.Add(-time.Hour)).Count(ctx)
@@ -171,12 +183,13 @@ func mailPasswordChange(ctx context.Context, tx *db.Tx, user *model.User, tokens
 	}
 
 	return outbox.QueueMails(ctx, tx, []model.Mail{{
-		AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailPasswordChanged, Data: string(text), CreatedAt: change.At,
+		AccountID: user.AccountID, Recipient: user.Email, Kind: model.MailPasswordChanged,
+		Data: string(text), CreatedAt: change.At,
 	}})
 }
 
-// DeleteExpiredSecrets removes expired password resets, invitations and pending sign-ups, for
-// housekeeping, and returns how many.
+// DeleteExpiredSecrets deletes expired password resets, invitations and pending sign-ups, and
+// returns their number. Housekeeping calls it.
 func (s *Store) DeleteExpiredSecrets(ctx context.Context, now model.Instant) (int64, error) {
 	var all int64
 	for _, table := range []string{"password_resets", "invitations", "pending_sign_ups"} {

@@ -13,21 +13,23 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestALinkOfTheOperator: it ends the links of before, mailed or not, and the user is mailed that
-// there is one, without the link itself.
-func TestALinkOfTheOperator(t *testing.T) {
+// TestStorePasswordReset checks that the operator's reset revokes earlier secrets, mailed or not,
+// and that the user is mailed about it, without the link itself.
+func TestStorePasswordReset(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		dbtest.NewUser(t, d, "other@example.com")
 		store := func(secret string, notify bool) {
 			t.Helper()
-			if err := accounts.New(d).StorePasswordReset(ctx, user.Email, model.HashToken(secret), dbtest.Start, later, notify); err != nil {
+			if err := accounts.New(d).StorePasswordReset(ctx, user.Email, model.HashToken(secret), dbtest.Start, later,
+				notify); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		if err := accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken("mailed"), later, linkMail(0, model.MailPasswordReset, "")); err != nil {
+		if err := accounts.New(d).RequestPasswordReset(ctx, user.Email, model.HashToken("mailed"), later,
+			linkMail(0, model.MailPasswordReset, "")); err != nil {
 			t.Fatal(err)
 		}
 
@@ -44,29 +46,33 @@ func TestALinkOfTheOperator(t *testing.T) {
 		}
 
 		for _, earlier := range []string{"mailed", "first"} {
-			if _, err := accounts.New(d).ResetPassword(ctx, model.HashToken(earlier), accounts.PasswordChange{Hash: "x", At: dbtest.Start}); !errors.Is(err, accounts.ErrInvalidToken) {
+			if _, err := accounts.New(d).ResetPassword(ctx, model.HashToken(earlier),
+				accounts.PasswordChange{Hash: "x", At: dbtest.Start}); !errors.Is(err, accounts.ErrInvalidToken) {
 				t.Errorf("the %s link: %v", earlier, err)
 			}
 		}
 
-		if _, err := accounts.New(d).ResetPassword(ctx, model.HashToken("second"), accounts.PasswordChange{Hash: "x", At: dbtest.Start}); err != nil {
+		if _, err := accounts.New(d).ResetPassword(ctx, model.HashToken("second"),
+			accounts.PasswordChange{Hash: "x", At: dbtest.Start}); err != nil {
 			t.Errorf("the second link: %v", err)
 		}
-		if err := accounts.New(d).StorePasswordReset(ctx, "nobody@example.com", model.HashToken("third"), dbtest.Start, later, true); !errors.Is(err, model.ErrNotFound) {
+		if err := accounts.New(d).StorePasswordReset(ctx, "unknown@example.com", model.HashToken("third"), dbtest.Start,
+			later, true); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("for an unknown address: %v", err)
 		}
 	})
 }
 
-// TestAChangedPasswordIsMailed: the user is told which API tokens stay valid, a bounded number of
-// times an hour, and each change begins a new generation.
+// TestAChangedPasswordIsMailed checks that the mail lists the API tokens that stay valid, that
+// mails are limited per hour, and that each change starts a new generation.
 func TestAChangedPasswordIsMailed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		user, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
 		for _, u := range []*model.User{user, other} {
 			_, err := accounts.New(d).CreateAPIToken(ctx, model.APIToken{
-				AccountID: u.AccountID, UserID: u.ID, Name: "of " + u.Email, Scopes: []model.Scope{model.ScopeExport, model.ScopeRead},
+				AccountID: u.AccountID, UserID: u.ID, Name: "of " +
+					u.Email, Scopes: []model.Scope{model.ScopeExport, model.ScopeRead},
 				TokenHash: model.HashToken(u.Email), TokenHint: "wxyz", CreatedAt: dbtest.Start,
 			})
 			if err != nil {

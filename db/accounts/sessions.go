@@ -11,18 +11,18 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// How long a session lives: without being used, and in all. Being used is written at most once per
-// sessionTouch, so that reading a page is not a write.
+// The lifetimes of a session: without use, and in all. The last use is written at most once per
+// sessionTouch, so that most requests write nothing.
 const (
 	SessionIdle     = 14 * 24 * time.Hour
 	SessionLifetime = 90 * 24 * time.Hour
 	sessionTouch    = time.Minute
 )
 
-// CreateSession stores a session that starts at s.CreatedAt, and in the same transaction deletes
-// the one it replaces (nil for none). The caller has checked the user's password: passwordHash is
-// its hash. When the password has changed since, or the user was deleted, the error is
-// model.ErrStale.
+// CreateSession stores a session that starts at s.CreatedAt, and deletes the session it replaces
+// (nil for none) in the same transaction. The caller must have checked the user's password, whose
+// hash is passwordHash. It fails with model.ErrStale when the password has changed since, or the
+// user was deleted.
 func (s *Store) CreateSession(ctx context.Context, session model.Session, passwordHash string, replaced []byte) error {
 	session.LastSeenAt = session.CreatedAt
 	session.ExpiresAt = sessionExpiry(session.CreatedAt, session.LastSeenAt)
@@ -47,8 +47,8 @@ func (s *Store) CreateSession(ctx context.Context, session model.Session, passwo
 	return nil
 }
 
-// SessionUser returns the user, with the account, of a session that is neither ended nor expired,
-// and notes that it was used. model.ErrNotFound otherwise.
+// SessionUser returns the user of a valid session, with the account, and records the use of the
+// session. It returns model.ErrNotFound for an ended, expired or unknown session.
 func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instant) (*model.User, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("id_hash = ?", idHash).Where("expires_at > ?", now).Scan(ctx)
@@ -62,7 +62,7 @@ func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instan
 	}
 
 	if seen := now.Add(-sessionTouch); session.LastSeenAt <= seen {
-		// Only one of several requests at once writes.
+		// The condition lets only one of several concurrent requests write.
 		_, err := s.db.Write.NewUpdate().Model((*model.Session)(nil)).
 			Set("last_seen_at = ?", now).Set("expires_at = ?", sessionExpiry(session.CreatedAt, now)).
 			Where("id_hash = ?", idHash).Where("last_seen_at <= ?", seen).Exec(ctx)
@@ -74,12 +74,12 @@ func (s *Store) SessionUser(ctx context.Context, idHash []byte, now model.Instan
 	return user, nil
 }
 
-// sessionExpiry is when a session ends unless it is used again: the nearer of both limits.
+// sessionExpiry returns when a session ends unless it is used again: the earlier of both limits.
 func sessionExpiry(created, seen model.Instant) model.Instant {
 	return min(seen.Add(SessionIdle), created.Add(SessionLifetime))
 }
 
-// DeleteSession ends one session. One that does not exist is no error.
+// DeleteSession ends a session. It succeeds for a session that does not exist.
 func (s *Store) DeleteSession(ctx context.Context, idHash []byte) error {
 	return deleteSession(ctx, s.db.Write, idHash)
 }
@@ -108,8 +108,7 @@ func (s *Store) DeleteUserSessions(ctx context.Context, userID int64) (int64, er
 	return n, nil
 }
 
-// DeleteExpiredSessions removes the sessions that ended by themselves, for housekeeping, and
-// returns how many.
+// DeleteExpiredSessions deletes expired sessions, and returns their number. Housekeeping calls it.
 func (s *Store) DeleteExpiredSessions(ctx context.Context, now model.Instant) (int64, error) {
 	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("expires_at <= ?", now).Exec(ctx)
 	if err != nil {
@@ -118,8 +117,7 @@ func (s *Store) DeleteExpiredSessions(ctx context.Context, now model.Instant) (i
 	return res.RowsAffected()
 }
 
-// Sessions returns the user's sessions that are not expired, the one used last first, at most
-// model.MaxSessions.
+// Sessions returns the user's valid sessions, the one used last first, at most model.MaxSessions.
 func (s *Store) Sessions(ctx context.Context, userID int64, now model.Instant) ([]*model.Session, error) {
 	var list []*model.Session
 	err := s.db.Read.NewSelect().Model(&list).Where("user_id = ?", userID).Where("expires_at > ?", now).
@@ -130,8 +128,8 @@ func (s *Store) Sessions(ctx context.Context, userID int64, now model.Instant) (
 	return list, nil
 }
 
-// Session returns a session of the user that has not ended. One of another user is
-// model.ErrNotFound.
+// Session returns a valid session of the user, or model.ErrNotFound, also for a session of another
+// user.
 func (s *Store) Session(ctx context.Context, userID int64, idHash []byte, now model.Instant) (*model.Session, error) {
 	var session model.Session
 	err := s.db.Read.NewSelect().Model(&session).Where("user_id = ?", userID).Where("id_hash = ?", idHash).
@@ -142,9 +140,11 @@ func (s *Store) Session(ctx context.Context, userID int64, idHash []byte, now mo
 	return &session, nil
 }
 
-// DeleteUserSession ends a session of the user. One of another user is model.ErrNotFound.
+// DeleteUserSession ends a session of the user. It fails with model.ErrNotFound for a session of
+// another user.
 func (s *Store) DeleteUserSession(ctx context.Context, userID int64, idHash []byte) error {
-	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).Where("id_hash = ?", idHash).Exec(ctx)
+	res, err := s.db.Write.NewDelete().Model((*model.Session)(nil)).Where("user_id = ?", userID).
+		Where("id_hash = ?", idHash).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("delete a session of user %d: %w", userID, err)
 	}

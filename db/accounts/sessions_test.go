@@ -14,13 +14,14 @@ import (
 func newSession(t *testing.T, d *db.DB, user *model.User, token string, at model.Instant) []byte {
 	t.Helper()
 	hash := model.HashToken(token)
-	if err := accounts.New(d).CreateSession(t.Context(), model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at}, user.PasswordHash, nil); err != nil {
+	if err := accounts.New(d).CreateSession(t.Context(), model.Session{IDHash: hash, UserID: user.ID, CreatedAt: at},
+		user.PasswordHash, nil); err != nil {
 		t.Fatal(err)
 	}
 	return hash
 }
 
-// sessionLives reports whether the session is found at the moment. Finding it counts as use.
+// sessionLives reports whether the session is found at the given time. Finding it counts as use.
 func sessionLives(t *testing.T, d *db.DB, hash []byte, at model.Instant) bool {
 	t.Helper()
 	user, err := accounts.New(d).SessionUser(t.Context(), hash, at)
@@ -45,22 +46,24 @@ func TestSessionFindsItsUser(t *testing.T) {
 	})
 }
 
-// A session whose password has changed meanwhile, or whose user has gone, comes too late; the one
-// it replaces stays.
+// TestSessionOfAnEarlierPassword checks that no session is created when the password has changed or
+// the user was deleted; the session that it would replace stays.
 func TestSessionOfAnEarlierPassword(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		user := dbtest.NewUser(t, d, "owner@example.com")
 		old := newSession(t, d, user, "old", dbtest.Start)
 		for userID, hash := range map[int64]string{user.ID: "an earlier hash", user.ID + 100: "hash"} {
-			err := accounts.New(d).CreateSession(t.Context(), model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: dbtest.Start}, hash, old)
-			if !errors.Is(err, model.ErrStale) || sessionLives(t, d, model.HashToken("new"), dbtest.Start) || !sessionLives(t, d, old, dbtest.Start) {
+			err := accounts.New(d).CreateSession(t.Context(),
+				model.Session{IDHash: model.HashToken("new"), UserID: userID, CreatedAt: dbtest.Start}, hash, old)
+			if !errors.Is(err, model.ErrStale) || sessionLives(t, d, model.HashToken("new"), dbtest.Start) ||
+				!sessionLives(t, d, old, dbtest.Start) {
 				t.Errorf("user %d with %q: %v, or the sessions have changed", userID, hash, err)
 			}
 		}
 	})
 }
 
-func TestSessionEndsWhenUnusedAndInTheEnd(t *testing.T) {
+func TestSessionLifetimes(t *testing.T) {
 	const tick = time.Microsecond
 	tests := []struct {
 		name string
@@ -68,7 +71,7 @@ func TestSessionEndsWhenUnusedAndInTheEnd(t *testing.T) {
 		dead time.Duration
 	}{
 		{"never used", nil, accounts.SessionIdle},
-		{"last moment", []time.Duration{accounts.SessionIdle - tick}, 2*accounts.SessionIdle - tick},
+		{"last instant", []time.Duration{accounts.SessionIdle - tick}, 2*accounts.SessionIdle - tick},
 		{"used within a minute is not written", []time.Duration{time.Minute - tick}, accounts.SessionIdle},
 		{"used after a minute", []time.Duration{time.Minute}, accounts.SessionIdle + time.Minute},
 		{"clock stepped back", []time.Duration{time.Hour, -time.Hour}, accounts.SessionIdle + time.Hour},
@@ -81,15 +84,15 @@ func TestSessionEndsWhenUnusedAndInTheEnd(t *testing.T) {
 			hash := newSession(t, d, user, test.name, dbtest.Start)
 			for _, use := range test.uses {
 				if !sessionLives(t, d, hash, dbtest.Start.Add(use)) {
-					t.Errorf("%s: gone %v after its start", test.name, use)
+					t.Errorf("%s: deleted %v after its start", test.name, use)
 				}
 			}
 
 			if sessionLives(t, d, hash, dbtest.Start.Add(test.dead)) {
-				t.Errorf("%s: still there %v after its start", test.name, test.dead)
+				t.Errorf("%s: still valid %v after its start", test.name, test.dead)
 			}
 			if !sessionLives(t, d, hash, dbtest.Start.Add(test.dead-tick)) {
-				t.Errorf("%s: gone before %v after its start", test.name, test.dead)
+				t.Errorf("%s: deleted before %v after its start", test.name, test.dead)
 			}
 		}
 	})
@@ -136,7 +139,8 @@ func TestSessionsAreDeleted(t *testing.T) {
 
 		alive("b", "c", "other")
 
-		if err := accounts.New(d).CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID, CreatedAt: dbtest.Start}, owner.PasswordHash, hashes["b"]); err != nil {
+		if err := accounts.New(d).CreateSession(ctx, model.Session{IDHash: hashes["a"], UserID: owner.ID,
+			CreatedAt: dbtest.Start}, owner.PasswordHash, hashes["b"]); err != nil {
 			t.Fatal(err)
 		}
 

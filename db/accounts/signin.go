@@ -14,26 +14,27 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// signInMemory is how long failed sign-ins are remembered after the last attempt, also a good one.
+// signInMemory is how long failed sign-ins are remembered after the last attempt, including a
+// successful one.
 const signInMemory = 24 * time.Hour
 
-// The bound of the table of failures. An attempt makes up to four rows, of which an attacker can
-// choose the keys: made-up addresses, and the networks that the attacker has.
+// The bound of the table of failures. An attempt inserts up to four rows, and an attacker can
+// choose their keys: made-up addresses, and the networks that the attacker controls.
 const (
 	maxSignInFailures  = 100_000 // rows
-	signInFailuresStep = 1_000   // new rows of a process after which it looks at the bound
+	signInFailuresStep = 1_000   // rows that a process inserts between two checks of the bound
 )
 
-// SignInLimit is one counter of failed sign-ins and its rule. The first Free failures cost nothing;
-// after them every further attempt must wait 1 s, 2 s, 4 s … but never longer than Cap.
+// SignInLimit is one counter of failed sign-ins and its rule. The first Free failures cause no
+// wait. After them every attempt must wait 1 s, 2 s, 4 s … up to Cap.
 //
-// An attempt during the wait is refused before its password is checked, and does not lengthen the
+// An attempt during the wait is refused before its password is checked, and does not extend the
 // wait.
 type SignInLimit struct {
-	Key   []byte // keyed hash of what is counted: the database never learns the address
+	Key   []byte // keyed hash of what is counted: the address itself is not stored
 	Free  int
 	Cap   time.Duration
-	Clear bool // a correct password sets the counter to zero, instead of only taking its own attempt back
+	Clear bool // a correct password sets the counter to zero, instead of only removing its own attempt
 }
 
 type signInFailures struct {
@@ -44,9 +45,9 @@ type signInFailures struct {
 	LastAt   model.Instant `bun:",notnull"`
 }
 
-// wait is how long the next attempt has to wait from now.
+// wait returns how long the next attempt must wait from now.
 func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
-	// a failure in the future counts as one of now
+	// Count a failure in the future as one of now.
 	passed := max(0, now.Sub(f.LastAt))
 	n := int(f.Failures) - l.Free
 	if n < 0 || passed >= signInMemory {
@@ -55,7 +56,7 @@ func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 
 	delay := l.Cap
 
-	// beyond that the shift would only overflow
+	// A larger shift would overflow.
 	if n < 32 {
 		delay = min(l.Cap, time.Second<<n)
 	}
@@ -63,13 +64,15 @@ func (l SignInLimit) wait(f signInFailures, now model.Instant) time.Duration {
 	return max(0, delay-passed)
 }
 
-// BeginSignIn asks for an attempt to sign in. It returns how long the caller has to wait instead,
-// or zero: then the attempt already counts as failed on every limit, so that parallel guesses
-// cannot slip through. SignInSucceeded or CancelSignIn take that back.
+// BeginSignIn starts an attempt to sign in. It returns how long the caller must wait, or zero for
+// an attempt that may go on. Such an attempt is counted as failed on every limit at once, so that
+// parallel guesses are all counted. SignInSucceeded or CancelSignIn remove it from the count.
 //
 // An attempt that must wait is refused by a plain read: it writes nothing and does not wait for
 // other writers.
-func (s *Store) BeginSignIn(ctx context.Context, now model.Instant, limits ...SignInLimit) (wait time.Duration, err error) {
+func (s *Store) BeginSignIn(
+	ctx context.Context, now model.Instant, limits ...SignInLimit,
+) (wait time.Duration, err error) {
 	if len(limits) == 0 {
 		return 0, nil
 	}
@@ -90,8 +93,10 @@ func (s *Store) BeginSignIn(ctx context.Context, now model.Instant, limits ...Si
 	return wait, nil
 }
 
-// signInWait reads how long an attempt must wait, and how many of the limits have no row yet.
-func (s *Store) signInWait(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, missing int, err error) {
+// signInWait returns how long an attempt must wait, and how many of the limits have no row yet.
+func (s *Store) signInWait(
+	ctx context.Context, now model.Instant, limits []SignInLimit,
+) (wait time.Duration, missing int, err error) {
 	keys := make([][]byte, len(limits))
 	for i, l := range limits {
 		keys[i] = l.Key
@@ -109,17 +114,17 @@ func (s *Store) signInWait(ctx context.Context, now model.Instant, limits []Sign
 		ahead = ahead || row.LastAt > now
 	}
 
-	// The clock was set back. Without this write the wait would begin again at each look until the
-	// wrong time has come. It is one write for each row and step of the clock.
+	// The clock was set back. Without this write the wait would start again at each attempt until
+	// the clock has reached the stored time. It costs one write for each row and step of the clock.
 	if ahead {
-		err = s.pullSignInFailures(ctx, now, keys)
+		err = s.clampSignInFailures(ctx, now, keys)
 	}
 
 	return wait, len(limits) - len(rows), err
 }
 
-// pullSignInFailures makes failures in the future failures of now. The keys are in order.
-func (s *Store) pullSignInFailures(ctx context.Context, now model.Instant, keys [][]byte) error {
+// clampSignInFailures sets the times of failures in the future to now. keys must be sorted.
+func (s *Store) clampSignInFailures(ctx context.Context, now model.Instant, keys [][]byte) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, key := range keys {
 			_, err := tx.NewUpdate().Model((*signInFailures)(nil)).Set("last_at = ?", now).
@@ -133,9 +138,11 @@ func (s *Store) pullSignInFailures(ctx context.Context, now model.Instant, keys 
 	})
 }
 
-// countSignIn counts an attempt on every limit, or returns how long it must wait after all:
-// attempts that were read together count one after another.
-func (s *Store) countSignIn(ctx context.Context, now model.Instant, limits []SignInLimit) (wait time.Duration, err error) {
+// countSignIn counts an attempt on every limit, or returns how long it must wait. Attempts that
+// were read at the same time are counted one after another.
+func (s *Store) countSignIn(
+	ctx context.Context, now model.Instant, limits []SignInLimit,
+) (wait time.Duration, err error) {
 	err = s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		rows, err := lockSignInFailures(ctx, tx, now, limits)
 		if err != nil {
@@ -172,19 +179,22 @@ func (s *Store) countSignIn(ctx context.Context, now model.Instant, limits []Sig
 	return wait, err
 }
 
-// errWait rolls back the rows that an attempt made, so that a refused attempt leaves nothing.
+// errWait rolls back the rows that a refused attempt inserted.
 var errWait = errors.New("wait")
 
-// lockSignInFailures returns the limits' rows in the limits' order, made when they are missing,
-// locked until the transaction ends.
-func lockSignInFailures(ctx context.Context, tx *db.Tx, now model.Instant, limits []SignInLimit) ([]signInFailures, error) {
+// lockSignInFailures inserts the missing rows of the limits, locks all of them until the
+// transaction ends, and returns them in the order of the limits.
+func lockSignInFailures(
+	ctx context.Context, tx *db.Tx, now model.Instant, limits []SignInLimit,
+) ([]signInFailures, error) {
 	rows := make([]signInFailures, len(limits))
 	for i, l := range limits {
 		rows[i] = signInFailures{Key: l.Key, LastAt: now}
 
-		// One statement that makes or locks the row: between two of them a success could delete it.
-		// The update changes nothing.
-		err := tx.NewInsert().Model(&rows[i]).On("CONFLICT (key) DO UPDATE").Set("key = EXCLUDED.key").Returning("*").Scan(ctx)
+		// Insert or lock the row with one statement: between two of them a success could delete the
+		// row. The update changes nothing.
+		err := tx.NewInsert().Model(&rows[i]).On("CONFLICT (key) DO UPDATE").Set("key = EXCLUDED.key").Returning("*").
+			Scan(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -193,8 +203,8 @@ func lockSignInFailures(ctx context.Context, tx *db.Tx, now model.Instant, limit
 	return rows, nil
 }
 
-// boundSignInFailures counts new rows, and after each signInFailuresStep of them drops what is over
-// the bound.
+// boundSignInFailures counts inserted rows, and enforces the bound of the table after each
+// signInFailuresStep of them.
 func (s *Store) boundSignInFailures(ctx context.Context, made int) error {
 	if s.newSignInFailures.Add(int64(made)) < signInFailuresStep {
 		return nil
@@ -204,10 +214,10 @@ func (s *Store) boundSignInFailures(ctx context.Context, made int) error {
 	return err
 }
 
-// dropSignInFailures drops the rows over maxSignInFailures: those with the fewest failures first,
-// and the oldest of these. So made-up addresses and fresh networks, which have one failure, push
-// out each other. To push out the counter of an address with n failures, an attacker needs 100,000
-// other counters with n failures each, and gains a few guesses.
+// dropSignInFailures deletes the rows over maxSignInFailures: those with the fewest failures first,
+// and among these the oldest. So made-up addresses and unused networks, which have one failure,
+// displace each other. To displace the counter of an address with n failures, an attacker needs
+// 100,000 other counters with n failures each, and gains a few guesses.
 func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 	rows, err := s.db.Read.NewSelect().Model((*signInFailures)(nil)).Count(ctx)
 	if err != nil || rows <= maxSignInFailures {
@@ -218,7 +228,7 @@ func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 		Limit(int64(rows - maxSignInFailures))
 
 	if s.db.IsPostgres() {
-		// Rows of attempts in progress stay.
+		// Skip rows of attempts in progress.
 		light.For("UPDATE SKIP LOCKED")
 	}
 
@@ -230,12 +240,13 @@ func (s *Store) dropSignInFailures(ctx context.Context) (int64, error) {
 	return res.RowsAffected()
 }
 
-// SignInSucceeded settles an attempt whose password was correct.
+// SignInSucceeded removes an attempt with a correct password from the counters, or resets those
+// with Clear.
 func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {
 			if !l.Clear {
-				if err := takeBack(ctx, tx, l.Key); err != nil {
+				if err := uncount(ctx, tx, l.Key); err != nil {
 					return err
 				}
 
@@ -250,38 +261,38 @@ func (s *Store) SignInSucceeded(ctx context.Context, limits ...SignInLimit) erro
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("settle a sign-in: %w", err)
+		return fmt.Errorf("record a successful sign-in: %w", err)
 	}
 
 	return nil
 }
 
-// CancelSignIn takes back an attempt whose password was never checked.
+// CancelSignIn removes an attempt from the counters whose password was never checked.
 func (s *Store) CancelSignIn(ctx context.Context, limits ...SignInLimit) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, l := range inKeyOrder(limits) {
-			if err := takeBack(ctx, tx, l.Key); err != nil {
+			if err := uncount(ctx, tx, l.Key); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("take back a sign-in attempt: %w", err)
+		return fmt.Errorf("cancel a sign-in attempt: %w", err)
 	}
 
 	return nil
 }
 
-func takeBack(ctx context.Context, tx *db.Tx, key []byte) error {
+func uncount(ctx context.Context, tx *db.Tx, key []byte) error {
 	_, err := tx.NewUpdate().Model((*signInFailures)(nil)).Set("failures = failures - 1").
 		Where("key = ?", key).Where("failures > 0").Exec(ctx)
 	return err
 }
 
-// DeleteOldSignInFailures removes, for housekeeping, the counters that no longer throttle anything
-// and those over the bound of the table, and returns how many. Failures in the future become
-// failures of now, so that they end as well.
+// DeleteOldSignInFailures deletes the counters that no longer throttle any attempt and those over
+// the bound of the table, and returns their number. It sets the times of failures in the future to
+// now, so that they expire as well. Housekeeping calls it.
 func (s *Store) DeleteOldSignInFailures(ctx context.Context, now model.Instant) (int64, error) {
 	var old int64
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -308,7 +319,8 @@ func (s *Store) DeleteOldSignInFailures(ctx context.Context, now model.Instant) 
 	return old + dropped, nil
 }
 
-// inKeyOrder sorts, so that two attempts that share a network lock their rows in the same order.
+// inKeyOrder sorts limits by key, so that two attempts from one network lock their rows in the same
+// order.
 func inKeyOrder(limits []SignInLimit) []SignInLimit {
 	return slices.SortedFunc(slices.Values(limits), func(a, b SignInLimit) int { return bytes.Compare(a.Key, b.Key) })
 }

@@ -36,13 +36,13 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 		now := dbtest.Start
 		for i := range 5 {
 			if wait := attempt(t, d, now, byAccount); wait != 0 {
-				t.Fatalf("attempt %d has to wait %v, want none", i+1, wait)
+				t.Fatalf("attempt %d must wait %v, want none", i+1, wait)
 			}
 		}
 
 		want := time.Second
 		for range 14 {
-			// refused attempts lengthen nothing
+			// Refused attempts do not extend the wait.
 			for range 3 {
 				if wait := attempt(t, d, now, byAccount); wait != want {
 					t.Fatalf("wait %v, want %v", wait, want)
@@ -50,7 +50,7 @@ func TestSignInWaitsDoubleUpToTheCap(t *testing.T) {
 			}
 
 			if wait := attempt(t, d, now.Add(want-time.Microsecond), byAccount); wait != time.Microsecond {
-				t.Fatalf("one moment before the end: wait %v", wait)
+				t.Fatalf("just before the end: wait %v", wait)
 			}
 
 			now = now.Add(want)
@@ -92,7 +92,7 @@ func TestSignInCountsAccountAndNetwork(t *testing.T) {
 			t.Errorf("another account from the same network: wait %v, want none", wait)
 		}
 
-		// 6 counted so far; the refused attempt counted nowhere
+		// Six attempts are counted so far; the refused one is not.
 		for range 24 {
 			attempt(t, d, dbtest.Start, byNetwork)
 		}
@@ -119,7 +119,7 @@ func TestSignInSuccessClearsTheAccountOnly(t *testing.T) {
 			}
 		}
 
-		// 4 failures are left of the 5 attempts
+		// Four failures remain of the five attempts.
 		for range 26 {
 			if wait := attempt(t, d, dbtest.Start, byNetwork); wait != 0 {
 				t.Fatalf("the network was charged for a success: wait %v", wait)
@@ -169,13 +169,14 @@ func TestParallelGuessesAreAllCounted(t *testing.T) {
 	})
 }
 
-// A success clears the counter when another attempt has just asked for it.
+// TestAnAttemptMeetsASuccess checks that a success clears the counter while another attempt is
+// being counted.
 func TestAnAttemptMeetsASuccess(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		var wait time.Duration
 
-		// the statement before makes or locks the row
+		// The statement before this one inserts or locks the row.
 		begun, succeeded := dbtest.RaceInOrder(t, d, `UPDATE "signin_failures"`,
 			func() (err error) {
 				wait, err = accounts.New(d).BeginSignIn(t.Context(), dbtest.Start, byAccount)
@@ -195,14 +196,15 @@ func TestOldSignInFailuresAreCleanedUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		attempt(t, d, dbtest.Start, byAccount)
 		attempt(t, d, dbtest.Start.Add(time.Hour), byNetwork)
-		if n, err := accounts.New(d).DeleteOldSignInFailures(t.Context(), dbtest.Start.Add(24*time.Hour)); err != nil || n != 1 {
+		if n, err := accounts.New(d).DeleteOldSignInFailures(t.Context(),
+			dbtest.Start.Add(24*time.Hour)); err != nil || n != 1 {
 			t.Fatalf("deleted %d, error %v; want 1", n, err)
 		}
 	})
 }
 
-// An attempt that must wait costs one read: no transaction, no write, no row, also on keys that
-// nothing has counted yet.
+// TestARefusedAttemptOnlyReads checks that an attempt that must wait costs one read: no
+// transaction, no write, no row, also for keys without a counter.
 func TestARefusedAttemptOnlyReads(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		statements := dbtest.WatchStatements(d)
@@ -237,9 +239,9 @@ func TestARefusedAttemptOnlyReads(t *testing.T) {
 	})
 }
 
-// Whatever the clock did before, an attempt waits at most as long as the rule says from then on,
-// and the wait that was announced is enough. A clock that steps never makes waits disappear that it
-// does not skip.
+// TestNoStepOfTheClockLocksOut checks that after any steps of the clock an attempt waits no longer
+// than the rule, and that the returned wait is enough. A step of the clock does not shorten a wait
+// that it does not skip.
 func TestNoStepOfTheClockLocksOut(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -268,7 +270,8 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 				}
 			}
 
-			failures, err := dbtest.Rows[struct{ Failures int }](d, "SELECT failures FROM signin_failures WHERE key = ?", byAccount.Key)
+			failures, err := dbtest.Rows[struct{ Failures int }](d, "SELECT failures FROM signin_failures WHERE key = ?",
+				byAccount.Key)
 			if err != nil || len(failures) != 1 {
 				t.Fatal(failures, err)
 			}
@@ -277,7 +280,7 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 			}
 		}
 
-		// Housekeeping under the right clock ends failures of a wrong one, too.
+		// Housekeeping under the correct clock also ends failures of a wrong one.
 		attempt(t, d, now.Add(1000*24*time.Hour), accounts.SignInLimit{Key: []byte("ahead"), Free: 5, Cap: time.Minute})
 
 		for range 2 {
@@ -294,8 +297,8 @@ func TestNoStepOfTheClockLocksOut(t *testing.T) {
 	})
 }
 
-// A flood of made-up addresses fills the table to its bound and no further, and does not push out
-// the counter of an address that is being guessed at.
+// TestTheTableOfFailuresIsBounded checks that a flood of made-up addresses fills the table only to
+// its bound, and does not displace the counter of an address under attack.
 func TestTheTableOfFailuresIsBounded(t *testing.T) {
 	const bound = 100_000
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -317,12 +320,14 @@ func TestTheTableOfFailuresIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// A flood: each attempt has keys of its own. One process counts its new rows.
+		// Each attempt of the flood has keys of its own. One process counts the rows that it
+		// inserts.
 		store := accounts.New(d)
 		for i := range 11 {
 			limits := make([]accounts.SignInLimit, 100)
 			for k := range limits {
-				limits[k] = accounts.SignInLimit{Key: binary.BigEndian.AppendUint32([]byte("made up"), uint32(100*i+k)), Free: 5, Cap: time.Minute}
+				limits[k] = accounts.SignInLimit{Key: binary.BigEndian.AppendUint32([]byte("made up"), uint32(100*i+k)), Free: 5,
+					Cap: time.Minute}
 			}
 
 			if wait, err := store.BeginSignIn(t.Context(), now.Add(time.Second), limits...); err != nil || wait != 0 {

@@ -12,27 +12,26 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// This file is about sign-ups that wait for their address to be verified.
-
-// The bounds of pending sign-ups.
+// The bounds of sign-ups that wait for their address to be verified.
 const (
 	maxPendingSignUps        = 10_000 // of the installation, each with a mail
 	maxPendingSignUpsAddress = 10     // of one address; the oldest goes first
 )
 
-// errManySignUps is returned while the installation has maxPendingSignUps.
+// errManySignUps is returned while the installation has maxPendingSignUps pending sign-ups.
 var errManySignUps = &model.Error{
 	Kind: model.Unavailable, Code: "unavailable", RetryAfter: time.Hour,
 	Message: "Too many sign-ups wait for their confirmation. Try again later.",
 }
 
-// RequestSignUp stores a sign-up that the secret of its mail confirms, and the mail. An address
-// that has an account gets the other mail, which has no secret; the same statements run and the
-// same rows are made, so that neither the answer nor its time reveals which addresses have
-// accounts. It fails with the Unavailable unavailable while 10,000 sign-ups are pending.
+// RequestSignUp stores a pending sign-up and the mail with the secret that confirms it. An address
+// that already has an account gets the mail known, which has no secret. Both cases run the same
+// statements and insert the same rows, so that neither the answer nor the response time reveals
+// which addresses have accounts. It fails with the Unavailable unavailable while 10,000 sign-ups
+// are pending.
 func (s *Store) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, confirm, known model.Mail) error {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// so that the count below is exact
+		// Lock the installation so that boundSignUps counts exactly.
 		if err := tx.LockInstallation(ctx); err != nil {
 			return err
 		}
@@ -61,14 +60,15 @@ func (s *Store) RequestSignUp(ctx context.Context, signUp model.PendingSignUp, c
 		return err
 	})
 	if err != nil {
-		// without the address: errors are logged
+		// Leave the address out: errors are logged.
 		return db.Wrap(err, "request a sign-up")
 	}
 
 	return nil
 }
 
-// boundSignUps makes room for one more sign-up of the address, or fails with errManySignUps.
+// boundSignUps deletes the oldest pending sign-ups of the address over its bound. It fails with
+// errManySignUps when the installation's bound is reached.
 func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instant) error {
 	if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("expires_at <= ?", now).Exec(ctx); err != nil {
 		return err
@@ -85,15 +85,17 @@ func boundSignUps(ctx context.Context, tx *db.Tx, email string, now model.Instan
 	newest := tx.NewSelect().Model((*model.PendingSignUp)(nil)).Column("id").Where("email = ?", email).
 		Order("id DESC").Limit(maxPendingSignUpsAddress - 1)
 
-	_, err = tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", email).Where("id NOT IN (?)", newest).Exec(ctx)
+	_, err = tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", email).Where("id NOT IN (?)", newest).
+		Exec(ctx)
 	return err
 }
 
-// PendingSignUp returns the sign-up that the secret confirms. ErrInvalidToken for a secret that is
-// wrong, used or too old.
+// PendingSignUp returns the sign-up that the secret confirms. It fails with ErrInvalidToken for a
+// secret that is wrong, consumed or expired.
 func (s *Store) PendingSignUp(ctx context.Context, tokenHash []byte, now model.Instant) (*model.PendingSignUp, error) {
 	var signUp model.PendingSignUp
-	err := db.OrNotFound(s.db.Read.NewSelect().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Scan(ctx))
+	err := db.OrNotFound(s.db.Read.NewSelect().Model(&signUp).Where("token_hash = ?", tokenHash).
+		Where("expires_at > ?", now).Scan(ctx))
 	switch {
 	case errors.Is(err, model.ErrNotFound):
 		return nil, ErrInvalidToken
@@ -104,10 +106,11 @@ func (s *Store) PendingSignUp(ctx context.Context, tokenHash []byte, now model.I
 	return &signUp, nil
 }
 
-// ConfirmSignUp makes the account of a pending sign-up and its first user, once, and returns the
-// user with the account. Other sign-ups of the address end. It fails with ErrInvalidToken, with
-// ErrSignupsClosed when the policy admits no more accounts, or with the Conflict email_taken when
-// the address got an account in another way; then the sign-up stays until it expires.
+// ConfirmSignUp consumes a pending sign-up: it creates the account and its first user, and returns
+// the user with the account. Other pending sign-ups of the address are deleted. It fails with
+// ErrInvalidToken, with ErrSignupsClosed when the policy admits no more accounts, or with the
+// Conflict email_taken when the address has got an account in another way. In the last case the
+// sign-up stays until it expires.
 func (s *Store) ConfirmSignUp(
 	ctx context.Context, policy model.SignupPolicy, tokenHash []byte, plan model.CaptchaPlan, now model.Instant,
 ) (*model.User, error) {
@@ -118,7 +121,8 @@ func (s *Store) ConfirmSignUp(
 		}
 
 		var signUp model.PendingSignUp
-		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Returning("*").Scan(ctx)
+		err := tx.NewDelete().Model(&signUp).Where("token_hash = ?", tokenHash).Where("expires_at > ?", now).Returning("*").
+			Scan(ctx)
 		if err != nil {
 			return db.OrNotFound(err)
 		}
@@ -129,7 +133,8 @@ func (s *Store) ConfirmSignUp(
 			return err
 		}
 
-		if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", signUp.Email).Exec(ctx); err != nil {
+		if _, err := tx.NewDelete().Model((*model.PendingSignUp)(nil)).Where("email = ?", signUp.Email).
+			Exec(ctx); err != nil {
 			return err
 		}
 
@@ -149,8 +154,8 @@ func (s *Store) ConfirmSignUp(
 	return user, nil
 }
 
-// ownSignUpMails deletes the mails of the user's address whose links are invalid now, and makes
-// those that were sent the account's, so that they are deleted with it.
+// ownSignUpMails deletes the unsent mails of the user's address, whose links are now invalid, and
+// assigns the sent ones to the account, so that they are deleted with it.
 func ownSignUpMails(ctx context.Context, tx *db.Tx, user *model.User) error {
 	if err := outbox.DeleteUnsentLink(ctx, tx, model.MailSignUp, 0, user.Email); err != nil {
 		return err

@@ -9,15 +9,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// tokenTouch is how exactly the last use of an API token is noted, so that reading is not a write.
+// tokenTouch is the precision of an API token's last use, so that most requests write nothing.
 const tokenTouch = time.Minute
 
-// CreateAPIToken stores a token, of which a user has at most model.MaxAPITokens, and returns it
-// with its id.
+// CreateAPIToken stores a token and returns it with its id. A user has at most model.MaxAPITokens.
 func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*model.APIToken, error) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
-		// The account's row, not the user's: a deletion of the account takes it first, too, so that
-		// neither waits for the other.
+		// Lock the account's row and not the user's: deleting the account also locks it first, so
+		// that neither transaction waits for the other.
 		if err := tx.LockRow(ctx, "accounts", token.AccountID); err != nil {
 			return err
 		}
@@ -44,7 +43,7 @@ func (s *Store) CreateAPIToken(ctx context.Context, token model.APIToken) (*mode
 	return &token, nil
 }
 
-// APITokens returns the tokens of a user in the order of their making.
+// APITokens returns the tokens of a user in the order of their creation.
 func (s *Store) APITokens(ctx context.Context, userID int64) ([]*model.APIToken, error) {
 	var tokens []*model.APIToken
 	if err := s.db.Read.NewSelect().Model(&tokens).Where("user_id = ?", userID).Order("id").Scan(ctx); err != nil {
@@ -53,7 +52,7 @@ func (s *Store) APITokens(ctx context.Context, userID int64) ([]*model.APIToken,
 	return tokens, nil
 }
 
-// APIToken returns a token of the user. One of another user is model.ErrNotFound.
+// APIToken returns a token of the user, or model.ErrNotFound, also for a token of another user.
 func (s *Store) APIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken
 	if err := s.db.Read.NewSelect().Model(&token).Where("user_id = ?", userID).Where("id = ?", id).Scan(ctx); err != nil {
@@ -62,8 +61,8 @@ func (s *Store) APIToken(ctx context.Context, userID, id int64) (*model.APIToken
 	return &token, nil
 }
 
-// DeleteAPIToken ends a token of the user and returns what it was. One of another user is
-// model.ErrNotFound.
+// DeleteAPIToken revokes a token of the user and returns it. It fails with model.ErrNotFound for a
+// token of another user.
 func (s *Store) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.APIToken, error) {
 	var token model.APIToken
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -81,9 +80,11 @@ func (s *Store) DeleteAPIToken(ctx context.Context, userID, id int64) (*model.AP
 	return &token, nil
 }
 
-// APITokenUser returns the token with this hash and its user, with the account, and notes that it
-// was used. model.ErrNotFound when there is none.
-func (s *Store) APITokenUser(ctx context.Context, hash []byte, now model.Instant) (*model.APIToken, *model.User, error) {
+// APITokenUser returns the token with this hash and its user, with the account, and records the use
+// of the token. It returns model.ErrNotFound for an unknown hash.
+func (s *Store) APITokenUser(
+	ctx context.Context, hash []byte, now model.Instant,
+) (*model.APIToken, *model.User, error) {
 	var token model.APIToken
 	if err := s.db.Read.NewSelect().Model(&token).Where("token_hash = ?", hash).Scan(ctx); err != nil {
 		return nil, nil, db.OrNotFound(err)
@@ -95,7 +96,7 @@ func (s *Store) APITokenUser(ctx context.Context, hash []byte, now model.Instant
 	}
 
 	if seen := now.Add(-tokenTouch); token.LastUsedAt <= seen {
-		// Only one of several requests at once writes.
+		// The condition lets only one of several concurrent requests write.
 		_, err := s.db.Write.NewUpdate().Model((*model.APIToken)(nil)).Set("last_used_at = ?", now).
 			Where("id = ?", token.ID).Where("last_used_at IS NULL OR last_used_at <= ?", seen).Exec(ctx)
 		if err != nil {

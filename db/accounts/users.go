@@ -10,8 +10,8 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// lockUser locks the user whose column has the value, and returns the user as they are then,
-// without the account. model.ErrNotFound when there is none.
+// lockUser locks the user whose column has the value, and returns the user as read under the lock,
+// without the account. It returns model.ErrNotFound when there is none.
 func lockUser(ctx context.Context, tx *db.Tx, column string, value any) (*model.User, error) {
 	var user model.User
 	q := tx.NewSelect().Model(&user).Where("? = ?", bun.Ident(column), value)
@@ -36,14 +36,15 @@ func userByID(ctx context.Context, idb bun.IDB, id int64) (*model.User, error) {
 // model.ErrNotFound.
 func (s *Store) UserByEmail(ctx context.Context, email string) (*model.User, error) {
 	var user model.User
-	if err := s.db.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).Scan(ctx); err != nil {
-		// without the address: errors are logged
+	if err := s.db.Read.NewSelect().Model(&user).Relation("Account").Where("?TableAlias.email = ?", email).
+		Scan(ctx); err != nil {
+		// Leave the address out: errors are logged.
 		return nil, db.OrNotFound(err)
 	}
 	return &user, nil
 }
 
-// lockUnchanged locks a user whose password the caller has checked: passwordHash is its hash. It
+// lockUnchanged locks a user whose password the caller has checked, with the hash passwordHash. It
 // fails with model.ErrStale when the password has changed since, or the user was deleted.
 func lockUnchanged(ctx context.Context, tx *db.Tx, userID int64, passwordHash string) (*model.User, error) {
 	user, err := lockUser(ctx, tx, "id", userID)

@@ -66,8 +66,8 @@ func SQLiteURL(tb testing.TB) string {
 	return "sqlite:" + file
 }
 
-// sqliteTemplate is the file of a migrated database. To migrate each one takes 20 ms of the
-// processor, and 200 ms under the race detector.
+// sqliteTemplate returns the file of a migrated database. Migrating each database would take 20 ms
+// of processor time, and 200 ms under the race detector.
 var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "tallygate-sqlite-")
 	if err != nil {
@@ -84,7 +84,7 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 
-	// a log beside it would hold what the file has not
+	// A remaining log would hold changes that the file does not have.
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		return nil, fmt.Errorf("%v is left of the template, %v", files, err)
 	}
@@ -92,8 +92,8 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// PostgresURL returns the address of a fresh, migrated PostgreSQL database. Without a server the
-// test is skipped, or fails when CI=true.
+// PostgresURL returns the address of a fresh, migrated PostgreSQL database. Without a server it
+// skips the test, or fails it when CI=true.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
 	return postgresURL(tb, migrator{})
@@ -117,7 +117,7 @@ func postgresURL(tb testing.TB, m pgtestdb.Migrator) string {
 		Database:   strings.TrimPrefix(u.Path, "/"),
 		Options:    u.RawQuery,
 		TestRole:   &pgtestdb.Role{Username: u.User.Username(), Password: password},
-		// A test that failed, or cancelled its queries, may leave connections behind.
+		// A test that failed, or cancelled its queries, may leave connections open.
 		ForceTerminateConnections: true,
 	}, m)
 
@@ -146,19 +146,19 @@ func Open(tb testing.TB, databaseURL string) *db.DB {
 }
 
 // SetClock makes d take the time from a function instead of from its server or machine, and trust
-// that time wherever it goes.
+// that time even when it jumps.
 func SetClock(d *db.DB, now func() time.Time) {
 	began := now()
 	d.Clock.Set(now, func() time.Duration { return now().Sub(began) }, true)
 }
 
-// SetClocks is SetClock for tests whose clock can jump: uptime is the time that really passes, and
-// the clock is not trusted yet.
+// SetClocks is SetClock for tests whose clock can jump: uptime returns the time that really passed,
+// and the clock is not trusted yet.
 func SetClocks(d *db.DB, now func() time.Time, uptime func() time.Duration) {
 	d.Clock.Set(now, uptime, false)
 }
 
-// Exec runs a statement for a test that needs a state which the product itself does not make.
+// Exec runs a statement, for a test that needs a state which the product does not create itself.
 func Exec(d *db.DB, statement string, args ...any) error {
 	return ExecContext(context.Background(), d, statement, args...)
 }
@@ -169,11 +169,11 @@ func ExecContext(ctx context.Context, d *db.DB, statement string, args ...any) e
 	return err
 }
 
-// migrator makes pgtestdb's template with our own migrations and partitions.
+// migrator creates pgtestdb's template with the product's migrations and partitions.
 type migrator struct{}
 
-// Hash names the template. It holds the partitions of this month, so another month needs another
-// one.
+// Hash names the template. The template holds the partitions of the current month, so each month
+// needs another one.
 func (migrator) Hash() (string, error) {
 	return fmt.Sprintf("%s_%d", db.MigrationsHash(), model.At(time.Now()).Month()), nil
 }
@@ -198,10 +198,10 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, conf pgtestdb.Config) er
 	return nil
 }
 
-// clock is the day on which tests with a clock of their own play: its months have partitions, too.
+// clock is the date of tests with a simulated clock: its months also have partitions.
 var clock = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
-// Missing skips the test because a program it needs is not installed. In CI that is a failure.
+// Missing skips the test because a program it needs is not installed. In CI it fails the test.
 func Missing(tb testing.TB, what string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {

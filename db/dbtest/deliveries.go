@@ -15,13 +15,14 @@ type DeliveryLog struct {
 	Attempts []*model.DeliveryAttempt
 }
 
-// Deliveries returns at most limit deliveries of a site, the newest first, beginning below the id
+// Deliveries returns at most limit deliveries of a site, the newest first, starting below the id
 // before (0 for the newest).
 func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error) {
 	var deliveries []*model.Delivery
 	var attempts []*model.DeliveryAttempt
 	err := snapshot(d, func(rows func(into any, query string, args ...any) error) error {
-		err := rows(&deliveries, "SELECT * FROM deliveries WHERE site_id = ? AND (? = 0 OR id < ?) ORDER BY id DESC LIMIT ?", siteID, before, before, limit)
+		err := rows(&deliveries, "SELECT * FROM deliveries WHERE site_id = ? AND (? = 0 OR id < ?) ORDER BY id DESC LIMIT ?",
+			siteID, before, before, limit)
 		if err != nil {
 			return err
 		}
@@ -44,8 +45,8 @@ func Deliveries(d *db.DB, siteID, before int64, limit int) ([]DeliveryLog, error
 	return logs, nil
 }
 
-// RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that says
-// "planted", until repair is called.
+// RefuseDeliveries makes the database refuse new deliveries of some sites, with an error that
+// contains "planted", until repair is called.
 func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func()) {
 	tb.Helper()
 
@@ -58,7 +59,8 @@ func RefuseDeliveries(tb testing.TB, d *db.DB, siteIDs ...int64) (repair func())
 	if d.Dialect() == "postgres" {
 		plant = []string{
 			"CREATE FUNCTION refuse_deliveries() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'planted'; END $$",
-			"CREATE TRIGGER refuse_deliveries BEFORE INSERT ON deliveries FOR EACH ROW WHEN (NEW.site_id IN (" + ids + ")) EXECUTE FUNCTION refuse_deliveries()",
+			"CREATE TRIGGER refuse_deliveries BEFORE INSERT ON deliveries FOR EACH ROW WHEN (NEW.site_id IN (" + ids +
+				")) EXECUTE FUNCTION refuse_deliveries()",
 		}
 
 		remove = []string{"DROP TRIGGER refuse_deliveries ON deliveries", "DROP FUNCTION refuse_deliveries"}

@@ -14,12 +14,13 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// start is the moment at which the tests of this package begin.
+// Start is the time at which tests with a simulated clock start.
 var Start = model.At(time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC))
 
+// Noon is noon on the day of Start.
 var Noon = model.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 
-// newUser signs a user up under the policy "open".
+// NewUser signs a user up under the policy "open".
 func NewUser(t *testing.T, d *db.DB, email string) *model.User {
 	t.Helper()
 	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: email, CreatedAt: Start},
@@ -30,6 +31,7 @@ func NewUser(t *testing.T, d *db.DB, email string) *model.User {
 	return user
 }
 
+// NewSite creates a site of the account.
 func NewSite(t *testing.T, d *db.DB, accountID int64, domain string) *model.Site {
 	t.Helper()
 
@@ -44,13 +46,13 @@ func NewSite(t *testing.T, d *db.DB, accountID int64, domain string) *model.Site
 	return site
 }
 
-// newOwnSite makes an account with a site.
+// NewOwnSite creates an account with a site.
 func NewOwnSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	t.Helper()
 	return NewSite(t, d, NewUser(t, d, "owner@"+domain).AccountID, domain)
 }
 
-// captchaAccount makes an account and returns its id.
+// CaptchaAccount creates an account and returns its id.
 func CaptchaAccount(t *testing.T, d *db.DB, name string) int64 {
 	t.Helper()
 	user, err := accounts.New(d).SignUp(t.Context(), model.SignupsOpen, model.Account{Name: name, CreatedAt: 1},
@@ -61,7 +63,7 @@ func CaptchaAccount(t *testing.T, d *db.DB, name string) int64 {
 	return user.AccountID
 }
 
-// wantCode checks that err is a model.Error with this kind, code and field.
+// WantCode checks that err is a model.Error with this kind, code and field.
 func WantCode(t *testing.T, err error, kind model.Kind, code, field string) {
 	t.Helper()
 	e, ok := errors.AsType[*model.Error](err)
@@ -70,7 +72,7 @@ func WantCode(t *testing.T, err error, kind model.Kind, code, field string) {
 	}
 }
 
-// pgStrings runs a query of one text column.
+// PgStrings runs a query of one text column.
 func PgStrings(t *testing.T, databaseURL, query string) []string {
 	t.Helper()
 
@@ -93,7 +95,7 @@ func PgStrings(t *testing.T, databaseURL, query string) []string {
 	return found
 }
 
-// outboxSite makes an account with a site that has a conversion webhook.
+// OutboxSite creates an account with a site that has a conversion webhook.
 func OutboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	t.Helper()
 
@@ -104,14 +106,16 @@ func OutboxSite(t *testing.T, d *db.DB, domain string) *model.Site {
 	}
 
 	site, err := sites.New(d).CreateSite(t.Context(), model.Site{
-		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain, Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Noon,
+		AccountID: user.AccountID, SiteKey: model.NewSiteKey(), Domain: domain, Name: domain,
+		Plan: model.PlanFree, MonthlyPageviews: 10_000, CreatedAt: Noon,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	secret := "the secret of " + domain
-	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret, model.ChangedBy{}); err != nil {
+	if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, "https://"+domain+"/hook", &secret,
+		model.ChangedBy{}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -17,7 +17,7 @@ func Run(m *testing.M) int {
 	return m.Run()
 }
 
-// private is the test process's own PostgreSQL, started by the first test that wants it.
+// private is the test process's own PostgreSQL. The first test that needs it starts it.
 var private privateServer
 
 type privateServer struct {
@@ -32,12 +32,12 @@ func (p *privateServer) stop() {
 	}
 }
 
-// RestartPostgres ends the private PostgreSQL as a crash would and starts it again on the same
-// port. The databases stay. It skips the test when the server is somebody else's.
+// RestartPostgres crashes the private PostgreSQL and starts it again on the same port. Its
+// databases stay. It skips the test when the server is not a private one.
 func RestartPostgres(tb testing.TB) {
 	tb.Helper()
 	if private.server == nil {
-		tb.Skip("skipped: the PostgreSQL of TALLYGATE_TEST_POSTGRES_URL is not ours to restart")
+		tb.Skip("skipped: the PostgreSQL of TALLYGATE_TEST_POSTGRES_URL must not be restarted")
 	}
 
 	private.server.Crash()
@@ -47,14 +47,14 @@ func RestartPostgres(tb testing.TB) {
 	}
 }
 
-// StopPostgres ends the private PostgreSQL as a crash would. The returned function, which the test
-// calls, starts it again on the same port. The databases stay. It skips the test when the server is
-// another one's.
+// StopPostgres crashes the private PostgreSQL. The test must call the returned function, which
+// starts the server again on the same port. Its databases stay. It skips the test when the server
+// is not a private one.
 func StopPostgres(tb testing.TB) (start func()) {
 	tb.Helper()
 
 	if private.server == nil {
-		tb.Skip("skipped: the PostgreSQL of TALLYGATE_TEST_POSTGRES_URL is not ours to stop")
+		tb.Skip("skipped: the PostgreSQL of TALLYGATE_TEST_POSTGRES_URL must not be stopped")
 	}
 
 	private.server.Crash()
@@ -89,8 +89,8 @@ func postgresServer(tb testing.TB) string {
 	return private.server.URL()
 }
 
-// isBenchmark reports whether benchmarks run: they pay for real commits. Tests do not: in them only
-// processes die.
+// isBenchmark reports whether benchmarks run. They measure durable commits. Tests do not need them:
+// in tests only processes are killed.
 func isBenchmark() bool {
 	f := flag.Lookup("test.bench")
 	return f != nil && f.Value.String() != ""

@@ -9,5 +9,5 @@ import (
 // StartBound starts a command that ends with this process, see pgserver.StartBound.
 func StartBound(cmd *exec.Cmd) error { return pgserver.StartBound(cmd) }
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listens on at the moment.
+// FreePort returns a TCP port of 127.0.0.1 that no process listens on.
 func FreePort() (int, error) { return pgserver.FreePort() }

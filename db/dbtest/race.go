@@ -11,19 +11,19 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// Race runs first, and begins second at the moment when first is about to send a statement that
-// contains at. On PostgreSQL first goes on when second has ended or waits for a lock, so that the
-// two meet in the same way each time. On SQLite, where transactions take turns, second waits for
-// first. It returns the errors of both. The test fails when first sends no such statement. Nobody
-// else may use d meanwhile, and there is one Race per database.
+// Race runs first, and starts second when first is about to send a statement that contains at. On
+// PostgreSQL first continues when second has ended or waits for a lock, so that the two meet in the
+// same way each time. On SQLite, where write transactions run one after the other, second waits for
+// first. It returns the errors of both. The test fails when first sends no such statement. Nothing
+// else may use d meanwhile, and a database supports one Race.
 func Race(t *testing.T, d *db.DB, at string, first, second func() error) (firstErr, secondErr error) {
 	t.Helper()
 	_, firstErr, secondErr = race(t, d, at, first, second)
 	return firstErr, secondErr
 }
 
-// RaceInOrder is Race for transactions that take their locks in the same order: the test also fails
-// when one of them had to run again because each waited for the other.
+// RaceInOrder is Race for transactions that take their locks in the same order. The test also fails
+// when one of them ran again because of a deadlock.
 func RaceInOrder(t *testing.T, d *db.DB, at string, first, second func() error) (firstErr, secondErr error) {
 	t.Helper()
 	lost, firstErr, secondErr := race(t, d, at, first, second)
@@ -96,12 +96,13 @@ func awaitLock(t *testing.T, d *db.DB, ended <-chan struct{}) {
 
 // isWaiting reports whether a transaction of PostgreSQL waits for another one's lock.
 func isWaiting(d *db.DB) (waiting bool, err error) {
-	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").
+	err = d.Read.NewRaw("SELECT EXISTS (SELECT 1 FROM pg_stat_activity "+
+		"WHERE datname = current_database() AND wait_event_type = 'Lock')").
 		Scan(context.Background(), &waiting)
 	return waiting, err
 }
 
-// Transaction runs statements in one transaction, as the product runs its own.
+// Transaction runs statements in one transaction, in the way the product does.
 func Transaction(ctx context.Context, d *db.DB, statements ...string) error {
 	return d.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for _, statement := range statements {

@@ -12,9 +12,9 @@ import (
 	"github.com/tallygate/tallygate/db"
 )
 
-// Quiet calls a function while nothing of this process writes to SQLite, without keeping other
-// processes from it: for a process that is about to be stopped, and must not hold the database's
-// lock then. On PostgreSQL it only calls the function.
+// Quiet calls a function while this process writes nothing to SQLite. Other processes can still
+// write. It is for a process that is about to be stopped and must not hold the database's lock
+// then. On PostgreSQL it only calls the function.
 func Quiet(d *db.DB, call func()) error {
 	if !d.IsPostgres() {
 		conn, err := d.Write.DB.Conn(context.Background())
@@ -34,14 +34,14 @@ func IsBusy(d *db.DB) bool {
 	return stats.InUse >= max(stats.MaxOpenConnections, 1)
 }
 
-// Rows reads rows for a test of what the product itself does not show.
+// Rows reads rows with a query, for tests of what the product itself does not return.
 func Rows[Row any](d *db.DB, query string, args ...any) ([]Row, error) {
 	var rows []Row
 	err := d.Read.NewRaw(query, args...).Scan(context.Background(), &rows)
 	return rows, err
 }
 
-// Statements are the statements that a database was sent, except those of the group commit.
+// Statements records the statements sent to a database, except those of the group commit.
 type Statements struct {
 	mu   sync.Mutex
 	list []string
@@ -58,7 +58,8 @@ func WatchStatements(d *db.DB) *Statements {
 	return s
 }
 
-// OnStatement calls before ahead of every statement of d, which must not be in use yet.
+// OnStatement calls before for every statement of d just before it is sent. d must not be in use
+// yet.
 func OnStatement(d *db.DB, before func(statement string)) {
 	hook(d, statementHook{before: before, lost: func() {}})
 }
@@ -74,7 +75,7 @@ func (s *Statements) Take() []string {
 
 // hook adds a hook to all pools of d, which must not be in use.
 func hook(d *db.DB, hook statementHook) {
-	// One pool can have two uses.
+	// A pool can serve two purposes.
 	hooked := make(map[*bun.DB]*bun.DB)
 	for _, pool := range []**bun.DB{&d.Write, &d.Read, &d.DataWrite, &d.DataRead} {
 		if hooked[*pool] == nil {
@@ -85,8 +86,7 @@ func hook(d *db.DB, hook statementHook) {
 	}
 }
 
-// statementHook is called for every statement that goes through bun, which are all but those of the
-// group commit.
+// statementHook is called for every statement sent through bun: all but those of the group commit.
 type statementHook struct {
 	before func(statement string)
 	lost   func() // the statement failed because its transaction lost to another one
@@ -103,14 +103,16 @@ func (h statementHook) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	}
 }
 
-// Tables returns the columns of all tables by the tables' names. Partitions are left out.
+// Tables returns the columns of all tables by the tables' names, without partitions.
 func Tables(d *db.DB) (map[string][]string, error) {
 	query := `SELECT m.name AS table_name, c.name AS column_name FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
 WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`
 
 	if d.IsPostgres() {
-		query = `SELECT c.relname AS table_name, a.attname AS column_name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped`
+		query = `SELECT c.relname AS table_name, a.attname AS column_name
+FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
+AND a.attnum > 0 AND NOT a.attisdropped`
 	}
 
 	rows, err := Rows[struct{ TableName, ColumnName string }](d, query)
@@ -172,7 +174,7 @@ func PagesRead(d *db.DB) (pages int, err error) {
 	return pages, err
 }
 
-// snapshot calls read with one state of the database for all its queries.
+// snapshot calls read with one snapshot of the database for all its queries.
 func snapshot(d *db.DB, read func(rows func(into any, query string, args ...any) error) error) error {
 	ctx := context.Background()
 	options := &sql.TxOptions{ReadOnly: true}

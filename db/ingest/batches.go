@@ -11,7 +11,7 @@ import (
 //
 // # Durability
 //
-// Update returns nil when the batch is on disk, and never stores a batch twice. The argument is the
+// Update returns nil when the batch is on disk, and never stores a batch twice. The reasons are the
 // same for hits and claims:
 //
 //   - Locked are the usage rows that the keys name: one per site (or account) and month. All
@@ -29,7 +29,7 @@ import (
 //     synchronous = FULL. Both return from COMMIT after the log is on disk.
 //   - Retried are only transactions that are known to be rolled back: one that lost to another one
 //     (serialization failure, deadlock, busy), one that violated a unique key, and one whose idle
-//     connection turned out to be dead before COMMIT was sent. An error of COMMIT itself is
+//     connection was found closed before COMMIT was sent. An error of COMMIT itself is
 //     returned: the batch is stored or not, and its requests are answered with an error.
 //   - A retry begins with the locks and runs decide again on what it reads then, so it depends on
 //     nothing of the attempt before it. Ids are partly random: a retry makes new ones, which

@@ -7,14 +7,14 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// ClaimKeys name what a batch of captcha claims is about. Each list is sorted and has no
+// ClaimKeys names what a batch of captcha claims reads and claims. Each list is sorted and has no
 // duplicates, so that all writers lock in one order.
 type ClaimKeys struct {
 	Usage []model.CaptchaUsageKey
 	Spent []model.SpentKey
 }
 
-// ClaimState is what a batch found under its locks.
+// ClaimState is what a batch read and claimed under its locks.
 type ClaimState struct {
 	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage // a key without an entry belongs to a deleted account
 	Claimed map[model.SpentKey]bool                      // this batch is the first to claim it
@@ -22,13 +22,13 @@ type ClaimState struct {
 
 // ClaimChanges is what a batch writes.
 type ClaimChanges struct {
-	Release []model.SpentKey // claimed by this batch and not consumed after all; sorted
+	Release []model.SpentKey // claimed by this batch but not consumed; sorted
 	Usage   map[model.CaptchaUsageKey]model.CaptchaUsage
 	Notices []QuotaNotice
 }
 
-// QuotaNotice records that an account used a part of its captcha quota of a month. It becomes a row
-// of quota_notices unless there is one already.
+// QuotaNotice records that an account reached a threshold of its captcha quota in a month. It
+// becomes a row of quota_notices unless that row exists.
 type QuotaNotice struct {
 	model.CaptchaUsageKey
 	Threshold int // percent: 80 or 100
@@ -149,7 +149,8 @@ WHERE s.account_id = k.account_id AND s.issued_at = k.issued_at AND s.id = k.id`
 
 	newNotices = insertMissing(tables.Table[QuotaNotice]{
 		Name: "quota_notices",
-		Columns: tables.Within(func(n *QuotaNotice) *model.CaptchaUsageKey { return &n.CaptchaUsageKey }, tables.CaptchaUsageKey).With(
+		Columns: tables.Within(func(n *QuotaNotice) *model.CaptchaUsageKey { return &n.CaptchaUsageKey },
+			tables.CaptchaUsageKey).With(
 			tables.ConstantText[QuotaNotice]("product", model.ProductCaptcha),
 			tables.Integer("threshold", func(n *QuotaNotice) *int { return &n.Threshold }),
 			tables.Bigint("created_at", func(n *QuotaNotice) *model.Instant { return &n.CreatedAt }),

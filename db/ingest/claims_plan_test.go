@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestCaptchaPlansDoNotGrow: a connection that made its plans while the tables were empty reads,
-// for each token that is claimed, counted or given back, the rows of that token and account, not
-// all that there are.
+// TestCaptchaPlansDoNotGrow checks the plans of a connection that made them while the tables were
+// empty. For each token that is claimed, counted or released, they read only the rows of that token
+// and account.
 func TestCaptchaPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -34,7 +34,8 @@ func TestCaptchaPlansDoNotGrow(t *testing.T) {
 			if len(state.Claimed) != len(accounts) || len(state.Usage) != len(accounts) {
 				t.Errorf("claimed %v, usage %v", state.Claimed, state.Usage)
 			}
-			return &ingest.ClaimChanges{Release: keys.Spent, Usage: state.Usage, Notices: []ingest.QuotaNotice{{CaptchaUsageKey: keys.Usage[0], Threshold: 80, CreatedAt: at}}}
+			return &ingest.ClaimChanges{Release: keys.Spent, Usage: state.Usage,
+				Notices: []ingest.QuotaNotice{{CaptchaUsageKey: keys.Usage[0], Threshold: 80, CreatedAt: at}}}
 		})
 	}
 

@@ -21,7 +21,9 @@ func spent(account int64, at model.Instant, id byte) model.SpentKey {
 }
 
 // update runs one transaction of a store and returns what it found.
-func update(t *testing.T, store *ingest.ClaimStore, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges) *ingest.ClaimState {
+func update(
+	t *testing.T, store *ingest.ClaimStore, keys ingest.ClaimKeys, decide func(*ingest.ClaimState) *ingest.ClaimChanges,
+) *ingest.ClaimState {
 	t.Helper()
 
 	var found *ingest.ClaimState
@@ -75,11 +77,13 @@ func TestCaptchaStoreUsage(t *testing.T) {
 		november := model.CaptchaUsageKey{AccountID: account, Month: 202611}
 		december := model.CaptchaUsageKey{AccountID: account, Month: 202612}
 		deleted := model.CaptchaUsageKey{AccountID: account + 100, Month: 202611}
-		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{november, december, deleted}, Spent: []model.SpentKey{spent(account, 1, 1)}}
+		keys := ingest.ClaimKeys{Usage: []model.CaptchaUsageKey{november, december, deleted},
+			Spent: []model.SpentKey{spent(account, 1, 1)}}
 		changed := model.CaptchaUsage{Quota: 250_000, Used: 7, ReserveFrom: 8, OverQuota: 9, Noticed: 80}
 		notice := ingest.QuotaNotice{CaptchaUsageKey: november, Threshold: 80, CreatedAt: 3}
 		change := func(*ingest.ClaimState) *ingest.ClaimChanges {
-			return &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{november: changed}, Notices: []ingest.QuotaNotice{notice}}
+			return &ingest.ClaimChanges{Usage: map[model.CaptchaUsageKey]model.CaptchaUsage{november: changed},
+				Notices: []ingest.QuotaNotice{notice}}
 		}
 
 		found := update(t, store, keys, change)
@@ -88,7 +92,7 @@ func TestCaptchaStoreUsage(t *testing.T) {
 			t.Errorf("at first %v", found.Usage)
 		}
 
-		// The same notice again is left out.
+		// A notice that exists is left out.
 		found = update(t, store, keys, change)
 		if len(found.Usage) != 2 || found.Usage[november] != changed || found.Usage[december] != empty {
 			t.Errorf("then %v", found.Usage)
@@ -108,8 +112,8 @@ func TestCaptchaStoreUsage(t *testing.T) {
 	})
 }
 
-// TestFailedTransactionChangesNothing: what fails in the middle leaves no claim behind, and the
-// store works on.
+// TestFailedTransactionChangesNothing checks that a transaction that fails in the middle leaves no
+// claim behind, and that the store still works.
 func TestFailedTransactionChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		account := dbtest.CaptchaAccount(t, d, "a")
@@ -134,12 +138,13 @@ func TestFailedTransactionChangesNothing(t *testing.T) {
 	})
 }
 
-// TestCaptchaStoresTakeTurns: writers that claim the same things in any mixture give each away
-// once, and deadlock never.
-func TestCaptchaStoresTakeTurns(t *testing.T) {
+// TestConcurrentClaimStores checks that writers that claim the same keys in any mixture return each
+// key once, and never deadlock.
+func TestConcurrentClaimStores(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
-		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"), dbtest.CaptchaAccount(t, d, "c")}
+		accountList := []int64{dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b"),
+			dbtest.CaptchaAccount(t, d, "c")}
 		const writers, rounds, things = 4, 40, 12
 		claimed := make(chan model.SpentKey, writers*rounds*things)
 		errs := make(chan error, writers)
@@ -201,7 +206,7 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 		for key := range claimed {
 			seen[key]++
 			if seen[key] > 1 {
-				t.Errorf("%v was given away %d times", key, seen[key])
+				t.Errorf("%v was claimed %d times", key, seen[key])
 			}
 		}
 
@@ -216,7 +221,7 @@ func TestCaptchaStoresTakeTurns(t *testing.T) {
 		}
 
 		if n, err := dbtest.Count(d, "captcha_spent"); err != nil || n != len(seen) || used != int64(n) {
-			t.Errorf("%d given away, %d stored, %d counted, %v", len(seen), n, used, err)
+			t.Errorf("%d claimed, %d stored, %d counted, %v", len(seen), n, used, err)
 		}
 	})
 }
@@ -230,9 +235,10 @@ func TestDeleteSpent(t *testing.T) {
 		edge := now.Add(-model.SpentRetention)
 		var keys []model.SpentKey
 
-		// These are more than one transaction deletes.
+		// These are more rows than one transaction deletes.
 		for i := range 2_500 {
-			keys = append(keys, model.SpentKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i), ID: [16]byte{byte(i), byte(i >> 8)}})
+			keys = append(keys, model.SpentKey{AccountID: int64(i % 3), IssuedAt: edge - 1 - model.Instant(i),
+				ID: [16]byte{byte(i), byte(i >> 8)}})
 		}
 
 		kept := []model.SpentKey{spent(0, edge, 1), spent(2, edge, 1), spent(2, now, 1)}

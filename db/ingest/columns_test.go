@@ -9,9 +9,9 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// TestColumnsAreThoseOfTheTables: the descriptions name exactly the columns that the migrations
-// create.
-func TestColumnsAreThoseOfTheTables(t *testing.T) {
+// TestColumnsMatchTheTables checks that the descriptions name exactly the columns that the
+// migrations create.
+func TestColumnsMatchTheTables(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		stored, err := dbtest.Tables(d)
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 func used(t *testing.T, d *db.DB, site *model.Site) int64 {
 	t.Helper()
 
-	rows, err := dbtest.Rows[struct{ Used int64 }](d, "SELECT used FROM site_usage WHERE site_id = ? AND month = ?", site.ID, month)
+	rows, err := dbtest.Rows[struct{ Used int64 }](d, "SELECT used FROM site_usage WHERE site_id = ? AND month = ?",
+		site.ID, month)
 	if err != nil {
 		t.Fatal(err)
 	}

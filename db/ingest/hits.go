@@ -10,11 +10,11 @@ import (
 
 type usageKey = model.UsageKey
 
-// HitKeys name what a batch of hits reads. Each list is sorted and has no duplicates, so that all
+// HitKeys names what a batch of hits reads. Each list is sorted and has no duplicates, so that all
 // writers lock in one order.
 //
-// Of a site whose quota is used up, a batch reads the usage and what shows that a hit is a
-// duplicate: Transactions, and the visits of Manual. Duplicates are ignored and not refused.
+// For a site whose quota is used up, a batch reads only the usage and what identifies duplicates:
+// Transactions, and the visits of Manual. Duplicates are ignored and not refused.
 type HitKeys struct {
 	Since, Until model.Instant // the batch's days, Until exclusive: no visit of its visitors lies outside
 	Usage        []model.UsageKey
@@ -36,7 +36,7 @@ type HitState struct {
 	Transactions map[model.TransactionKey]string    // the event, purchase or refund, of those that are recorded
 }
 
-// Usage is how many page views and events a site had in a month, and may have.
+// Usage is how many page views and events a site had in a month, and its quota.
 type Usage struct {
 	Used, Quota int64
 }
@@ -60,7 +60,7 @@ type HitChanges struct {
 // slack for clock steps.
 func (k *HitKeys) latest() model.Instant { return k.Until.Add(time.Minute) }
 
-// visitIDs bounds the ids of all visits of the batch's visitors; end is exclusive.
+// visitIDs returns the range of the ids of all visits of the batch's visitors; end is exclusive.
 func (k *HitKeys) visitIDs() (first, end int64) {
 	return model.FirstTimeID(k.Since), model.FirstTimeID(k.latest())
 }
@@ -100,7 +100,8 @@ func (k HitKeys) without(exhausted map[model.UsageKey]bool) HitKeys {
 
 	k.Visitors = slices.DeleteFunc(slices.Clone(k.Visitors), needless)
 	k.Converting = slices.DeleteFunc(slices.Clone(k.Converting), needless)
-	k.Viewed = slices.DeleteFunc(slices.Clone(k.Viewed), func(key model.ViewKey) bool { return closed[key.Visitor.SiteID] })
+	k.Viewed = slices.DeleteFunc(slices.Clone(k.Viewed),
+		func(key model.ViewKey) bool { return closed[key.Visitor.SiteID] })
 
 	return k
 }

@@ -12,8 +12,8 @@ import (
 
 const hostileRows, hostileBatches = 3_000, 20
 
-// hostile is a database in which one visitor of an open site, one of an exhausted site, and another
-// site have stored a lot, as any client can make them do.
+// hostile is a database with many rows of one visitor of an open site, one of an exhausted site,
+// and another site. Any client can cause them.
 type hostile struct {
 	t        *testing.T
 	d        *db.DB
@@ -25,7 +25,7 @@ type hostile struct {
 	newest   int64 // id of the first visitor's last visit
 }
 
-// The page view ids that are stored again and again, by another site and by the open one.
+// The page view ids that are stored repeatedly, by another site and by the open one.
 const (
 	foreignPageview = 1
 	ownPageview     = 2
@@ -33,13 +33,15 @@ const (
 
 func newHostile(t *testing.T, d *db.DB) *hostile {
 	at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	open, exhausted, other := dbtest.NewOwnSite(t, d, "open.example"), dbtest.NewOwnSite(t, d, "exhausted.example"), dbtest.NewOwnSite(t, d, "other.example")
+	open, exhausted, other := dbtest.NewOwnSite(t, d, "open.example"), dbtest.NewOwnSite(t, d,
+		"exhausted.example"), dbtest.NewOwnSite(t, d, "other.example")
 	if err := dbtest.Exec(d, "UPDATE sites SET monthly_pageviews = 0 WHERE id = ?", exhausted.ID); err != nil {
 		t.Fatal(err)
 	}
 
 	h := &hostile{t: t, d: d, store: ingest.New(d).HitStore(), open: open,
-		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}}, {SiteID: exhausted.ID, Visitor: model.VisitorID{2}}}}
+		visitors: [2]model.VisitorKey{{SiteID: open.ID, Visitor: model.VisitorID{1}},
+			{SiteID: exhausted.ID, Visitor: model.VisitorID{2}}}}
 
 	converting := model.VisitorKey{SiteID: open.ID, Visitor: model.VisitorID{3}}
 	h.keys = ingest.HitKeys{
@@ -53,7 +55,7 @@ func newHostile(t *testing.T, d *db.DB) *hostile {
 		},
 	}
 
-	// Filling gives the trees their levels.
+	// Filling first gives the trees their levels.
 	h.fill(at, other, converting, hostileRows/10)
 	return h
 }
@@ -88,16 +90,16 @@ func (h *hostile) update(decide func(*ingest.HitState) *ingest.HitChanges) {
 	}
 }
 
-// hit stores what one hit of each kind does: the visit continues, and events and engagement come
-// for the page view that the open site repeats, and for one that it does not have under the id that
-// the other site repeats.
+// hit stores one hit of each kind. The visit continues, and events and engagement arrive for the
+// page view id that the open site repeats, and for the one that only the other site has.
 func (h *hostile) hit() {
 	h.t.Helper()
 
 	h.update(func(state *ingest.HitState) *ingest.HitChanges {
 		visits := state.Visits[h.visitors[0]]
 		if len(visits) != 4 || len(state.Visits) != 2 || visits[0].ID != h.newest {
-			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits), len(state.Visits))
+			h.t.Fatalf("%d visits of %d visitors were read, want the newest 4 of each of the open site's two", len(visits),
+				len(state.Visits))
 		}
 
 		return &ingest.HitChanges{
@@ -110,8 +112,8 @@ func (h *hostile) hit() {
 	})
 }
 
-// TestHostileVisitor: what a hit reads does not depend on what its visitor, or another site, has
-// stored, and no visit is read for a site that is exhausted.
+// TestHostileVisitor checks that the work for a hit does not depend on what its visitor, or another
+// site, has stored, and that no visit is read for an exhausted site.
 func TestHostileVisitor(t *testing.T) {
 	at := model.At(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 
@@ -133,9 +135,10 @@ func TestHostileVisitor(t *testing.T) {
 		many := cost()
 		t.Logf("%d pages read, then %d", few, many)
 
-		// A tree may be a level deeper.
+		// A larger tree may have one more level.
 		if many > 2*few {
-			t.Errorf("%d batches read %d pages with %d rows of each kind stored, and %d with a tenth", hostileBatches, many, hostileRows, few)
+			t.Errorf("%d batches read %d pages with %d rows of each kind stored, and %d with a tenth", hostileBatches, many,
+				hostileRows, few)
 		}
 	})
 
@@ -165,14 +168,14 @@ func TestHostileVisitor(t *testing.T) {
 	})
 }
 
-// TestExhaustedSite: the visit of an exhausted site's visitor is read for a manual page view only,
-// which may be a duplicate.
+// TestExhaustedSite checks that the visit of an exhausted site's visitor is read only for a manual
+// page view, which may be a duplicate.
 func TestExhaustedSite(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
 		defer h.store.Close()
 
-		// First the site is found exhausted, then it is known to be.
+		// In the first run the site is found exhausted, in the second it is known to be.
 		for range 2 {
 			h.hit()
 			h.keys.Manual = []model.VisitorKey{h.visitors[1]}
@@ -188,8 +191,8 @@ func TestExhaustedSite(t *testing.T) {
 	})
 }
 
-// TestExhaustedSiteOpensAgain: a batch that finds a site open which was exhausted in the batch
-// before reads its visits as well.
+// TestExhaustedSiteOpensAgain checks that a batch also reads the visits of a site that was
+// exhausted in the previous batch and no longer is.
 func TestExhaustedSiteOpensAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		h := newHostile(t, d)
@@ -201,7 +204,7 @@ func TestExhaustedSiteOpensAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// First the site reopens, then it is known to be open.
+		// In the first run the site reopens, in the second it is known to be open.
 		for range 2 {
 			h.update(func(state *ingest.HitState) *ingest.HitChanges {
 				if _, ok := state.Visits[h.visitors[1]]; !ok || len(state.Visits) != 3 {

@@ -11,9 +11,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// TestPlansDoNotGrow: a connection that made its plans while the tables were empty reads, for each
-// visit that continues, each engagement report, each count and each transaction, the rows of that
-// visit, page view, site and transaction, not all of the day or of the month.
+// TestPlansDoNotGrow checks the plans of a connection that made them while the tables were empty.
+// For each continued visit, engagement report, count and transaction they read only the rows of
+// that visit, page view, site and transaction.
 func TestPlansDoNotGrow(t *testing.T) {
 	const rows, batches = 3_000, 20
 	d := dbtest.Open(t, dbtest.PostgresURL(t))
@@ -36,7 +36,8 @@ func TestPlansDoNotGrow(t *testing.T) {
 
 	visit := func(i int) model.Visit {
 		when := at + model.Instant(i)
-		return model.Visit{SiteID: 1, ID: model.FirstTimeID(when), Visitor: model.VisitorID{byte(i), byte(i >> 8)}, StartedAt: when, Channel: "direct"}
+		return model.Visit{SiteID: 1, ID: model.FirstTimeID(when), Visitor: model.VisitorID{byte(i), byte(i >> 8)},
+			StartedAt: when, Channel: "direct"}
 	}
 
 	again := func() {
@@ -53,8 +54,10 @@ func TestPlansDoNotGrow(t *testing.T) {
 	for i := range rows {
 		v := visit(i)
 		fill.NewVisits = append(fill.NewVisits, v)
-		fill.Pageviews = append(fill.Pageviews, model.Pageview{SiteID: 1, At: v.StartedAt, ID: int64(i + 1), VisitID: v.ID, Path: "/"})
-		fill.Transactions = append(fill.Transactions, model.Transaction{SiteID: site.ID, TransactionID: fmt.Sprint(i), Event: "purchase", At: v.StartedAt})
+		fill.Pageviews = append(fill.Pageviews, model.Pageview{SiteID: 1, At: v.StartedAt, ID: int64(i + 1), VisitID: v.ID,
+			Path: "/"})
+		fill.Transactions = append(fill.Transactions,
+			model.Transaction{SiteID: site.ID, TransactionID: fmt.Sprint(i), Event: "purchase", At: v.StartedAt})
 	}
 
 	update(fill)
@@ -74,14 +77,15 @@ func TestPlansDoNotGrow(t *testing.T) {
 
 	touched := indexEntriesRead(t, d, "^(visits_|pageviews_|transactions|site_usage)", 4*rows)
 	if touched > rows {
-		t.Errorf("%d batches of one visit, report, count and transaction read %d index entries, with %d rows of each", batches, touched, rows)
+		t.Errorf("%d batches of one visit, report, count and transaction read %d index entries, with %d rows of each",
+			batches, touched, rows)
 	}
 
 	t.Logf("%d index entries read", touched)
 }
 
-// indexEntriesRead returns how many entries of the indexes of these tables were read, once
-// PostgreSQL knows that so many rows were stored in them.
+// indexEntriesRead returns how many entries of the indexes of these tables were read. It waits
+// until PostgreSQL's statistics show stored rows.
 func indexEntriesRead(t *testing.T, d *db.DB, tables string, stored int64) int64 {
 	t.Helper()
 

@@ -21,16 +21,18 @@ func keyOf(site *model.Site) model.UsageKey { return model.UsageKey{SiteID: site
 func count(t *testing.T, hits *ingest.HitStore, site *model.Site, n int64) {
 	t.Helper()
 	key := keyOf(site)
-	err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(state *ingest.HitState) *ingest.HitChanges {
-		return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: state.Usage[key].Used + n}}
-	})
+	err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}},
+		func(state *ingest.HitState) *ingest.HitChanges {
+			return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: state.Usage[key].Used + n}}
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestHitStoresTakeTurns: two writers that read and write one site's count lose no update.
-func TestHitStoresTakeTurns(t *testing.T) {
+// TestConcurrentHitStores checks that two writers that read and write one site's count lose no
+// update.
+func TestConcurrentHitStores(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a, b := dbtest.NewOwnSite(t, d, "a.example"), dbtest.NewOwnSite(t, d, "b.example")
 		keys := ingest.HitKeys{Usage: []model.UsageKey{keyOf(a), keyOf(b)}}
@@ -72,8 +74,8 @@ func TestHitStoresTakeTurns(t *testing.T) {
 	})
 }
 
-// TestHitStoreRepeatsAfterCollision: an id that is taken makes decide run again, and nothing of the
-// first run stays.
+// TestHitStoreRepeatsAfterCollision checks that decide runs again after an id collision, and that
+// nothing of the first run stays.
 func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -83,15 +85,17 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 		visit := func(id int64) []model.Visit { return []model.Visit{{SiteID: site.ID, ID: id, Channel: "direct"}} }
 		runs := 0
 		for range 2 {
-			err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(state *ingest.HitState) *ingest.HitChanges {
-				runs++
-				id := int64(1)
-				// The second run of the second batch takes another id.
-				if runs == 3 {
-					id = 2
-				}
-				return &ingest.HitChanges{NewVisits: visit(id), Used: map[model.UsageKey]int64{keyOf(site): state.Usage[keyOf(site)].Used + 1}}
-			})
+			err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
+				func(state *ingest.HitState) *ingest.HitChanges {
+					runs++
+					id := int64(1)
+					// The second run of the second batch takes another id.
+					if runs == 3 {
+						id = 2
+					}
+					return &ingest.HitChanges{NewVisits: visit(id),
+						Used: map[model.UsageKey]int64{keyOf(site): state.Usage[keyOf(site)].Used + 1}}
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +110,7 @@ func TestHitStoreRepeatsAfterCollision(t *testing.T) {
 	})
 }
 
-// TestHitStoreAllOrNothing: when one row is refused, nothing of its batch is stored.
+// TestHitStoreAllOrNothing checks that nothing of a batch is stored when one row is refused.
 func TestHitStoreAllOrNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -115,13 +119,14 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 
 		count(t, hits, site, 1)
 		same := model.Pageview{SiteID: site.ID, At: 1, ID: 1, Path: "/"}
-		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*ingest.HitState) *ingest.HitChanges {
-			return &ingest.HitChanges{
-				NewVisits: []model.Visit{{SiteID: site.ID, ID: 7, Channel: "direct"}},
-				Pageviews: []model.Pageview{same, same}, // one key twice, at every attempt
-				Used:      map[model.UsageKey]int64{keyOf(site): 99},
-			}
-		})
+		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
+			func(*ingest.HitState) *ingest.HitChanges {
+				return &ingest.HitChanges{
+					NewVisits: []model.Visit{{SiteID: site.ID, ID: 7, Channel: "direct"}},
+					Pageviews: []model.Pageview{same, same}, // one key twice, at every attempt
+					Used:      map[model.UsageKey]int64{keyOf(site): 99},
+				}
+			})
 		if !db.IsBadData(err) || !db.IsUnique(err) {
 			t.Errorf("error %v, want a unique violation", err)
 		}
@@ -137,9 +142,8 @@ func TestHitStoreAllOrNothing(t *testing.T) {
 	})
 }
 
-// TestHitStoreSurvivesACutConnection: the server ends the connection, between batches and within
-// one.
-func TestHitStoreSurvivesACutConnection(t *testing.T) {
+// TestHitStoreReconnects checks a connection that the server ends between batches and within one.
+func TestHitStoreReconnects(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		d := dbtest.Open(t, dbtest.PostgresURL(t))
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -160,10 +164,11 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 		// The batch takes a new connection, without an error.
 		count(t, hits, site, 1)
 
-		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*ingest.HitState) *ingest.HitChanges {
-			cut()
-			return &ingest.HitChanges{Used: map[model.UsageKey]int64{keyOf(site): 99}}
-		})
+		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
+			func(*ingest.HitState) *ingest.HitChanges {
+				cut()
+				return &ingest.HitChanges{Used: map[model.UsageKey]int64{keyOf(site): 99}}
+			})
 		if err == nil || db.IsBadData(err) {
 			t.Errorf("cut before the commit: error %v, want one of the connection", err)
 		}
@@ -176,7 +181,8 @@ func TestHitStoreSurvivesACutConnection(t *testing.T) {
 	})
 }
 
-// TestHitStoreIsBounded: while another writer holds the site's lock, Update ends with its context.
+// TestHitStoreIsBounded checks that Update ends with its context while another writer holds the
+// site's lock.
 func TestHitStoreIsBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -188,21 +194,23 @@ func TestHitStoreIsBounded(t *testing.T) {
 		held, release := make(chan struct{}), make(chan struct{})
 		ended := make(chan error)
 		go func() {
-			ended <- holder.Update(context.Background(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*ingest.HitState) *ingest.HitChanges {
-				close(held)
-				<-release
-				return &ingest.HitChanges{}
-			})
+			ended <- holder.Update(context.Background(), ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
+				func(*ingest.HitState) *ingest.HitChanges {
+					close(held)
+					<-release
+					return &ingest.HitChanges{}
+				})
 		}()
 
 		<-held
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 
-		err := waiter.Update(ctx, ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}}, func(*ingest.HitState) *ingest.HitChanges {
-			t.Error("decide ran without the lock")
-			return &ingest.HitChanges{}
-		})
+		err := waiter.Update(ctx, ingest.HitKeys{Usage: []model.UsageKey{keyOf(site)}},
+			func(*ingest.HitState) *ingest.HitChanges {
+				t.Error("decide ran without the lock")
+				return &ingest.HitChanges{}
+			})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want context.DeadlineExceeded", err)
 		}
@@ -215,8 +223,8 @@ func TestHitStoreIsBounded(t *testing.T) {
 	})
 }
 
-// TestVisitsAreReadBack: a batch reads of a visitor's visit what an earlier one wrote, with the
-// whole attribution only for those that ask for it, and an absent value as an empty one.
+// TestVisitsAreReadBack checks that a batch reads visits as an earlier one wrote them: the whole
+// attribution only for the visitors that ask for it, and a missing value as an empty one.
 func TestVisitsAreReadBack(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -225,9 +233,11 @@ func TestVisitsAreReadBack(t *testing.T) {
 
 		at := model.At(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 		full := model.Visit{
-			SiteID: site.ID, ID: model.FirstTimeID(at), Visitor: model.VisitorID{1}, StartedAt: at, N: 2, LastPageviewAt: at + 1, Pageviews: 3,
+			SiteID: site.ID, ID: model.FirstTimeID(at), Visitor: model.VisitorID{1}, StartedAt: at, N: 2, LastPageviewAt: at +
+				1, Pageviews: 3,
 			Recent: []byte{4}, Awaited: []byte{5}, UserID: []byte{6}, Channel: "paid search",
-			Campaign: model.Campaign{Source: "a", Medium: "b", Name: "c", Gclid: "d", Gbraid: "e", Wbraid: "f", Fbclid: "g", Msclkid: "h"},
+			Campaign: model.Campaign{Source: "a", Medium: "b", Name: "c", Gclid: "d", Gbraid: "e", Wbraid: "f", Fbclid: "g",
+				Msclkid: "h"},
 		}
 
 		empty := model.Visit{SiteID: site.ID, ID: full.ID + 1, Visitor: model.VisitorID{2}, StartedAt: at, Channel: "direct"}
@@ -263,7 +273,8 @@ func TestVisitsAreReadBack(t *testing.T) {
 		short.Channel, short.Campaign = "", model.Campaign{Source: "a", Name: "c"}
 		bare := empty
 		bare.Channel = ""
-		if got, want := state.Visits, map[model.VisitorKey][]model.Visit{key(&full): {short}, key(&empty): {bare}}; !reflect.DeepEqual(got, want) {
+		if got, want := state.Visits, map[model.VisitorKey][]model.Visit{key(&full): {short},
+			key(&empty): {bare}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("visits %+v, want %+v", got, want)
 		}
 		if got, want := state.Viewed, map[model.ViewKey]model.Visit{keys.Viewed[0]: full}; !reflect.DeepEqual(got, want) {
@@ -275,7 +286,8 @@ func TestVisitsAreReadBack(t *testing.T) {
 
 		keys.Visitors, keys.Converting = nil, keys.Visitors
 		state = update(&ingest.HitChanges{})
-		if got, want := state.Visits, map[model.VisitorKey][]model.Visit{key(&full): {full}, key(&empty): {empty}}; !reflect.DeepEqual(got, want) {
+		if got, want := state.Visits, map[model.VisitorKey][]model.Visit{key(&full): {full},
+			key(&empty): {empty}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("visits with attribution %+v, want %+v", got, want)
 		}
 	})

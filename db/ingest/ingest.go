@@ -8,7 +8,7 @@ package ingest
 
 import "github.com/tallygate/tallygate/db"
 
-// Store is the part of a database that the data plane fills. It is safe for concurrent use.
+// Store reads and writes what the data plane receives. It is safe for concurrent use.
 type Store struct {
 	db *db.DB
 }

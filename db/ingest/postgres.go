@@ -37,7 +37,7 @@ SET idle_in_transaction_session_timeout = '10s'`
 // pgBegin names the isolation that the locks rely on; see Batches.
 const pgBegin = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
-// inTx replaces a connection that turns out to be dead once: nothing was committed yet.
+// inTx runs fn again with a new connection if the old one was found closed before COMMIT was sent.
 func (p *postgres) inTx(ctx context.Context, fn func(transaction) error) error {
 	if p.conn != nil {
 		dead, err := p.try(fn)
@@ -83,7 +83,7 @@ func (p *postgres) connect(ctx context.Context) error {
 	return nil
 }
 
-// abandon closes the connection, which rolls back. Failures are rare enough for a new connection.
+// abandon closes the connection, which rolls back. Failures are too rare to reuse it.
 func (p *postgres) abandon() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -34,7 +34,7 @@ func (k RejectionKey) Compare(other RejectionKey) int {
 		cmp.Compare(k.Endpoint, other.Endpoint), cmp.Compare(k.Code, other.Code))
 }
 
-// rejectionsPerStatement keeps the text of one statement below some 100 KB.
+// rejectionsPerStatement keeps the text of one statement below about 100 KB.
 const rejectionsPerStatement = 1_000
 
 // AddRejections adds counts to the stored ones: all of them or, with an error, none. Counts of

@@ -61,7 +61,7 @@ func TestRejections(t *testing.T) {
 	})
 }
 
-// TestRejectionsAllOrNone: what is added in several statements is added as a whole.
+// TestRejectionsAllOrNone checks that counts that take several statements are added all or none.
 func TestRejectionsAllOrNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
@@ -100,11 +100,11 @@ const (
 	rejectionsProcesses, rejectionsFlushes, rejectionsKeys = 3, 4, 1_200
 )
 
-// rejectionsCode are codes that databases may order differently.
+// rejectionsCode lists codes that databases may order differently.
 var rejectionsCode = []string{"bot", "Bot", "bad_path", "badpath"}
 
-// TestRejectionsOfProcesses: processes that add to the same rows at once neither wait for each
-// other for good nor lose a count.
+// TestRejectionsOfProcesses checks that processes that add to the same rows at once neither
+// deadlock nor lose a count.
 func TestRejectionsOfProcesses(t *testing.T) {
 	if databaseURL := os.Getenv(rejectionsURLVariable); databaseURL != "" {
 		flushRejections(t, databaseURL)
@@ -158,11 +158,11 @@ func TestRejectionsOfProcesses(t *testing.T) {
 	})
 }
 
-// flushesRejection reports whether a process adds to a key. Each process has more keys than fit one
-// statement, and other ones, so that their statements end at different keys.
+// flushesRejection reports whether a process adds to a key. Each process has more keys than fit in
+// one statement, and a different set, so that their statements end at different keys.
 func flushesRejection(process, key int) bool { return key%10 != process }
 
-// flushRejections is one of those processes.
+// flushRejections runs one of those processes.
 func flushRejections(t *testing.T, databaseURL string) {
 	d := dbtest.Open(t, databaseURL)
 	var process int
@@ -177,13 +177,14 @@ func flushRejections(t *testing.T, databaseURL string) {
 		for i := range rejectionsKeys {
 			if flushesRejection(process, i) {
 				code := rejectionsCode[i%len(rejectionsCode)]
-				counts[ingest.RejectionKey{SiteID: siteID, Day: model.Day(i / len(rejectionsCode)), Endpoint: "collect", Code: code}] = 1
+				counts[ingest.RejectionKey{SiteID: siteID, Day: model.Day(i / len(rejectionsCode)), Endpoint: "collect",
+					Code: code}] = 1
 			}
 		}
 
 		err := ingest.New(d).AddRejections(t.Context(), counts)
 
-		// SQLite is not fair to processes; nothing is stored then, and the next flush brings it
+		// SQLite may not serve a process for long. Nothing is stored then, so try again.
 		for range 10 {
 			if err == nil || d.Dialect() != "sqlite" {
 				break
@@ -198,10 +199,11 @@ func flushRejections(t *testing.T, databaseURL string) {
 	}
 }
 
-// BenchmarkAddRejections measures one flush: one code of each of 100 sites.
+// BenchmarkAddRejections measures one flush: one code for each of 100 sites.
 func BenchmarkAddRejections(b *testing.B) {
 	dbtest.EachBenchmark(b, func(b *testing.B, d *db.DB) {
-		owner, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a"}, model.User{Email: "a@example.com", PasswordHash: "-"})
+		owner, err := accounts.New(d).SignUp(b.Context(), model.SignupsOpen, model.Account{Name: "a"},
+			model.User{Email: "a@example.com", PasswordHash: "-"})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func saltTable(day model.Day) string {
 	return saltTablePrefix + day.Start().Time().Format(saltTableLayout)
 }
 
-// postgresSalts are the salts in unlogged tables of PostgreSQL.
+// postgresSalts keeps the salts in unlogged tables of PostgreSQL.
 type postgresSalts struct {
 	db *db.DB
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/tallygate/tallygate/db/saltfile"
 )
 
-// sqliteSalts are the salts in files beside a SQLite database.
+// sqliteSalts keeps the salts in files next to a SQLite database.
 type sqliteSalts struct {
 	saltfile.Folder
 	db *db.DB
 }
 
-// create holds the database's write lock, so that no other process creates one as well.
+// create holds the database's write lock, so that no other process creates a salt as well.
 func (s sqliteSalts) create(ctx context.Context, day model.Day) (salt []byte, err error) {
 	err = s.db.InDataTx(ctx, func(ctx context.Context, _ *db.Tx) error {
 		if salt, err = s.Read(ctx, day); err != nil || salt != nil {

@@ -33,7 +33,8 @@ func daySalt(t *testing.T, d *db.DB, day model.Day) []byte {
 	return salt
 }
 
-// TestDaySaltIsTheSameEverywhere: of several processes at once the first one makes the salt.
+// TestDaySaltIsTheSameEverywhere checks that concurrent processes all get the salt of the first
+// one.
 func TestDaySaltIsTheSameEverywhere(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		var wg sync.WaitGroup
@@ -55,13 +56,14 @@ func TestDaySaltIsTheSameEverywhere(t *testing.T) {
 		if other := daySalt(t, d, saltDay+1); bytes.Equal(other, salts[0]) {
 			t.Error("two days have one salt")
 		}
-		if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay, saltDay + 1}) {
+		if days, err := ingest.New(d).SaltDays(t.Context()); err != nil ||
+			fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay, saltDay + 1}) {
 			t.Errorf("salts of %v, error %v", days, err)
 		}
 	})
 }
 
-// filesWith returns the files under folders that have the bytes in them.
+// filesWith returns the files under folders that contain the bytes.
 func filesWith(t *testing.T, text []byte, folders ...string) (found []string) {
 	t.Helper()
 
@@ -86,8 +88,8 @@ func filesWith(t *testing.T, text []byte, folders ...string) (found []string) {
 	return found
 }
 
-// TestDestroyedSaltIsInNoFile: while a salt is in use it is in one file and, on SQLite, not in the
-// database or its log, on PostgreSQL not in the write-ahead log. Destroyed, it is in none.
+// TestDestroyedSaltIsInNoFile checks that a salt in use is in one file, and not in SQLite's
+// database or log or PostgreSQL's write-ahead log. A destroyed salt is in no file.
 func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		folder := t.TempDir()
@@ -98,12 +100,13 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 
 		old, current := daySalt(t, d, saltDay), daySalt(t, d, saltDay+1)
 		for _, salt := range [][]byte{old, current} {
-			if found := filesWith(t, salt, folder); len(found) != 1 || !strings.HasPrefix(found[0], filepath.Join(folder, "test.sqlite-salts/")) {
+			if found := filesWith(t, salt, folder); len(found) != 1 ||
+				!strings.HasPrefix(found[0], filepath.Join(folder, "test.sqlite-salts/")) {
 				t.Errorf("a salt in use is in %v", found)
 			}
 		}
 
-		// What the file held is overwritten, also for a process that has it open.
+		// The file's content is overwritten, also for a process that has it open.
 		open, err := os.Open(filesWith(t, old, folder)[0])
 		if err != nil {
 			t.Fatal(err)
@@ -156,9 +159,10 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 			}
 		}
 
-		// The search finds what is in an ordinary table, also after it was deleted.
+		// Check that the search finds a deleted row of an ordinary table.
 		witness := []byte("a row of an ordinary table")
-		for _, statement := range []string{"CREATE TABLE witness (text bytea)", "INSERT INTO witness VALUES ('" + string(witness) + "')", "DELETE FROM witness"} {
+		for _, statement := range []string{"CREATE TABLE witness (text bytea)",
+			"INSERT INTO witness VALUES ('" + string(witness) + "')", "DELETE FROM witness"} {
 			if err := dbtest.Exec(d, statement); err != nil {
 				t.Fatal(err)
 			}
@@ -197,9 +201,9 @@ func TestDestroyedSaltIsInNoFile(t *testing.T) {
 	})
 }
 
-// TestSaltAfterACrash: a crash of PostgreSQL empties the salts' tables. A process that has the salt
-// brings it back; without one the day gets another, which then counts for all. A destroyed salt
-// does not come back.
+// TestSaltAfterACrash checks salts after a crash of PostgreSQL, which empties their tables. A
+// process that has the salt in memory restores it. Without one, the day gets another salt for all
+// processes. A destroyed salt is not restored.
 func TestSaltAfterACrash(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -237,8 +241,8 @@ func TestSaltAfterACrash(t *testing.T) {
 	}
 }
 
-// TestSaltsMoveOutOfTheirTable: a database of an earlier release keeps the salts in use, and none
-// of the others.
+// TestSaltsMoveOutOfTheirTable checks that the salts in use, and no others, are moved from a
+// database of an earlier release.
 func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 	dbtest.EachEmptyURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
@@ -259,7 +263,8 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 		salts := map[model.Day][]byte{}
 		for i := range model.Day(4) {
 			salts[saltDay-i] = bytes.Repeat([]byte{0xa0 + byte(i), 0x11, 0x77, 0x55}, 8)
-			if err := dbtest.Exec(d, "INSERT INTO day_salts (day, salt) VALUES (?, ?)", saltDay-i, salts[saltDay-i]); err != nil {
+			if err := dbtest.Exec(d, "INSERT INTO day_salts (day, salt) VALUES (?, ?)", saltDay-i,
+				salts[saltDay-i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -271,7 +276,8 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 		if err := d.Migrate(t.Context(), time.Now); err != nil {
 			t.Fatal(err)
 		}
-		if days, err := ingest.New(d).SaltDays(t.Context()); err != nil || fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay - 1, saltDay}) {
+		if days, err := ingest.New(d).SaltDays(t.Context()); err != nil ||
+			fmt.Sprint(days) != fmt.Sprint([]model.Day{saltDay - 1, saltDay}) {
 			t.Errorf("salts of %v, error %v; want those of the last two days", days, err)
 		}
 
@@ -293,7 +299,7 @@ func TestSaltsMoveOutOfTheirTable(t *testing.T) {
 	})
 }
 
-// TestDumpHasNoSalts: neither has a dump that is made as docs/operations.md shows.
+// TestDumpHasNoSalts checks that a dump made as described in docs/operations.md has no salts.
 func TestDumpHasNoSalts(t *testing.T) {
 	bin, err := pgserver.Bin()
 	if err != nil {
@@ -318,7 +324,7 @@ func TestDumpHasNoSalts(t *testing.T) {
 	}
 }
 
-// TestBackupHasNoSalts: the copy that BackUp makes of SQLite has all rows and no salt.
+// TestBackupHasNoSalts checks that BackUp's copy of SQLite has all rows and no salt.
 func TestBackupHasNoSalts(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	salt := daySalt(t, d, saltDay)
@@ -339,7 +345,8 @@ func TestBackupHasNoSalts(t *testing.T) {
 	}
 
 	restored := dbtest.Open(t, "sqlite:"+file)
-	if found, err := sites.New(restored).SiteRulesByKey(context.Background(), site.SiteKey); err != nil || found.ID != site.ID {
+	if found, err := sites.New(restored).SiteRulesByKey(context.Background(), site.SiteKey); err != nil ||
+		found.ID != site.ID {
 		t.Errorf("site %+v, error %v", found, err)
 	}
 	if bytes.Equal(daySalt(t, restored, saltDay), salt) {

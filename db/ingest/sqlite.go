@@ -75,7 +75,7 @@ func (t *sqliteTx) commit(ctx context.Context, steps []step) error {
 		return err
 	}
 
-	// The requests of a batch whose time is over have been answered with an error already.
+	// The requests of a batch whose deadline has passed have already been answered with an error.
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/tallygate/tallygate/db/sqlitestmt"
 )
 
-// TestSQLiteConnectionIsReplaced: the statements end with their connection, and a batch on the next
-// one prepares its own.
+// TestSQLiteConnectionIsReplaced checks that prepared statements are closed with their connection,
+// and that a batch on the next connection prepares its own.
 func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	store, claims := ingest.New(d).HitStore(), ingest.New(d).ClaimStore()
@@ -25,7 +25,8 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 
 	write := func(id int64) {
 		t.Helper()
-		visit := model.Visit{SiteID: 1, ID: id, StartedAt: day.Start(), Channel: "direct", UserID: []byte{7}, Referrer: "a.example"}
+		visit := model.Visit{SiteID: 1, ID: id, StartedAt: day.Start(), Channel: "direct", UserID: []byte{7},
+			Referrer: "a.example"}
 		page := model.Pageview{SiteID: 1, At: day.Start(), ID: id, VisitID: id, Path: "/", WidthRange: -1, Manual: true}
 
 		if err := store.Update(t.Context(), keys, func(*ingest.HitState) *ingest.HitChanges {
@@ -38,17 +39,18 @@ func TestSQLiteConnectionIsReplaced(t *testing.T) {
 	claim := func(want bool) {
 		t.Helper()
 		key := model.SpentKey{AccountID: 1, IssuedAt: day.Start(), ID: [16]byte{1}}
-		if err := claims.Update(t.Context(), ingest.ClaimKeys{Spent: []model.SpentKey{key}}, func(s *ingest.ClaimState) *ingest.ClaimChanges {
-			if s.Claimed[key] != want {
-				t.Errorf("claimed %v, want %v", s.Claimed, want)
-			}
-			return &ingest.ClaimChanges{}
-		}); err != nil {
+		if err := claims.Update(t.Context(), ingest.ClaimKeys{Spent: []model.SpentKey{key}},
+			func(s *ingest.ClaimState) *ingest.ClaimChanges {
+				if s.Claimed[key] != want {
+					t.Errorf("claimed %v, want %v", s.Claimed, want)
+				}
+				return &ingest.ClaimChanges{}
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	// prepared returns the connection and the statements that batches have prepared on it.
+	// prepared returns the connection and the statements that batches prepared on it.
 	prepared := func(then error) (conn *db.SQLiteConn, statements *sqlitestmt.Cache, err error) {
 		err = d.WithSQLiteConn(t.Context(), func(c *db.SQLiteConn) error {
 			conn = c

@@ -221,8 +221,10 @@ func arrays[Row any](columns tables.Columns[Row], rows []Row, shared []int64) []
 }
 
 // each runs a statement of SQLite for each row, with the row's parameters.
-func each[Row any](ctx context.Context, statements *sqlitestmt.Cache, text string, columns tables.Columns[Row], rows []Row,
-	shared []int64, run func(stmt *sqlitestmt.Stmt, row int, args []driver.Value) error,
+func each[Row any](
+	ctx context.Context, statements *sqlitestmt.Cache, text string,
+	columns tables.Columns[Row], rows []Row, shared []int64,
+	run func(stmt *sqlitestmt.Stmt, row int, args []driver.Value) error,
 ) error {
 	stmt, err := statements.Statement(ctx, text)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package pgserver runs a private PostgreSQL on loopback from the installed binaries, for tests and
-// for the load program, which also break it on purpose. Nothing in it is worth keeping: it ends
+// for the load program, which also crash it on purpose. Its data is deleted when it stops. It ends
 // with the process that started it.
 package pgserver
 
@@ -22,7 +22,7 @@ import (
 // patience bounds the wait for a server to answer.
 const patience = 30 * time.Second
 
-// Options say what kind of server is wanted.
+// Options selects the kind of server.
 type Options struct {
 	Durable bool // fsync at each commit, as in production; without it only processes may die, never the machine
 }
@@ -74,8 +74,8 @@ func Start(bin string, o Options) (_ *Server, err error) {
 	return s, s.Restart()
 }
 
-// URL is the address of the server's first database, which is empty at first. It stays the same
-// after Restart.
+// URL returns the address of the server's first database, which is empty at first. It stays the
+// same after Restart.
 func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://tallygate:tallygate@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
@@ -83,8 +83,8 @@ func (s *Server) URL() string {
 // DataDir returns the folder of the server's files.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data") }
 
-// Pid is the process id of the server's main process, whose children serve the connections; 0 while
-// it does not run.
+// Pid returns the process id of the server's main process, whose children serve the connections; 0
+// while it does not run.
 func (s *Server) Pid() int {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return 0
@@ -92,13 +92,13 @@ func (s *Server) Pid() int {
 	return s.cmd.Process.Pid
 }
 
-// Crash ends the server at once, as a failing machine would: what was not committed is gone, and
-// the next start recovers.
+// Crash ends the server at once, as a machine failure would: uncommitted changes are lost, and the
+// next start recovers.
 func (s *Server) Crash() {
 	if s.cmd == nil {
 		return
 	}
-	// the main process ends its children first, so that none outlives it
+	// The main process ends its children first, so that none outlives it.
 	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
 	_ = s.cmd.Wait()
 	s.cmd = nil
@@ -115,7 +115,7 @@ func (s *Server) Restart() error {
 	return waitFor(s.URL())
 }
 
-// CreateDatabase makes an empty database and returns its address.
+// CreateDatabase creates an empty database and returns its address.
 func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error) {
 	conn, err := pgx.Connect(ctx, s.URL())
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) (string, error
 	return fmt.Sprintf("postgres://tallygate:tallygate@127.0.0.1:%d/%s?sslmode=disable", s.port, name), nil
 }
 
-// Stop ends the server and removes all that it stored. It may be called again.
+// Stop ends the server and removes its data. Further calls do nothing.
 func (s *Server) Stop() {
 	s.Crash()
 	_ = os.RemoveAll(s.dir)
@@ -143,7 +143,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// Bin finds the folder of initdb and postgres: on the PATH, or where Debian keeps the newest
+// Bin returns the folder of initdb and postgres: on the PATH, or where Debian installs the newest
 // version.
 func Bin() (string, error) {
 	if p, err := exec.LookPath("initdb"); err == nil {
@@ -161,8 +161,8 @@ func Bin() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// unprivileged makes dir usable by, and returns the attributes of, an account that PostgreSQL
-// agrees to run as: it refuses root.
+// unprivileged gives dir to an account that PostgreSQL agrees to run as, and returns that account's
+// process attributes: PostgreSQL refuses root.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 

@@ -11,8 +11,8 @@ import (
 )
 
 // StartBound starts a command whose SysProcAttr asks for a signal when its parent dies, so that it
-// ends with this process whatever ends that. The signal is sent when the thread that started the
-// command ends, so one thread starts all of them and stays.
+// ends with this process even after a kill. The signal is sent when the thread that started the
+// command ends. So one thread starts all commands and never ends.
 func StartBound(cmd *exec.Cmd) error {
 	started := make(chan error)
 	starter() <- func() { started <- cmd.Start() }
@@ -32,19 +32,19 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return functions
 })
 
-// Ports that servers get: below those that Linux (from 32768) and others (from 49152) give to
-// whoever asks for any. So no client's connection takes the port of a server while that is down,
-// which a program that breaks servers would see soon.
+// The range of the servers' ports. It lies below the ephemeral ports of Linux (from 32768) and of
+// other systems (from 49152). So no client's connection takes the port of a server that is down for
+// a while.
 const (
 	firstPort = 20_000
 	lastPort  = 32_767
 )
 
-// given are the ports that FreePort has returned in this process.
+// given holds the ports that FreePort has returned in this process.
 var given sync.Map
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listens on at the moment. It is different
-// each time, and stays free for as long as nobody asks for exactly this one.
+// FreePort returns a TCP port of 127.0.0.1 that no process listens on. It never returns a port
+// twice. The port stays free unless another process asks for exactly this one.
 func FreePort() (int, error) {
 	var all error
 	for range 100 {

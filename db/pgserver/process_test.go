@@ -9,7 +9,7 @@ import (
 	"github.com/tallygate/tallygate/db/pgserver"
 )
 
-// TestStartBoundKeepsOneThread: commands that have ended leave nothing behind.
+// TestStartBoundKeepsOneThread checks that ended commands leave no threads behind.
 func TestStartBoundKeepsOneThread(t *testing.T) {
 	threads := func() int {
 		all, err := os.ReadDir("/proc/self/task")
@@ -28,7 +28,7 @@ func TestStartBoundKeepsOneThread(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// not killed: the thread that started it is still there
+		// The command is not killed: the thread that started it is still running.
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
@@ -38,11 +38,11 @@ func TestStartBoundKeepsOneThread(t *testing.T) {
 		t.Errorf("%d commands leave %d threads", times, more)
 	}
 	if err := pgserver.StartBound(exec.Command("/no/such/program")); err == nil {
-		t.Error("a program that is not there was started")
+		t.Error("a missing program was started")
 	}
 }
 
-// TestFreePort: no port comes twice, and none is of those that the system gives to connections.
+// TestFreePort checks that no port is returned twice, and none from the ephemeral range.
 func TestFreePort(t *testing.T) {
 	seen := make(map[int]bool)
 	for range 500 {

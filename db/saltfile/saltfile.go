@@ -25,7 +25,7 @@ const Size = 32
 // unfinished is the suffix of a salt's file until it is written.
 const unfinished = ".new"
 
-// Folder is the folder of the salts of one database.
+// Folder is the folder that holds the salts of one database.
 type Folder struct {
 	database string // file
 }
@@ -34,7 +34,7 @@ type Folder struct {
 // created, or its link changed, in between.
 func Of(database string) Folder { return Folder{database: database} }
 
-// path is the same for every path that leads to the database.
+// path returns the same folder for every path that leads to the database.
 func (f Folder) path() string {
 	database := f.database
 	if resolved, err := filepath.EvalSymlinks(database); err == nil {

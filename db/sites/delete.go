@@ -7,8 +7,9 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// DeleteSite deletes a site of the account for good and returns what it was: from then on its key
-// and secret are unknown. Hits and all that belongs to them are deleted by PurgeDeletedSites.
+// DeleteSite deletes a site of the account and returns it as it was. Its key and secret are unknown
+// from then on. PurgeDeletedSites of package retention deletes its hits and everything that belongs
+// to them.
 func (s *Store) DeleteSite(ctx context.Context, accountID, siteID int64, now model.Instant) (*model.Site, error) {
 	var deleted model.Site
 	err := s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
@@ -31,13 +32,14 @@ func deleteSite(ctx context.Context, tx *db.Tx, siteID int64, now model.Instant)
 	return err
 }
 
-// DeleteSites deletes all sites of an account, which tx has locked, and announces it.
+// DeleteAll deletes all sites of an account, which tx must have locked, and notifies the watchers.
 func DeleteAll(ctx context.Context, tx *db.Tx, accountID int64, siteIDs []int64, now model.Instant) error {
 	if err := tx.Notify(ctx, db.SiteChanges, siteIDs...); err != nil {
 		return err
 	}
 
-	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) SELECT id, ? FROM sites WHERE account_id = ?", now, accountID)
+	_, err := tx.ExecContext(ctx, "INSERT INTO deleted_sites (site_id, deleted_at) "+
+		"SELECT id, ? FROM sites WHERE account_id = ?", now, accountID)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// fillTo gives an account so many sites and sitekeys.
+// fillTo creates n sites and n sitekeys for an account.
 func fillTo(t *testing.T, d *db.DB, accountID int64, n int) {
 	t.Helper()
 
@@ -36,8 +36,8 @@ func fillTo(t *testing.T, d *db.DB, accountID int64, n int) {
 	}
 }
 
-// TestSitesAndSitekeysAreBounded: however many are made at once, an account has no more than the
-// limit.
+// TestSitesAndSitekeysAreBounded checks that an account has no more than the limit, even when many
+// are created at once.
 func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		owner, other := dbtest.NewUser(t, d, "owner@example.com"), dbtest.NewUser(t, d, "other@example.com")
@@ -49,8 +49,9 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 			count  func(context.Context, int64) (int64, error)
 		}{
 			{"too_many_sites", func(accountID int64, i int) error {
-				_, err := sites.New(d).CreateSite(context.Background(), model.Site{AccountID: accountID, SiteKey: model.NewSiteKey(),
-					Domain: fmt.Sprintf("new%d.example", i), Name: "new", Plan: model.PlanFree})
+				_, err := sites.New(d).CreateSite(context.Background(),
+					model.Site{AccountID: accountID, SiteKey: model.NewSiteKey(),
+						Domain: fmt.Sprintf("new%d.example", i), Name: "new", Plan: model.PlanFree})
 				return err
 			}, sites.New(d).SiteCount},
 			{"too_many_sitekeys", func(accountID int64, _ int) error {
@@ -86,8 +87,8 @@ func TestSitesAndSitekeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestDeletingManySitesTakesFewStatements: an account with many sites is deleted, and its sites are
-// looked after, by as many statements as one with few.
+// TestDeletingManySitesTakesFewStatements checks that deleting an account with many sites, and
+// purging these, takes as many statements as with few sites.
 func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
@@ -98,7 +99,7 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 		for i, n := range []int{1, model.MaxSites} {
 			owner := dbtest.NewUser(t, d, fmt.Sprintf("owner%d@example.com", i))
 			fillTo(t, d, owner.AccountID, n)
-			told, stop := tellAll(t, d)
+			changed, stop := collectChanges(t, d)
 			statements.Take()
 
 			if err := accounts.New(d).DeleteAccount(t.Context(), owner, dbtest.Noon); err != nil {
@@ -107,8 +108,8 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 
 			deletion = append(deletion, len(withoutPolls(statements.Take())))
 
-			if sites, keys := told(2 * n); len(sites) != n || len(keys) != n {
-				t.Errorf("told of %d sites and %d sitekeys, want %d of each", len(sites), len(keys), n)
+			if sites, keys := changed(2 * n); len(sites) != n || len(keys) != n {
+				t.Errorf("%d sites and %d sitekeys reported, want %d of each", len(sites), len(keys), n)
 			}
 
 			stop()
@@ -134,15 +135,15 @@ func TestDeletingManySitesTakesFewStatements(t *testing.T) {
 			t.Errorf("deleting takes %v statements", deletion)
 		}
 
-		// in two pages
+		// The purge reads the sites in two pages.
 		if purge[1] > 2*purge[0] || purge[1] > 30 {
 			t.Errorf("purging takes %v statements", purge)
 		}
 	})
 }
 
-// tellAll collects the ids that watchers are told of, the first n of sites and sitekeys.
-func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int64]bool), stop func()) {
+// collectChanges collects the ids that watchers report, the first n of sites and sitekeys.
+func collectChanges(t *testing.T, d *db.DB) (changed func(n int) (sites, sitekeys map[int64]bool), stop func()) {
 	t.Helper()
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +168,7 @@ func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int6
 			case id := <-sitekey:
 				seen[1][id] = true
 			case <-time.After(time.Minute):
-				t.Error("told of too few")
+				t.Error("too few changes reported")
 				return seen[0], seen[1]
 			}
 		}
@@ -176,7 +177,8 @@ func tellAll(t *testing.T, d *db.DB) (told func(n int) (sites, sitekeys map[int6
 	}, cancel
 }
 
-// TestPurgeSites: the rows of the sites that are named go, in all tables, and nobody else's.
+// TestPurgeSites checks that the rows of the given sites are deleted in all tables, and those of
+// other sites stay.
 func TestPurgeSites(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const many = 2_500 // more than one transaction's share
@@ -191,7 +193,7 @@ func TestPurgeSites(t *testing.T) {
 			}
 		}
 
-		// 10 was not deleted
+		// Site 10 was not deleted.
 		n, err := retention.New(d).PurgeSites(t.Context(), []int64{7, 9, 10})
 		if err != nil || n != many+2 {
 			t.Errorf("%d rows deleted, %v, want %d", n, err, many+2)
@@ -200,7 +202,8 @@ func TestPurgeSites(t *testing.T) {
 		rows, err := dbtest.Dump(d, "rejections")
 		slices.Sort(rows)
 
-		if err != nil || len(rows) != 2 || !strings.Contains(rows[0], "site_id:10") || !strings.Contains(rows[1], "site_id:8") {
+		if err != nil || len(rows) != 2 || !strings.Contains(rows[0], "site_id:10") ||
+			!strings.Contains(rows[1], "site_id:8") {
 			t.Errorf("left: %v, %v", rows, err)
 		}
 		if n, err := dbtest.Count(d, "deleted_sites"); n != 3 || err != nil {
@@ -209,9 +212,10 @@ func TestPurgeSites(t *testing.T) {
 	})
 }
 
-// withoutPolls leaves out what the watchers ask SQLite for in their own time.
+// withoutPolls leaves out the periodic queries of SQLite's watchers.
 func withoutPolls(statements []string) []string {
 	return slices.DeleteFunc(statements, func(s string) bool {
-		return strings.Contains(s, "SELECT") && strings.Contains(s, `"changes"`) || strings.Contains(s, "max(seq), 0) FROM changes")
+		return strings.Contains(s, "SELECT") && strings.Contains(s, `"changes"`) ||
+			strings.Contains(s, "max(seq), 0) FROM changes")
 	})
 }

@@ -12,21 +12,19 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is how what an owner set on a site is read, by the data plane and by the owner.
-
-// SiteRulesByKey returns the site with this site key and all that decides about its hits, or
-// model.ErrNotFound.
+// SiteRulesByKey returns the site with this site key, with all settings that decide about its hits. It
+// returns model.ErrNotFound for an unknown key.
 func (s *Store) SiteRulesByKey(ctx context.Context, siteKey string) (*model.SiteRules, error) {
 	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("site.site_key = ?", siteKey) }))
 }
 
-// SiteRulesByServerSecret is SiteRulesByKey by the hash of the server secret, see model.HashToken.
+// SiteRulesByServerSecret is SiteRulesByKey for the hash of the server secret, see model.HashToken.
 func (s *Store) SiteRulesByServerSecret(ctx context.Context, hash []byte) (*model.SiteRules, error) {
 	return one(siteRules(ctx, s.db.DataRead, func(q *bun.SelectQuery) { q.Where("site.server_secret_hash = ?", hash) }))
 }
 
-// SiteRules returns the rules of several sites by their ids. The caller has loaded the sites
-// already, so it may see them.
+// SiteRules returns the rules of several sites by their ids. The caller must have loaded the sites,
+// which checks the right to see them.
 func (s *Store) SiteRules(ctx context.Context, siteIDs []int64) (map[int64]*model.SiteRules, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
@@ -55,8 +53,7 @@ func one(list []*model.SiteRules, err error) (*model.SiteRules, error) {
 	return list[0], nil
 }
 
-// siteRow is a site with its lists. No value of theirs has a space in it, so a space separates
-// them.
+// siteRow is a site with its lists, each joined with spaces: no value in them contains a space.
 type siteRow struct {
 	bun.BaseModel `bun:"table:sites,alias:site"`
 	model.Site    `bun:",extend"`
@@ -64,7 +61,7 @@ type siteRow struct {
 	ExtraDomains, Registered, KeyEvents, Excluded string `bun:",scanonly"`
 }
 
-// siteRules reads sites by one statement, so that all parts are of one moment.
+// siteRules reads sites with one statement, so that all settings come from one snapshot.
 func siteRules(ctx context.Context, reader bun.IDB, where func(*bun.SelectQuery)) ([]*model.SiteRules, error) {
 	var rows []siteRow
 	q := reader.NewSelect().Model(&rows).ColumnExpr("site.*").

@@ -13,14 +13,14 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// This file is what an owner can set on a site. Every change locks the site's row first, so that
-// the limits are exact however many changes arrive at once, and tells the watchers (see
-// WatchSites). A site of another account is model.ErrNotFound. What a change asks for twice is done
-// once: adding what is there and removing what is not there succeed.
+// Settings that an owner can change on a site. Every change locks the site's row first, so that the
+// limits are exact under concurrent changes, and notifies the watchers (see WatchSites). A site of
+// another account is model.ErrNotFound. The changes are idempotent: adding an existing value and
+// removing a missing one succeed.
 
-// AddSiteDomain adds an extra domain, normalised (see model.ParseDomain), of which a site has at
-// most model.MaxExtraDomains. The site's own domain is refused: it needs no entry and would take
-// the place of one.
+// AddSiteDomain adds an extra domain, normalised (see model.ParseDomain). A site has at most
+// model.MaxExtraDomains. The site's own domain is refused: it is always allowed and would use up
+// one of them.
 func (s *Store) AddSiteDomain(ctx context.Context, accountID, siteID int64, domain string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		if domain == site.Domain {
@@ -40,14 +40,15 @@ func (s *Store) RemoveSiteDomain(ctx context.Context, accountID, siteID int64, d
 	})
 }
 
-// RegisterEvent adds one of the site's own event names, of which it has at most
-// model.MaxRegisteredEvents.
+// RegisterEvent adds a custom event name to the site, which has at most model.MaxRegisteredEvents.
 func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	switch {
 	case !model.IsEventName(name):
-		return model.InvalidField("name", "invalid_event_name", "Use a name of 1 to 48 lower-case letters, digits, underscores and hyphens.")
+		return model.InvalidField("name", "invalid_event_name",
+			"Use a name of 1 to 48 lower-case letters, digits, underscores and hyphens.")
 	case model.IsReservedEvent(name):
-		return model.InvalidField("name", "reserved_event_name", "This name has a meaning of its own and cannot be registered.")
+		return model.InvalidField("name", "reserved_event_name",
+			"This name has a meaning of its own and cannot be registered.")
 	}
 
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
@@ -58,20 +59,20 @@ func (s *Store) RegisterEvent(ctx context.Context, accountID, siteID int64, name
 	})
 }
 
-// UnregisterEvent removes one of the site's own event names, which then is no key event any more
-// either.
+// UnregisterEvent removes a custom event name from the site, and its mark as a key event.
 func (s *Store) UnregisterEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
-		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil || model.IsReservedEvent(name) {
-			// a reserved name never was registered; its mark has nothing to do with it
+		if err := removeFromSite(ctx, tx, "registered_events", "name", siteID, name); err != nil ||
+			model.IsReservedEvent(name) {
+			// A reserved name was never registered, so its mark stays.
 			return err
 		}
 		return removeFromSite(ctx, tx, "key_events", "name", siteID, name)
 	})
 }
 
-// MarkKeyEvent makes an event call the conversion webhook. It must be registered, automatic or an
-// e-commerce event. A purchase is a key event already.
+// MarkKeyEvent makes an event send the conversion webhook. The event must be registered, automatic
+// or an e-commerce event. A purchase always is a key event.
 func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
 		if name == model.EventPurchase {
@@ -79,7 +80,8 @@ func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name 
 		}
 
 		if !model.IsAutomaticEvent(name) && !model.IsEcommerceEvent(name) {
-			registered, err := tx.NewSelect().Table("registered_events").Where("site_id = ?", siteID).Where("name = ?", name).Exists(ctx)
+			registered, err := tx.NewSelect().Table("registered_events").Where("site_id = ?", siteID).Where("name = ?", name).
+				Exists(ctx)
 			if err != nil {
 				return err
 			}
@@ -88,12 +90,13 @@ func (s *Store) MarkKeyEvent(ctx context.Context, accountID, siteID int64, name 
 			}
 		}
 
-		_, err := tx.ExecContext(ctx, "INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING", siteID, name)
+		_, err := tx.ExecContext(ctx, "INSERT INTO key_events (site_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
+			siteID, name)
 		return err
 	})
 }
 
-// UnmarkKeyEvent takes the mark away. A purchase always is a key event.
+// UnmarkKeyEvent removes the mark as a key event. It fails for a purchase, which always is one.
 func (s *Store) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, name string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, _ *model.Site) error {
 		if name == model.EventPurchase {
@@ -103,7 +106,7 @@ func (s *Store) UnmarkKeyEvent(ctx context.Context, accountID, siteID int64, nam
 	})
 }
 
-// SiteUpdate holds the settings to change; nil leaves one as it is.
+// SiteUpdate holds the settings to change. A nil field leaves its setting unchanged.
 type SiteUpdate struct {
 	Name                    *string
 	MeasureSiteSearch       *bool
@@ -113,8 +116,8 @@ type SiteUpdate struct {
 	ExcludedAddresses       *[]netip.Prefix // the whole list; at most model.MaxExcludedNetworks
 }
 
-// UpdateSite changes settings, all of them or, when one is refused, none. Every wrong field is
-// reported, by joined errors.
+// UpdateSite changes settings: all of them or, when one is refused, none. It reports every wrong
+// field, as joined errors.
 func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteUpdate) error {
 	var name string
 	var networks []string
@@ -141,11 +144,13 @@ func (s *Store) UpdateSite(ctx context.Context, accountID, siteID int64, u SiteU
 		setIfGiven(&site.AutomaticEvents, u.AutomaticEvents)
 
 		_, err := tx.NewUpdate().Model(site).WherePK().
-			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events").Exec(ctx)
+			Column("name", "measure_site_search", "measure_ecommerce", "allow_pseudonymous_user_id", "automatic_events").
+			Exec(ctx)
 		if err != nil || u.ExcludedAddresses == nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID); err != nil || len(networks) == 0 {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM excluded_addresses WHERE site_id = ?", siteID); err != nil ||
+			len(networks) == 0 {
 			return err
 		}
 
@@ -172,8 +177,8 @@ func setIfGiven[T any](field, value *T) {
 	}
 }
 
-// networkTexts brings networks into their stored form: host bits cleared, IPv4 never inside IPv6,
-// sorted, each once.
+// networkTexts returns networks in their stored form: host bits cleared, IPv4 never inside IPv6,
+// sorted, without duplicates.
 func networkTexts(networks []netip.Prefix) ([]string, error) {
 	const field = "excludedAddresses"
 	texts := make([]string, 0, len(networks))
@@ -182,7 +187,8 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 	for i, network := range networks {
 		network = model.UnmapNetwork(network).Masked()
 		if !network.IsValid() {
-			wrong = append(wrong, model.InvalidItem(field, i, "invalid_network", "Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more."))
+			wrong = append(wrong, model.InvalidItem(field, i, "invalid_network",
+				"Enter addresses or networks such as 192.0.2.7 or 2001:db8::/32, IPv4-mapped ones with 96 bits or more."))
 			if len(wrong) == model.MaxListErrors {
 				break
 			}
@@ -208,7 +214,7 @@ func networkTexts(networks []netip.Prefix) ([]string, error) {
 }
 
 // SetServerSecret stores the hash of a new server secret (see model.HashToken) and the hint by
-// which its owner recognises it. The old one is dead from then on.
+// which its owner recognises it. It revokes the previous secret.
 func (s *Store) SetServerSecret(ctx context.Context, accountID, siteID int64, hash []byte, hint string) error {
 	return s.changeSite(ctx, accountID, siteID, func(tx *db.Tx, site *model.Site) error {
 		site.ServerSecretHash, site.ServerSecretHint = hash, hint
@@ -216,24 +222,25 @@ func (s *Store) SetServerSecret(ctx context.Context, accountID, siteID int64, ha
 	})
 }
 
-// RevokeServerSecret takes the server secret away: no server can send events until there is a new
-// one.
+// RevokeServerSecret deletes the server secret. No server can send events until a new one is set.
 func (s *Store) RevokeServerSecret(ctx context.Context, accountID, siteID int64) error {
 	return s.SetServerSecret(ctx, accountID, siteID, nil, "")
 }
 
-// SetSitePlan puts any account's site on a plan; the caller has made sure that the operator asks. A
-// plan with a fixed volume takes that volume, whether it is given or 0. An Enterprise plan needs
-// one, from 1 to model.MaxMonthlyPageviews.
+// SetSitePlan puts a site of any account on a plan. The caller must have checked that the user is
+// an operator. For a plan with a fixed volume, monthlyPageviews must be that volume or 0. An
+// Enterprise plan needs a volume from 1 to model.MaxMonthlyPageviews.
 func (s *Store) SetSitePlan(ctx context.Context, siteID int64, plan model.Plan, monthlyPageviews int64) error {
 	volume, fixed := plan.MonthlyPageviews()
 	switch {
 	case !fixed && plan != model.PlanEnterprise:
 		return model.InvalidField("plan", "invalid_plan", "There is no such plan.")
 	case !fixed && (monthlyPageviews < 1 || monthlyPageviews > model.MaxMonthlyPageviews):
-		return model.InvalidField("monthlyPageviews", "invalid_volume", "An Enterprise plan needs the agreed number of page views a month, from 1 to 2^53.")
+		return model.InvalidField("monthlyPageviews", "invalid_volume",
+			"An Enterprise plan needs the agreed number of page views a month, from 1 to 2^53.")
 	case fixed && monthlyPageviews != 0 && monthlyPageviews != volume:
-		return model.InvalidField("monthlyPageviews", "invalid_volume", fmt.Sprintf("This plan has %d page views a month.", volume))
+		return model.InvalidField("monthlyPageviews", "invalid_volume",
+			fmt.Sprintf("This plan has %d page views a month.", volume))
 	case !fixed:
 		volume = monthlyPageviews
 	}
@@ -250,9 +257,11 @@ func updateColumns(ctx context.Context, tx *db.Tx, site *model.Site, columns ...
 	return err
 }
 
-// changeSite changes a site of the account in a transaction that locks the site's row, and
-// announces the change.
-func (s *Store) changeSite(ctx context.Context, accountID, siteID int64, change func(tx *db.Tx, site *model.Site) error) error {
+// changeSite changes a site of the account in a transaction that locks the site's row, and notifies
+// the watchers.
+func (s *Store) changeSite(
+	ctx context.Context, accountID, siteID int64, change func(tx *db.Tx, site *model.Site) error,
+) error {
 	return s.change(ctx, siteID, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID) }, change)
 }
 
@@ -286,9 +295,11 @@ func (s *Store) change(
 	return nil
 }
 
-// addToSite adds a value to one of the site's lists, or returns full when the list has limit values
+// addToSite adds a value to one of the site's lists. It returns full when the list has limit values
 // already.
-func addToSite(ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string, limit int64, full error) error {
+func addToSite(
+	ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string, limit int64, full error,
+) error {
 	result, err := tx.ExecContext(ctx, "INSERT INTO ? (site_id, ?) VALUES (?, ?) ON CONFLICT DO NOTHING",
 		bun.Ident(table), bun.Ident(column), siteID, value)
 	if err != nil {
@@ -300,7 +311,7 @@ func addToSite(ctx context.Context, tx *db.Tx, table, column string, siteID int6
 
 	n, err := tx.NewSelect().Table(table).Where("site_id = ?", siteID).Count(ctx)
 	if err == nil && n > limit {
-		// which takes the new row back
+		// The error rolls back the insert.
 		err = full
 	}
 
@@ -308,6 +319,7 @@ func addToSite(ctx context.Context, tx *db.Tx, table, column string, siteID int6
 }
 
 func removeFromSite(ctx context.Context, tx *db.Tx, table, column string, siteID int64, value string) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID, bun.Ident(column), value)
+	_, err := tx.ExecContext(ctx, "DELETE FROM ? WHERE site_id = ? AND ? = ?", bun.Ident(table), siteID,
+		bun.Ident(column), value)
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tallygate/tallygate/db/sites"
 )
 
-// rulesOf reads the site as the data plane does.
+// rulesOf reads the site in the way the data plane does.
 func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
 	t.Helper()
 	rules, err := sites.New(d).SiteRulesByKey(t.Context(), site.SiteKey)
@@ -26,32 +26,35 @@ func rulesOf(t *testing.T, d *db.DB, site *model.Site) *model.SiteRules {
 	return rules
 }
 
-// siteChanges are all changes that an owner can make, with values that are allowed.
+// siteChanges makes every change that an owner can make, with allowed values, and returns the
+// errors.
 func siteChanges(ctx context.Context, d *db.DB, accountID, siteID int64) map[string]error {
 	return map[string]error{
-		"AddSiteDomain":        sites.New(d).AddSiteDomain(ctx, accountID, siteID, "shop.example"),
-		"RemoveSiteDomain":     sites.New(d).RemoveSiteDomain(ctx, accountID, siteID, "other.example"),
-		"RegisterEvent":        sites.New(d).RegisterEvent(ctx, accountID, siteID, "sign-up"),
-		"UnregisterEvent":      sites.New(d).UnregisterEvent(ctx, accountID, siteID, "other"),
-		"MarkKeyEvent":         sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventRefund),
-		"MarkKeyEvent again":   sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventPurchase),
-		"UnmarkKeyEvent":       sites.New(d).UnmarkKeyEvent(ctx, accountID, siteID, "other"),
-		"UpdateSite":           sites.New(d).UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{Name: new("N")}),
-		"SetServerSecret":      sites.New(d).SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
-		"SetWebhookSecret":     sites.New(d).SetWebhookSecret(ctx, accountID, siteID, nil),
-		"SetConversionWebhook": sites.New(d).SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1", nil, model.ChangedBy{}),
+		"AddSiteDomain":      sites.New(d).AddSiteDomain(ctx, accountID, siteID, "shop.example"),
+		"RemoveSiteDomain":   sites.New(d).RemoveSiteDomain(ctx, accountID, siteID, "other.example"),
+		"RegisterEvent":      sites.New(d).RegisterEvent(ctx, accountID, siteID, "sign-up"),
+		"UnregisterEvent":    sites.New(d).UnregisterEvent(ctx, accountID, siteID, "other"),
+		"MarkKeyEvent":       sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventRefund),
+		"MarkKeyEvent again": sites.New(d).MarkKeyEvent(ctx, accountID, siteID, model.EventPurchase),
+		"UnmarkKeyEvent":     sites.New(d).UnmarkKeyEvent(ctx, accountID, siteID, "other"),
+		"UpdateSite":         sites.New(d).UpdateSite(ctx, accountID, siteID, sites.SiteUpdate{Name: new("N")}),
+		"SetServerSecret":    sites.New(d).SetServerSecret(ctx, accountID, siteID, model.HashToken("s"), "s"),
+		"SetWebhookSecret":   sites.New(d).SetWebhookSecret(ctx, accountID, siteID, nil),
+		"SetConversionWebhook": sites.New(d).SetConversionWebhook(ctx, accountID, siteID, "https://shop.example/hook?a=1",
+			nil, model.ChangedBy{}),
 	}
 }
 
-// TestSettingsBelongToTheAccount: another account's site answers like one that does not exist, and
-// stays as it is.
+// TestSettingsBelongToTheAccount checks that changes of another account's site fail like those of
+// an unknown site, and change nothing.
 func TestSettingsBelongToTheAccount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		site, other := dbtest.NewOwnSite(t, d, "example.com"), dbtest.NewUser(t, d, "other@example.org")
 		before := rulesOf(t, d, site)
 
-		for _, foreign := range []struct{ account, site int64 }{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1}, {0, site.ID}} {
+		for _, foreign := range []struct{ account, site int64 }{{other.AccountID, site.ID}, {site.AccountID, site.ID + 1},
+			{0, site.ID}} {
 			for name, err := range siteChanges(ctx, d, foreign.account, foreign.site) {
 				if !errors.Is(err, model.ErrNotFound) {
 					t.Errorf("%s of site %d by account %d: %v, want not found", name, foreign.site, foreign.account, err)
@@ -90,9 +93,9 @@ func TestSettingsBelongToTheAccount(t *testing.T) {
 	})
 }
 
-// TestListsHaveTheirLimit: of 80 values that arrive at once, exactly as many stay as a site may
-// have; one that is there already may be added again even then.
-func TestListsHaveTheirLimit(t *testing.T) {
+// TestListsAreBounded checks that of 80 values added concurrently, exactly as many are stored as a
+// site may have. Adding a stored value still succeeds then.
+func TestListsAreBounded(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		processes := []*db.DB{dbtest.Open(t, databaseURL), dbtest.Open(t, databaseURL)}
 		d := processes[0]
@@ -148,9 +151,11 @@ func TestListsHaveTheirLimit(t *testing.T) {
 func TestOwnDomainIsNoExtraDomain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "example.com")
-		dbtest.WantCode(t, sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid, "own_domain", "domain")
+		dbtest.WantCode(t, sites.New(d).AddSiteDomain(t.Context(), site.AccountID, site.ID, "example.com"), model.Invalid,
+			"own_domain", "domain")
 
-		for _, change := range []func(context.Context, int64, int64, string) error{sites.New(d).AddSiteDomain, sites.New(d).AddSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).AddSiteDomain} {
+		for _, change := range []func(context.Context, int64, int64, string) error{sites.New(d).AddSiteDomain,
+			sites.New(d).AddSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).RemoveSiteDomain, sites.New(d).AddSiteDomain} {
 			if err := change(t.Context(), site.AccountID, site.ID, "example.org"); err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +238,8 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 			{sites.SiteUpdate{MeasureEcommerce: new(true)}, func() { want.MeasureEcommerce = true }},
 			{sites.SiteUpdate{AllowPseudonymousUserID: new(true)}, func() { want.AllowPseudonymousUserID = true }},
 			{sites.SiteUpdate{AutomaticEvents: new(true)}, func() { want.AutomaticEvents = true }},
-			{sites.SiteUpdate{MeasureSiteSearch: new(false), AutomaticEvents: new(false)}, func() { want.MeasureSiteSearch, want.AutomaticEvents = false, false }},
+			{sites.SiteUpdate{MeasureSiteSearch: new(false), AutomaticEvents: new(false)},
+				func() { want.MeasureSiteSearch, want.AutomaticEvents = false, false }},
 			{
 				sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{
 					prefix("10.1.2.3/8"), prefix("192.0.2.7/32"), prefix("::ffff:192.0.2.7/128"), prefix("2001:db8::1/32"), prefix("10.0.0.0/8"),
@@ -243,7 +249,8 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 				},
 			},
 			{sites.SiteUpdate{Name: new("Shop 2")}, func() { want.Name = "Shop 2" }},
-			{sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{prefix("::/0")}}, func() { want.Excluded = []netip.Prefix{prefix("::/0")} }},
+			{sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{prefix("::/0")}},
+				func() { want.Excluded = []netip.Prefix{prefix("::/0")} }},
 			{sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{}}, func() { want.Excluded = nil }},
 		} {
 			if err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, test.update); err != nil {
@@ -262,15 +269,18 @@ func TestUpdateSiteChangesWhatIsGiven(t *testing.T) {
 			many[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
 		}
 
-		err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{Name: new("refused"), ExcludedAddresses: &many})
+		err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID,
+			sites.SiteUpdate{Name: new("refused"), ExcludedAddresses: &many})
 		dbtest.WantCode(t, err, model.Conflict, "too_many_networks", "excludedAddresses")
-		err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{{}}})
+		err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID,
+			sites.SiteUpdate{ExcludedAddresses: &[]netip.Prefix{{}}})
 		dbtest.WantCode(t, err, model.Invalid, "invalid_network", "excludedAddresses.0")
 		err = sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{Name: new(" ")})
 		dbtest.WantCode(t, err, model.Invalid, "invalid_name", "name")
 
 		many = many[1:]
-		if err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID, sites.SiteUpdate{ExcludedAddresses: &many}); err != nil {
+		if err := sites.New(d).UpdateSite(t.Context(), site.AccountID, site.ID,
+			sites.SiteUpdate{ExcludedAddresses: &many}); err != nil {
 			t.Fatal(err)
 		}
 		if got := rulesOf(t, d, site); len(got.Excluded) != model.MaxExcludedNetworks || got.Name != "Shop 2" {

@@ -10,16 +10,18 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// CreateSite stores a site and returns it with its id. Its automatic events are on, as the contract
-// has it. A domain that another site of the account has is the Conflict domain_taken, a site beyond
-// model.MaxSites too_many_sites.
+// CreateSite stores a site and returns it with its id. Its automatic events are enabled (analytics
+// contract). It fails with the Conflict domain_taken when another site of the account has the
+// domain, and with too_many_sites beyond model.MaxSites.
 func (s *Store) CreateSite(ctx context.Context, site model.Site) (*model.Site, error) {
 	return s.createSite(ctx, site, func(context.Context, *db.Tx, *model.Site) error { return nil })
 }
 
-// createSite is CreateSite with one more rule, which check asks after the site was stored, in the
-// same transaction.
-func (s *Store) createSite(ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error) (*model.Site, error) {
+// createSite is CreateSite with one more check, which runs in the same transaction after the site
+// was stored.
+func (s *Store) createSite(
+	ctx context.Context, site model.Site, check func(context.Context, *db.Tx, *model.Site) error,
+) (*model.Site, error) {
 	site.AutomaticEvents = true
 	err := s.inTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if err := tx.LockRow(ctx, "accounts", site.AccountID); err != nil {
@@ -38,7 +40,7 @@ func (s *Store) createSite(ctx context.Context, site model.Site, check func(cont
 		return tx.Notify(ctx, db.SiteChanges, site.ID)
 	})
 
-	// site keys are random, so it is the domain
+	// Site keys are random, so the domain is the duplicate.
 	if db.IsUnique(err) {
 		return nil, &model.Error{
 			Kind: model.Conflict, Code: "domain_taken", Field: "domain",
@@ -53,18 +55,19 @@ func (s *Store) createSite(ctx context.Context, site model.Site, check func(cont
 	return &site, nil
 }
 
-// atMost fails when the account has more than limit rows in a table, the one that tx has just made
-// included, which then goes again. tx holds the account's row.
+// atMost fails when the account has more than limit rows in a table, including the one that tx has
+// just inserted; the error rolls that back. tx must hold the lock on the account's row.
 func atMost(ctx context.Context, tx *db.Tx, table string, accountID, limit int64, code string) error {
 	n, err := tx.NewSelect().Table(table).Where("account_id = ?", accountID).Count(ctx)
 	if err == nil && n > limit {
-		err = &model.Error{Kind: model.Conflict, Code: code, Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
+		err = &model.Error{Kind: model.Conflict, Code: code,
+			Message: fmt.Sprintf("An account has at most %d %s. Delete one first.", limit, table)}
 	}
 	return err
 }
 
-// SiteByID returns a site of the account. One of another account is model.ErrNotFound like one that
-// does not exist.
+// SiteByID returns a site of the account. It returns model.ErrNotFound both for a site of another
+// account and for one that does not exist.
 func (s *Store) SiteByID(ctx context.Context, accountID, id int64) (*model.Site, error) {
 	var site model.Site
 	err := s.db.Read.NewSelect().Model(&site).Where("account_id = ?", accountID).Where("id = ?", id).Scan(ctx)
@@ -74,8 +77,8 @@ func (s *Store) SiteByID(ctx context.Context, accountID, id int64) (*model.Site,
 	return &site, nil
 }
 
-// Sites returns at most limit sites of the account in the order of their ids, beginning after the
-// id after (0 for the first page).
+// Sites returns at most limit sites of the account in the order of their ids, starting after the id
+// after (0 for the first page).
 func (s *Store) Sites(ctx context.Context, accountID, after, limit int64) ([]*model.Site, error) {
 	var sites []*model.Site
 	err := s.db.Read.NewSelect().Model(&sites).Where("account_id = ?", accountID).Where("id > ?", after).
@@ -86,7 +89,7 @@ func (s *Store) Sites(ctx context.Context, accountID, after, limit int64) ([]*mo
 	return sites, nil
 }
 
-// SiteCount is the number of sites of the account.
+// SiteCount returns the number of sites of the account.
 func (s *Store) SiteCount(ctx context.Context, accountID int64) (int64, error) {
 	n, err := s.db.Read.NewSelect().Model((*model.Site)(nil)).Where("account_id = ?", accountID).Count(ctx)
 	if err != nil {
@@ -96,7 +99,8 @@ func (s *Store) SiteCount(ctx context.Context, accountID int64) (int64, error) {
 }
 
 // MonthlyUsage returns how many page views and events each site has recorded in the month. Sites
-// without any are left out. The caller has loaded the sites already, so it may see them.
+// without any are left out. The caller must have loaded the sites, which checks the right to see
+// them.
 func (s *Store) MonthlyUsage(ctx context.Context, month model.Month, siteIDs []int64) (map[int64]int64, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil
@@ -131,7 +135,7 @@ func (s *Store) AnySite(ctx context.Context, id int64) (*model.Site, error) {
 }
 
 // LastHits returns when each site's last page view or event was stored. Sites without any are left
-// out. The caller has loaded the sites already, so it may see them.
+// out. The caller must have loaded the sites, which checks the right to see them.
 func (s *Store) LastHits(ctx context.Context, siteIDs []int64) (map[int64]model.Instant, error) {
 	if len(siteIDs) == 0 {
 		return nil, nil

@@ -108,9 +108,10 @@ func addUsage(t *testing.T, d *db.DB, used map[model.UsageKey]int64) {
 	defer hits.Close()
 
 	for key, n := range used {
-		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}}, func(*ingest.HitState) *ingest.HitChanges {
-			return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: n}}
-		})
+		err := hits.Update(t.Context(), ingest.HitKeys{Usage: []model.UsageKey{key}},
+			func(*ingest.HitState) *ingest.HitChanges {
+				return &ingest.HitChanges{Used: map[model.UsageKey]int64{key: n}}
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,14 +12,17 @@ import (
 	"github.com/tallygate/tallygate/db/model"
 )
 
-// Every change of a sitekey is told to the watchers (see WatchSitekeys), so that an old secret or
-// binding is dead in every process within moments. A sitekey of another account is
+// Every change of a sitekey notifies the watchers (see WatchSitekeys), so that every process
+// rejects an old secret or binding within seconds. A sitekey of another account is
 // model.ErrNotFound.
 
-// CreateSitekey makes a sitekey for the account, bound to the domains (normalised, see
-// model.ParseDomain; none binds it to nothing), and returns it with its secret, which is not stored
-// and cannot be had again. One beyond model.MaxSitekeys is the Conflict too_many_sitekeys.
-func (s *Store) CreateSitekey(ctx context.Context, accountID int64, name string, domains []string, now model.Instant) (*model.Sitekey, string, error) {
+// CreateSitekey creates a sitekey for the account, bound to the domains (normalised, see
+// model.ParseDomain; without any it is not bound). It returns the sitekey with its secret, which is
+// not stored and cannot be read again. It fails with the Conflict too_many_sitekeys beyond
+// model.MaxSitekeys.
+func (s *Store) CreateSitekey(
+	ctx context.Context, accountID int64, name string, domains []string, now model.Instant,
+) (*model.Sitekey, string, error) {
 	key := model.Sitekey{AccountID: accountID, Sitekey: model.NewSitekey(), CreatedAt: now}
 	if err := describeSitekey(&key, &name, &domains); err != nil {
 		return nil, "", err
@@ -47,14 +50,14 @@ func (s *Store) CreateSitekey(ctx context.Context, accountID int64, name string,
 	return &key, secret, nil
 }
 
-// SitekeyUpdate holds what to change; nil leaves it as it is.
+// SitekeyUpdate holds what to change. A nil field is left unchanged.
 type SitekeyUpdate struct {
 	Name    *string
 	Domains *[]string // the whole list, normalised; at most model.MaxSitekeyDomains
 }
 
-// UpdateSitekey changes all that u holds or, when some of it is refused, nothing. Every wrong field
-// is reported, by joined errors. It returns the sitekey as it is then.
+// UpdateSitekey changes all that u holds or, when some of it is refused, nothing. It reports every
+// wrong field, as joined errors, and returns the changed sitekey.
 func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u SitekeyUpdate) (*model.Sitekey, error) {
 	return s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		if err := describeSitekey(key, u.Name, u.Domains); err != nil {
@@ -65,7 +68,8 @@ func (s *Store) UpdateSitekey(ctx context.Context, accountID, id int64, u Siteke
 	})
 }
 
-// RotateSitekeySecret gives the sitekey a new secret and returns it. The old one is dead.
+// RotateSitekeySecret replaces the sitekey's secret and returns the new one. It revokes the old
+// one.
 func (s *Store) RotateSitekeySecret(ctx context.Context, accountID, id int64) (secret string, err error) {
 	_, err = s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		secret = giveSecret(key)
@@ -79,7 +83,7 @@ func (s *Store) RotateSitekeySecret(ctx context.Context, accountID, id int64) (s
 	return secret, nil
 }
 
-// DeleteSitekey deletes a sitekey. Its tokens are worth nothing any more.
+// DeleteSitekey deletes a sitekey. Its tokens become invalid.
 func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 	_, err := s.changeSitekey(ctx, accountID, id, func(tx *db.Tx, key *model.Sitekey) error {
 		_, err := tx.NewDelete().Model(key).WherePK().Exec(ctx)
@@ -88,9 +92,11 @@ func (s *Store) DeleteSitekey(ctx context.Context, accountID, id int64) error {
 	return err
 }
 
-// changeSitekey runs a change in a transaction that holds the sitekey's row, and tells the
+// changeSitekey runs a change in a transaction that locks the sitekey's row, and notifies the
 // watchers.
-func (s *Store) changeSitekey(ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error) (*model.Sitekey, error) {
+func (s *Store) changeSitekey(
+	ctx context.Context, accountID, id int64, change func(tx *db.Tx, key *model.Sitekey) error,
+) (*model.Sitekey, error) {
 	var key model.Sitekey
 	err := s.db.InTx(ctx, func(ctx context.Context, tx *db.Tx) error {
 		q := tx.NewSelect().Model(&key).Where("id = ?", id).Where("account_id = ?", accountID)
@@ -116,7 +122,7 @@ func (s *Store) changeSitekey(ctx context.Context, accountID, id int64, change f
 	return &key, nil
 }
 
-// describeSitekey checks and sets name and domains, those that are given.
+// describeSitekey checks name and domains and sets those that are not nil.
 func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error {
 	var nameErr, domainsErr error
 
@@ -127,7 +133,7 @@ func describeSitekey(key *model.Sitekey, name *string, domains *[]string) error 
 	if domains != nil {
 		key.Domains = slices.Compact(slices.Sorted(slices.Values(*domains)))
 		if key.Domains == nil {
-			// stored as an empty list, not as none
+			// Store an empty list, not NULL.
 			key.Domains = []string{}
 		}
 
@@ -148,7 +154,9 @@ func giveSecret(key *model.Sitekey) string {
 
 // SitekeyByID returns a sitekey of the account, or model.ErrNotFound.
 func (s *Store) SitekeyByID(ctx context.Context, accountID, id int64) (*model.Sitekey, error) {
-	return findSitekey(ctx, s.db.Read, func(q *bun.SelectQuery) { q.Where("account_id = ?", accountID).Where("id = ?", id) })
+	return findSitekey(ctx, s.db.Read, func(q *bun.SelectQuery) {
+		q.Where("account_id = ?", accountID).Where("id = ?", id)
+	})
 }
 
 // SitekeyByKey returns the sitekey with this public text, or model.ErrNotFound.
@@ -172,7 +180,7 @@ func findSitekey(ctx context.Context, pool *bun.DB, where func(*bun.SelectQuery)
 	return &key, nil
 }
 
-// Sitekeys returns at most limit sitekeys of the account in the order of their ids, beginning after
+// Sitekeys returns at most limit sitekeys of the account in the order of their ids, starting after
 // the id after (0 for the first page).
 func (s *Store) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]*model.Sitekey, error) {
 	var keys []*model.Sitekey
@@ -184,7 +192,7 @@ func (s *Store) Sitekeys(ctx context.Context, accountID, after, limit int64) ([]
 	return keys, nil
 }
 
-// SitekeyCount is the number of sitekeys of the account.
+// SitekeyCount returns the number of sitekeys of the account.
 func (s *Store) SitekeyCount(ctx context.Context, accountID int64) (int64, error) {
 	n, err := s.db.Read.NewSelect().Model((*model.Sitekey)(nil)).Where("account_id = ?", accountID).Count(ctx)
 	if err != nil {

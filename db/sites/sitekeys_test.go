@@ -24,16 +24,20 @@ func newSitekey(t *testing.T, d *db.DB, account int64, domains ...string) (*mode
 }
 
 func sameSitekey(a, b *model.Sitekey) bool {
-	return a != nil && b != nil && a.ID == b.ID && a.AccountID == b.AccountID && a.Sitekey == b.Sitekey && a.Name == b.Name &&
-		slices.Equal(a.Domains, b.Domains) && bytes.Equal(a.SecretHash, b.SecretHash) && a.SecretHint == b.SecretHint && a.CreatedAt == b.CreatedAt
+	return a != nil && b != nil && a.ID == b.ID && a.AccountID == b.AccountID && a.Sitekey == b.Sitekey &&
+		a.Name == b.Name &&
+		slices.Equal(a.Domains, b.Domains) && bytes.Equal(a.SecretHash, b.SecretHash) && a.SecretHint == b.SecretHint &&
+		a.CreatedAt == b.CreatedAt
 }
 
 func TestSitekeys(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, account, other := t.Context(), dbtest.CaptchaAccount(t, d, "a"), dbtest.CaptchaAccount(t, d, "b")
 		key, secret := newSitekey(t, d, account, "shop.example", "example.com", "example.com")
-		if !model.IsSitekey(key.Sitekey) || !model.IsSecret(model.CaptchaSecretPrefix, secret) || !strings.HasSuffix(secret, key.SecretHint) ||
-			!bytes.Equal(key.SecretHash, model.HashToken(secret)) || !slices.Equal(key.Domains, []string{"example.com", "shop.example"}) || key.CreatedAt != 7 {
+		if !model.IsSitekey(key.Sitekey) || !model.IsSecret(model.CaptchaSecretPrefix, secret) ||
+			!strings.HasSuffix(secret, key.SecretHint) ||
+			!bytes.Equal(key.SecretHash, model.HashToken(secret)) ||
+			!slices.Equal(key.Domains, []string{"example.com", "shop.example"}) || key.CreatedAt != 7 {
 			t.Errorf("created %+v with %s", key, secret)
 		}
 
@@ -64,7 +68,8 @@ func TestSitekeys(t *testing.T) {
 		}
 
 		none := []string{}
-		if updated, err = sites.New(d).UpdateSitekey(ctx, account, key.ID, sites.SitekeyUpdate{Domains: &none}); err != nil || len(updated.Domains) != 0 || updated.Name != "Sign-up" {
+		if updated, err = sites.New(d).UpdateSitekey(ctx, account, key.ID,
+			sites.SitekeyUpdate{Domains: &none}); err != nil || len(updated.Domains) != 0 || updated.Name != "Sign-up" {
 			t.Errorf("unbound %+v, %v", updated, err)
 		}
 
@@ -75,11 +80,12 @@ func TestSitekeys(t *testing.T) {
 		if _, err := sites.New(d).SitekeyBySecret(ctx, model.HashToken(secret)); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("the old secret: %v, want ErrNotFound", err)
 		}
-		if got, err := sites.New(d).SitekeyBySecret(ctx, model.HashToken(newSecret)); err != nil || got.ID != key.ID || !strings.HasSuffix(newSecret, got.SecretHint) {
+		if got, err := sites.New(d).SitekeyBySecret(ctx, model.HashToken(newSecret)); err != nil || got.ID != key.ID ||
+			!strings.HasSuffix(newSecret, got.SecretHint) {
 			t.Errorf("the new secret: %+v, %v", got, err)
 		}
 
-		// Another account's sitekey is like one that does not exist.
+		// Another account's sitekey behaves like one that does not exist.
 		for what, change := range map[string]func(id int64) error{
 			"find": func(id int64) error { _, err := sites.New(d).SitekeyByID(ctx, account, id); return err },
 			"update": func(id int64) error {
@@ -130,7 +136,8 @@ func TestSitekeyFields(t *testing.T) {
 			if kind := model.KindOf(err); kind != model.Invalid && kind != model.Conflict {
 				t.Errorf("%s: %v", name, err)
 			}
-			if name == "both" && (!strings.Contains(err.Error(), "invalid_name") || !strings.Contains(err.Error(), "too_many_domains")) {
+			if name == "both" && (!strings.Contains(err.Error(), "invalid_name") ||
+				!strings.Contains(err.Error(), "too_many_domains")) {
 				t.Errorf("both: %v, want both faults", err)
 			}
 		}
@@ -181,8 +188,8 @@ func TestSitekeyPages(t *testing.T) {
 	})
 }
 
-// TestWatchSitekeys: every change is told, in the process that makes it and elsewhere, and sites'
-// watchers hear nothing of it.
+// TestWatchSitekeys checks that every change is reported, in the process that makes it and in
+// others, and not to watchers of sites.
 func TestWatchSitekeys(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
@@ -193,15 +200,17 @@ func TestWatchSitekeys(t *testing.T) {
 
 func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	account := dbtest.CaptchaAccount(t, d, name)
-	told, siteList := make(chan int64, 16), make(chan int64, 16)
+	changed, siteList := make(chan int64, 16), make(chan int64, 16)
 
 	listening := make(chan bool, 16)
 	for _, watch := range []func() error{
 		func() error {
-			return sites.New(watcher).WatchSitekeys(t.Context(), func(id int64) { told <- id }, func(err error) { listening <- err == nil })
+			return sites.New(watcher).WatchSitekeys(t.Context(), func(id int64) { changed <- id },
+				func(err error) { listening <- err == nil })
 		},
 		func() error {
-			return sites.New(watcher).WatchSites(t.Context(), func(id int64) { siteList <- id }, func(err error) { listening <- err == nil })
+			return sites.New(watcher).WatchSites(t.Context(), func(id int64) { siteList <- id },
+				func(err error) { listening <- err == nil })
 		},
 	} {
 		go func() { _ = watch() }()
@@ -214,8 +223,8 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if id := <-told; id != key.ID {
-			t.Errorf("%s: told of %d, want %d", what, id, key.ID)
+		if id := <-changed; id != key.ID {
+			t.Errorf("%s: %d reported, want %d", what, id, key.ID)
 		}
 	}
 
@@ -227,11 +236,12 @@ func testWatchSitekeys(t *testing.T, d, watcher *db.DB, name string) {
 	expect("rotate", err)
 	expect("delete", sites.New(d).DeleteSitekey(t.Context(), account, key.ID))
 
-	site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(), Domain: "example.com", Name: "x", Plan: model.PlanFree, MonthlyPageviews: 1, CreatedAt: 1})
+	site, err := sites.New(d).CreateSite(t.Context(), model.Site{AccountID: account, SiteKey: model.NewSiteKey(),
+		Domain: "example.com", Name: "x", Plan: model.PlanFree, MonthlyPageviews: 1, CreatedAt: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id := <-siteList; id != site.ID || len(siteList) != 0 || len(told) != 0 {
-		t.Errorf("the sites' watcher was told of %d, %d and %d more wait", id, len(siteList), len(told))
+	if id := <-siteList; id != site.ID || len(siteList) != 0 || len(changed) != 0 {
+		t.Errorf("%d reported to the sites' watcher, then %d and %d more changes", id, len(siteList), len(changed))
 	}
 }

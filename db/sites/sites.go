@@ -12,8 +12,8 @@ import (
 type Store struct {
 	db   *db.DB
 	keys *keys.Store
-	tx   *db.Tx // of a store that InTx passes on; otherwise nil
+	tx   *db.Tx // set in a store that InTx passes to its callback; otherwise nil
 }
 
-// New returns the sites of a database.
+// New returns the store of a database's sites.
 func New(d *db.DB) *Store { return &Store{db: d, keys: keys.New(d)} }

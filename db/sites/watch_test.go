@@ -50,7 +50,8 @@ func wantNext[T comparable](t *testing.T, what string, c <-chan T, want T, withi
 	}
 }
 
-// TestChangesReachEveryProcess: every change of a site arrives elsewhere within a second.
+// TestChangesReachEveryProcess checks that every change of a site is reported in another process
+// within a second.
 func TestChangesReachEveryProcess(t *testing.T) {
 	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
 		d := dbtest.Open(t, databaseURL)
@@ -88,11 +89,11 @@ func TestChangesReachEveryProcess(t *testing.T) {
 		other := dbtest.NewSite(t, d, owner.AccountID, "example.org")
 		wantNext(t, "after a refused change, which is none", changed, other.ID, time.Second)
 
-		stranger := dbtest.NewUser(t, d, "stranger@example.com")
-		lost := dbtest.NewSite(t, d, stranger.AccountID, "example.com")
+		second := dbtest.NewUser(t, d, "second@example.com")
+		lost := dbtest.NewSite(t, d, second.AccountID, "example.com")
 		wantNext(t, "created", changed, lost.ID, time.Second)
 
-		if err := accounts.New(d).DeleteAccount(t.Context(), stranger, model.At(time.Now())); err != nil {
+		if err := accounts.New(d).DeleteAccount(t.Context(), second, model.At(time.Now())); err != nil {
 			t.Fatal(err)
 		}
 
@@ -102,24 +103,25 @@ func TestChangesReachEveryProcess(t *testing.T) {
 		dbtest.NewSite(t, d, owner.AccountID, "example.net")
 
 		if len(changed) != 0 || len(synced) != 0 {
-			t.Errorf("told after the end: %d changes, %d states", len(changed), len(synced))
+			t.Errorf("reported after the end: %d changes, %d states", len(changed), len(synced))
 		}
 	})
 }
 
-// TestSQLiteTellsBeforeTheChangeReturns: whoever got an answer can rely on it at once.
-func TestSQLiteTellsBeforeTheChangeReturns(t *testing.T) {
+// TestSQLiteReportsBeforeTheChangeReturns checks that a change is reported before the call that
+// made it returns.
+func TestSQLiteReportsBeforeTheChangeReturns(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	changed, synced, _ := watch(t, d)
 	wantNext(t, "synced", synced, true, 10*time.Second)
 	site := dbtest.NewOwnSite(t, d, "example.com")
 	if len(changed) != 1 || <-changed != site.ID {
-		t.Error("the new site was not told when CreateSite returned")
+		t.Error("the new site was not reported when CreateSite returned")
 	}
 }
 
-// TestMissedSQLiteChanges: a process that has missed changes, because there were too many of them
-// or the database did not answer, says so and goes on with the ones that follow.
+// TestMissedSQLiteChanges checks that a process that missed changes, because of their number or
+// because the database did not answer, reports that and continues with later changes.
 func TestMissedSQLiteChanges(t *testing.T) {
 	databaseURL := dbtest.SQLiteURL(t)
 	d := dbtest.Open(t, databaseURL)
@@ -136,8 +138,8 @@ func TestMissedSQLiteChanges(t *testing.T) {
 
 	change("a first change")
 
-	// More changes at once than are kept. What a process reads before they are deleted is another
-	// channel's.
+	// Make more changes than are kept. Those of another channel stand for the ones that the process
+	// reads before they are deleted.
 	err := errors.Join(
 		dbtest.Exec(d, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 5000)
 			INSERT INTO changes (channel, id, source) SELECT 'another', n, 1 FROM numbers`),
@@ -165,12 +167,12 @@ func TestMissedSQLiteChanges(t *testing.T) {
 	}
 
 	if len(synced) != 0 || len(changed) != 0 {
-		t.Errorf("told %d states and %d changes more", len(synced), len(changed))
+		t.Errorf("%d more states and %d more changes reported", len(synced), len(changed))
 	}
 }
 
-// TestSQLiteChangesAreBounded: of the changes of sites and sitekeys the last 1,000 are kept, also
-// when an account with many sites is deleted.
+// TestSQLiteChangesAreBounded checks that the last 1,000 changes of sites and sitekeys are kept,
+// also when an account with many sites is deleted.
 func TestSQLiteChangesAreBounded(t *testing.T) {
 	d := dbtest.Open(t, dbtest.SQLiteURL(t))
 	site := dbtest.NewOwnSite(t, d, "example.com")
@@ -190,8 +192,8 @@ func TestSQLiteChangesAreBounded(t *testing.T) {
 
 const listening = "pg_stat_activity WHERE datname = current_database() AND application_name LIKE '%watch'"
 
-// TestWatchingGoesOnAfterACut: a lost connection is told, and replaced.
-func TestWatchingGoesOnAfterACut(t *testing.T) {
+// TestWatchReconnects checks that a lost connection is reported and replaced.
+func TestWatchReconnects(t *testing.T) {
 	databaseURL := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, databaseURL)
 	site := dbtest.NewOwnSite(t, d, "example.com")
@@ -214,9 +216,9 @@ func TestWatchingGoesOnAfterACut(t *testing.T) {
 	}
 }
 
-// TestWatchingOverABadNetwork: the database may answer only later, and may fall silent without a
-// word.
-func TestWatchingOverABadNetwork(t *testing.T) {
+// TestWatchOverABadNetwork checks watching while the database cannot be reached, and while its
+// connections are silent.
+func TestWatchOverABadNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for more than the longest silence")
 	}
@@ -231,13 +233,13 @@ func TestWatchingOverABadNetwork(t *testing.T) {
 	changed, synced, _ := watch(t, dbtest.Open(t, network.url))
 	wantNext(t, "never reached", synced, false, 5*time.Second)
 
-	// further attempts tell nothing new
+	// Further failed attempts are not reported again.
 	for range 3 {
 		<-network.refused
 	}
 
 	if len(synced) != 0 {
-		t.Errorf("told %v again without a database", <-synced)
+		t.Errorf("%v reported again without a database", <-synced)
 	}
 
 	network.set(well)
@@ -254,14 +256,14 @@ func TestWatchingOverABadNetwork(t *testing.T) {
 	wantNext(t, "a change after the silence", changed, site.ID, time.Second)
 }
 
-// network is a way to the database that can be bad.
+// network is a proxy to the database that can fail.
 type network struct {
 	url     string
-	refused chan struct{} // something was refused
+	refused chan struct{} // receives when a connection was refused
 
 	mu    sync.Mutex
 	state networkState
-	over  map[net.Conn]bool // what goes over it
+	over  map[net.Conn]bool // open connections through the proxy
 }
 
 type networkState int
@@ -269,7 +271,7 @@ type networkState int
 const (
 	well        networkState = iota
 	unreachable              // connections are refused
-	silent                   // open connections stay open, and nothing arrives any more
+	silent                   // open connections stay open, and no data arrives
 )
 
 func newNetwork(t *testing.T, databaseURL string) *network {
@@ -355,7 +357,7 @@ func (n *network) carry(client net.Conn, server string) {
 				}
 
 				if n.is(silent) {
-					// lost
+					// Drop the data.
 					continue
 				}
 
@@ -369,7 +371,7 @@ func (n *network) carry(client net.Conn, server string) {
 	both.Wait()
 }
 
-// TestAnIdleWatcherStays: silence alone does not end a connection.
+// TestAnIdleWatcherStays checks that silence alone does not end a connection.
 func TestAnIdleWatcherStays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for more than the longest silence")
@@ -391,7 +393,8 @@ func TestAnIdleWatcherStays(t *testing.T) {
 
 	wantNext(t, "a change after a silence", changed, site.ID, time.Second)
 
-	if after := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening); len(synced) != 0 || len(after) != 1 || after[0] != before[0] {
+	if after := dbtest.PgStrings(t, databaseURL, "SELECT pid::text FROM "+listening); len(synced) != 0 ||
+		len(after) != 1 || after[0] != before[0] {
 		t.Errorf("connection %v became %v", before, after)
 	}
 }

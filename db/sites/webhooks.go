@@ -9,10 +9,10 @@ import (
 	"github.com/tallygate/tallygate/db/outbox"
 )
 
-// SetConversionWebhook sets the address that is called for key events, and the secret that its
-// calls are signed with. An empty address takes the webhook away. A nil secret leaves the one there
-// is; an empty one takes it away. The caller has checked the address with model.CheckWebhookURL;
-// here only its form is. The account's owners are mailed when the address changes.
+// SetConversionWebhook sets the address that is called for key events, and the secret that signs
+// its calls. An empty address removes the webhook. A nil secret keeps the current one; an empty one
+// removes it. The caller must have checked the address with model.CheckWebhookURL; only its form is
+// checked here. The account's owners are mailed when the address changes.
 func (s *Store) SetConversionWebhook(
 	ctx context.Context, accountID, siteID int64, address string, secret *string, by model.ChangedBy,
 ) error {
@@ -55,11 +55,13 @@ func (s *Store) setConversionWebhook(
 	})
 }
 
-// SetDailyExportWebhook sets the address that each day's events are sent to when the day is over,
-// beginning with the day of by.At. An empty address ends that. Its calls are signed with the
-// conversion webhook's secret. The address is checked, and the owners are mailed, as with
+// SetDailyExportWebhook sets the address that each day's events are sent to after the day has
+// ended, starting with the day of by.At. An empty address ends the exports. Calls are signed with
+// the conversion webhook's secret. The address is checked and the owners are mailed as with
 // SetConversionWebhook.
-func (s *Store) SetDailyExportWebhook(ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy) error {
+func (s *Store) SetDailyExportWebhook(
+	ctx context.Context, accountID, siteID int64, address string, by model.ChangedBy,
+) error {
 	if err := checkURL(address); err != nil {
 		return err
 	}
@@ -81,8 +83,8 @@ func (s *Store) SetDailyExportWebhook(ctx context.Context, accountID, siteID int
 }
 
 // mailWebhookChange writes the mails about a changed address to the account's owners, in the
-// transaction of the change. Of the changes of a site on one day the first model.MaxWebhookMails
-// are mailed, and the last of these mails says so.
+// transaction of the change. Only the first model.MaxWebhookMails changes of a site per day are
+// mailed. The last of these mails says so.
 func (s *Store) mailWebhookChange(
 	ctx context.Context, tx *db.Tx, site *model.Site, kind, was, is string, by model.ChangedBy,
 ) error {
@@ -92,7 +94,8 @@ func (s *Store) mailWebhookChange(
 
 	var changes int
 	err := tx.NewRaw(`INSERT INTO webhook_notices (site_id, day, changes) VALUES (?, ?, 1)
-ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 RETURNING changes`, site.ID, by.At.Day()).Scan(ctx, &changes)
+ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 RETURNING changes`,
+		site.ID, by.At.Day()).Scan(ctx, &changes)
 	if err != nil || changes > model.MaxWebhookMails {
 		return err
 	}
@@ -105,7 +108,8 @@ ON CONFLICT (site_id, day) DO UPDATE SET changes = webhook_notices.changes + 1 R
 
 func checkURL(address string) error {
 	if address != "" && !model.IsWebhookURL(address) {
-		return model.InvalidField("url", "invalid_url", "Enter an address such as https://example.com/hook, without user name or password.")
+		return model.InvalidField("url", "invalid_url",
+			"Enter an address such as https://example.com/hook, without user name or password.")
 	}
 	return nil
 }

@@ -43,9 +43,9 @@ func webhookMails(t *testing.T, d *db.DB) []string {
 	return all
 }
 
-// TestOwnersAreMailedWhenAnAddressChanges: each owner gets one mail for each change, with the hosts
-// and nothing else of the addresses; members, viewers and other accounts get none, and what changes
-// nothing is not mailed.
+// TestOwnersAreMailedWhenAnAddressChanges checks that each owner gets one mail for each change,
+// with only the hosts of the addresses. Members, viewers and other accounts get none, and a change
+// without effect is not mailed.
 func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -59,7 +59,8 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 			}
 		}
 
-		first, err := dbtest.Rows[string](d, "SELECT email FROM users WHERE account_id = ? ORDER BY id LIMIT 1", site.AccountID)
+		first, err := dbtest.Rows[string](d, "SELECT email FROM users WHERE account_id = ? ORDER BY id LIMIT 1",
+			site.AccountID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,15 +114,16 @@ func TestOwnersAreMailedWhenAnAddressChanges(t *testing.T) {
 	})
 }
 
-// TestMailsAboutAddressesAreBounded: of the changes of a site on a day the first few are mailed,
-// the last of these mails says so, and the next day begins again.
+// TestMailsAboutAddressesAreBounded checks that only the first changes of a site on a day are
+// mailed, that the last of these mails says so, and that the next day starts again.
 func TestMailsAboutAddressesAreBounded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		site := dbtest.NewOwnSite(t, d, "shop.example")
 		change := func(n int, at model.Instant) {
 			t.Helper()
 			address := fmt.Sprintf("https://host%d.example/", n)
-			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil, model.ChangedBy{Name: "x", At: at}); err != nil {
+			if err := sites.New(d).SetConversionWebhook(t.Context(), site.AccountID, site.ID, address, nil,
+				model.ChangedBy{Name: "x", At: at}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -148,19 +150,21 @@ func TestMailsAboutAddressesAreBounded(t *testing.T) {
 	})
 }
 
-// TestAShortSecretGoesOnSigning: a secret that was stored before there was a least length is still
-// used; another short one is refused and changes nothing.
-func TestAShortSecretGoesOnSigning(t *testing.T) {
+// TestAShortSecretStillSigns checks that a secret stored before the minimum length existed is still
+// used, and that another short one is refused and changes nothing.
+func TestAShortSecretStillSigns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		key := []byte(strings.Repeat("key!", 8))
 		d.UseApplicationKey(key)
 
 		site := dbtest.NewOwnSite(t, d, "shop.example")
-		if err := sites.New(d).SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil, model.ChangedBy{}); err != nil {
+		if err := sites.New(d).SetConversionWebhook(ctx, site.AccountID, site.ID, "https://shop.example/hook", nil,
+			model.ChangedBy{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?", sealedAsBefore(t, key, site.ID, "x"), site.ID); err != nil {
+		if err := dbtest.Exec(d, "UPDATE sites SET conversion_webhook_secret = ? WHERE id = ?",
+			sealedAsBefore(t, key, site.ID, "x"), site.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := outbox.New(d).QueueTestWebhook(ctx, site.AccountID, site.ID, dbtest.Start); err != nil {
@@ -168,16 +172,18 @@ func TestAShortSecretGoesOnSigning(t *testing.T) {
 		}
 
 		short := strings.Repeat("y", 15)
-		dbtest.WantCode(t, sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &short), model.Invalid, "secret_too_short", "secret")
+		dbtest.WantCode(t, sites.New(d).SetWebhookSecret(ctx, site.AccountID, site.ID, &short), model.Invalid,
+			"secret_too_short", "secret")
 
-		claim, err := outbox.New(d).ClaimDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil, dbtest.Start, time.Minute)
+		claim, err := outbox.New(d).ClaimDelivery(ctx, model.Lane{SiteID: site.ID, Kind: model.DeliveryTest}, nil,
+			dbtest.Start, time.Minute)
 		if err != nil || claim == nil || claim.Secret != "x" || claim.Fault != nil {
 			t.Errorf("claim %+v, %v; want the short secret", claim, err)
 		}
 	})
 }
 
-// sealedAsBefore encrypts a webhook secret as the database does.
+// sealedAsBefore encrypts a webhook secret in the same way as the database.
 func sealedAsBefore(t *testing.T, key []byte, siteID int64, secret string) []byte {
 	t.Helper()
 

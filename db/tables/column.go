@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Column is one column of rows of type Row, with the four ways in which its values travel: to
-// PostgreSQL as one array for all rows, to SQLite as one value per row, and back from either.
+// Column is one column of rows of type Row, with the four forms of its values: one array of all
+// rows for PostgreSQL, one value per row for SQLite, and what either returns.
 type Column[Row any] struct {
 	Name string
 
@@ -40,7 +40,9 @@ func Smallint[Row any, T ~int16 | ~int](name string, field func(*Row) *T) Column
 	return integerColumn(name, "smallint", field, func(v T) int16 { return int16(v) })
 }
 
-func integerColumn[Row any, T, Element integer](name, pgType string, field func(*Row) *T, element func(T) Element) Column[Row] {
+func integerColumn[Row any, T, Element integer](
+	name, pgType string, field func(*Row) *T, element func(T) Element,
+) Column[Row] {
 	return Column[Row]{
 		Name:   name,
 		pgType: pgType,
@@ -53,7 +55,7 @@ func integerColumn[Row any, T, Element integer](name, pgType string, field func(
 	}
 }
 
-// Bool is a truth value that is never NULL. SQLite stores 0 or 1.
+// Bool is a boolean that is never NULL. SQLite stores 0 or 1.
 func Bool[Row any](name string, field func(*Row) *bool) Column[Row] {
 	return Column[Row]{
 		Name:   name,
@@ -191,7 +193,7 @@ func Within[Row, Field any](field func(*Row) *Field, columns Columns[Field]) Col
 	return rows
 }
 
-// integerTarget is where pgx stores an integer of any size.
+// integerTarget scans an integer of any size for pgx.
 type integerTarget[T integer] struct{ field *T }
 
 // ScanInt64 implements pgtype.Int64Scanner.
@@ -200,7 +202,7 @@ func (t integerTarget[T]) ScanInt64(v pgtype.Int8) error {
 	return nil
 }
 
-// textTarget is where pgx stores a text, NULL as an empty one.
+// textTarget scans a text for pgx, NULL as an empty one.
 type textTarget[T ~string] struct{ field *T }
 
 // ScanText implements pgtype.TextScanner.
@@ -209,7 +211,7 @@ func (t textTarget[T]) ScanText(v pgtype.Text) error {
 	return nil
 }
 
-// idTarget is where pgx stores a fixed number of bytes.
+// idTarget scans a fixed number of bytes for pgx.
 type idTarget struct{ field []byte }
 
 // ScanBytes implements pgtype.BytesScanner.
@@ -244,19 +246,19 @@ func (c Columns[Row]) Names() []string {
 	return names
 }
 
-// List names the columns, with commas between. prefix stands before each name, for instance "v.".
+// List returns the names of the columns, separated by commas, each with a prefix such as "v.".
 func (c Columns[Row]) List(prefix string) string {
 	return c.join(func(_ int, column Column[Row]) string { return prefix + column.Name })
 }
 
-// Unnest is the text that makes rows of PostgreSQL's arrays, which are parameters from $1 on.
+// Unnest returns the SQL that makes rows of PostgreSQL's arrays, which are parameters from $1 on.
 func (c Columns[Row]) Unnest() string {
 	return "unnest(" + c.join(func(i int, column Column[Row]) string {
 		return "$" + strconv.Itoa(i+1) + "::" + column.pgType + "[]"
 	}) + ")"
 }
 
-// marks are SQLite's parameters.
+// marks returns SQLite's parameters.
 func (c Columns[Row]) marks() string { return c.join(func(int, Column[Row]) string { return "?" }) }
 
 func (c Columns[Row]) join(format func(int, Column[Row]) string) string {

@@ -10,12 +10,13 @@ import (
 	"github.com/tallygate/tallygate/db/tables"
 )
 
-// TestValuesOfVisits: what a visit sends to SQLite is read back as the same visit, and an empty
-// optional value travels as NULL.
+// TestValuesOfVisits checks that a visit written to SQLite is read back unchanged, and that an
+// empty optional value is written as NULL.
 func TestValuesOfVisits(t *testing.T) {
 	full := model.Visit{
 		SiteID: 1, ID: 2, Visitor: model.VisitorID{3}, StartedAt: 4, N: 5, LastPageviewAt: 6, Pageviews: 7, Recent: []byte{8}, Awaited: []byte{9},
-		UserID: []byte{10}, Referrer: "r", Channel: "c", Campaign: model.Campaign{Source: "a", Medium: "b", Name: "d", Content: "e", Term: "f",
+		UserID: []byte{10}, Referrer: "r", Channel: "c", Campaign: model.Campaign{Source: "a", Medium: "b", Name: "d",
+			Content: "e", Term: "f",
 			Gclid: "g", Gbraid: "h", Wbraid: "i", Fbclid: "j", Msclkid: "k"},
 	}
 
@@ -50,7 +51,7 @@ func TestValuesOfVisits(t *testing.T) {
 	}
 }
 
-// TestEveryFieldHasAColumn: a field of a stored row that is not written is a mistake.
+// TestEveryFieldHasAColumn checks that every field of a stored row is written.
 func TestEveryFieldHasAColumn(t *testing.T) {
 	t.Run("visits", func(t *testing.T) { everyFieldHasAColumn(t, tables.Visits.Columns) })
 	t.Run("pageviews", func(t *testing.T) { everyFieldHasAColumn(t, tables.Pageviews.Columns) })
@@ -92,7 +93,7 @@ func fields(typ reflect.Type, index []int) (all []reflect.StructField) {
 	return all
 }
 
-// fill sets a field to something else than its zero value.
+// fill sets a field to a value other than its zero value.
 func fill(t *testing.T, value reflect.Value) {
 	t.Helper()
 
@@ -112,7 +113,7 @@ func fill(t *testing.T, value reflect.Value) {
 	}
 }
 
-// TestEventValue: an event without a currency has no value, whatever its number.
+// TestEventValue checks that an event without a currency has no value.
 func TestEventValue(t *testing.T) {
 	for _, test := range []struct {
 		event model.Event
@@ -131,7 +132,7 @@ func TestEventValue(t *testing.T) {
 	}
 }
 
-// TestWithin: columns of a field read and write that field of the row.
+// TestWithin checks that columns of a field read and write that field of the row.
 func TestWithin(t *testing.T) {
 	type row struct {
 		key  model.SpentKey
