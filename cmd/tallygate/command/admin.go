@@ -1,0 +1,279 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/database"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/outbox"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/graph/auth"
+)
+
+// adminCommands are the operator's commands on the machine itself. They work whether or not the
+// service is running.
+type adminCommands struct {
+	CreateAccount createAccountCommand `cmd:"" help:"Create an account with its owner, regardless of --signups, and print the link to choose a password. The first account is the operator's."`
+	ResetPassword resetPasswordCommand `cmd:"" help:"Print a link to choose a new password, for instance where no mail is sent. Earlier links expire, and the user is notified by mail."`
+	Invite        inviteCommand        `cmd:"" help:"Invite a person to an account and print the link to join, for instance where no mail is sent."`
+	TestMail      testMailCommand      `cmd:"" help:"Queue a test mail for the running service to send."`
+	SetOperator   setOperatorCommand   `cmd:"" help:"Grant or revoke the operator role of a user."`
+	SetPlan       setPlanCommand       `cmd:"" help:"Set the plan of a site. Running processes apply it within a second."`
+
+	SetSiteLimit setSiteLimitCommand `cmd:"" help:"Set the largest number of sites of an account on the plan of new sites (default: 50)."`
+
+	Backup       backupCommand       `cmd:"" help:"Copy the embedded SQLite database into a new file, even while the service runs. The copy has no daily salts."`
+	RestoreMonth restoreMonthCommand `cmd:"" help:"Restore a month that retention removed from PostgreSQL within the last 24 hours; without a month, list these months."`
+
+	SetCaptchaPlan setCaptchaPlanCommand `cmd:"" help:"Set the captcha plan of an account, effective from its next verification."`
+
+	RotateSecret rotateSecretCommand `cmd:"" help:"Replace the application key: seal with the new one what is stored with the previous one. See docs/operations.md, \"Change the application key\"."`
+
+	Apply applyCommand `cmd:"" help:"Give an account's sites the settings in a file, all or none; what they have already stays untouched. Running processes follow within a second."`
+}
+
+type createAccountCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of the owner."`
+	Name          string `required:"" placeholder:"NAME" help:"Display name of the account."`
+}
+
+// Run creates the account with an unusable password, and prints a link to choose one.
+func (c *createAccountCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, emailErr := model.ParseEmail(c.Email)
+		name, nameErr := model.ParseAccountName("name", c.Name)
+		if err := errors.Join(emailErr, nameErr); err != nil {
+			return err
+		}
+
+		now := model.At(time.Now())
+		_, err := accounts.New(d).SignUp(ctx, model.SignupsOpen,
+			model.Account{Name: name, CaptchaPlan: c.DefaultCaptchaPlan, CreatedAt: now},
+			model.User{Email: email, PasswordHash: auth.NoPassword, CreatedAt: now})
+		if err != nil {
+			return err
+		}
+
+		return printResetLink(ctx, &c.Config, d, email, false, term)
+	})
+}
+
+type resetPasswordCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of the user."`
+}
+
+// Run prints the link. Earlier links expire, and the user is notified by mail.
+func (c *resetPasswordCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		return printResetLink(ctx, &c.Config, d, email, true, term)
+	})
+}
+
+func printResetLink(ctx context.Context, c *config.Config, d *db.DB, email string, notify bool, term terminal) error {
+	secret := model.NewSecret(model.ResetPrefix)
+	now := model.At(time.Now())
+	if err := accounts.New(d).StorePasswordReset(ctx, email, model.HashToken(secret), now, now.Add(model.ResetLifetime),
+		notify); err != nil {
+		return err
+	}
+	fmt.Fprintf(term.out, "Choose a password within an hour, once:\n%s\n", link(c, auth.ResetPage, secret))
+	return nil
+}
+
+// link returns the address that a mail would contain.
+func link(c *config.Config, page, secret string) string {
+	base := c.BaseURL
+	if base == "" {
+		base = "http://" + config.Origin(c.ControlAddr)
+	}
+	return string(base) + page + "#" + secret
+}
+
+type inviteCommand struct {
+	config.Config `embed:""`
+	Email         string     `arg:"" help:"E-mail address of the person to invite."`
+	Account       string     `required:"" placeholder:"EMAIL" help:"E-mail address of a user of the account."`
+	Role          model.Role `default:"MEMBER" enum:"OWNER,MEMBER,VIEWER" help:"Role in the account: OWNER, MEMBER or VIEWER."`
+}
+
+// Run stores the invitation and prints the link. It revokes an earlier invitation of the same
+// person.
+func (c *inviteCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, emailErr := model.ParseEmail(c.Email)
+		member, memberErr := model.ParseEmail(c.Account)
+		if err := errors.Join(emailErr, memberErr); err != nil {
+			return err
+		}
+
+		user, err := accounts.New(d).UserByEmail(ctx, member)
+		if err != nil {
+			return err
+		}
+
+		secret := model.NewSecret(model.InvitationPrefix)
+		if _, err := accounts.New(d).Invite(ctx, model.NewInvitation(user.AccountID, email, c.Role, secret, model.At(time.Now())),
+			nil); err != nil {
+			return err
+		}
+
+		fmt.Fprintf(term.out, "Join %s within 7 days, once:\n%s\n",
+			user.Account.Name, link(&c.Config, auth.InvitationPage, secret))
+		return nil
+	})
+}
+
+type testMailCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address to send it to."`
+}
+
+// Run queues the mail. The worker sends it like any other, and logs a failure.
+func (c *testMailCommand) Run(ctx context.Context, term terminal) error {
+	if c.SMTPURL == "" {
+		return errors.New("no mail is sent without a mail server: set TALLYGATE_SMTP_URL")
+	}
+
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		if err := outbox.New(d).QueueMail(ctx, model.Mail{Recipient: email, Kind: model.MailTest,
+			CreatedAt: model.At(time.Now())}); err != nil {
+			return err
+		}
+
+		fmt.Fprintln(term.out, "Queued. The running service sends it within seconds, and logs a failure.")
+		return nil
+	})
+}
+
+type setOperatorCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of the user."`
+	Off           bool   `help:"Revoke the operator role."`
+}
+
+// Run grants or revokes the role.
+func (c *setOperatorCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+		if err := accounts.New(d).SetOperator(ctx, email, !c.Off); err != nil {
+			return err
+		}
+
+		fmt.Fprintln(term.out, "Done.")
+		return nil
+	})
+}
+
+type setPlanCommand struct {
+	config.Config    `embed:""`
+	SiteKey          string `arg:"" help:"The site's key, 32 hexadecimal characters."`
+	Plan             string `arg:"" help:"FREE, PRO_100K, PRO_500K, PRO_1M, PRO_2M, PRO_5M or ENTERPRISE."`
+	MonthlyPageviews int64  `placeholder:"N" help:"Page views and events a month; an Enterprise plan needs it, from 1 to 2^53."`
+}
+
+// Run sets the plan.
+func (c *setPlanCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		site, err := sites.New(d).SiteRulesByKey(ctx, c.SiteKey)
+		if err != nil {
+			return err
+		}
+		if err := sites.New(d).SetSitePlan(ctx, site.ID, model.Plan(c.Plan), c.MonthlyPageviews); err != nil {
+			return err
+		}
+
+		fmt.Fprintf(term.out, "%s is on the plan %s.\n", site.Domain, c.Plan)
+		return nil
+	})
+}
+
+type setSiteLimitCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of a user of the account."`
+	Sites         int64  `arg:"" help:"Number of sites, 1 to 1000."`
+}
+
+// Run sets the limit.
+func (c *setSiteLimitCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+
+		user, err := accounts.New(d).UserByEmail(ctx, email)
+		if err != nil {
+			return err
+		}
+		if err := sites.New(d).SetSiteLimit(ctx, user.AccountID, c.Sites); err != nil {
+			return err
+		}
+
+		fmt.Fprintf(term.out, "%s may have %d sites on the plan of new sites.\n", user.Account.Name, c.Sites)
+		return nil
+	})
+}
+
+type setCaptchaPlanCommand struct {
+	config.Config `embed:""`
+	Email         string `arg:"" help:"E-mail address of a user of the account."`
+	Plan          string `arg:"" help:"FREE, PRO_100K, PRO_250K, PRO_500K, PRO_1M or ENTERPRISE."`
+}
+
+// Run sets the plan.
+func (c *setCaptchaPlanCommand) Run(ctx context.Context, term terminal) error {
+	return withDatabase(ctx, &c.Config, func(d *db.DB) error {
+		email, err := model.ParseEmail(c.Email)
+		if err != nil {
+			return err
+		}
+
+		user, err := accounts.New(d).UserByEmail(ctx, email)
+		if err != nil {
+			return err
+		}
+		if err := accounts.New(d).SetCaptchaPlan(ctx, user.AccountID, model.CaptchaPlan(c.Plan)); err != nil {
+			return err
+		}
+
+		fmt.Fprintf(term.out, "%s is on the captcha plan %s.\n", user.Account.Name, c.Plan)
+		return nil
+	})
+}
+
+// withDatabase runs a command on the migrated database. Domain errors are reduced to the messages
+// for people.
+func withDatabase(ctx context.Context, c *config.Config, run func(*db.DB) error) error {
+	d, hold, err := database.Open(ctx, c, c.Logger(os.Stderr))
+	if err != nil {
+		return err
+	}
+	defer hold.Release()
+
+	err = errors.Join(run(d), d.Close())
+	if shown, ok := errors.AsType[*model.Error](err); ok {
+		return errors.New(shown.Message)
+	}
+
+	return err
+}

@@ -1,0 +1,100 @@
+package command
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+var updatePages = flag.Bool("update", false, "rewrite the generated pages of docs/")
+
+// TestConfigurationPage checks that docs/configuration.md is what the tags of config.Config generate.
+// With -update, as "make generate" calls it, it writes the page.
+func TestConfigurationPage(t *testing.T) {
+	const page = "../../../docs/configuration.md"
+	want := configurationPage(t)
+
+	if *updatePages {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if got, err := os.ReadFile(page); err != nil || string(got) != want {
+		t.Errorf("%s is not current (%v): run make generate", page, err)
+	}
+}
+
+// configurationPage returns the reference of all settings, from the same tags as --help.
+func configurationPage(t *testing.T) string {
+	t.Helper()
+
+	parser, err := newParser(t.Context(), new(commands), terminal{}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var b strings.Builder
+	b.WriteString(`# Configuration
+
+<!-- Generated from the struct tags in cmd/tallygate/config/config.go by "make generate". Edit them, not this page. -->
+
+Each setting is an environment variable or a flag of the same name: ` + "`TALLYGATE_DATA_DIR`" + ` or ` + "`--data-dir`" + `. A flag takes
+precedence. An empty variable counts as unset. An invalid value stops the start with an error that names the setting. A list
+is separated by commas.
+
+| variable | default | meaning |
+|---|---|---|
+`)
+
+	seen := make(map[string]bool)
+	for _, name := range []string{"serve", "demo"} {
+		for _, setting := range settings(parser.Model.Node, name) {
+			if variable := setting.Tag.Envs[0]; !seen[variable] {
+				seen[variable] = true
+				b.WriteString(settingRow(setting))
+			}
+		}
+	}
+
+	return b.String()
+}
+
+// settings returns the flags of a command that have an environment variable, in their order.
+func settings(root *kong.Node, command string) (list []*kong.Flag) {
+	for _, child := range root.Children {
+		if child.Name != command {
+			continue
+		}
+
+		for _, flag := range child.Flags {
+			if len(flag.Tag.Envs) > 0 {
+				list = append(list, flag)
+			}
+		}
+	}
+
+	return list
+}
+
+// settingRow returns a setting as a row of the table.
+func settingRow(setting *kong.Flag) string {
+	value := "–"
+	switch {
+	case setting.HasDefault && setting.Default != "":
+		value = "`" + setting.Default + "`"
+	case setting.IsBool():
+		value = "`false`"
+	}
+
+	meaning := setting.Help
+	if more := setting.Tag.Get("docs"); more != "" {
+		meaning += " " + more
+	}
+
+	return fmt.Sprintf("| `%s` | %s | %s |\n", setting.Tag.Envs[0], value, strings.ReplaceAll(meaning, "|", `\|`))
+}

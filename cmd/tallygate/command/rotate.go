@@ -1,0 +1,39 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/secret"
+)
+
+type rotateSecretCommand struct {
+	config.Config `embed:""`
+}
+
+// Run replaces the application key in the database by the configured one. If the key is a file in
+// the data folder, it creates a new one.
+func (c *rotateSecretCommand) Run(ctx context.Context, term terminal) error {
+	result, err := secret.Rotate(ctx, &c.Config, c.Logger(term.log))
+	if err != nil {
+		return err
+	}
+
+	if result.Already {
+		fmt.Fprintln(term.out, "The database used this key already.")
+	} else {
+		fmt.Fprintln(term.out, "The application key is replaced.")
+	}
+
+	fmt.Fprintf(term.out, "Webhook secrets sealed with the new key: %d.\n", result.Resealed)
+
+	if len(result.Unreadable) > 0 {
+		fmt.Fprintf(term.out,
+			"Neither key opens the webhook secrets of the sites %v. They are left as they are; their owners must set them again.\n", result.Unreadable)
+	}
+
+	fmt.Fprintln(term.out,
+		"Keep the previous key (TALLYGATE_SECRET_PREVIOUS, or the file secret.previous) until the time that docs/operations.md names under \"Change the application key\".")
+	return nil
+}

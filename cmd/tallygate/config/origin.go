@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Origin is the scheme, host and port under which browsers reach a service, without a trailing
+// slash.
+type Origin string
+
+// UnmarshalText parses an origin.
+func (o *Origin) UnmarshalText(text []byte) error {
+	s := strings.TrimSuffix(string(text), "/")
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || s != u.Scheme+"://"+u.Host {
+		return fmt.Errorf("%q is not an origin such as https://app.example.com", text)
+	}
+	*o = Origin(s)
+	return nil
+}
+
+// HostOf returns the host of an authority or origin without its port, in lower case, and without a
+// trailing dot or brackets.
+func HostOf(authority string) string {
+	if _, rest, found := strings.Cut(authority, "://"); found {
+		authority = rest
+	}
+	host := (&url.URL{Host: authority}).Hostname()
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// IsLoopback reports whether a host always means this machine.
+func IsLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// IsHTTPS reports whether browsers reach an origin over TLS.
+func (o Origin) IsHTTPS() bool { return strings.HasPrefix(string(o), "https://") }
+
+// IsPublic reports whether browsers on other machines can reach an origin.
+func (o Origin) IsPublic() bool {
+	host := HostOf(string(o))
+	return !IsLoopback(host) && !strings.HasSuffix(host, ".localhost")
+}

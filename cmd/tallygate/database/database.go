@@ -1,0 +1,70 @@
+// Package database opens the configured database for the service and for each command. It migrates
+// the schema, and locks the data folder, where it checks the log that a killed process left.
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/files"
+)
+
+// Open locks the data folder if it is used, then opens and migrates the database. The
+// caller closes the database and then releases the hold.
+func Open(ctx context.Context, c *config.Config, log *slog.Logger) (d *db.DB, hold *Hold, err error) {
+	if c.UsesDataFolder() {
+		if hold, err = holdFolder(ctx, c, log); err != nil {
+			return nil, nil, err
+		}
+	}
+
+	if d, err = prepare(ctx, c, hold); err != nil {
+		hold.Release()
+		return nil, nil, err
+	}
+
+	return d, hold, nil
+}
+
+// OpenAlone is Open for a command that must be the only process on the data folder, which it always
+// locks.
+func OpenAlone(ctx context.Context, c *config.Config, log *slog.Logger) (*db.DB, *Hold, error) {
+	hold, err := holdFolderAlone(ctx, c, log)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	d, err := prepare(ctx, c, hold)
+	if err != nil {
+		hold.Release()
+		return nil, nil, err
+	}
+
+	return d, hold, nil
+}
+
+// prepare opens, checks and migrates the database.
+func prepare(ctx context.Context, c *config.Config, hold *Hold) (*db.DB, error) {
+	d, err := db.Open(c.Database())
+	if err != nil {
+		return nil, err
+	}
+
+	if hold != nil && hold.accepted {
+		if err := files.New(d).QuickCheck(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("the database is damaged without its log, restore a backup: %w",
+				err), d.Close())
+		}
+	}
+
+	if err := d.Migrate(ctx, time.Now); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the database: %w", err), d.Close())
+	}
+
+	return d, nil
+}

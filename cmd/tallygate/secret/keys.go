@@ -1,0 +1,121 @@
+// Package secret finds the application key, as a setting or as a file in the data folder, compares it
+// with the database, and replaces it. It never logs a key.
+package secret
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+)
+
+// Keys are the keys of this process.
+type Keys struct {
+	Current  model.ApplicationKey
+	Previous model.ApplicationKey // nil: none
+	Rotation *model.KeyRotation   // nil without a previous key
+}
+
+// all returns the keys, the current one first.
+func (k *Keys) all() (current model.ApplicationKey, previous []model.ApplicationKey) {
+	if k.Previous == nil {
+		return k.Current, nil
+	}
+	return k.Current, []model.ApplicationKey{k.Previous}
+}
+
+// Open finds the keys from which all secrets are derived, and compares them with the
+// database. Processes with unrelated keys on one database would count visitors twice and refuse
+// each other's sessions, so a process whose keys do not match does not start.
+func Open(ctx context.Context, c *config.Config, d *db.DB, log *slog.Logger) (*Keys, error) {
+	k, err := find(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Secret == "" && c.DatabaseURL != "" {
+		log.WarnContext(ctx, "the application key is in the data folder only; keep it, and give it to every process on this database as TALLYGATE_SECRET", "folder", c.DataDir)
+	}
+
+	state, err := keys.New(d).ClaimApplicationKey(ctx, k.Current)
+	if err != nil {
+		return nil, fmt.Errorf("compare the application key with the database's: %w", err)
+	}
+	if err := k.Match(state); err != nil {
+		return nil, err
+	}
+	if k.Rotation.SignsWithPrevious() {
+		log.InfoContext(ctx, "the database still uses the previous application key; when every process has both, run: tallygate admin rotate-secret")
+	}
+
+	current, previous := k.all()
+	d.UseApplicationKey(current, previous...)
+
+	return k, nil
+}
+
+// find returns the configured keys, or those in the data folder. The current key is
+// created there on the first start.
+func find(c *config.Config) (*Keys, error) {
+	if c.Secret != "" {
+		return newKeys([]byte(c.Secret), []byte(c.SecretPrevious)), nil
+	}
+
+	current, err := readOrCreate(c.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("application key: %w", err)
+	}
+
+	previous := []byte(c.SecretPrevious)
+	if len(previous) == 0 {
+		previous, err = readFile(filepath.Join(c.DataDir, PreviousFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("previous application key: %w", err)
+		}
+	}
+
+	return newKeys(current, previous), nil
+}
+
+// newKeys ignores a previous key that equals the current one: that is a rotation which
+// stopped after its first step.
+func newKeys(current, previous []byte) *Keys {
+	k := &Keys{Current: current}
+	if len(previous) > 0 && !bytes.Equal(current, previous) {
+		k.Previous = previous
+		k.Rotation = &model.KeyRotation{Previous: previous}
+	}
+	return k
+}
+
+// Match compares the keys with the database's, and records whether the database uses the current
+// one.
+func (k *Keys) Match(state keys.KeyState) error {
+	var previous string
+	if k.Previous != nil {
+		previous = k.Previous.Fingerprint()
+	}
+
+	switch {
+	case state.Current == k.Current.Fingerprint() && k.Previous == nil:
+		return nil
+	case state.Current == k.Current.Fingerprint() && state.Previous == previous:
+		k.Rotation.Replaced(state.RotatedAt)
+		return nil
+	case state.Current == k.Current.Fingerprint():
+		return errors.New("--secret-previous: this is not the key that this database used before; set TALLYGATE_SECRET_PREVIOUS, or the file secret.previous, to that one, or remove it")
+	case k.Previous != nil && state.Current == previous:
+		return nil
+	case k.Previous != nil:
+		return errors.New("--secret, --secret-previous: this database uses neither of the two application keys; set TALLYGATE_SECRET_PREVIOUS to the one it uses")
+	}
+
+	return errors.New("--secret: this database was first used with another application key; set TALLYGATE_SECRET to that one")
+}

@@ -1,0 +1,83 @@
+package serve
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	assets "github.com/tallygate/tallygate/frontend-assets"
+
+	"github.com/tallygate/tallygate/graph"
+	"github.com/tallygate/tallygate/graph/auth"
+	"github.com/tallygate/tallygate/graph/export"
+	"github.com/tallygate/tallygate/web"
+)
+
+func (a *App) openControl(clients *web.Clients) error {
+	c := a.config
+	sessions, err := auth.New(auth.Options{
+		DB:          a.db,
+		Secret:      a.keys.Current,
+		Rotation:    a.keys.Rotation,
+		BaseURL:     string(c.BaseURL),
+		Signups:     c.Signups,
+		CaptchaPlan: c.DefaultCaptchaPlan,
+		NoMail:      a.sendsNoMail(),
+		ServesHits:  c.Has(config.RoleData),
+		ClientAddr:  clients.Addr,
+		IsShared:    clients.Shared,
+		Now:         time.Now,
+	})
+	if err != nil {
+		return err
+	}
+
+	var graphiQL http.Handler
+
+	if c.GraphiQL {
+		graphiQL = assets.GraphiQL()
+	}
+
+	api, err := graph.New(graph.Options{
+		DB:                a.db,
+		Auth:              sessions,
+		BaseURL:           string(c.BaseURL),
+		AnalyticsURL:      string(c.AnalyticsURL),
+		CaptchaURL:        string(c.CaptchaURL),
+		AllowLocalDomains: c.AllowLocalDomains,
+		DefaultSitePlan:   c.DefaultSitePlan,
+		WebhookNets:       config.Prefixes(c.WebhookAllowNets),
+		Now:               time.Now,
+		Log:               a.log,
+		Introspection:     c.Introspection,
+		ClientAddr:        clients.Addr,
+		IsShared:          clients.Shared,
+		GraphiQL:          graphiQL,
+		Notify:            a.notify(),
+	})
+	if err != nil {
+		return err
+	}
+
+	mux := http.NewServeMux()
+	mux.Handle("/graphql", api)
+
+	if c.GraphiQL {
+		mux.Handle("/graphiql/", graphiQL)
+	}
+
+	mux.Handle(export.Path, export.Handler(export.Options{DB: a.db, User: sessions.Downloader, Log: a.log}))
+	mux.Handle("GET "+auth.ResetPage, auth.Page())
+	mux.Handle("GET "+auth.InvitationPage, auth.Page())
+	mux.Handle("GET "+auth.SignUpPage, auth.Page())
+	mux.Handle("GET /{$}", http.RedirectHandler("/graphql", http.StatusFound))
+	a.health(mux)
+	handler := onlyFor(c.BaseURL, a.baseConfigured, web.Recover(a.log, mux))
+
+	if c.BaseURL.IsHTTPS() {
+		handler = overTLS(handler)
+	}
+
+	a.control.Handler = a.leaving(handler)
+	return nil
+}

@@ -1,0 +1,78 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/tallygate/tallygate/db/keys"
+	assets "github.com/tallygate/tallygate/frontend-assets"
+
+	"github.com/tallygate/tallygate/dataplane"
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/db/ingest"
+	"github.com/tallygate/tallygate/web"
+)
+
+func (a *App) openData(ctx context.Context, clients *web.Clients) (err error) {
+	userIDKey, err := keys.New(a.db).UserIDKey(ctx)
+	if err != nil {
+		return err
+	}
+
+	a.analytics = analytics.New(analytics.Options{
+		DB:         a.db,
+		UserIDKey:  userIDKey,
+		VisitorKey: keys.New(a.db).VisitorKey,
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
+		FloodBurst: a.config.FloodBurst,
+		FloodRate:  a.config.FloodRate,
+		Now:        time.Now,
+		Store:      ingest.New(a.db).HitStore(),
+		Log:        a.log,
+		Notify:     a.notify(),
+	})
+
+	a.captcha, err = captcha.New(captcha.Options{
+		DB:         a.db,
+		Secret:     a.keys.Current,
+		Rotation:   a.keys.Rotation,
+		ClientAddr: clients.Addr,
+		IsShared:   clients.Shared,
+		Difficulty: a.config.CaptchaDifficulty,
+		Now:        time.Now,
+		Store:      ingest.New(a.db).ClaimStore(),
+		Log:        a.log,
+
+		NoTestSitekey: !a.config.CaptchaTestSitekey,
+	})
+	if err != nil {
+		return err
+	}
+
+	data := dataplane.Handler(dataplane.Options{Analytics: a.analytics, Captcha: a.captcha, Assets: assets.Handler(),
+		Log: a.log})
+	health := http.NewServeMux()
+	a.health(health)
+
+	// A ServeMux would redirect a path such as //collect.php, so the data plane gets its own
+	// routing.
+	handler := web.Recover(a.log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz", "/readyz":
+			health.ServeHTTP(w, r)
+		default:
+			data.ServeHTTP(w, r)
+		}
+	}))
+
+	// With TLS on only one of the origins, the other may share its host.
+	if a.config.AnalyticsURL.IsHTTPS() && a.config.CaptchaURL.IsHTTPS() {
+		handler = overTLS(handler)
+	}
+
+	a.data.Handler = a.leaving(handler)
+	return nil
+}

@@ -1,0 +1,81 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+)
+
+// The limits of all HTTP servers. A download extends its own write deadline while the client keeps
+// reading.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 60 * time.Second
+	maxHeaderBytes    = 16 << 10 // bytes
+)
+
+// listen opens the listeners of the roles, and sets the public origins that derive from them.
+func (a *App) listen() error {
+	c := a.config
+	var err error
+
+	if c.Has(config.RoleControl) {
+		if a.control, err = listen("control", string(c.ControlAddr), &c.BaseURL); err != nil {
+			return err
+		}
+	}
+
+	if c.Has(config.RoleData) {
+		if a.data, err = listen("data", string(c.DataAddr), &c.AnalyticsURL); err != nil {
+			return err
+		}
+	}
+
+	// A process without one of the roles still needs the other's origin, for instance in script
+	// tags.
+	if c.BaseURL == "" {
+		c.BaseURL = "http://" + config.Origin(c.ControlAddr)
+	}
+	if c.AnalyticsURL == "" {
+		c.AnalyticsURL = "http://" + config.Origin(c.DataAddr)
+	}
+	if c.CaptchaURL == "" {
+		c.CaptchaURL = c.AnalyticsURL
+	}
+
+	return nil
+}
+
+func listen(role, addr string, origin *config.Origin) (*server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--%s-addr: %w", role, err)
+	}
+	if *origin == "" {
+		*origin = config.Origin("http://" + l.Addr().String())
+	}
+
+	s := NewServer(nil)
+	s.IdleTimeout, s.MaxHeaderBytes = idleTimeout, maxHeaderBytes
+
+	return &server{Server: s, listener: l, url: string(*origin)}, nil
+}
+
+// NewServer returns a server with the service's timeouts. It logs no errors, because net/http's
+// messages contain the client's address.
+func NewServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+}

@@ -1,0 +1,162 @@
+// Package serve runs the service: it opens what the configured roles need, serves, and drains. The
+// commands start it, and the end-to-end tests start the same. The rules of hits, tokens, accounts and
+// deliveries are in the packages that it connects.
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/database"
+	"github.com/tallygate/tallygate/cmd/tallygate/secret"
+	"github.com/tallygate/tallygate/dataplane/analytics"
+	"github.com/tallygate/tallygate/dataplane/captcha"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/retention"
+	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/web"
+)
+
+// App is a process with its roles, after Open. Nothing is served before Run.
+type App struct {
+	config *config.Config
+	log    *slog.Logger
+	db     *db.DB
+	keys   *secret.Keys
+	hold   *database.Hold // on the data folder; nil without one
+
+	control, data *server            // nil without the role
+	analytics     *analytics.Service // nil without the data role
+	captcha       *captcha.Service   // nil without the data role
+	jobs          *jobs.Worker       // nil without the worker role
+	notifier      *queue.Notifier    // of a process whose workers are elsewhere; nil without Redis
+	metrics       *server            // nil unless configured
+
+	baseConfigured bool // the base URL is set, not derived from the control address
+
+	readiness readiness
+	warnings  []func() string // of /readyz, see warn
+
+	draining    atomic.Bool
+	keyReplaced atomic.Bool // the database uses an application key that this process does not have
+}
+
+// server is one listener with its HTTP server.
+type server struct {
+	*http.Server
+	listener net.Listener
+	url      string // the public origin
+}
+
+// Open opens and migrates the database, finds the application key, opens the listeners and creates
+// the services of the roles. It does not start them. The caller calls Run or Close. Open completes c:
+// an origin that is not set derives from its listener.
+func Open(ctx context.Context, c *config.Config, log *slog.Logger) (_ *App, err error) {
+	a := &App{config: c, log: log}
+	a.readiness.check, a.readiness.log = a.checkDatabase, log
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+
+	if a.db, a.hold, err = database.Open(ctx, c, log); err != nil {
+		return nil, err
+	}
+
+	// The start continues: rows without a partition go to the default partition, and the worker
+	// tries again.
+	if err := retention.New(a.db).EnsurePartitions(ctx, model.At(time.Now())); err != nil {
+		log.WarnContext(ctx, "create partitions", "error", err)
+	}
+	if a.keys, err = secret.Open(ctx, c, a.db, log); err != nil {
+		return nil, err
+	}
+
+	a.addWarnings()
+	a.baseConfigured = c.BaseURL != ""
+	if err := a.listen(); err != nil {
+		return nil, err
+	}
+
+	clients := web.NewClients(config.Prefixes(c.TrustedProxies), log, time.Now)
+	a.warn(clients.Warning)
+
+	// Open the jobs first: the other services notify them.
+	if err := a.openJobs(); err != nil {
+		return nil, err
+	}
+
+	if a.jobs != nil {
+		a.warn(a.jobs.ClockWarning)
+		a.warn(a.jobs.QueueWarning)
+	}
+
+	if a.control != nil {
+		if err := a.openControl(clients); err != nil {
+			return nil, err
+		}
+		if err := a.warnOfSignUps(ctx); err != nil {
+			return nil, err
+		}
+	}
+
+	if a.data != nil {
+		if err := a.openData(ctx, clients); err != nil {
+			return nil, err
+		}
+	}
+
+	return a, nil
+}
+
+// Close releases what Open opened, even after a failed Open. Run calls it.
+func (a *App) Close() {
+	for _, s := range a.servers() {
+		// Shutdown has usually closed it already.
+		_ = s.listener.Close()
+	}
+
+	if a.db != nil {
+		if err := a.db.Close(); err != nil {
+			a.log.Error("close the database", "error", err)
+		}
+	}
+
+	a.hold.Release()
+}
+
+// servers returns the servers of this process by role.
+func (a *App) servers() map[string]*server {
+	servers := make(map[string]*server, 2)
+
+	if a.control != nil {
+		servers["control"] = a.control
+	}
+	if a.data != nil {
+		servers["data"] = a.data
+	}
+	if a.metrics != nil {
+		servers["metrics"] = a.metrics
+	}
+
+	return servers
+}
+
+// DB returns the database, which is open until Run returns.
+func (a *App) DB() *db.DB { return a.db }
+
+// Addr returns the address of the listener "control", "data" or "metrics", or "" without it.
+func (a *App) Addr(role string) string {
+	if s := a.servers()[role]; s != nil {
+		return s.listener.Addr().String()
+	}
+	return ""
+}

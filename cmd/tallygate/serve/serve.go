@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/database"
+	"github.com/tallygate/tallygate/db/files"
+)
+
+// Run serves until ctx ends, then drains and closes.
+func (a *App) Run(ctx context.Context) error {
+	defer a.Close()
+
+	a.warnOfExposedFiles()
+	a.warnOfPlainOrigins()
+	defer a.background(files.New(a.db).WriteBack, a.watchKeys)()
+
+	if a.analytics != nil {
+		a.analytics.Start()
+		a.captcha.Start()
+	}
+
+	if a.notifier != nil {
+		a.notifier.Start()
+	}
+
+	if a.jobs != nil {
+		if err := a.jobs.Start(); err != nil {
+			return err
+		}
+	}
+
+	failed := make(chan error, 3)
+
+	for role, s := range a.servers() {
+		a.log.Info("listening", "role", role, "addr", s.listener.Addr().String(), "url", s.url)
+		go func() {
+			if err := s.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s listener: %w", role, err)
+			}
+		}()
+	}
+
+	var err error
+	select {
+	case <-ctx.Done():
+		a.announceStop()
+	case err = <-failed:
+	}
+
+	return errors.Join(err, a.drain())
+}
+
+// background starts tasks that run until their context ends. stop ends the context and waits for
+// them.
+func (a *App) background(tasks ...func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, task := range tasks {
+		wg.Go(func() { task(ctx) })
+	}
+
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// warnOfExposedFiles logs which files in the data folder are readable by other users of the
+// machine.
+func (a *App) warnOfExposedFiles() {
+	if exposed := database.Exposed(a.config); len(exposed) > 0 {
+		a.log.Warn("other users of this machine can read the data folder or files in it; revoke their rights, for instance with chmod -R go= on the folder", "paths", exposed)
+	}
+}

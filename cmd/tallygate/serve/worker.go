@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	netmail "net/mail"
+	"os"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs"
+	"github.com/tallygate/tallygate/jobs/mail"
+	"github.com/tallygate/tallygate/jobs/queue"
+	"github.com/tallygate/tallygate/jobs/webhook"
+	"github.com/tallygate/tallygate/web"
+)
+
+// openJobs opens the worker, or the connection by which the other roles notify a worker in another
+// process.
+func (a *App) openJobs() error {
+	c := a.config
+	if !c.Has(config.RoleWorker) {
+		if c.RedisURL == "" {
+			// The workers poll the database.
+			return nil
+		}
+
+		var err error
+		a.notifier, err = queue.NewNotifier(string(c.RedisURL), a.log)
+		return err
+	}
+
+	authorities, err := certificates(c.WebhookCAFile)
+	if err != nil {
+		return fmt.Errorf("--webhook-ca-file: %w", err)
+	}
+	if _, err := netmail.ParseAddress(c.MailFrom); err != nil {
+		return fmt.Errorf("--mail-from: %q is not an e-mail address", c.MailFrom)
+	}
+
+	var server *mail.Server
+
+	if c.SMTPURL != "" {
+		if server, err = mail.NewServer(string(c.SMTPURL), c.MailFrom, nil); err != nil {
+			return err
+		}
+	}
+
+	a.jobs, err = jobs.New(jobs.Options{
+		DB:                 a.db,
+		RedisURL:           string(c.RedisURL),
+		Now:                time.Now,
+		Log:                a.log,
+		RetentionMonths:    c.RetentionMonths,
+		WebhookNets:        config.Prefixes(c.WebhookAllowNets),
+		WebhookAuthorities: authorities,
+		Mail:               server,
+		BaseURL:            string(c.BaseURL),
+	})
+	if err != nil || c.MetricsAddr == "" {
+		return err
+	}
+
+	return a.openMetrics()
+}
+
+// certificates returns the system's certificates and those in a file. Without a file it returns
+// nil.
+func certificates(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, errors.New("the file has no certificate in PEM form")
+	}
+
+	return pool, nil
+}
+
+// openMetrics opens the metrics listener, which is separate from the public ones.
+func (a *App) openMetrics() error {
+	var origin config.Origin
+	var err error
+	if a.metrics, err = listen("metrics", string(a.config.MetricsAddr), &origin); err != nil {
+		return err
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		if err := a.jobs.WriteMetrics(r.Context(), w); err != nil {
+			a.log.WarnContext(r.Context(), "metrics", "error", err)
+		}
+	})
+
+	a.health(mux)
+	a.metrics.Handler = web.Recover(a.log, mux)
+	return nil
+}
+
+// notify returns the function that asks the workers, in this process or in others, for the first
+// attempts of new deliveries. It is nil if there is no such way.
+func (a *App) notify() func([]model.Delivery) {
+	switch {
+	case a.jobs != nil:
+		return a.jobs.Notify
+	case a.notifier != nil:
+		return func(deliveries []model.Delivery) { webhook.Notify(a.notifier.Notify, deliveries) }
+	}
+	return nil
+}

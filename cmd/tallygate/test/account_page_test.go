@@ -1,0 +1,150 @@
+package test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+)
+
+// TestMailedLinksChromium follows the links of mails in a real browser: a person accepts an
+// invitation, resets the password, and another person signs up.
+func TestMailedLinksChromium(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+
+		// No worker sends the mails, so the test can read their links.
+		settings["TALLYGATE_ROLES"] = "control,data"
+		settings["TALLYGATE_SIGNUPS"] = "open"
+		p := start(t, settings, []string{"control", "data"})
+
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
+
+		d := dbtest.Open(t, databaseURL)
+		link := func() string {
+			t.Helper()
+
+			rows, err := dbtest.Rows[struct{ Data string }](d, "SELECT data FROM mails ORDER BY id DESC LIMIT 1")
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("mails: %v, %v", rows, err)
+			}
+
+			var mail model.LinkMail
+			if err := json.Unmarshal([]byte(rows[0].Data), &mail); err != nil {
+				t.Fatal(err)
+			}
+
+			return mail.URL
+		}
+
+		owner := newOwner(t, p)
+		owner.do(`mutation { signUp(input: {email: "owner@example.com", password: "correct horse", accountName: "Example"}) { viewer { id } } }`, &struct{}{})
+		owner.do(`mutation { inviteMember(input: {email: "guest@example.com", role: VIEWER}) { userErrors { code } } }`,
+			&struct{}{})
+
+		browser := browsertest.New(t)
+		page := browser.Open(link())
+		choose := func(password, want string) {
+			t.Helper()
+			page.Eval(`(() => { document.querySelector('input').value = `+quote(t,
+				password)+`; document.querySelector('form').requestSubmit() })()`, nil)
+			page.WaitFor(`document.querySelector('[role=status]').textContent === ` + quote(t, want))
+		}
+
+		choose("the guest's password", "You are a member now, and signed in.")
+		page.WaitFor(`location.hash === '' && !document.querySelector('form')`)
+
+		guest := newOwner(t, p)
+		guest.signInAs("guest@example.com", "the guest's password")
+		guest.do(`mutation { requestPasswordReset(input: {email: "guest@example.com"}) { userErrors { code } } }`,
+			&struct{}{})
+		address := link()
+		page = browser.Open(address)
+		choose("another password", "Your password is changed. Sign in with it.")
+		page = browser.Open(address)
+		choose("yet another password", "This link is wrong, was used already, or is too old.")
+		newOwner(t, p).signInAs("guest@example.com", "another password")
+
+		// A second account is created when its owner follows the mailed link and enters the
+		// password of the sign-up.
+		newOwner(t, p).do(`mutation { signUp(input: {email: "second@example.com", password: "the second password", accountName: "Second"}) { verificationSent } }`, &struct{}{})
+		page = browser.Open(link())
+		page.WaitFor(`document.title === 'Confirm your sign-up' && document.querySelector('label span').textContent === 'The password that you chose'`)
+		choose("a password of another", "The password is wrong.")
+		choose("the second password", "Your account is ready, and you are signed in.")
+		page.WaitFor(`location.hash === '' && !document.querySelector('form')`)
+		newOwner(t, p).signInAs("second@example.com", "the second password")
+
+		for _, message := range page.Console() {
+			// Ignore the browser's advice about forms.
+			if message.Level == "verbose" {
+				continue
+			}
+
+			t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
+		}
+
+		if response, err := http.Get("http://" + p.addr["control"] + "/reset-password"); err != nil ||
+			response.Header.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("the page: %v, %v", response, err)
+		}
+	})
+}
+
+func quote(t *testing.T, s string) string {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestGraphiQLAndIntrospectionAreSettings turns both off.
+func TestGraphiQLAndIntrospectionAreSettings(t *testing.T) {
+	t.Parallel()
+
+	for _, on := range []string{"true", "false"} {
+		p := start(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_GRAPHIQL": on,
+			"TALLYGATE_INTROSPECTION": on}, []string{"control", "data"})
+		request, err := http.NewRequest(http.MethodGet, "http://"+p.addr["control"]+"/graphql", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		request.Header.Set("Accept", "text/html")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		response.Body.Close()
+
+		if (response.StatusCode == 200) != (on == "true") {
+			t.Errorf("%s: status %d", on, response.StatusCode)
+		}
+
+		asked, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json",
+			strings.NewReader(`{"query":"{ __schema { queryType { name } } }"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asked.Body.Close()
+
+		body, err := io.ReadAll(asked.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (string(body) == `{"data":{"__schema":{"queryType":{"name":"Query"}}}}`) != (on == "true") {
+			t.Errorf("%s: %s", on, body)
+		}
+	}
+}

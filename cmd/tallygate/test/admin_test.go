@@ -1,0 +1,190 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestAdmin runs every operator command on an installation with closed sign-ups: it creates an
+// account, sets a password by the link, and changes plans and limits.
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		settings["TALLYGATE_SIGNUPS"] = "closed"
+		settings["TALLYGATE_DEFAULT_CAPTCHA_PLAN"] = "PRO_250K"
+		admin := func(want string, args ...string) string {
+			t.Helper()
+			out, err := newCommand(settings, append([]string{"admin"}, args...)...).CombinedOutput()
+			if _, failed := err.(*exec.ExitError); !strings.Contains(string(out), want) ||
+				failed != strings.HasPrefix(want, "tallygate: ") {
+				t.Errorf("%v: %v\n%s\nwant %q", args, err, out, want)
+			}
+			return string(out)
+		}
+
+		link := func(out string) string { return regexp.MustCompile(`tg[ri]_\w+`).FindString(out) }
+
+		made := link(admin("http://127.0.0.1:0/reset-password#tgr_", "create-account", "Operator@example.com", "--name",
+			"Example"))
+		admin("tallygate: There is an account with this e-mail address already.", "create-account",
+			"operator@example.com", "--name", "Example")
+		admin("tallygate: Enter an e-mail address", "create-account", "operator", "--name", "Example")
+		second := link(admin("#tgr_", "create-account", "second@example.com", "--name", "Second"))
+		forgotten := link(admin("https://app.example.com/reset-password#tgr_", "reset-password", "second@example.com",
+			"--base-url", "https://app.example.com"))
+		admin("tallygate: No such object.", "reset-password", "unknown@example.com")
+
+		admin("tallygate: Enter an e-mail address", "invite", "guest", "--account", "second@example.com")
+		admin("tallygate: No such object.", "invite", "guest@example.com", "--account", "unknown@example.com")
+		admin("tallygate: This person is a member already.", "invite", "second@example.com", "--account",
+			"second@example.com")
+		admin("tallygate: --role must be one of", "invite", "guest@example.com", "--account", "second@example.com",
+			"--role", "BOSS")
+		revoked := link(admin("Join Second within 7 days", "invite", "Guest@example.com", "--account",
+			"second@example.com"))
+		joining := link(admin("https://app.example.com/accept-invitation#tgi_", "invite", "guest@example.com",
+			"--account", "Second@example.com",
+			"--role", "VIEWER", "--base-url", "https://app.example.com"))
+
+		admin("tallygate: no mail is sent without a mail server", "test-mail", "second@example.com")
+		admin("tallygate: Enter an e-mail address", "test-mail", "second", "--smtp-url", "smtp://mail.example:587")
+		admin("Queued.", "test-mail", "Second@example.com", "--smtp-url", "smtp://mail.example:587")
+
+		if settings["TALLYGATE_DATABASE_URL"] == "" {
+			databaseURL = db.EmbeddedURL(settings["TALLYGATE_DATA_DIR"])
+		}
+
+		if mails, err := dbtest.Dump(dbtest.Open(t, databaseURL), "mails"); err != nil || len(mails) != 2 ||
+			!strings.Contains(mails[0], "operator_link") ||
+			!strings.Contains(mails[1], "second@example.com") || !strings.Contains(mails[1], "pending") {
+			t.Errorf("the mails are %v, %v", mails, err)
+		}
+
+		p := start(t, settings, []string{"control", "data"})
+		refused := newOwner(t, p)
+		var signUp struct {
+			SignUp struct{ UserErrors []struct{ Code string } }
+		}
+
+		refused.do(`mutation { signUp(input: {email: "x@example.com", password: "correct horse", accountName: "X"}) { userErrors { code } } }`, &signUp)
+
+		if len(signUp.SignUp.UserErrors) != 1 || signUp.SignUp.UserErrors[0].Code != "SIGNUPS_CLOSED" {
+			t.Errorf("sign-up: %+v", signUp)
+		}
+
+		for _, step := range [][2]string{{made, `"userErrors":[]`}, {forgotten, `"userErrors":[]`},
+			{second, "INVALID_TOKEN"}} {
+			// The last one is the same user's earlier link.
+			if got := choose(t, p, step[0]); !strings.Contains(got, step[1]) {
+				t.Errorf("%s: %s, want %s", step[0], got, step[1])
+			}
+		}
+
+		for _, step := range [][2]string{{revoked, "INVALID_TOKEN"}, {joining, `"role":"VIEWER"`}} {
+			if got := post(t, p, `mutation { acceptInvitation(input: {token: "`+step[0]+`", password: "a long password"}) { viewer { role account { name } } userErrors { code } } }`); !strings.Contains(got, step[1]) {
+				t.Errorf("joining: %s, want %s", got, step[1])
+			}
+		}
+
+		owner := newOwner(t, p)
+		owner.signInAs("operator@example.com", "a long password")
+		var viewer struct {
+			Viewer struct {
+				Operator bool
+				Account  struct{ CaptchaPlan string }
+			}
+		}
+
+		owner.do(`{ viewer { operator account { captchaPlan } } }`, &viewer)
+
+		if !viewer.Viewer.Operator || viewer.Viewer.Account.CaptchaPlan != "PRO_250K" {
+			t.Errorf("the first account's owner is %+v", viewer.Viewer)
+		}
+
+		var invited struct {
+			InviteMember struct{ UserErrors []struct{ Code string } }
+		}
+
+		owner.do(`mutation { inviteMember(input: {email: "x@example.com", role: VIEWER}) { userErrors { code } } }`,
+			&invited)
+
+		if len(invited.InviteMember.UserErrors) != 1 || invited.InviteMember.UserErrors[0].Code != "NO_MAIL_SERVER" {
+			t.Errorf("an invitation without mail: %+v", invited)
+		}
+
+		var created struct{ CreateSite struct{ Site testSite } }
+		owner.do(`mutation { createSite(input: {domain: "example.com"}) { site { id siteKey } } }`, &created)
+		key := created.CreateSite.Site.SiteKey
+		admin("example.com is on the plan ENTERPRISE.", "set-plan", key, "ENTERPRISE", "--monthly-pageviews", "123456")
+		admin("tallygate: An Enterprise plan needs the agreed number", "set-plan", key, "ENTERPRISE",
+			"--monthly-pageviews", "9223372036854775807")
+		admin("tallygate: There is no such plan.", "set-plan", key, "GOLD")
+		admin("tallygate: No such object.", "set-plan", strings.Repeat("0", 32), "FREE")
+		var read struct {
+			Site struct{ Usage struct{ Quota int } }
+		}
+
+		owner.do(`{ site(id: "`+created.CreateSite.Site.ID+`") { usage { quota } } }`, &read)
+
+		if read.Site.Usage.Quota != 123_456 {
+			t.Errorf("the quota is %d", read.Site.Usage.Quota)
+		}
+
+		admin("Second may have 60 sites on the plan of new sites.", "set-site-limit", "second@example.com", "60")
+		admin("tallygate: Use a number from 1 to 1000.", "set-site-limit", "second@example.com", "1001")
+		admin("tallygate: No such object.", "set-site-limit", "unknown@example.com", "60")
+
+		admin("Second is on the captcha plan PRO_1M.", "set-captcha-plan", "second@example.com", "PRO_1M")
+		admin("tallygate: There is no such plan.", "set-captcha-plan", "second@example.com", "PRO_5M")
+		admin("tallygate: No such object.", "set-captcha-plan", "unknown@example.com", "FREE")
+
+		admin("tallygate: This is the installation's only operator", "set-operator", "operator@example.com", "--off")
+		admin("Done.", "set-operator", "second@example.com")
+		admin("Done.", "set-operator", "operator@example.com", "--off")
+		owner.do(`{ viewer { operator } }`, &viewer)
+
+		if viewer.Viewer.Operator {
+			t.Error("still an operator")
+		}
+	})
+}
+
+// choose sets a password with a link's secret.
+func choose(t *testing.T, p *process, secret string) string {
+	t.Helper()
+	return post(t, p, `mutation { resetPassword(input: {token: "`+secret+`", password: "a long password"}) { userErrors { code } } }`)
+}
+
+// post sends an unauthenticated query and returns the response.
+func post(t *testing.T, p *process, query string) string {
+	t.Helper()
+
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	response, err := http.Post("http://"+p.addr["control"]+"/graphql", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return string(text)
+}

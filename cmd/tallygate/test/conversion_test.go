@@ -1,0 +1,290 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/cmd/tallygate/serve"
+	"github.com/tallygate/tallygate/db"
+	"github.com/tallygate/tallygate/db/accounts"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/db/sites"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
+)
+
+// shop is a running service, in one process or several, with a site whose purchases are sent to a
+// webhook receiver.
+type shop struct {
+	tb       testing.TB
+	dataURL  string
+	siteKey  string
+	worker   *serve.App
+	received chan conversion
+}
+
+type conversion struct {
+	TransactionID string `json:"transaction_id"`
+	Type          string
+	Event         string
+	at            time.Time
+}
+
+// openShop serves all roles in one process, or data and worker in two processes that share only the
+// database and optionally Redis.
+func openShop(tb testing.TB, databaseURL string, dataRedis, workerRedis string, apart bool) *shop {
+	tb.Helper()
+
+	s := &shop{tb: tb, received: make(chan conversion, 1000)}
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		c := conversion{at: time.Now()}
+		if err := json.NewDecoder(r.Body).Decode(&c); err == nil {
+			s.received <- c
+		}
+	}))
+
+	tb.Cleanup(receiver.Close)
+	dir := tb.TempDir()
+	ca := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}),
+		0o600); err != nil {
+		tb.Fatal(err)
+	}
+
+	settings := func(redisURL string, roles ...config.Role) *config.Config {
+		return &config.Config{
+			DataDir: dir, DatabaseURL: config.DatabaseURL(databaseURL), RedisURL: config.RedisURL(redisURL), Roles: roles,
+			DefaultSitePlan: model.PlanFree,
+			ControlAddr:     "127.0.0.1:0", DataAddr: "127.0.0.1:0", MetricsAddr: "127.0.0.1:0",
+			WebhookCAFile: ca, WebhookAllowNets: []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.1/32")}},
+			MailFrom: "x@example.com",
+		}
+	}
+
+	if apart {
+		s.worker = serveApp(tb, settings(workerRedis, config.RoleWorker))
+		s.dataURL = "http://" + serveApp(tb, settings(dataRedis, config.RoleData)).Addr("data")
+	} else {
+		s.worker = serveApp(tb, settings(workerRedis, config.RoleData, config.RoleWorker))
+		s.dataURL = "http://" + s.worker.Addr("data")
+	}
+
+	s.siteKey = makeSite(tb, s.worker.DB(), receiver.URL)
+	return s
+}
+
+// serveApp runs an app until the test ends.
+func serveApp(tb testing.TB, c *config.Config) *serve.App {
+	tb.Helper()
+
+	a, err := serve.Open(tb.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	tb.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			tb.Errorf("end: %v", err)
+		}
+	})
+
+	return a
+}
+
+func makeSite(tb testing.TB, d *db.DB, url string) (siteKey string) {
+	tb.Helper()
+
+	at, secret, on := model.At(time.Now()), "a secret of the site", true
+	user, err := accounts.New(d).SignUp(tb.Context(), model.SignupsOpen, model.Account{Name: "a", CreatedAt: at},
+		model.User{Email: "owner@shop.example", PasswordHash: "-", CreatedAt: at})
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	site, err := sites.New(d).CreateSite(tb.Context(), model.Site{AccountID: user.AccountID, SiteKey: model.NewSiteKey(),
+		Domain: "shop.example", Name: "shop",
+		Plan: model.PlanPro5M, MonthlyPageviews: 5_000_000, CreatedAt: at})
+	if err == nil {
+		err = sites.New(d).UpdateSite(tb.Context(), user.AccountID, site.ID, sites.SiteUpdate{MeasureEcommerce: &on})
+	}
+	if err == nil {
+		err = sites.New(d).SetConversionWebhook(tb.Context(), user.AccountID, site.ID, url, &secret, model.ChangedBy{})
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	return site.SiteKey
+}
+
+// purchase posts one purchase as a browser does.
+func (s *shop) purchase(id string) {
+	s.tb.Helper()
+
+	body := fmt.Sprintf(`{"k":%q,"t":"event","p":"/thanks","i":"0123456789abcdef","u":{},"w":1000,"l":"en","e":"purchase","m":{"transaction_id":%q,"value":19.9,"currency":"EUR"}}`, s.siteKey, id)
+	request, err := http.NewRequest(http.MethodPost, s.dataURL+"/collect.php", strings.NewReader(body))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+
+	request.Header.Set("Content-Type", "text/plain")
+	request.Header.Set("Origin", "https://shop.example")
+	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	if text, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusNoContent {
+		s.tb.Fatalf("a purchase is answered %s %s", response.Status, text)
+	}
+}
+
+func (s *shop) await(id string) conversion {
+	s.tb.Helper()
+
+	select {
+	case c := <-s.received:
+		if c.TransactionID != id || c.Type != "conversion" || c.Event != "purchase" {
+			s.tb.Errorf("the receiver got %+v, want %s", c, id)
+		}
+
+		return c
+	case <-time.After(patience):
+		s.tb.Fatalf("the receiver did not get %s", id)
+		return conversion{}
+	}
+}
+
+// nowhere is the address of an unreachable Redis.
+const nowhere = "redis://127.0.0.1:1"
+
+// TestConversion checks that a browser's purchase reaches the owner's receiver with any
+// distribution of roles, even while the data role's Redis is unreachable, and that the worker's
+// metrics report it.
+func TestConversion(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T, databaseURL string) *shop{
+		"together":            func(t *testing.T, u string) *shop { return openShop(t, u, "", "", false) },
+		"apart without Redis": func(t *testing.T, u string) *shop { return openShop(t, u, "", "", true) },
+		"apart, Redis away":   func(t *testing.T, u string) *shop { return openShop(t, u, nowhere, "", true) },
+		"together with RealRedis": func(t *testing.T,
+			u string) *shop {
+			u2 := redistest.URL(t)
+			return openShop(t, u, u2, u2, false)
+		},
+		"apart with one RealRedis": func(t *testing.T,
+			u string) *shop {
+			u2 := redistest.URL(t)
+			return openShop(t, u, u2, u2, true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			for _, dialect := range []string{"sqlite", "postgres"} {
+				t.Run(dialect, func(t *testing.T) {
+					databaseURL := ""
+
+					if dialect == "postgres" {
+						databaseURL = dbtest.PostgresURL(t)
+					}
+
+					s := open(t, databaseURL)
+					for i := range 3 {
+						id := fmt.Sprintf("T-%d", i)
+						s.purchase(id)
+						s.await(id)
+					}
+
+					text := awaitMetric(t, "http://"+s.worker.Addr("metrics"),
+						`tallygate_delivery_attempts_total{error="",kind="conversion"} 3`)
+					for _, line := range []string{"tallygate_deliveries{state=\"due\"} ",
+						"tallygate_oldest_due_delivery_seconds ",
+						`tallygate_queue_tasks{queue="deliveries",state="archived"} 0`} {
+						if !strings.Contains(text, line) {
+							t.Errorf("the metrics have no %s:\n%s", line, text)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// awaitMetric waits for a line of the metrics, and returns all of them.
+func awaitMetric(t *testing.T, url, line string) string {
+	t.Helper()
+
+	// An attempt is recorded after its response.
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		status, text := get(t, url+"/metrics")
+		if status == http.StatusOK && strings.Contains(text, line) {
+			return text
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the metrics never have %s:\n%s", line, text)
+		}
+	}
+}
+
+// BenchmarkConversion measures the time from a purchase posted to /collect.php until its webhook
+// arrives, with an idle worker.
+func BenchmarkConversion(b *testing.B) {
+	for _, bench := range []struct {
+		name  string
+		pg    bool
+		redis bool
+		apart bool
+	}{{"sqlite/together/embedded", false, false, false}, {"postgres/together/redis", true, true, false},
+		{"postgres/apart/redis", true, true, true}, {"postgres/apart/none", true, false, true}} {
+		b.Run(bench.name, func(b *testing.B) {
+			databaseURL, redisURL := "", ""
+
+			if bench.pg {
+				databaseURL = dbtest.PostgresURL(b)
+			}
+			if bench.redis {
+				redisURL = redistest.URL(b)
+			}
+
+			s := openShop(b, databaseURL, redisURL, redisURL, bench.apart)
+			s.purchase("warm-up")
+			s.await("warm-up")
+			var took []time.Duration
+
+			for b.Loop() {
+				// The worker is idle.
+				time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond)
+				id := fmt.Sprintf("T-%d", len(took))
+				began := time.Now()
+				s.purchase(id)
+				took = append(took, s.await(id).at.Sub(began))
+			}
+
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+		})
+	}
+}

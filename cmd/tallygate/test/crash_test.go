@@ -1,0 +1,274 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// settingsFor are the settings of a process on a test database.
+func settingsFor(t *testing.T, databaseURL string) map[string]string {
+	settings := map[string]string{
+		"TALLYGATE_DATA_DIR":            t.TempDir(),
+		"TALLYGATE_ALLOW_LOCAL_DOMAINS": "true",
+		"TALLYGATE_DEFAULT_SITE_PLAN":   "PRO_5M",
+		"TALLYGATE_FLOOD_BURST":         "0", // all hits come from one address
+	}
+
+	if strings.HasPrefix(databaseURL, "postgres") {
+		settings["TALLYGATE_DATABASE_URL"] = databaseURL
+	}
+
+	return settings
+}
+
+// senders is the number of concurrent browsers.
+const senders = 16
+
+// load sends page views until the process stops, and returns the paths of the acknowledged ones.
+// Every path is sent once.
+func load(t *testing.T, data, siteKey, prefix string, count *atomic.Int64) (acknowledged []string) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}, Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for sender := range senders {
+		wg.Go(func() {
+			for n := 0; t.Context().Err() == nil; n++ {
+				path := fmt.Sprintf("/%s/%d/%d", prefix, sender, n)
+				status, err := sendPageview(client, data, siteKey, path)
+				if err != nil {
+					// The process was killed or drains.
+					return
+				}
+
+				if status != http.StatusNoContent {
+					t.Errorf("%s: %d; a process that still answers stores", path, status)
+					return
+				}
+
+				mu.Lock()
+				acknowledged = append(acknowledged, path)
+				mu.Unlock()
+				count.Add(1)
+			}
+		})
+	}
+
+	wg.Wait()
+	return acknowledged
+}
+
+func sendPageview(client *http.Client, data, siteKey, path string) (int, error) {
+	body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"%s"}`, siteKey, path)
+	request, err := http.NewRequest(http.MethodPost, "http://"+data+"/collect.php", strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+
+	request.Header.Set("Origin", "https://crash.localhost")
+	request.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0")
+
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+
+	return response.StatusCode, response.Body.Close()
+}
+
+// compare checks that each acknowledged page view is stored exactly once, that no page view is
+// stored twice, and that the counter equals the rows. A stored page view without an acknowledgement
+// is not a fault: the kill came between the two.
+func compare(t *testing.T, o *testOwner, site testSite, acknowledged []string) {
+	t.Helper()
+
+	stored := make(map[string]int)
+	rows := 0
+
+	cursor := ""
+	for {
+		page := o.exportAfter(site.ID, cursor)
+		for _, row := range page {
+			stored[row["path"].(string)]++
+			cursor = row["row_id"].(string)
+		}
+
+		rows += len(page)
+
+		if len(page) < exportLimit {
+			break
+		}
+	}
+
+	lost, doubled := 0, 0
+	for _, path := range acknowledged {
+		if stored[path] == 0 {
+			lost++
+		}
+	}
+
+	for _, n := range stored {
+		if n > 1 {
+			doubled++
+		}
+	}
+
+	used := o.used(site.ID)
+	if lost > 0 || doubled > 0 || used != rows {
+		t.Errorf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d",
+			len(acknowledged), rows, lost, doubled, used)
+	}
+
+	t.Logf("%d acknowledged, %d stored: %d lost, %d doubled; counter %d", len(acknowledged), rows, lost, doubled, used)
+}
+
+// TestKillLosesNothing kills the process under load repeatedly, on the same data.
+func TestKillLosesNothing(t *testing.T) {
+	t.Parallel()
+
+	const rounds = 12
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		random := rand.New(rand.NewPCG(2026, 11))
+		var site testSite
+
+		var acknowledged []string
+		for round := range rounds {
+			p := start(t, settings, []string{"control", "data"})
+
+			if round == 0 {
+				site = newOwner(t, p).signUp("crash.localhost")
+			}
+
+			finished := make(chan []string)
+			var count atomic.Int64
+			go func() {
+				finished <- load(t, p.addr["data"], site.SiteKey, fmt.Sprint(round), &count)
+			}()
+
+			killUnderLoad(t, p, &count, time.Duration(random.IntN(150))*time.Millisecond)
+			acknowledged = append(acknowledged, <-finished...)
+		}
+
+		p := start(t, settings, []string{"control", "data"})
+		o := newOwner(t, p)
+		o.signIn("crash.localhost")
+		compare(t, o, site, acknowledged)
+	})
+}
+
+// killUnderLoad kills a process a random time after its first responses. Waiting for an event alone
+// would always kill at the same step of the work.
+func killUnderLoad(t *testing.T, p *process, answers *atomic.Int64, after time.Duration) {
+	t.Helper()
+
+	for deadline := time.Now().Add(patience); answers.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no response after %v:\n%s", patience, p.logged())
+		}
+	}
+
+	select {
+	case <-p.done:
+		t.Fatalf("tallygate ended by itself:\n%s", p.logged())
+	case <-time.After(after):
+	}
+
+	p.kill()
+}
+
+// TestSlowDownloadDoesNotHoldTheDrain checks that a client that does not read its download delays
+// neither hits nor the drain.
+func TestSlowDownloadDoesNotHoldTheDrain(t *testing.T) {
+	t.Parallel()
+
+	settings := settingsFor(t, "sqlite:")
+	p := start(t, settings, []string{"control", "data"})
+	o := newOwner(t, p)
+	site := o.signUp("crash.localhost")
+	long := strings.Repeat("x", 2_000)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: senders}, Timeout: patience}
+	defer client.CloseIdleConnections()
+
+	var wg sync.WaitGroup
+
+	// The hits share commits.
+	for sender := range senders {
+		wg.Go(func() {
+			// Together they exceed the sockets' buffers.
+			for n := range 3_000 / senders {
+				if status, err := sendPageview(client, p.addr["data"], site.SiteKey, fmt.Sprintf("/%d/%d/%s",
+					sender, n, long)); err != nil || status != http.StatusNoContent {
+					t.Error(status, err)
+					return
+				}
+			}
+		})
+	}
+
+	wg.Wait()
+	o.http.Timeout = 0
+	response, err := o.http.Get(o.control + "/products/analytics/api/export.php?type=pageviews&from=2000-01-01&to=2100-01-01&limit=50000&site_id=" + site.ID)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(response, err)
+	}
+
+	// The body is not read.
+	defer response.Body.Close()
+
+	p.signal(syscall.SIGTERM)
+
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 ||
+		!strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
+		t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
+	}
+}
+
+// TestTermDrains checks that after SIGTERM under load nothing accepted is lost and the exit status
+// is 0.
+func TestTermDrains(t *testing.T) {
+	t.Parallel()
+
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		settings := settingsFor(t, databaseURL)
+		p := start(t, settings, []string{"control", "data"})
+		site := newOwner(t, p).signUp("crash.localhost")
+		finished := make(chan []string)
+		var count atomic.Int64
+		go func() { finished <- load(t, p.addr["data"], site.SiteKey, "drain", &count) }()
+
+		for count.Load() < 200 {
+			time.Sleep(time.Millisecond)
+		}
+
+		p.signal(syscall.SIGTERM)
+
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("exit status %d, want 0:\n%s", code, p.logged())
+		}
+		if !strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
+			t.Errorf("no clean stop in the log:\n%s", p.logged())
+		}
+
+		acknowledged := <-finished
+		p = start(t, settings, []string{"control", "data"})
+		o := newOwner(t, p)
+		o.signIn("crash.localhost")
+		compare(t, o, site, acknowledged)
+
+		if stored := len(o.export(site.ID)); stored != len(acknowledged) {
+			t.Errorf("%d stored, %d acknowledged: a drained process answers every request it takes",
+				stored, len(acknowledged))
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// awaitReady waits until /readyz has the status, and returns its body and the time that this took.
+func awaitReady(t *testing.T, p *process, status int) (body string, took time.Duration) {
+	t.Helper()
+
+	began := time.Now()
+
+	for {
+		got, body := get(t, "http://"+p.addr["data"]+"/readyz")
+		if got == status {
+			return body, time.Since(began)
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("readyz never is %d but %d %q\n%s", status, got, body, p.logged())
+		}
+
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestReadyOnFullDisk checks that a full disk is noticed within seconds, and so is free space.
+func TestReadyOnFullDisk(t *testing.T) {
+	t.Parallel()
+
+	disk := t.TempDir()
+
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		dbtest.Missing(t, "only root on Linux can mount a small disk")
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=8m"); err != nil {
+		dbtest.Missing(t, "a small disk cannot be mounted: "+err.Error())
+	}
+
+	settings := settingsFor(t, "sqlite:")
+	settings["TALLYGATE_DATA_DIR"] = filepath.Join(disk, "data")
+	p := start(t, settings, []string{"control", "data"})
+
+	// This cleanup runs before that of start, so the process must stop here.
+	t.Cleanup(func() {
+		p.kill()
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+
+	awaitReady(t, p, http.StatusOK)
+
+	filler := filepath.Join(disk, "filler")
+	fill(t, filler)
+
+	body, took := awaitReady(t, p, http.StatusServiceUnavailable)
+	if body != "database not writable\n" {
+		t.Errorf("readyz: %q", body)
+	}
+
+	awaitLog(t, p, `"msg":"not ready","reason":"database not writable"`)
+	t.Logf("a full disk was noticed after %v", took)
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+
+	awaitReady(t, p, http.StatusOK)
+}
+
+// fill writes a file until the disk is full.
+func fill(t *testing.T, name string) {
+	t.Helper()
+
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+
+	for size := 1 << 20; size > 0; {
+		if _, err := file.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+}
+
+// TestReadyOnReadOnlyServer checks that a read-only PostgreSQL server is noticed.
+func TestReadyOnReadOnlyServer(t *testing.T) {
+	t.Parallel()
+
+	t.Run("postgres", func(t *testing.T) {
+		databaseURL := dbtest.PostgresURL(t)
+		p := start(t, settingsFor(t, databaseURL), []string{"control", "data"})
+		awaitReady(t, p, http.StatusOK)
+
+		d := dbtest.Open(t, databaseURL)
+		for _, statement := range []string{
+			`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`,
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+		} {
+			if err := dbtest.Exec(d, statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if body, _ := awaitReady(t, p, http.StatusServiceUnavailable); body != "database not writable\n" {
+			t.Errorf("readyz: %q", body)
+		}
+	})
+}
+
+// TestDrainDelay checks that after the signal the process is not ready but continues to serve,
+// until the delay has passed or a second signal arrives.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+
+	for _, test := range []struct {
+		name, delay string
+		hurry       bool
+	}{{"the delay ends", "2s", false}, {"a second signal", "60s", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+
+			settings := settingsFor(t, "sqlite:")
+			settings["TALLYGATE_DRAIN_DELAY"] = test.delay
+			p := start(t, settings, []string{"control", "data"})
+			site := newOwner(t, p).signUp("crash.localhost")
+			signalled := time.Now()
+
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+
+			for _, role := range []string{"control", "data"} {
+				for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+					status, body := get(t, "http://"+p.addr[role]+"/readyz")
+					if status == http.StatusServiceUnavailable && body == "draining\n" {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: readyz responds %d %q after the signal", role, status, body)
+					}
+				}
+			}
+
+			if status, err := sendPageview(http.DefaultClient, p.addr["data"], site.SiteKey, "/late"); err != nil ||
+				status != http.StatusNoContent {
+				t.Errorf("a page view during the delay: %d, %v", status, err)
+			}
+
+			response, err := http.Get("http://" + p.addr["data"] + "/svc.js")
+			if err != nil || !response.Close {
+				t.Errorf("an answer during the delay keeps its connection open: %+v, %v", response, err)
+			} else {
+				response.Body.Close()
+			}
+
+			if test.hurry {
+				p.signal(syscall.SIGTERM)
+			}
+
+			select {
+			case <-p.done:
+			case <-time.After(patience):
+				t.Fatalf("the process still runs:\n%s", p.logged())
+			}
+
+			if code := p.cmd.ProcessState.ExitCode(); code != 0 ||
+				!strings.Contains(p.logged(), `"msg":"stopped","clean":true`) {
+				t.Errorf("exit status %d, want 0 and a clean stop:\n%s", code, p.logged())
+			}
+			if took := time.Since(signalled); !test.hurry && took < 2*time.Second {
+				t.Errorf("the process ended after %v, before its delay", took)
+			}
+		})
+	}
+}

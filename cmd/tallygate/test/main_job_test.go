@@ -1,0 +1,104 @@
+package test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/frontend-assets/browsertest"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
+)
+
+// TestMainJobChromium tests the main use end to end: an owner gets a site key over GraphQL, a real
+// browser loads a page with the script, and the owner downloads the stored page view. The page is
+// the demo's.
+func TestMainJobChromium(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		mainJob(t, map[string]string{"TALLYGATE_DATA_DIR": t.TempDir()})
+	})
+
+	t.Run("postgres with RealRedis", func(t *testing.T) {
+		mainJob(t, map[string]string{
+			"TALLYGATE_DATA_DIR":     t.TempDir(),
+			"TALLYGATE_DATABASE_URL": dbtest.PostgresURL(t),
+			"TALLYGATE_REDIS_URL":    redistest.URL(t),
+		})
+	})
+}
+
+func mainJob(t *testing.T, settings map[string]string) {
+	settings["TALLYGATE_DEMO_ADDR"] = "127.0.0.1:0"
+	p := start(t, settings, []string{"control", "data", "demo"}, "demo")
+	_, port, err := net.SplitHostPort(p.addr["demo"])
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	shop := "http://demo.localhost:" + port
+
+	browser := browsertest.New(t, browsertest.Host("demo.localhost", "http://"+p.addr["demo"]))
+	page := browser.Open(shop + "/shop?utm_source=Newsletter&utm_medium=email&utm_campaign=Spring&card=secret-number#top")
+
+	// The page's list shows the owner's download.
+	page.WaitFor(`document.querySelectorAll('#rows tr').length > 0`)
+
+	for _, message := range page.Console() {
+		t.Errorf("the page's console shows %s: %s", message.Level, message.Text)
+	}
+
+	page.Click(`nav a[href="/about"]`)
+	page.WaitFor(`location.pathname === '/about' && document.querySelectorAll('#rows tr').length > 1`)
+
+	owner := newOwner(t, p)
+	login := p.demoLogin(settings["TALLYGATE_DATA_DIR"])
+	owner.signInAs(login.Email, login.Password)
+	var data struct {
+		Sites struct {
+			Edges []struct{ Node testSite }
+		}
+	}
+
+	owner.do(`{ sites(first: 1) { edges { node { id siteKey scriptTag } } } }`, &data)
+	site := data.Sites.Edges[0].Node
+
+	rows := owner.export(site.ID)
+	if len(rows) != 2 {
+		t.Fatalf("%d page views exported, want 2: %v", len(rows), rows)
+	}
+
+	for i, want := range []map[string]any{
+		{"path": "/shop", "channel": "email", "utm_source": "newsletter", "utm_medium": "email",
+			"utm_campaign": "spring",
+			"referrer":     nil, "language": "en", "screen_width": "768-991", "visit_pageviews": 2.0},
+		{"path": "/about", "channel": "email", "utm_campaign": "spring", "visit_pageviews": 2.0,
+			"visit_id": rows[0]["visit_id"]},
+	} {
+		for column, value := range want {
+			if rows[i][column] != value {
+				t.Errorf("row %d, %s: %v, want %v", i, column, rows[i][column], value)
+			}
+		}
+	}
+
+	if all, err := json.Marshal(rows); err != nil || strings.Contains(string(all), "secret-number") {
+		t.Errorf("the query string left the page: %s, %v", all, err)
+	}
+	if stored, err := time.Parse(time.RFC3339Nano, rows[0]["time"].(string)); err != nil ||
+		time.Since(stored).Abs() > time.Hour {
+		t.Errorf("time %v, %v", rows[0]["time"], err)
+	}
+	if used := owner.used(site.ID); used != 2 {
+		t.Errorf("usage %d, want 2", used)
+	}
+
+	today := time.Now().UTC().Format(time.DateOnly)
+	download := owner.download("site_id=" + site.ID + "&type=pageviews&format=csv&from=" + today + "&to=" + today)
+	records, err := csv.NewReader(strings.NewReader(string(download))).ReadAll()
+	if err != nil || len(records) != 3 {
+		t.Errorf("CSV of %d records, want a header and two rows; %v", len(records), err)
+	}
+}

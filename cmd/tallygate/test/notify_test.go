@@ -1,0 +1,119 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/config"
+	"github.com/tallygate/tallygate/db/dbtest"
+	"github.com/tallygate/tallygate/db/keys"
+	"github.com/tallygate/tallygate/db/model"
+	"github.com/tallygate/tallygate/jobs/queue/redistest"
+)
+
+// TestControlNotifiesRealRedis checks that a manual request wakes the workers immediately. No
+// worker runs here whose sweeper could notify instead.
+func TestControlNotifiesRealRedis(t *testing.T) {
+	dbtest.EachURL(t, func(t *testing.T, databaseURL string) {
+		redisURL := redistest.URL(t)
+		a := serveApp(t, &config.Config{
+			DataDir: t.TempDir(), DatabaseURL: config.DatabaseURL(databaseURL), RedisURL: config.RedisURL(redisURL),
+			Roles:   []config.Role{config.RoleControl},
+			Signups: model.SignupsOpen, DefaultSitePlan: model.PlanFree, DefaultCaptchaPlan: model.CaptchaPlanFree,
+			ControlAddr: "127.0.0.1:0", DataAddr: "127.0.0.1:8081",
+		})
+
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		owner := &testOwner{t: t, control: "http://" + a.Addr("control"), http: &http.Client{Jar: jar, Timeout: patience}}
+		site := owner.signUp("shop.example")
+		var sent struct {
+			SendTestWebhook struct {
+				Delivery   struct{ ID string }
+				UserErrors []any
+			}
+		}
+
+		owner.do(`mutation { setConversionWebhook(input: {siteId: "`+site.ID+`", url: "https://shop.example/hook"}) { userErrors { code } } }`, &sent)
+		owner.do(`mutation { sendTestWebhook(input: {siteId: "`+site.ID+`"}) { delivery { id } userErrors { code } } }`,
+			&sent)
+
+		ids, err := keys.New(a.DB()).NodeIDs(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		_, id, ok := ids.ParseDelivery(sent.SendTestWebhook.Delivery.ID)
+		if !ok {
+			t.Fatalf("sendTestWebhook: %+v", sent)
+		}
+
+		options, err := redis.ParseURL(redisURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		client := redis.NewClient(options)
+		defer client.Close()
+
+		inspector := asynq.NewInspectorFromRedisClient(client)
+		want := fmt.Sprintf("1:%d:1", id)
+
+		// The notification follows the response.
+		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			tasks, err := inspector.ListPendingTasks("deliveries")
+			if err == nil && len(tasks) == 1 && tasks[0].ID == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the tasks are %+v, %v; want one named %s", tasks, err, want)
+			}
+		}
+	})
+}
+
+// TestReadyWithoutQueueRealRedis checks that the process is ready while Redis is unreachable, and
+// reports the queue's state in a warning and a metric until it returns.
+func TestReadyWithoutQueueRealRedis(t *testing.T) {
+	t.Parallel()
+
+	server := redistest.New(t)
+	p := start(t, map[string]string{
+		"TALLYGATE_DATA_DIR": t.TempDir(), "TALLYGATE_REDIS_URL": server.URL(), "TALLYGATE_METRICS_ADDR": "127.0.0.1:0",
+	}, []string{"control", "data", "metrics"})
+
+	await := func(want, metric string) {
+		t.Helper()
+
+		awaitMetric(t, "http://"+p.addr["metrics"], metric)
+
+		for role, addr := range p.addr {
+			for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+				status, body := get(t, "http://"+addr+"/readyz")
+				if status == http.StatusOK && body == want {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: %d %q, want 200 %q", role, status, body, want)
+				}
+			}
+		}
+	}
+
+	const well, away = "ok\n",
+		"ok\nwarning: the job queue (Redis) is unavailable; this worker takes due work from the database\n"
+	await(well, "\ntallygate_queue_up 1\n")
+	server.Kill()
+	await(away, "\ntallygate_queue_up 0\n")
+	server.Start()
+	await(well, "\ntallygate_queue_up 1\n")
+}

@@ -1,0 +1,98 @@
+package test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// TestUnknownPaths checks that unknown paths are 404 in JSON for each method, without a redirect.
+// Pages may read the response where they may read the endpoint's.
+func TestUnknownPaths(t *testing.T) {
+	t.Parallel()
+
+	p := start(t, settingsFor(t, dbtest.SQLiteURL(t)), []string{"control", "data"})
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	send := func(method, path, body string) (*http.Response, string) {
+		request, err := http.NewRequest(method, "http://"+p.addr["data"]+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		request.Header.Set("Origin", "https://shop.example")
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		return response, string(text)
+	}
+
+	const sentence = "Unknown path: there is no such endpoint."
+	for path, want := range map[string]struct {
+		error string
+		cors  bool
+	}{
+		"/siteverify/":                {sentence, false},
+		"//siteverify":                {sentence, false},
+		"/api/v1/pow/siteverify/":     {sentence, false},
+		"/api/v1/pow/config/":         {sentence, true},
+		"/api/v1//pow/verify":         {sentence, true},
+		"/api/v1/pow/nope":            {sentence, true},
+		"/API/v1/pow/config":          {sentence, true},
+		"/api":                        {sentence, true},
+		"/api/":                       {sentence, true},
+		"/x/../api/v1/pow/siteverify": {sentence, false},
+		"/collect.php/":               {"not_found", true},
+		"//collect.php":               {"not_found", true},
+		"/Collect.php":                {"not_found", true},
+		"/server.php/":                {"not_found", false},
+		"//server.php":                {"not_found", false},
+	} {
+		for _, method := range []string{"POST", "GET", "OPTIONS", "PUT"} {
+			response, body := send(method, path, "{}")
+			var answer map[string]string
+			err := json.Unmarshal([]byte(body), &answer)
+			if response.StatusCode != 404 || err != nil || len(answer) != 1 || answer["error"] != want.error ||
+				response.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s %s: %d %s %q, want 404 with %q",
+					method, path, response.StatusCode, response.Header.Get("Content-Type"), body, want.error)
+			}
+
+			allowed := response.Header.Get("Access-Control-Allow-Origin") == "https://shop.example"
+			if allowed != want.cors || want.cors && response.Header.Get("Vary") != "Origin" {
+				t.Errorf("%s %s: headers %v, want CORS %v", method, path, response.Header, want.cors)
+			}
+		}
+	}
+
+	// The endpoints and the assets remain available.
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"POST", "/siteverify", "{}", 200},
+		{"POST", "/api/v1/pow/siteverify", "{}", 400},
+		{"POST", "/api/v1/pow/config", "{}", 400},
+		{"POST", "/api/v1/pow/config?x=/", "{}", 400},
+		{"POST", "/collect.php", "{", 400},
+		{"GET", "/captcha.js", "", 200},
+		{"GET", "/nope.js", "", 404},
+		{"GET", "/healthz", "", 200},
+		{"GET", "/readyz", "", 200},
+	} {
+		if response, body := send(test.method, test.path, test.body); response.StatusCode != test.status {
+			t.Errorf("%s %s: %d %.100s, want %d", test.method, test.path, response.StatusCode, body, test.status)
+		}
+	}
+}

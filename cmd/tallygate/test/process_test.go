@@ -1,0 +1,333 @@
+// Package test runs the program as its users do, end to end: its commands and roles in processes that
+// are signalled and killed, its pages in a browser.
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tallygate/tallygate/cmd/tallygate/command"
+	"github.com/tallygate/tallygate/cmd/tallygate/demo"
+	"github.com/tallygate/tallygate/db/dbtest"
+)
+
+// asProgram is the environment variable that makes the test binary behave as the program, so that
+// tests can start, signal and kill the shipped code.
+const asProgram = "TALLYGATE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		command.Main()
+	}
+	os.Exit(dbtest.Run(m))
+}
+
+// patience is the longest wait for a process.
+const patience = 30 * time.Second
+
+// process is a running tallygate.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	done chan struct{} // closed after the process has terminated and its output was read
+
+	mu  sync.Mutex
+	log bytes.Buffer
+
+	out  bytes.Buffer // standard output; read it after done
+	urls chan listening
+	addr map[string]string // address by role
+}
+
+type listening struct {
+	Msg, Role, Addr, URL string
+}
+
+// start starts tallygate with arguments and settings, and waits until it listens for the given
+// roles.
+func start(t *testing.T, settings map[string]string, roles []string, args ...string) *process {
+	t.Helper()
+
+	p := &process{t: t, done: make(chan struct{}), urls: make(chan listening, 8), addr: make(map[string]string)}
+	p.cmd = newCommand(settings, args...)
+	logs, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	p.cmd.Stdout = &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	go p.follow(logs)
+	t.Cleanup(p.kill)
+
+	for range roles {
+		select {
+		case l := <-p.urls:
+			p.addr[l.Role] = l.Addr
+		case <-p.done:
+			t.Fatalf("tallygate ended before it listened:\n%s", p.logged())
+		case <-time.After(patience):
+			t.Fatalf("tallygate does not listen after %v:\n%s", patience, p.logged())
+		}
+	}
+
+	for _, role := range roles {
+		if p.addr[role] == "" {
+			t.Fatalf("tallygate does not listen as %s:\n%s", role, p.logged())
+		}
+	}
+
+	return p
+}
+
+// newCommand returns a tallygate command with only the given settings, on free ports.
+func newCommand(settings map[string]string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TALLYGATE_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+
+	all := map[string]string{
+		asProgram:                "1",
+		"TALLYGATE_CONTROL_ADDR": "127.0.0.1:0",
+		"TALLYGATE_DATA_ADDR":    "127.0.0.1:0",
+		"TALLYGATE_LOG_FORMAT":   "json",
+	}
+	for name, value := range settings {
+		all[name] = value
+	}
+
+	for name, value := range all {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+func (p *process) follow(logs io.Reader) {
+	defer close(p.done)
+
+	lines := bufio.NewScanner(logs)
+	for lines.Scan() {
+		p.mu.Lock()
+		p.log.WriteString(lines.Text() + "\n")
+		p.mu.Unlock()
+
+		var l listening
+		if json.Unmarshal(lines.Bytes(), &l) == nil && l.Msg == "listening" {
+			p.urls <- l
+		}
+	}
+
+	// Tests read ProcessState.
+	_ = p.cmd.Wait()
+}
+
+func (p *process) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// awaitLog waits for a line in a process's log.
+func awaitLog(t *testing.T, p *process, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(p.logged(), text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log does not contain %q:\n%s", text, p.logged())
+		}
+	}
+}
+
+// signal sends a signal and waits for the process to terminate.
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+
+	// The process may have terminated by itself.
+	_ = p.cmd.Process.Signal(s)
+
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.t.Fatalf("tallygate still runs %v after %v:\n%s", patience, s, p.logged())
+	}
+}
+
+func (p *process) kill() { p.signal(syscall.SIGKILL) }
+
+// demoLogin returns the credentials of the demo's owner.
+func (p *process) demoLogin(dataDir string) demo.Owner {
+	p.t.Helper()
+	o, err := demo.ReadOrCreateOwner(dataDir)
+	if err != nil || o.Email != demo.Email {
+		p.t.Fatalf("the demo's owner: %+v, %v", o, err)
+	}
+	return o
+}
+
+// testOwner is a user with a cookie jar at the control plane.
+type testOwner struct {
+	t       *testing.T
+	control string // origin
+	http    *http.Client
+}
+
+func newOwner(t *testing.T, p *process) *testOwner {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testOwner{t: t, control: "http://" + p.addr["control"], http: &http.Client{Jar: jar, Timeout: patience}}
+}
+
+// do runs a GraphQL query and decodes its data. An error fails the test.
+func (o *testOwner) do(query string, data any) {
+	o.t.Helper()
+
+	body, err := json.Marshal(map[string]string{"query": query})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+
+	response, err := o.http.Post(o.control+"/graphql", "application/json", bytes.NewReader(body))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	var answer struct {
+		Data   json.RawMessage
+		Errors []any
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Errors) > 0 {
+		o.t.Fatalf("%s: %s, errors %v, %v", query, response.Status, answer.Errors, err)
+	}
+	if err := json.Unmarshal(answer.Data, data); err != nil {
+		o.t.Fatalf("%s: data %s: %v", query, answer.Data, err)
+	}
+}
+
+// testSite is a site and its owner.
+type testSite struct{ ID, SiteKey, ScriptTag string }
+
+// signUp creates an account with a site.
+func (o *testOwner) signUp(domain string) testSite {
+	o.t.Helper()
+
+	var account struct {
+		SignUp struct {
+			Viewer     struct{ Email string }
+			UserErrors []any
+		}
+	}
+
+	o.do(`mutation { signUp(input: {email: "owner@`+domain+`", password: "a long password", accountName: "Test"}) {
+		viewer { email } userErrors { field code message } } }`, &account)
+
+	if account.SignUp.Viewer.Email != "owner@"+domain {
+		o.t.Fatalf("signUp: %+v", account)
+	}
+
+	var created struct {
+		CreateSite struct {
+			Site       *testSite
+			UserErrors []any
+		}
+	}
+
+	o.do(`mutation { createSite(input: {domain: "`+domain+`"}) { site { id siteKey scriptTag } userErrors { field code message } } }`, &created)
+
+	if created.CreateSite.Site == nil {
+		o.t.Fatalf("createSite: %+v", created)
+	}
+
+	return *created.CreateSite.Site
+}
+
+// signIn signs the owner of a domain in.
+func (o *testOwner) signIn(domain string) {
+	o.t.Helper()
+	o.signInAs("owner@"+domain, "a long password")
+}
+
+func (o *testOwner) signInAs(email, password string) {
+	o.t.Helper()
+	var data struct {
+		SignIn struct{ Viewer *struct{ Email string } }
+	}
+
+	o.do(`mutation { signIn(input: {email: "`+email+`", password: "`+password+`"}) { viewer { email } } }`, &data)
+
+	if data.SignIn.Viewer == nil {
+		o.t.Fatal("signIn: no viewer")
+	}
+}
+
+// exportLimit is the largest number of rows of one download.
+const exportLimit = 50_000
+
+// export downloads the page views of a site as JSON rows.
+func (o *testOwner) export(siteID string) []map[string]any {
+	o.t.Helper()
+	return o.exportAfter(siteID, "")
+}
+
+func (o *testOwner) exportAfter(siteID, cursor string) []map[string]any {
+	o.t.Helper()
+	query := url.Values{"site_id": {siteID}, "type": {"pageviews"}, "from": {"2000-01-01"}, "to": {"2100-01-01"},
+		"limit": {strconv.Itoa(exportLimit)}, "cursor": {cursor}}
+
+	var rows []map[string]any
+	if err := json.Unmarshal(o.download(query.Encode()), &rows); err != nil {
+		o.t.Fatalf("export: %v", err)
+	}
+
+	return rows
+}
+
+func (o *testOwner) download(query string) []byte {
+	o.t.Helper()
+
+	response, err := o.http.Get(o.control + "/products/analytics/api/export.php?" + query)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		o.t.Fatalf("export %s: %s %.500s %v", query, response.Status, body, err)
+	}
+
+	return body
+}
+
+// used returns the site's page views of this month.
+func (o *testOwner) used(siteID string) int {
+	o.t.Helper()
+	var data struct {
+		Site struct{ Usage struct{ Pageviews int } }
+	}
+	o.do(`{ site(id: "`+siteID+`") { usage { pageviews } } }`, &data)
+	return data.Site.Usage.Pageviews
+}

@@ -1,0 +1,67 @@
+package test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestUnknownProxyIsReported checks that requests forwarded by a loopback peer cause one log line
+// and a warning of /readyz, which stays 200, until the proxy is configured. No address is logged.
+func TestUnknownProxyIsReported(t *testing.T) {
+	t.Parallel()
+
+	const setting = "TALLYGATE_TRUSTED_PROXIES"
+	for _, trusted := range []string{"", "127.0.0.1"} {
+		t.Run("trusted "+trusted, func(t *testing.T) {
+			t.Parallel()
+
+			settings := settingsFor(t, "sqlite:")
+			settings[setting] = trusted
+			p := start(t, settings, []string{"control", "data"})
+			site := newOwner(t, p).signUp("proxy.localhost")
+
+			for range 3 {
+				body := fmt.Sprintf(`{"k":"%s","t":"pageview","p":"/"}`, site.SiteKey)
+				request, err := http.NewRequest(http.MethodPost, "http://"+p.addr["data"]+"/collect.php",
+					strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				request.Header = http.Header{"Origin": {"https://proxy.localhost"}, "X-Forwarded-For": {"203.0.113.9"}}
+				response, err := http.DefaultClient.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				response.Body.Close()
+
+				if response.StatusCode != http.StatusNoContent {
+					t.Fatalf("page view: %s", response.Status)
+				}
+			}
+
+			want := 1
+
+			if trusted != "" {
+				want = 0
+			}
+
+			for _, role := range []string{"control", "data"} {
+				status, body := get(t, "http://"+p.addr[role]+"/readyz")
+				if status != 200 || !strings.HasPrefix(body, "ok\n") || strings.Count(body, "\nwarning: ") != want ||
+					strings.Count(body, setting) != want {
+					t.Errorf("%s: %d %q, want %d warning", role, status, body, want)
+				}
+			}
+
+			p.kill()
+			log := p.logged()
+			if strings.Count(log, "requests come through a proxy") != want || strings.Contains(log, "203.0.113.9") {
+				t.Errorf("want %d warning without an address, got:\n%s", want, log)
+			}
+		})
+	}
+}
